@@ -1,0 +1,60 @@
+# Every target sets up what it needs: Python 3.11+, git and make are enough.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+# PyPI's files are fixed by hash in requirements/; uv only makes the installing fast.
+INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
+
+.PHONY: help
+help: ## What you can make
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Tersely needs Python 3.11 or newer on PATH; found none."; exit 1; }
+	@echo "Setting up .venv …"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+
+.venv/.ready: requirements/dev.txt pyproject.toml | $(BIN)/python
+	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+# The peers of bench/ have needs of their own, hence an environment of their own.
+BENCH := .venv-bench/bin
+.venv-bench/.ready: requirements/bench.txt .venv/.ready
+	@$(PYTHON) -m venv .venv-bench
+	@$(BIN)/uv pip install --quiet --python $(BENCH)/python --require-hashes -r requirements/bench.txt
+	@echo "$(CURDIR)/src" > $$($(BENCH)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tersely-src.pth
+	@touch $@
+
+.PHONY: setup
+setup: .venv/.ready
+
+.PHONY: demo
+demo: .venv/.ready ## See it work: a real server, a real client, no key
+	@$(BIN)/tersely demo
+
+.PHONY: test
+test: .venv/.ready ## All tests
+	@$(BIN)/python -m pytest
+
+.PHONY: check
+check: .venv/.ready ## Lint, types, import contract, tests
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest
+
+.PHONY: bench
+bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
+	@$(BENCH)/python -m bench.tokens
+	@$(BENCH)/python -m bench.chunks
+	@$(BIN)/python -m bench.map_reduce
+
+.PHONY: lock
+lock: | $(BIN)/python ## Resolve the requirements again
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras --group dev -o requirements/dev.txt pyproject.toml
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --group pyproject.toml:bench -o requirements/bench.txt
