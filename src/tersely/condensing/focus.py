@@ -1,0 +1,402 @@
+"""What the reader wants to know, and how well a piece of text answers it.
+
+`Focus.parse("why is checkout-7f slow since 14:00?")` takes a question apart into
+terms (quoted phrases, whole identifiers, stemmed words, parts of identifiers,
+synonyms) and wishes (trouble, the unusual, superlatives, comparisons, times).
+`scan` looks for all terms, and for words of trouble, in many texts at once: one
+Aho-Corasick pass, so the cost is that of the hits and not of the words.
+
+    found = scan(texts, focus)
+    found.relevance       one number for each text, about 0..1.3, IDF over these texts
+    found.severity        0 nothing, 1 warning, 2 error, 3 fatal, by words alone
+    found.terms           for each text the indices of the terms it has, or None
+
+Knows nothing of kinds, units or budgets. Everything is deterministic: terms keep
+the order of the question.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
+
+import ahocorasick
+
+from tersely.condensing.lexicon import ASKING, SEVERITY, STOP, SYNONYMS
+
+TermKind = Literal["phrase", "identifier", "word", "part", "synonym"]
+
+_WEIGHTS: dict[TermKind, float] = {"phrase": 1.6, "identifier": 1.4, "word": 1.0, "part": 0.5, "synonym": 0.4}
+
+_ASKING_WEIGHT = 0.15
+
+_TROUBLE = re.compile(
+    r"\b(error|err|fail|fault|problem|issue|wrong|why|unhealthy|healthy|crash|broke|broken|bad|alert|degrad|stuck|restart|root cause|cause|"
+    r"not (?:running|ready|start|work|available|healthy)|unavailable|trouble|investigat|panic|exception|timeout|outage|incident|"
+    r"warn|critical|down\b|"
+    r"pending|oom|killed|denied|refused|slow|latency)",
+    re.I,
+)
+_UNUSUAL = re.compile(
+    r"\b(unusual|odd|anomal\w*|outliers?|stands? out|different|differs?|unexpected|strange|weird|suspicious|abnormal|irregular|"
+    r"deviat\w*|inconsistent|mismatch\w*|rare|wrong|unique|notable|peculiar)\b",
+    re.I,
+)
+_UP = re.compile(
+    r"\b(highest|largest|biggest|most|max|maximum|maximal|top|slowest|longest|greatest|heaviest|latest|newest|peak|worst|busiest|greediest|"
+    r"oldest age|more than any|costliest|priciest|dearest|tallest|deepest|widest)\b",
+    re.I,
+)
+_DOWN = re.compile(
+    r"\b(lowest|smallest|least|min|minimum|minimal|fastest|quickest|shortest|fewest|earliest|"
+    r"oldest|youngest|cheapest|lightest|bottom|less than any)\b",
+    re.I,
+)
+_COMPARISON = re.compile(
+    r"(?P<up>\b(?:over|above|more than|greater than|larger than|longer than|slower than|higher than|at least|exceed(?:s|ing)?)\s|>=?)"
+    r"|(?P<down>\b(?:under|below|less than|fewer than|smaller than|shorter than|faster than|lower than|at most)\s|<=?)",
+    re.I,
+)
+_AMOUNT = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([a-zA-Zµ%]{0,12})")
+_NOT = re.compile(
+    r"\b(?:not|isn't|aren't|wasn't|weren't|non|never|without|un)[\s-]+(?:yet\s+|fully\s+|in\s+(?:state|status|phase)\s+|the\s+)?([A-Za-z]{3,})",
+    re.I,
+)
+_CLOCK = r"(?:\d{4}-\d\d-\d\d[T ])?\d{1,2}:\d\d(?::\d\d)?|\d{4}-\d\d-\d\d"
+_SINCE = re.compile(rf"\b(?:since|after|from|starting(?: at)?|between)\s+(?:about\s+|around\s+)?({_CLOCK})", re.I)
+_UNTIL = re.compile(rf"\b(?:until|till|before|up to|to|and)\s+(?:about\s+|around\s+)?({_CLOCK})", re.I)
+_AROUND = re.compile(rf"\b(?:at|around|about|near)\s+({_CLOCK})", re.I)
+_TIME_IN_TEXT = re.compile(r"(?:(\d{4}-\d\d-\d\d)[T _])?(\d{1,2}:\d\d(?::\d\d)?)|(\d{4}-\d\d-\d\d)")
+
+_QUOTED = re.compile(r"\"([^\"\n]{2,160})\"|`([^`\n]{2,160})`|(?<!\w)'([^'\n]{2,160})'(?!\w)|“([^”\n]{2,160})”|«([^»\n]{2,160})»")
+_WORD = re.compile(r"[^\W_](?:[\w./:@#{}\[\]$+&*%\\-]*[\w}\])])?|/[\w./{}:@-]*[\w}]|[a-z_]\w*", re.I)
+_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]{2,}")
+
+_STRIPPED = ("ations", "ation", "ings", "ing", "ions", "ion", "ures", "ure", "ies", "ied", "ed", "es", "ly", "s", "e", "y")
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """The part of a lower-case English word that its forms share; three letters at least stay."""
+    for suffix in _STRIPPED:
+        if word.endswith(suffix) and len(word) - len(suffix) >= (4 if len(suffix) > 3 else 3) and not word.endswith("ss"):
+            found = word[: -len(suffix)]
+            # running → run, but calling → call: only after these does English double.
+            if suffix[0] in "ie" and len(found) > 3 and found[-1] == found[-2] and found[-1] in "bdgmnprt":
+                found = found[:-1]
+            return found
+    return word
+
+
+def subwords(name: str) -> list[str]:
+    """`maxPodCount-v2_total` → max, pod, count, v, 2, total, in lower case."""
+    return [part.lower() for part in _CAMEL.findall(name)]
+
+
+@dataclass(frozen=True)
+class Term:
+    """One thing to look for."""
+
+    text: str
+    """Lower case; for words the stem."""
+    kind: TermKind
+    weight: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """ "over 500 ms": `above` is the direction, `unit` as written, possibly empty."""
+
+    above: bool
+    amount: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Focus:
+    """A question, taken apart. `bool(focus)` says whether there is anything to look for."""
+
+    text: str = ""
+    terms: tuple[Term, ...] = ()
+    trouble: bool = False
+    """Errors and bad states are wanted (also when nothing is asked at all)."""
+    unusual: bool = False
+    """What differs from its siblings is wanted."""
+    superlative: int = 0
+    """1 for highest, slowest, latest …; -1 for lowest, fastest, earliest …; 0 for none."""
+    comparisons: tuple[Comparison, ...] = ()
+    negated: tuple[str, ...] = ()
+    """Stems of states that should *not* be: "not running" → ("run",). Rows with another state are wanted."""
+    since: str = ""
+    until: str = ""
+    """As written in the question: a clock time, a date, or both."""
+    _automaton: ahocorasick.Automaton | None = field(default=None, compare=False, repr=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def parse(text: str) -> "Focus":
+        return _parse(text[:4_000])
+
+    def within(self, text: str) -> bool | None:
+        """Whether the first time in the text lies in the asked-for window; None when there is no window or no time."""
+        if not self.since and not self.until:
+            return None
+        found = _TIME_IN_TEXT.search(text)
+        if found is None:
+            return None
+        return _in_window(found, self.since, self.until)
+
+    def weight(self, index: int) -> float:
+        return self.terms[index].weight
+
+
+def _in_window(found: re.Match[str], since: str, until: str) -> bool | None:
+    day, clock = found.group(1) or found.group(3) or "", found.group(2) or ""
+    for limit, sign in ((since, 1), (until, -1)):
+        wanted = _TIME_IN_TEXT.search(limit)
+        if wanted is None:
+            continue
+        wanted_day, wanted_clock = wanted.group(1) or wanted.group(3) or "", wanted.group(2) or ""
+        have, want = "", ""
+        if wanted_day and day:
+            have, want = day, wanted_day
+        if wanted_clock and clock and (have == want):
+            have, want = (
+                have + clock.zfill(8 if clock.count(":") == 2 else 5),
+                want + wanted_clock.zfill(8 if wanted_clock.count(":") == 2 else 5),
+            )
+        if not want:
+            return None
+        if (have < want) if sign > 0 else (have > want):
+            return False
+    return True
+
+
+def _parse(text: str) -> Focus:
+    terms: dict[tuple[str, bool], Term] = {}
+
+    def add(name: str, kind: TermKind, weight: float) -> None:
+        name = name.lower()
+        key = (name, kind in ("phrase", "identifier"))
+        old = terms.get(key)
+        if name and (old is None or old.weight < weight):
+            terms[key] = Term(name, kind, weight)
+
+    for groups in _QUOTED.findall(text):
+        phrase = " ".join(next(part for part in groups if part).split())
+        if len(phrase) > 1:
+            add(phrase, "phrase", _WEIGHTS["phrase"])
+    identifiers = 0
+    words: list[str] = []
+    for match in _WORD.finditer(text):
+        word = match.group().rstrip(".:/'")
+        if not word:
+            continue
+        parts = subwords(word)
+        plain = len(parts) == 1 and word.isalpha()
+        if not plain and len(word) > 1 and (not word.isdigit() or len(word) > 1):
+            # Each further identifier says less about what is meant.
+            add(word, "identifier", _WEIGHTS["identifier"] / (1 + 0.25 * identifiers))
+            identifiers += 1
+            for part in parts:
+                if len(part) >= 3 and not part.isdigit() and part not in STOP:
+                    add(stem(part), "part", _WEIGHTS["part"] / (1 + 0.15 * max(0, identifiers - 1)))
+        elif word.isdigit():
+            add(word, "identifier", 0.5)
+        elif plain and not _CJK.search(word):
+            words.append(word)
+    for word in words:
+        lower = word.lower()
+        if lower in STOP or len(lower) < 2:
+            continue
+        asking = lower in ASKING
+        superlative = bool(_UP.fullmatch(lower) or _DOWN.fullmatch(lower) or _UNUSUAL.fullmatch(lower))
+        weight = _ASKING_WEIGHT if asking else 0.3 if superlative else _WEIGHTS["word"]
+        # Two letters, or capitals in mid-sentence, are names: "ML", "DB", "Tinian".
+        if word[0].isupper() and not asking and not superlative and (word.isupper() or not text.lstrip().startswith(word)):
+            weight *= 1.2
+        add(stem(lower), "word", weight)
+        if not asking:
+            for synonym in SYNONYMS.get(lower) or SYNONYMS.get(stem(lower)) or ():
+                add(stem(synonym), "synonym", _WEIGHTS["synonym"])
+    for run in _CJK.findall(text):
+        for index in range(len(run) - 1):
+            add(run[index : index + 2], "phrase", 0.6)
+    for groups in _QUOTED.findall(text):
+        for word in re.findall(r"[A-Za-z]{3,}", next(part for part in groups if part)):
+            if word.lower() not in STOP:
+                add(stem(word.lower()), "word", 0.7)
+
+    comparisons = []
+    for match in _COMPARISON.finditer(text):
+        amount = _AMOUNT.match(text, match.end())
+        if amount and not _TIME_IN_TEXT.match(text, amount.start(1)):
+            comparisons.append(Comparison(match.group("up") is not None, float(amount.group(1)), amount.group(2)))
+    since, until = _SINCE.search(text), _UNTIL.search(text)
+    around = _AROUND.search(text) if not since and not until else None
+    up, down = _UP.search(text), _DOWN.search(text)
+    kept = tuple(terms.values())
+    return Focus(
+        text=text,
+        terms=kept,
+        trouble=bool(_TROUBLE.search(text)) or not text.strip(),
+        unusual=bool(_UNUSUAL.search(text)) or not text.strip(),
+        superlative=1 if up and (not down or up.start() <= down.start()) else -1 if down else 0,
+        comparisons=tuple(comparisons),
+        negated=tuple(dict.fromkeys(stem(word.lower()) for word in _NOT.findall(text) if word.lower() not in STOP)),
+        since=since.group(1) if since else around.group(1) if around else "",
+        until=until.group(1) if until and since else "",
+        _automaton=_build(kept),
+    )
+
+
+_NOT_SEVERE = re.compile(
+    r"[\"']?\s{0,2}(?:[:=]\s{0,2}[\"']?|\s)(?:0\b(?!\.\d)|false\b|null\b|none\b|nil\b|\"\"|''|\[\]|\{\}|no\b|never\b|<none>|n/a\b)", re.I
+)
+_NO_BEFORE = re.compile(r"(?:\b(?:no|0|without|zero|never|ignore|ignoring|if|on)[ -]|[\"'/.-])$", re.I)
+
+
+def _build(terms: tuple[Term, ...]) -> ahocorasick.Automaton:
+    """One automaton for terms and words of severity; a pattern may be both, or several terms."""
+    patterns: dict[str, list[tuple[int, str, float]]] = {}
+    for index, term in enumerate(terms):
+        exact = term.kind in ("phrase", "identifier")
+        patterns.setdefault(term.text, []).append((index, "exact" if exact else "stem", term.weight))
+    for word, level in SEVERITY.items():
+        patterns.setdefault(word, []).append((-1, "severe", level))
+    automaton = ahocorasick.Automaton()
+    for pattern, values in patterns.items():
+        automaton.add_word(pattern, (len(pattern), tuple(values)))
+    automaton.make_automaton()
+    return automaton
+
+
+@dataclass
+class Found:
+    """What `scan` saw, one entry for each text."""
+
+    relevance: list[float]
+    severity: list[float]
+    terms: list[dict[int, int] | None]
+    """Term index → how often, or None where nothing was found."""
+    frequency: dict[int, int]
+    """Term index → how many of the texts have it."""
+    idf: dict[int, float]
+    """Term index → how much it says among these texts, 0..1."""
+
+
+def lowered(text: str) -> str:
+    """Lower case, character for character: positions stay those of the text."""
+    low = text.lower()
+    if len(low) == len(text):
+        return low
+    return "".join(one if len(one) == 1 else char for char in text for one in (char.lower(),))
+
+
+def scan(texts: Sequence[str], focus: Focus, *, separator: str = "\n") -> Found:
+    """Look for the terms of the focus, and for words of severity, in all texts in one pass."""
+    count = len(texts)
+    severity = [0.0] * count
+    hits: list[dict[int, int] | None] = [None] * count
+    automaton = focus._automaton if focus._automaton is not None else _build(())
+    # In blocks, so that the joined copy never doubles a large input.
+    start = 0
+    while start < count:
+        end, size = start, 0
+        while end < count and size < 4_000_000:
+            size += len(texts[end]) + 1
+            end += 1
+        _scan_block(texts, start, end, separator, automaton, severity, hits)
+        start = end
+    return _rank(texts, focus, severity, hits)
+
+
+def _scan_block(
+    texts: Sequence[str],
+    start: int,
+    end: int,
+    separator: str,
+    automaton: ahocorasick.Automaton,
+    severity: list[float],
+    hits: list[dict[int, int] | None],
+) -> None:
+    joined = separator.join(texts[start:end])
+    low = lowered(joined)
+    size = len(low)
+    at = start
+    limit = len(texts[at])
+    step = len(separator)
+    for last, (length, values) in automaton.iter(low):
+        first = last - length + 1
+        while first > limit:
+            at += 1
+            limit += step + len(texts[at])
+        if last > limit:
+            continue  # Spans two texts.
+        after = last + 1
+        following = low[after] if after < size else " "
+        before = low[first - 1] if first else " "
+        for index, how, level in values:
+            if how == "exact":
+                if (following.isalnum() and low[last].isalnum() and low[last] < "぀") or (
+                    before.isalnum() and low[first].isalnum() and low[first] < "぀"
+                ):
+                    continue
+            elif how == "stem":
+                if before.isalpha() and not (joined[first].isupper() and not joined[first - 1].isupper()):
+                    continue
+                if following.isalpha() and not joined[after].isupper():
+                    stop = after
+                    edge = min(size, after + 10)
+                    while stop < edge and low[stop].isalpha() and not (joined[stop].isupper() and not joined[stop - 1].isupper()):
+                        stop += 1
+                    if stem(low[first:stop]) != low[first:after]:
+                        continue
+            else:
+                if level <= severity[at]:
+                    continue
+                if following.isalpha() and not (following == "s" or joined[after].isupper()):
+                    continue
+                if before.isalpha() and not joined[first].isupper():
+                    continue
+                if _NOT_SEVERE.match(low, after, after + 12) or (first and _NO_BEFORE.search(low, max(0, first - 10), first)):
+                    level = min(level, 0.5)
+                    if level <= severity[at]:
+                        continue
+                severity[at] = level
+                continue
+            seen = hits[at]
+            if seen is None:
+                hits[at] = {index: 1}
+            else:
+                seen[index] = seen.get(index, 0) + 1
+
+
+def _rank(texts: Sequence[str], focus: Focus, severity: list[float], hits: list[dict[int, int] | None]) -> Found:
+    """BM25 over these texts, scaled so that a text with the three most telling terms has about 1."""
+    count = len(texts)
+    frequency: dict[int, int] = {}
+    for seen in hits:
+        if seen:
+            for index in seen:
+                frequency[index] = frequency.get(index, 0) + 1
+    raw = {index: math.log(1 + (count - df + 0.5) / (df + 0.5)) for index, df in frequency.items()}
+    # What is in half of all texts says next to nothing, but not less than nothing.
+    ceiling = math.log(1 + (count + 0.5) / 1.5) if count else 1.0
+    idf = {index: max(0.02, value - 0.4) / max(0.5, ceiling) for index, value in raw.items()}
+    strengths = sorted((idf[index] * focus.terms[index].weight for index in frequency), reverse=True)
+    scale = sum(strengths[:3]) or 1.0
+    average = sum(map(len, texts)) / count if count else 1.0
+    relevance = [0.0] * count
+    weights = {index: focus.terms[index].weight * idf[index] / scale for index in frequency}
+    for at, seen in enumerate(hits):
+        if seen:
+            length = 0.7 + 0.3 * min(8.0, len(texts[at]) / max(1.0, average))
+            relevance[at] = sum(weights[index] * times * 1.8 / (times + 0.8 * length) for index, times in seen.items())
+    return Found(relevance, severity, hits, frequency, idf)

@@ -1,0 +1,391 @@
+"""Units of text and the packer that spends a budget on them.
+
+A reader of one kind (`json_shape.read`, `logs.read`, …) turns a text into a
+`Reading`: units in source order, each with its worth, its owner and its family,
+and a sentence about whatever is left out. `pack` chooses: greedily by worth for
+what it costs, re-scoring lazily as families repeat; a unit's cost includes the
+ancestors that are not open yet; the output is in source order, gaps are marked,
+the real token count is taken at the end and what is left is filled up.
+
+    def read(text: str, focus: Focus, budget: int) -> Reading | None: ...
+
+`None` means "not mine after all". A reader never cuts to the budget itself: the
+budget only tells it how much detail can matter (how many units, how long a value).
+Keep units under about 50,000 for any input; fold, prune or sum up before that.
+
+What a reader promises: `Unit.text` is literal source text apart from white space,
+a shared prefix said once in the head, and marked omissions (`…`); units are in the
+order they shall be shown; a parent stands before its children.
+
+Knows nothing of kinds and nothing of questions beyond `Focus`, which it uses only
+to shorten a unit that is larger than the room there is.
+"""
+
+import heapq
+import math
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+
+from tersely.condensing.budget import Lost
+from tersely.condensing.focus import Focus, scan
+from tersely.text.tokens import O200K, Tokenizer
+
+CHARACTERS_PER_TOKEN = 3.3
+"""For estimates only; every text that is shown is counted."""
+
+MARK_SHARE = 0.05
+"""At most this share of the budget goes into marks of gaps; the largest gaps are marked first."""
+
+
+@dataclass(slots=True)
+class Unit:
+    """The smallest thing that is shown or left out."""
+
+    text: str
+    """As shown, indentation included; may span lines."""
+    first: int
+    last: int
+    """Source lines, counted from 1."""
+    score: float
+    """Static worth, about 0..5; `pack` lowers it for repetition. At 0 or below the unit only fills room that nothing else wants."""
+    parent: int | None = None
+    """Index of the unit (heading, ancestor, owner) that must be shown when this one is."""
+    family: Hashable = None
+    """Members of a family diminish each other: the second is worth less than the first, and so on."""
+    count: int = 1
+    """How many source things (lines, rows, records) this unit stands for."""
+    children: int = 0
+    """For owners of many: how many there are. When fewer are shown, ` [k of n]` is appended to this unit."""
+
+
+def _nothing_said(kept: set[int]) -> list[Lost]:
+    return []
+
+
+@dataclass
+class Reading:
+    """What a reader of one kind makes of a text."""
+
+    kind: str
+    units: list[Unit]
+    head: str = ""
+    """Shown first: shape, shared prefix, counts by value. Takes at most a quarter of the budget, whole lines."""
+    confidence: float = 1.0
+    """Below 1 the generic reader shares the budget; 0.5 means half of it."""
+    lost: Callable[[set[int]], list[Lost]] = _nothing_said
+    """Given the indices of the units that are shown: what is left out, with line ranges; counts add up."""
+    noun: str = "lines"
+    """What a unit is, in the mark of a gap and the default account: lines, rows, records."""
+    gaps: bool = True
+    """Whether gaps between units are marked; a reader that says it in other ways turns this off."""
+
+
+Reader = Callable[[str, Focus, int], Reading | None]
+
+
+@dataclass
+class Packed:
+    text: str
+    kept: set[int]
+    tokens: int
+    shortened: set[int] = field(default_factory=set)
+    """Units that are shown in part."""
+
+
+def runs_of(lines: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Neighbouring line ranges joined, in order."""
+    runs: list[tuple[int, int]] = []
+    for first, last in sorted(lines):
+        if runs and first <= runs[-1][1] + 1:
+            if last > runs[-1][1]:
+                runs[-1] = (runs[-1][0], last)
+        else:
+            runs.append((first, last))
+    return tuple(runs)
+
+
+def count_left_out(reading: Reading, kept: set[int]) -> list[Lost]:
+    """The plain account: how many of the units are not shown, and where they stand."""
+    missing = [unit for index, unit in enumerate(reading.units) if index not in kept]
+    if not missing:
+        return []
+    total = sum(unit.count for unit in reading.units)
+    left = sum(unit.count for unit in missing)
+    return [Lost(f"{left} of {total} {reading.noun}", runs_of((unit.first, unit.last) for unit in missing))]
+
+
+def shorten(text: str, tokens: int, tokenizer: Tokenizer = O200K, focus: Focus | None = None) -> str:
+    """The beginning of a long text, and what the focus finds in the rest, with ` … ` where something is left out."""
+    if tokens <= 4:
+        return tokenizer.head(text, max(0, tokens))
+    if not tokenizer.exceeds(text, tokens):
+        return text
+    pieces = _pieces_of(text)
+    if focus is None or len(pieces) < 3:
+        return tokenizer.head(text, tokens - 2).rstrip() + " …"
+    found = scan(pieces, focus)
+    worth = [3 * found.relevance[i] + 0.3 * found.severity[i] for i in range(len(pieces))]
+    worth[0] += 1.0
+    worth[-1] += 0.2
+    order = sorted(range(len(pieces)), key=lambda i: (-worth[i], i))
+    left, chosen = tokens - 3, set()
+    for index in order[:200]:
+        cost = tokenizer.count(pieces[index]) + 2
+        if cost <= left:
+            chosen.add(index)
+            left -= cost
+    if 0 not in chosen:
+        return tokenizer.head(text, tokens - 2).rstrip() + " …"
+    shown: list[str] = []
+    for index in sorted(chosen):
+        if shown and index - 1 not in chosen:
+            shown.append(" … ")
+        shown.append(pieces[index])
+    if len(pieces) - 1 not in chosen:
+        shown.append(" …")
+    result = "".join(shown)
+    return result if not tokenizer.exceeds(result, tokens) else tokenizer.head(text, tokens - 2).rstrip() + " …"
+
+
+def _pieces_of(text: str, size: int = 120) -> list[str]:
+    """Pieces of about `size` characters, cut after white space or punctuation where there is some."""
+    pieces: list[str] = []
+    start, end = 0, len(text)
+    while end - start > size * 3 // 2 and len(pieces) < 20_000:
+        cut = max(text.rfind(sign, start + size // 2, start + size) for sign in ("\n", " ", ",", ";"))
+        cut = cut + 1 if cut > 0 else start + size
+        pieces.append(text[start:cut])
+        start = cut
+    pieces.append(text[start : start + size * 200])
+    return pieces
+
+
+def pack(reading: Reading, budget: int, tokenizer: Tokenizer = O200K, focus: Focus | None = None) -> Packed:
+    """Choose units for the budget and lay them out; never one token over it."""
+    if budget <= 0:
+        return Packed("", set(), 0)
+    head = _fitting_lines(reading.head, budget // 4, tokenizer) if budget >= 48 else ""
+    return _Packing(reading, budget, tokenizer, focus, head).run()
+
+
+def _fitting_lines(text: str, tokens: int, tokenizer: Tokenizer) -> str:
+    if not text or not tokenizer.exceeds(text, tokens):
+        return text
+    kept: list[str] = []
+    left = tokens
+    for line in text.split("\n"):
+        cost = tokenizer.count(line + "\n")
+        if cost > left:
+            if not kept:
+                kept.append(shorten(line, left, tokenizer))
+            break
+        kept.append(line)
+        left -= cost
+    return "\n".join(kept)
+
+
+class _Packing:
+    """One run of the packer; the state that its steps share."""
+
+    def __init__(self, reading: Reading, budget: int, tokenizer: Tokenizer, focus: Focus | None, head: str) -> None:
+        self.units = reading.units
+        self.reading = reading
+        self.budget = budget
+        self.tokenizer = tokenizer
+        self.focus = focus
+        self.head = head
+        self.kept: set[int] = set()
+        self.changed: dict[int, str] = {}
+        self.families: dict[Hashable, int] = {}
+        self.costs: dict[int, int] = {}
+
+    def run(self) -> Packed:
+        room = self.budget - (self.tokenizer.count(self.head + "\n") if self.head else 0)
+        # A little air for marks and for the way joined lines tokenize; the refill spends what was not needed.
+        air = min(room // 10, int(self.budget * MARK_SHARE) + 2)
+        self._spend(room - air, self._ranked())
+        text = self._layout()
+        used = self.tokenizer.count(text)
+        for _ in range(3):
+            spare = self.budget - used
+            if spare < 6:
+                break
+            before = set(self.kept)
+            self._spend(spare - 3, self._ranked())
+            if self.kept == before:
+                break
+            text = self._layout()
+            used = self.tokenizer.count(text)
+            if used > self.budget:
+                for index in self.kept - before:
+                    self.changed.pop(index, None)
+                self.kept = before
+                text = self._layout()
+                used = self.tokenizer.count(text)
+                break
+        while used > self.budget and self.kept:
+            # The estimate was short (rare): the least of the leaves goes.
+            owners = {self.units[index].parent for index in self.kept}
+            leaves = [index for index in self.kept if index not in owners]
+            self.kept.discard(min(leaves, key=lambda index: (self.units[index].score, -index)))
+            text = self._layout()
+            used = self.tokenizer.count(text)
+        if not text and self.units:
+            best = max(range(len(self.units)), key=lambda index: (self.units[index].score, -index))
+            text = shorten(self.units[best].text.strip(), self.budget, self.tokenizer, self.focus)
+            self.kept.add(best)
+            self.changed[best] = text
+            used = self.tokenizer.count(text)
+        if used > self.budget:
+            text = self.tokenizer.head(text, self.budget)
+            used = self.tokenizer.count(text)
+        return Packed(text, self.kept, used, set(self.changed))
+
+    def _ranked(self) -> list[tuple[float, int]]:
+        """Candidates as a heap. Of very many units only those with a chance are ranked."""
+        units = self.units
+        heap = [
+            (-unit.score / (1 + 0.004 * len(unit.text)), index) for index, unit in enumerate(units) if index not in self.kept and unit.text
+        ]
+        most = 2_000 + 8 * self.budget
+        if len(heap) > most:
+            heap = heapq.nsmallest(most, heap)
+        heapq.heapify(heap)
+        return heap
+
+    def _cost(self, index: int) -> int:
+        cost = self.costs.get(index)
+        if cost is None:
+            cost = self.costs[index] = self.tokenizer.count(self.units[index].text + "\n")
+        return cost
+
+    def _spend(self, room: int, heap: list[tuple[float, int]]) -> None:
+        units = self.units
+        misses = 0
+        while heap and room > 2 and misses < 400:
+            rank, index = heapq.heappop(heap)
+            if index in self.kept:
+                continue
+            unit = units[index]
+            chain: list[int] = []
+            owner = unit.parent
+            while owner is not None and owner not in self.kept and len(chain) < 1_000:
+                chain.append(owner)
+                owner = units[owner].parent
+            rough = sum(len(units[at].text) for at in chain)
+            current = -unit.score / (1 + 0.004 * (len(unit.text) + rough))
+            if unit.family is not None and current < 0:
+                current /= 1 + 0.6 * self.families.get(unit.family, 0)
+            if heap and current > heap[0][0] + 1e-9 and current > rank + 1e-9:
+                heapq.heappush(heap, (current, index))
+                continue
+            if (len(unit.text) + rough) / 12 > room:
+                cost = room + 1
+            else:
+                cost = self._cost(index) + sum(self._cost(at) for at in chain)
+            if cost > room:
+                misses += 1
+                if not self._squeeze(index, chain, room):
+                    continue
+                cost = self.tokenizer.count(self.changed[index] + "\n") + sum(self._cost(at) for at in chain)
+            room -= cost
+            self.kept.add(index)
+            self.kept.update(chain)
+            if unit.family is not None:
+                self.families[unit.family] = self.families.get(unit.family, 0) + unit.count
+
+    def _squeeze(self, index: int, chain: list[int], room: int) -> bool:
+        """Show a part of a unit that is larger than the room, when the room is worth it."""
+        unit = self.units[index]
+        if unit.score <= 0 or room < 12 or len(unit.text) < 160:
+            return False
+        rough = sum(len(self.units[at].text) for at in chain)
+        if rough / 12 > room:
+            return False
+        left = room - sum(self._cost(at) for at in chain) - 1
+        if left < 12 or left < 0.08 * self.budget:
+            return False
+        self.changed[index] = shorten(unit.text, left, self.tokenizer, self.focus)
+        return self.tokenizer.count(self.changed[index] + "\n") <= left + 1
+
+    def _layout(self) -> str:
+        kept = sorted(self.kept)
+        units = self.units
+        shown: dict[int, int] = {}
+        for index in kept:
+            owner = units[index].parent
+            if owner is not None:
+                shown[owner] = shown.get(owner, 0) + 1
+        marks = self._marks(kept) if self.reading.gaps else {}
+        lines = [self.head] if self.head else []
+        for index in kept:
+            if index in marks:
+                lines.append(marks[index])
+            text = self.changed.get(index, units[index].text)
+            of = units[index].children
+            if of > shown.get(index, 0):
+                text += f" [{shown.get(index, 0)} of {of}]"
+            lines.append(text)
+        if len(units) in marks:
+            lines.append(marks[len(units)])
+        return "\n".join(lines)
+
+    def _marks(self, kept: list[int]) -> dict[int, str]:
+        """Where how many units are missing: before which kept one; the end is `len(units)`."""
+        if not kept or self.budget < 64:
+            return {}
+        gaps: list[tuple[int, int]] = []
+        previous = -1
+        counts = [unit.count for unit in self.units] if any(unit.count > 1 for unit in self.units) else None
+        for index in [*kept, len(self.units)]:
+            size = index - previous - 1
+            if size and counts:
+                size = sum(counts[previous + 1 : index])
+            if size:
+                gaps.append((size, index))
+            previous = index
+        # "…37" and its line end are three tokens.
+        most = max(1, int(self.budget * MARK_SHARE / 3))
+        gaps.sort(key=lambda gap: (-gap[0], gap[1]))
+        return {index: f"…{size}" for size, index in gaps[:most]}
+
+
+def merge(readings: list[Reading], kind: str = "mixed") -> Reading:
+    """Several readings of consecutive parts as one, so that their units compete for one budget."""
+    units: list[Unit] = []
+    offsets: list[int] = []
+    for reading in readings:
+        base = len(units)
+        if reading.head:
+            first = reading.units[0].first if reading.units else 1
+            units.append(Unit(reading.head, first, first, 0.9, count=0))
+            base += 1
+        offsets.append(base)
+        for unit in reading.units:
+            if unit.parent is not None:
+                unit.parent += base
+            if unit.family is not None:
+                unit.family = (base, unit.family)
+            units.append(unit)
+
+    def lost(kept: set[int]) -> list[Lost]:
+        said: list[Lost] = []
+        for reading, base in zip(readings, offsets, strict=True):
+            inside = {index - base for index in kept if base <= index < base + len(reading.units)}
+            said += reading.lost(inside) or count_left_out(reading, inside)
+        return said
+
+    return Reading(kind, units, lost=lost, confidence=min((reading.confidence for reading in readings), default=1.0))
+
+
+def trend_of(numbers: list[float]) -> str:
+    """One word for how a series moves: rising, falling, flat or varying."""
+    if len(numbers) < 4:
+        return ""
+    quarter = max(1, len(numbers) // 4)
+    start, end = sum(numbers[:quarter]) / quarter, sum(numbers[-quarter:]) / quarter
+    spread = max(numbers) - min(numbers)
+    if spread == 0 or math.isnan(spread):
+        return "flat"
+    move = (end - start) / spread
+    return "rising" if move > 0.5 else "falling" if move < -0.5 else "varying"
