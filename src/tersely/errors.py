@@ -36,9 +36,10 @@ class LLMError(TerselyError):
 class LLMUnavailable(LLMError):
     """The model may answer later. `retry_after` is what the provider asked for, in seconds."""
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, *, retry_after: float | None = None, rate_limited: bool = False) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.rate_limited = rate_limited
 
 
 class LLMRefused(LLMError):

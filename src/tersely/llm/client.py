@@ -1,0 +1,377 @@
+"""One model at one provider: ask it, or let it stream.
+
+Translates between our messages and pydantic-ai's, and its errors into ours,
+typed by who can act. Does not retry, wait or fall back: `limits` does.
+
+pydantic-ai is imported when a model is built, not when this module is: it costs
+seconds that `tersely --help` does not have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from tersely.errors import ConfigError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
+from tersely.llm.messages import Completion, Delta, Finish, Message, TextDelta, ThinkingDelta, ToolCall, ToolCallDelta, ToolSpec, Usage
+from tersely.text.tokens import Tokenizer, tokenizer_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import httpx2
+    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+
+    from tersely.llm.wire import Patience
+
+Provider = Literal["openrouter", "anthropic", "google"]
+"""`openrouter` stands for any server that speaks OpenAI's chat completions."""
+
+TEMPERATURE = 0.1
+"""Low, for faithful summaries; models that accept none are asked without."""
+
+OPENROUTER_URL = "https://openrouter.ai/api/v1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """Which model to ask, and where."""
+
+    model: str
+    provider: Provider = "openrouter"
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    window: int | None = None
+    """Tokens the model can read and write together; None: as `genai-prices` lists it."""
+
+    output_cap: int | None = None
+
+
+class LLM(Protocol):
+    """Whoever can be asked: `limits.LimitedLLM`, over one or more `ChatModel`s."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def provider(self) -> str: ...
+    @property
+    def window(self) -> int: ...
+    @property
+    def output_cap(self) -> int: ...
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+    @property
+    def concurrency(self) -> int: ...
+
+    async def complete(self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = ()) -> Completion: ...
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = ()) -> AsyncIterator[Delta]: ...
+
+
+class ChatModel:
+    """A model behind a provider's API, over pydantic-ai."""
+
+    def __init__(self, spec: ModelSpec, *, patience: Patience | None = None, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+        from tersely.llm import facts
+        from tersely.llm.wire import BoundedClient, Patience
+
+        self.spec = spec
+        self.model = spec.model
+        self.provider: str = spec.provider
+        self.window = spec.window or facts.context_window(spec.provider, spec.model)
+        self.output_cap = min(spec.output_cap or facts.OUTPUT_CAP, self.window // 2)
+        self.tokenizer = tokenizer_for(spec.model)
+        self._http = BoundedClient(patience or Patience(), transport=transport)
+        self._wire = _build(spec, self._http)
+        self._temperature: float | None = TEMPERATURE
+        self._cap_was_halved = False
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def complete(self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = ()) -> Completion:
+        """Ask and wait for the whole answer.
+
+        Raises:
+            LLMError: One of its subclasses, see `errors`.
+        """
+        from pydantic_ai.direct import model_request
+
+        while True:
+            try:
+                with _our_errors(self.spec):
+                    response = await model_request(
+                        self._wire,
+                        _their_messages(messages),
+                        model_settings=self._settings(max_tokens),
+                        model_request_parameters=_their_tools(tools),
+                    )
+                return self._completion(response)
+            except _Adjust as complaint:
+                max_tokens = self._adjust(complaint, max_tokens)
+
+    async def stream(self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = ()) -> AsyncGenerator[Delta]:
+        """Ask and yield the answer as it is written; the last item is the whole `Completion`."""
+        from pydantic_ai.direct import model_request_stream
+
+        while True:
+            try:
+                with _our_errors(self.spec):
+                    async with model_request_stream(
+                        self._wire,
+                        _their_messages(messages),
+                        model_settings=self._settings(max_tokens),
+                        model_request_parameters=_their_tools(tools),
+                    ) as events:
+                        async for event in events:
+                            if delta := _our_delta(event):
+                                yield delta
+                        response = events.get()
+                yield self._completion(response)
+                return
+            except _Adjust as complaint:
+                max_tokens = self._adjust(complaint, max_tokens)
+
+    def _settings(self, max_tokens: int) -> ModelSettings:
+        settings: ModelSettings = {"max_tokens": min(max_tokens, self.output_cap)}
+        if self._temperature is not None:
+            settings["temperature"] = self._temperature
+        return settings
+
+    def _adjust(self, complaint: _Adjust, max_tokens: int) -> int:
+        """Take back what the provider does not accept, once; the next complaint is an error."""
+        if complaint.about == "temperature" and self._temperature is not None:
+            self._temperature = None
+            return max_tokens
+        if complaint.about == "output cap" and not self._cap_was_halved:
+            self._cap_was_halved = True
+            self.output_cap = max(1, min(max_tokens, self.output_cap) // 2)
+            return self.output_cap
+        raise LLMMisconfigured(str(complaint))
+
+    def _completion(self, response: ModelResponse) -> Completion:
+        from pydantic_ai.messages import TextPart, ThinkingPart, ToolCallPart
+
+        from tersely.llm import facts
+
+        if response.finish_reason == "content_filter":
+            raise LLMRefused(f"Model {self.model!r} refused to answer: {_refusal(response)}")
+        used = response.usage
+        return Completion(
+            text="".join(part.content for part in response.parts if isinstance(part, TextPart)),
+            thinking="".join(part.content for part in response.parts if isinstance(part, ThinkingPart)),
+            tool_calls=tuple(
+                ToolCall(part.tool_call_id, part.tool_name, part.args_as_json_str())
+                for part in response.parts
+                if isinstance(part, ToolCallPart)
+            ),
+            finish=_FINISH.get(response.finish_reason or "stop", "stop"),
+            usage=Usage(
+                calls=1,
+                input_tokens=used.input_tokens,
+                output_tokens=used.output_tokens,
+                price=facts.price(self.provider, self.model, used.input_tokens, used.output_tokens),
+            ),
+            model=self.model,
+            provider=self.provider,
+        )
+
+
+_FINISH: dict[str, Finish] = {"stop": "stop", "length": "length", "tool_call": "tool_call", "error": "error"}
+
+
+def _refusal(response: ModelResponse) -> str:
+    details = response.provider_details or {}
+    return str(details.get("refusal") or "its content filter stepped in")[:300]
+
+
+def _build(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
+    try:
+        if spec.provider == "anthropic":
+            from anthropic import AsyncAnthropic
+            from pydantic_ai.models.anthropic import AnthropicModel
+            from pydantic_ai.providers.anthropic import AnthropicProvider
+
+            anthropic = AsyncAnthropic(api_key=spec.api_key, base_url=spec.base_url, http_client=http, max_retries=0)
+            return AnthropicModel(spec.model, provider=AnthropicProvider(anthropic_client=anthropic))
+        if spec.provider == "google":
+            from pydantic_ai.models.google import GoogleModel
+            from pydantic_ai.providers.google import GoogleProvider
+
+            return GoogleModel(spec.model, provider=GoogleProvider(api_key=spec.api_key, base_url=spec.base_url, http_client=http))
+    except ImportError as missing:
+        raise ConfigError(
+            f"Model {spec.model!r} needs the extra {spec.provider!r}: pip install 'tersely[{spec.provider}]' ({missing})"
+        ) from missing
+    return _openai_compatible(spec, http)
+
+
+def _openai_compatible(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
+    from openai import AsyncOpenAI
+    from openai.types.chat import ChatCompletion
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    class TolerantChatModel(OpenAIChatModel):
+        """Small local servers leave out the envelope's formalities; the answer is what counts."""
+
+        def _validate_completion(self, response: ChatCompletion) -> Any:
+            response.id = response.id or "none"
+            response.model = response.model or spec.model
+            response.object = "chat.completion"
+            for index, choice in enumerate(response.choices or []):
+                choice.index = choice.index if isinstance(choice.index, int) else index
+            return super()._validate_completion(response)
+
+    base_url = spec.base_url or OPENROUTER_URL
+    profile = OpenAIModelProfile(
+        # Everybody but OpenAI itself takes `max_tokens`, and some take nothing else.
+        openai_chat_supports_max_completion_tokens="api.openai.com" in base_url,
+        # Without it a stream that was cut would pass for a finished answer.
+        openai_chat_streaming_requires_finish_reason=True,
+    )
+    client = AsyncOpenAI(base_url=base_url, api_key=spec.api_key or "no-key-needed", http_client=http, max_retries=0)
+    return TolerantChatModel(spec.model, provider=OpenAICompatibleProvider("openrouter", openai_client=client, profile=profile))
+
+
+def _their_messages(messages: Sequence[Message]) -> list[ModelMessage]:
+    from pydantic_ai.messages import (
+        ModelRequest,
+        ModelRequestPart,
+        ModelResponse,
+        ModelResponsePart,
+        SystemPromptPart,
+        TextPart,
+        ToolCallPart,
+        ToolReturnPart,
+        UserPromptPart,
+    )
+
+    translated: list[ModelMessage] = []
+    asking: list[ModelRequestPart] = []
+    for message in messages:
+        if message.role == "assistant":
+            if asking:
+                translated.append(ModelRequest(parts=asking))
+                asking = []
+            answer: list[ModelResponsePart] = [TextPart(message.text)] if message.text else []
+            answer += [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in message.tool_calls]
+            translated.append(ModelResponse(parts=answer))
+        elif message.role == "tool":
+            assert message.answers is not None, "a tool's message says which call it answers"
+            asking.append(ToolReturnPart(message.answers.name, message.text, tool_call_id=message.answers.id))
+        else:
+            asking.append(SystemPromptPart(message.text) if message.role == "system" else UserPromptPart(message.text))
+    if asking:
+        translated.append(ModelRequest(parts=asking))
+    return translated
+
+
+def _their_tools(tools: Sequence[ToolSpec]) -> ModelRequestParameters:
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.tools import ToolDefinition
+
+    return ModelRequestParameters(
+        function_tools=[ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.schema) for tool in tools]
+    )
+
+
+def _our_delta(event: object) -> Delta | None:
+    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta, ThinkingPart, ThinkingPartDelta, ToolCallPart
+    from pydantic_ai.messages import ToolCallPartDelta as TheirToolCallDelta
+
+    match event:
+        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+            return TextDelta(text) if text else None
+        case PartStartEvent(part=ThinkingPart(content=text)) | PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)):
+            return ThinkingDelta(text) if text else None
+        case PartStartEvent(index=index, part=ToolCallPart() as part):
+            return ToolCallDelta(index, part.tool_name, part.args_as_json_str() if part.args else "")
+        case PartDeltaEvent(index=index, delta=TheirToolCallDelta(tool_name_delta=name, args_delta=arguments)):
+            return ToolCallDelta(index, name or "", arguments if isinstance(arguments, str) else "")
+        case _:
+            return None
+
+
+class _Adjust(Exception):
+    """The provider does not accept a parameter that we can do without."""
+
+    def __init__(self, about: Literal["temperature", "output cap"], message: str) -> None:
+        super().__init__(message)
+        self.about = about
+
+
+_ABOUT_OUTPUT_CAP = re.compile(r"max_(?:completion_|output_)?tokens|maxOutputTokens", re.IGNORECASE)
+
+
+@contextmanager
+def _our_errors(spec: ModelSpec) -> Iterator[None]:
+    """The one place where a provider's trouble becomes one of our errors."""
+    import httpx2
+    from pydantic_ai import exceptions as theirs
+
+    from tersely.llm.wire import AnswerTooLarge
+
+    who = f"Model {spec.model!r}"
+    try:
+        yield
+    except theirs.ModelContextWindowExceededError as error:
+        raise LLMTooLong(f"{who} says the prompt is longer than its window: {_said(error)}") from error
+    except theirs.ModelQuotaExceededError as error:
+        raise LLMOutOfQuota(f"{who} is out of quota: {_said(error)}. Top up the account behind the key.") from error
+    except theirs.ModelAuthenticationError as error:
+        raise LLMMisconfigured(f"{who} does not accept the key: {_said(error)}. Check the API key setting.") from error
+    except theirs.ModelNotFoundError as error:
+        raise LLMMisconfigured(f"{who} is not known at its endpoint: {_said(error)}. Check LLM_MODEL and the base URL.") from error
+    except theirs.ModelRequestRejectedError as error:
+        said = _said(error)
+        if _ABOUT_OUTPUT_CAP.search(said):
+            raise _Adjust("output cap", f"{who} refuses the asked-for output length: {said}. Set LLM_MAX_OUTPUT_TOKENS.") from error
+        if "temperature" in said:
+            raise _Adjust("temperature", f"{who} refuses the temperature: {said}") from error
+        if isinstance(error, theirs.ModelHTTPError) and error.status_code == 408:
+            raise LLMUnavailable(f"{who} timed out (408)", retry_after=error.retry_after) from error
+        raise LLMRefused(f"{who} rejected the request: {said}") from error
+    except theirs.ModelAPIError as error:
+        if _caused_by(error, AnswerTooLarge):
+            raise LLMRefused(f"{who} sent more than 16 MiB: that is no answer, and was not read on.") from error
+        status = f" ({error.status_code})" if isinstance(error, theirs.ModelHTTPError) else ""
+        raise LLMUnavailable(
+            f"{who} is not available{status}: {_said(error)}",
+            retry_after=error.retry_after,
+            rate_limited=isinstance(error, theirs.ModelRateLimitError),
+        ) from error
+    except theirs.ContentFilterError as error:
+        raise LLMRefused(f"{who} refused to answer: {str(error)[:300]}") from error
+    except AnswerTooLarge as error:
+        raise LLMRefused(f"{who} sent more than 16 MiB: that is no answer, and was not read on.") from error
+    except httpx2.HTTPError as error:
+        raise LLMUnavailable(f"{who} is not available: {error}") from error
+    except (theirs.UnexpectedModelBehavior, ValueError) as error:
+        # ValueError: the SDK's JSON and SSE parsers raise it bare for a body that is not what they expect.
+        raise LLMMisconfigured(
+            f"{who} answered with something that is no chat completion: {str(error)[:200]}. Does the base URL point to the API?"
+        ) from error
+
+
+def _said(error: Any) -> str:
+    body = getattr(error, "body", None)
+    if isinstance(body, dict):
+        inner = body.get("error", body)
+        if isinstance(inner, dict) and inner.get("message"):
+            return str(inner["message"])[:300]
+    return str(getattr(error, "message", "") or error)[:300]
+
+
+def _caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
+    while error is not None:
+        if isinstance(error, kind):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

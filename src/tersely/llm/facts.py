@@ -1,0 +1,47 @@
+"""What is known of a model before it is asked: window, output cap, price.
+
+From the offline table of `genai-prices`; the operator's settings win over it.
+"""
+
+from decimal import Decimal
+
+from genai_prices import Usage as TokenUsage
+from genai_prices import calc_price
+
+UNLISTED_WINDOW = 16_384
+"""For models nobody lists, unless LLM_CONTEXT_WINDOW says more. Small, since a prompt over the window is lost."""
+
+OUTPUT_CAP = 4_096
+"""What every current model can write; LLM_MAX_OUTPUT_TOKENS raises it."""
+
+
+def _names(provider: str, model: str) -> list[tuple[str | None, str]]:
+    """Where to look a model up: at its provider, and at the vendor its OpenRouter name begins with."""
+    model = model.partition(":")[0]  # `…:free` is a variant of the same model
+    vendor, _, rest = model.partition("/")
+    names: list[tuple[str | None, str]] = [(provider, model)]
+    if rest:
+        names += [(vendor, rest), (vendor, rest.replace(".", "-"))]
+    return names
+
+
+def context_window(provider: str, model: str) -> int:
+    for provider_id, name in _names(provider, model):
+        try:
+            listed = calc_price(TokenUsage(), model_ref=name, provider_id=provider_id).model.context_window
+        except LookupError:
+            continue
+        if listed:
+            return listed
+    return UNLISTED_WINDOW
+
+
+def price(provider: str, model: str, input_tokens: int, output_tokens: int) -> Decimal | None:
+    """In US dollars; None where nobody lists the model."""
+    usage = TokenUsage(input_tokens=input_tokens, output_tokens=output_tokens)
+    for provider_id, name in _names(provider, model):
+        try:
+            return calc_price(usage, model_ref=name, provider_id=provider_id).total_price
+        except LookupError:
+            continue
+    return None

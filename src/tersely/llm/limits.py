@@ -1,0 +1,271 @@
+"""Asking with manners: slots, the gate, the circuit, retries, fallbacks.
+
+A `Gate` stands before each provider account. It holds the slots (how many calls
+at once), closes for as long as a `Retry-After` asks, and opens its circuit when
+half of the last calls failed; after either, one call goes first to see whether
+it is over. A slot is held only while a call is on the wire, never while waiting.
+"""
+
+import random
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+
+from tersely.errors import LLMError, LLMTooLong, LLMUnavailable
+from tersely.llm.client import ChatModel, ModelSpec
+from tersely.llm.messages import Completion, Delta, Message, Superseded, ToolSpec
+from tersely.llm.wire import Patience
+from tersely.text.tokens import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manners:
+    """How a provider is treated. The defaults are for production; tests shorten the times."""
+
+    concurrency: int = 5
+    delays: tuple[float, ...] = (2.0, 4.0, 8.0)
+    """Seconds before each retry; as many retries as there are delays."""
+
+    jitter: float = 0.25
+    """Delays are lengthened by up to this share, so that callers do not come back in step."""
+
+    longest_retry_after: float = 60.0
+    """A provider that asks for more patience counts as unavailable."""
+
+    circuit_window: int = 20
+    circuit_open_for: float = 30.0
+
+
+class GateClosed(LLMUnavailable):
+    """Not asked at all: the provider was found failing a moment ago."""
+
+
+class Gate:
+    """Who may call a provider now."""
+
+    def __init__(self, manners: Manners) -> None:
+        self.manners = manners
+        self._slots = anyio.CapacityLimiter(manners.concurrency)
+        self._outcomes: deque[bool] = deque(maxlen=manners.circuit_window)
+        self._closed_until = 0.0
+        self._refusing: str | None = None
+        """Why callers are turned away instead of made to wait."""
+        self._needs_probe = False
+        self._probe_is_out = False
+        self._changed = anyio.Event()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Hold a slot for one call. What the call raises is noted, and passes through.
+
+        Raises:
+            GateClosed: The circuit is open, or the provider asked for more patience than we have.
+        """
+        while True:
+            probing = await self._wait_until_open()
+            try:
+                await self._slots.acquire_on_behalf_of(turn := object())
+            except BaseException:
+                self._probe_over(probing)
+                raise
+            if probing or self._is_open():
+                break
+            self._slots.release_on_behalf_of(turn)  # closed while we stood in the queue
+        try:
+            yield
+        except LLMUnavailable:
+            self._outcomes.append(False)
+            self._probe_over(probing)
+            if len(self._outcomes) == self.manners.circuit_window and self._outcomes.count(False) * 2 >= self.manners.circuit_window:
+                self._outcomes.clear()
+                self.close(self.manners.circuit_open_for, refusing="half of its last calls failed")
+            elif probing:
+                self.close(self.manners.delays[0] if self.manners.delays else 0.0)
+            raise
+        except BaseException as error:
+            # An answer that we do not like is still an answer; a cancelled call says nothing either way.
+            self._probe_over(probing, healed=isinstance(error, LLMError))
+            raise
+        else:
+            self._outcomes.append(True)
+            self._probe_over(probing, healed=True)
+        finally:
+            self._slots.release_on_behalf_of(turn)
+
+    def close(self, seconds: float, *, refusing: str | None = None) -> None:
+        """Let nobody through for a while, and then one first."""
+        self._closed_until = max(self._closed_until, anyio.current_time() + seconds)
+        self._refusing = refusing or self._refusing
+        self._needs_probe = True
+        self._tell()
+
+    @property
+    def in_use(self) -> int:
+        return self._slots.borrowed_tokens
+
+    def _is_open(self) -> bool:
+        return not self._needs_probe and anyio.current_time() >= self._closed_until
+
+    async def _wait_until_open(self) -> bool:
+        """Return once we may call; True when ours is the call that goes first."""
+        while True:
+            left = self._closed_until - anyio.current_time()
+            if left > 0:
+                if self._refusing:
+                    raise GateClosed(f"Not asked: {self._refusing}. Next try in {left:.0f} s.", retry_after=left)
+                with anyio.move_on_after(left):
+                    await self._changed.wait()
+            elif not self._needs_probe:
+                return False
+            elif not self._probe_is_out:
+                self._probe_is_out = True
+                return True
+            else:
+                await self._changed.wait()
+
+    def _probe_over(self, probing: bool, *, healed: bool = False) -> None:
+        if not probing:
+            return
+        self._probe_is_out = False
+        if healed:
+            self._needs_probe = False
+            self._refusing = None
+        self._tell()
+
+    def _tell(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+
+class LimitedLLM:
+    """A model with its fallbacks, asked with manners. What everybody above `llm` uses."""
+
+    def __init__(self, models: Sequence[tuple[ChatModel, Gate]]) -> None:
+        self._models = models
+        self._first = models[0][0]
+
+    @property
+    def model(self) -> str:
+        return self._first.model
+
+    @property
+    def provider(self) -> str:
+        return self._first.provider
+
+    @property
+    def window(self) -> int:
+        return self._first.window
+
+    @property
+    def output_cap(self) -> int:
+        return self._first.output_cap
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._first.tokenizer
+
+    @property
+    def concurrency(self) -> int:
+        return self._models[0][1].manners.concurrency
+
+    @property
+    def in_use(self) -> int:
+        """Calls on the wire now."""
+        return sum(gate.in_use for gate in {id(gate): gate for _, gate in self._models}.values())
+
+    async def aclose(self) -> None:
+        for model, _ in self._models:
+            await model.aclose()
+
+    async def complete(self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = ()) -> Completion:
+        """Ask until somebody answers.
+
+        Raises:
+            LLMTooLong: Split the prompt.
+            LLMError: Nobody answered; the first model's trouble, with the others' in the message.
+        """
+        async with aclosing(self._ask(messages, max_tokens=max_tokens, tools=tools, streaming=False)) as answer:
+            async for delta in answer:
+                if isinstance(delta, Completion):
+                    return delta
+        raise AssertionError("an answer ends with its completion")
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = ()) -> AsyncIterator[Delta]:
+        """Like `complete`, word by word. `Superseded` says that what came so far is void and begins anew."""
+        return self._ask(messages, max_tokens=max_tokens, tools=tools, streaming=True)
+
+    async def _ask(
+        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec], streaming: bool
+    ) -> AsyncGenerator[Delta]:
+        problems: list[LLMError] = []
+        begun = False
+        for model, gate in self._models:
+            if problems and _too_long_for(model, messages, max_tokens):
+                problems.append(LLMTooLong(f"Model {model.model!r} has too small a window to step in."))
+                continue
+            for delay in (*gate.manners.delays, None):
+                try:
+                    if begun:
+                        yield Superseded(str(problems[-1]))
+                        begun = False
+                    async with gate.turn():
+                        if streaming:
+                            async with aclosing(model.stream(messages, max_tokens=max_tokens, tools=tools)) as deltas:
+                                async for delta in deltas:
+                                    if isinstance(delta, Completion):
+                                        answer = delta
+                                    else:
+                                        begun = True
+                                        yield delta
+                        else:
+                            answer = await model.complete(messages, max_tokens=max_tokens, tools=tools)
+                    yield answer
+                    return
+                except LLMTooLong:
+                    raise
+                except LLMUnavailable as error:
+                    problems.append(error)
+                    wanted = error.retry_after or 0.0
+                    if isinstance(error, GateClosed) or delay is None:
+                        break
+                    if wanted > gate.manners.longest_retry_after:
+                        gate.close(wanted, refusing=f"the provider asked for {wanted:.0f} s of patience")
+                        break
+                    delay *= 1 + random.random() * gate.manners.jitter
+                    if wanted or error.rate_limited:
+                        # Everybody waits, not only the one who was told: the limit is the account's.
+                        gate.close(max(wanted, delay))
+                    await anyio.sleep(max(wanted, delay))
+                except LLMError as error:
+                    problems.append(error)
+                    break
+        raise _summed_up(problems)
+
+
+def _too_long_for(model: ChatModel, messages: Sequence[Message], max_tokens: int) -> bool:
+    return model.tokenizer.exceeds("\n".join(message.text for message in messages), model.window - min(max_tokens, model.output_cap))
+
+
+def _summed_up(problems: list[LLMError]) -> LLMError:
+    """The first trouble decides the type; where several models failed, each has its say."""
+    said = list(dict.fromkeys(str(problem) for problem in problems))
+    if len(said) == 1:
+        return problems[0]
+    for problem in problems:
+        if isinstance(problem, LLMUnavailable):
+            return LLMUnavailable(" Then: ".join(said), retry_after=problem.retry_after)
+    return type(problems[0])(" Then: ".join(said))
+
+
+def build_llm(specs: Sequence[ModelSpec], *, manners: Manners | None = None, patience: Patience | None = None) -> LimitedLLM:
+    """The first spec is asked, the others step in, in order. Specs of one account share its gate."""
+    manners = manners or Manners()
+    gates: dict[tuple[str, str | None, str | None], Gate] = {}
+    models = [
+        (ChatModel(spec, patience=patience), gates.setdefault((spec.provider, spec.base_url, spec.api_key), Gate(manners)))
+        for spec in specs
+    ]
+    return LimitedLLM(models)
