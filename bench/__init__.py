@@ -1,0 +1,1 @@
+"""What we claim, beside the peers, one command each."""

@@ -1,0 +1,176 @@
+"""Shapes that nobody looks at while tuning: their cases are printed in one total only.
+
+Same rules as in `shapes`. When a held-out shape has been studied, it is open: move it there and invent another.
+"""
+
+import json
+from random import Random
+from xml.sax.saxutils import escape
+
+from bench.generator.records import Collection
+from bench.generator.shapes import AS_KEY, NO_BLANKS, aligned, cells, flat, heading, nested, shape
+from bench.generator.vocabulary import PLACES, hex_digits, pseudo_word
+
+
+@shape("python literals", held_out=True)
+def python_literals(rng: Random, collection: Collection) -> str:
+    if rng.random() < 0.5:
+        return repr([{**flat(collection, row), "active": rng.random() < 0.5, "parent": None} for row in collection.rows])
+    return "\n".join(repr(flat(collection, row)) for row in collection.rows)
+
+
+@shape("toml tables", held_out=True)
+def toml(rng: Random, collection: Collection) -> str:
+    head = f"[[{collection.noun.replace(' ', '_')}]]"
+    return "\n\n".join(
+        head + "\n" + "\n".join(f"{key} = {json.dumps(value)}" for key, value in flat(collection, row).items()) for row in collection.rows
+    )
+
+
+@shape("resource blocks", styles=AS_KEY, held_out=True)
+def resource_blocks(rng: Random, collection: Collection) -> str:
+    kind = collection.noun.replace(" ", "_")
+    blocks = []
+    for row in collection.rows:
+        lines = [f'resource "{kind}" "{collection.name(row)}" {{']
+        lines += [f"  {collection.label(column)} = {json.dumps(row[column])}" for column in collection.fields]
+        blocks.append("\n".join([*lines, "}"]))
+    return "\n\n".join(blocks)
+
+
+@shape("json, named attributes", held_out=True)
+def attribute_pairs(rng: Random, collection: Collection) -> str:
+    items = [
+        {
+            "id": collection.name(row),
+            "attributes": [{"name": collection.label(column), "value": row[column]} for column in collection.fields],
+        }
+        for row in collection.rows
+    ]
+    return json.dumps({"page": 1, "entities": items}, indent=rng.choice((None, 2)))
+
+
+@shape("json, entities by id", styles=NO_BLANKS, held_out=True)
+def entities_by_id(rng: Random, collection: Collection) -> str:
+    entities = {hex_digits(rng, 8): nested(collection, row) for row in collection.rows}
+    return json.dumps({"order": list(entities), "entities": entities}, indent=rng.choice((None, 1)))
+
+
+@shape("json documents, one after the other", held_out=True)
+def json_documents(rng: Random, collection: Collection) -> str:
+    return "\n".join(json.dumps(nested(collection, row), indent=2) for row in collection.rows)
+
+
+@shape("expanded query result", held_out=True)
+def expanded(rng: Random, collection: Collection) -> str:
+    width = max(len(collection.label(column)) for column in collection.columns)
+    return "\n".join(
+        f"-[ RECORD {index} ]{'-' * 30}\n"
+        + "\n".join(f"{collection.label(column):<{width}} | {row[column]}" for column in collection.columns)
+        for index, row in enumerate(collection.rows, 1)
+    )
+
+
+@shape("boxed table", width=(3, 7), held_out=True)
+def boxed(rng: Random, collection: Collection) -> str:
+    table = cells(collection)
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    lines = ["│ " + " │ ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " │" for row in table]
+    rule = ["─" * (width + 2) for width in widths]
+    return "\n".join(["┌" + "┬".join(rule) + "┐", lines[0], "├" + "┼".join(rule) + "┤", *lines[1:], "└" + "┴".join(rule) + "┘"])
+
+
+@shape("plain table, rules of equals signs", width=(3, 6), held_out=True)
+def ruled(rng: Random, collection: Collection) -> str:
+    table = cells(collection)
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    rule = "  ".join("=" * width for width in widths)
+    header, *rows = aligned(table, gap=2)
+    return "\n".join([rule, header, rule, *rows, rule])
+
+
+@shape("table with a preamble", width=(3, 6), styles=NO_BLANKS, held_out=True)
+def preamble(rng: Random, collection: Collection) -> str:
+    top = [
+        f"{pseudo_word(rng)}-ctl {rng.randint(1, 9)}.{rng.randint(0, 9)} on {rng.choice(PLACES).lower()}",
+        f"Total: {len(collection.rows)} {collection.plural}",
+        "",
+    ]
+    body = aligned([[heading(column) for column in collection.columns], *cells(collection)[1:]], gap=2)
+    return "\n".join([*top, body[0], "-" * len(body[0]), *body[1:], "", "(end of listing)"])
+
+
+@shape("html table", held_out=True)
+def html_table(rng: Random, collection: Collection) -> str:
+    header, *rows = cells(collection)
+    lines = ["<table>", "<thead><tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in header) + "</tr></thead>", "<tbody>"]
+    lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
+    return "\n".join([*lines, "</tbody>", "</table>"])
+
+
+@shape("semicolons with comments", held_out=True)
+def semicolons(rng: Random, collection: Collection) -> str:
+    lines = [";".join(line) for line in cells(collection)]
+    return "\n".join([f"# exported {rng.choice(PLACES)}", "# encoding: utf-8", *lines, f"# {len(lines) - 1} records"])
+
+
+@shape("symbolic expressions", held_out=True)
+def symbolic(rng: Random, collection: Collection) -> str:
+    return "\n".join(
+        f'({collection.noun.replace(" ", "-")} "{collection.name(row)}"\n  '
+        + "\n  ".join(f":{collection.label(column)} {json.dumps(row[column])}" for column in collection.fields)
+        + ")"
+        for row in collection.rows
+    )
+
+
+@shape("pairs on a line", held_out=True)
+def pairs(rng: Random, collection: Collection) -> str:
+    return "\n".join(
+        " ".join(
+            f"{collection.label(column)}={json.dumps(row[column]) if ' ' in str(row[column]) else row[column]}"
+            for column in collection.columns
+        )
+        for row in collection.rows
+    )
+
+
+@shape("tree with branches", held_out=True)
+def branches(rng: Random, collection: Collection) -> str:
+    lines = [collection.plural]
+    for row in collection.rows:
+        lines.append(f"├── {collection.name(row)}")
+        *most, last = collection.fields
+        lines += [f"│   ├── {collection.label(column)}: {row[column]}" for column in most]
+        lines.append(f"│   └── {collection.label(last)}: {row[last]}")
+    return "\n".join([*lines, "└── (end)"])
+
+
+@shape("headed lines without separators", width=(3, 5), held_out=True)
+def headed_lines(rng: Random, collection: Collection) -> str:
+    """A name on a line of its own, values below it in a fixed order, the names of the fields said once at the top."""
+    top = f"Each entry: {', '.join(column.words for column in collection.fields)}"
+    return "\n".join(
+        [top, "", *("\n".join([collection.name(row), *(f"\t{row[column]}" for column in collection.fields)]) for row in collection.rows)]
+    )
+
+
+@shape("yaml, cut at both ends", held_out=True)
+def yaml_cut(rng: Random, collection: Collection) -> str:
+    lines = []
+    for row in collection.rows:
+        lines.append(f"    - {collection.label(collection.identity)}: {collection.name(row)}")
+        lines += [f"      {collection.label(column)}: {row[column]}" for column in collection.fields]
+    text = "\n".join(lines)
+    return text[int(len(text) * rng.uniform(0.02, 0.1)) : int(len(text) * rng.uniform(0.9, 0.98))]
+
+
+@shape("json string with a table inside", width=(3, 5), styles=NO_BLANKS, held_out=True)
+def table_in_json(rng: Random, collection: Collection) -> str:
+    return json.dumps({"status": "ok", "stdout": "\n".join(aligned(cells(collection), gap=2)), "stderr": "", "code": 0})
+
+
+@shape("json as columns", width=(3, 5), held_out=True)
+def json_columnar(rng: Random, collection: Collection) -> str:
+    """One list per field; whoever reads it must count."""
+    return json.dumps({collection.label(column): [row[column] for row in collection.rows] for column in collection.columns})
