@@ -83,10 +83,11 @@ def pack(pieces: Sequence[str], order: Sequence[int], budget: int) -> str:
 
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
 _PARTS = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
-_STOP = frozenset(
-    "a an and any are as at be by can did do does for from give has have how i in is it its me my not of on or please show tell that the there "
-    "this to was we were what when where which who why with you your".split()
+_STOP_WORDS = (
+    "a an and any are as at be by can did do does for from give has have how i in is it its me my not of on or please show "
+    "tell that the there this to was we were what when where which who why with you your "
 )
+_STOP = frozenset(_STOP_WORDS.split())
 
 
 @lru_cache(maxsize=200_000)
@@ -171,7 +172,8 @@ def bm25_mmr(text: str, budget: int, focus: str, balance: float = 0.6, pool: int
 
 _BAD = re.compile(
     r"\b(fatal|panic|critical|crit|emerg|alert|severe)\b"
-    r"|\b(error|err|exception|traceback|fail\w*|crash\w*|oom\w*|killed|denied|refused|timeout|timed out|unable|cannot|unhealthy|expired|exceeded)\b"
+    r"|\b(error|err|exception|traceback|fail\w*|crash\w*|oom\w*|killed|denied|refused|timeout|timed out|unable|cannot"
+    r"|unhealthy|expired|exceeded)\b"
     r"|\b(warn(?:ing)?)\b",
     re.IGNORECASE,
 )
@@ -278,7 +280,7 @@ def headroom_text(text: str, budget: int, focus: str) -> str:
     share = budget / max(1, O200K.count(text))
     if share >= 1:
         return text
-    shown = text
+    shown: str = text
     for step in (1.0, 0.8, 0.6, 0.4):
         shown = TextCrusher(TextCrusherConfig()).compress(text, focus, max(1e-4, share * step)).compressed
         if not O200K.exceeds(shown, budget):

@@ -95,8 +95,7 @@ def report(outcomes: list[Outcome], budgets: tuple[int, ...] = BUDGETS) -> list[
 
     def line(label: str, wanted: list[Outcome]) -> str:
         shown = [f"{label:<38}{len({outcome.case for outcome in wanted}):>5} "]
-        for engine in engines:
-            shown.append(f"{_means([outcome for outcome in wanted if outcome.engine == engine], budgets):>{width}}")
+        shown += [f"{_means([outcome for outcome in wanted if outcome.engine == engine], budgets):>{width}}" for engine in engines]
         if "tersely" in engines and "bm25+mmr" in engines:
             ours, theirs = (_mean([o for o in wanted if o.engine == engine]) for engine in ("tersely", "bm25+mmr"))
             shown.append("  <" if ours < theirs - 1e-9 else "")

@@ -256,7 +256,8 @@ def _several(rng: Random, ask: str, size: int, seed: int) -> Case:
     names = rng.sample(plain, k=rng.randint(2, 4))
     share = max(6_000, size // (len(names) + 1))
     parts = []
-    focus, needles = "", ()
+    focus = ""
+    needles: tuple[tuple[str, ...], ...] = ()
     for index, name in enumerate(names):
         text, asked, wanted = _listing(rng, SHAPES[name], "lookup" if ask == "trouble" or index else ask, share)
         if index == 0:

@@ -209,7 +209,10 @@ def tell(rng: Random, ask: str, count: int, *, with_stacks: bool = False) -> Sto
     narrator = Narrator(rng)
     events = narrator.routine(count)
     stack = narrator.stack if with_stacks else tuple[str, ...]
-    middle = lambda: rng.randint(count // 7, count * 6 // 7)  # noqa: E731  head and tail cuts must not find it by accident
+
+    def middle() -> int:
+        """Head and tail cuts must not find it by accident."""
+        return rng.randint(count // 7, count * 6 // 7)
 
     def put(level: str, message: str, at: int = -1, part: str = "", **fields: str) -> Event:
         place = middle() if at < 0 else at
@@ -345,9 +348,8 @@ def logfmt(rng: Random, events: list[Event]) -> str:
 def java_log(rng: Random, events: list[Event]) -> str:
     lines = []
     for e in events:
-        lines.append(
-            f"{clock(e.second)}.{rng.randint(0, 999):03d} [pool-{rng.randint(1, 4)}-thread-{rng.randint(1, 16)}] {e.level} c.{e.part}.Service - {e.message}"
-        )
+        thread = f"pool-{rng.randint(1, 4)}-thread-{rng.randint(1, 16)}"
+        lines.append(f"{clock(e.second)}.{rng.randint(0, 999):03d} [{thread}] {e.level} c.{e.part}.Service - {e.message}")
         lines += e.stack
     return "\n".join(lines)
 

@@ -581,4 +581,5 @@ def json_cut_twice(rng: Random, collection: Collection) -> str:
 @shape("table in a sentence", width=(3, 6), styles=NO_BLANKS)
 def table_in_sentence(rng: Random, collection: Collection) -> str:
     body = "\n".join(aligned(cells(collection), gap=2))
-    return f"I ran the listing twice. This is the second run, over all {collection.plural}.\n\n```\n{body}\n```\n\nLet me know if you need the first one too."
+    before = f"I ran the listing twice. This is the second run, over all {collection.plural}."
+    return f"{before}\n\n```\n{body}\n```\n\nLet me know if you need the first one too."

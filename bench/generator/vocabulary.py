@@ -8,40 +8,47 @@ that were made up for that case alone.
 from dataclasses import dataclass
 from random import Random
 
-ADJECTIVES = (
-    "amber ancient arctic autumn bitter blazing bold brisk bronze calm cedar clever coastal copper coral crimson dapper distant dusty eager "
-    "early ebony elder faded fallow fierce flint frosty gentle gilded golden granite hazel hidden hollow humble indigo iron ivory jade keen "
-    "lively lofty lunar maple marble mellow misty modest mossy narrow nimble noble northern olive opal pale patient pearl placid polar prime "
-    "proud quiet rapid raven rocky royal ruby rustic sandy scarlet serene shady silent silver sleepy slender smoky snowy solar solemn stark "
-    "steady stormy subtle sunny swift tawny thorny tidal twin upland velvet vivid wild windy winter woven young zesty"
-).split()
 
-THINGS = (
-    "acorn anchor anvil arrow badger basin beacon birch bison bramble bridge brook burrow canyon cargo castle cedar cliff cobra comet condor "
-    "copse crane crater creek crown dagger delta dingo dune eagle ember falcon fern finch fjord forge fox garnet gate geyser glacier glade "
-    "grove gull harbor hawk heron hill hive hollow island ivy jackal jetty kestrel kettle lagoon lantern lark ledge lemur lichen linden lynx "
-    "magpie marsh martin meadow mesa mill minnow moth nettle oak orchard osprey otter owl panther pebble pike pine plover pond poplar quail "
-    "quarry quartz rapids reef ridge river robin rook saddle salmon shoal shrike spruce starling stone stork summit swallow thicket thistle "
-    "tower trout tundra valley viper warbler wharf willow wolf wren yarrow zephyr"
-).split()
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
 
-FAMILY_NAMES = (
-    "Abara Albrecht Almeida Anand Bakker Bianchi Bjornstad Castellano Chaudhry Dahlberg Delacroix Dimitrov Eriksen Falk Ferreira Fujimoto "
-    "Gallagher Ghosh Haddad Halvorsen Ibarra Ivanova Jankowski Kaplan Kimura Kowalczyk Lindqvist Lombardi Macleod Marchetti Mbeki Moreau "
-    "Nakamura Novak Oduya Okafor Olsson Papadakis Petrescu Quintero Rahman Rasmussen Sandoval Schreiber Silva Takahashi Tanaka Ueda Vargas "
-    "Venkatesan Weiss Yilmaz Zielinska"
-).split()
 
-FIRST_NAMES = (
-    "Ada Amir Anika Bela Carla Chidi Dalia Diego Edda Emil Farid Freya Gita Hanna Hugo Ines Ivo Jana Joao Kaito Lena Luca Maren Mei Milo "
-    "Nadia Nils Oona Pavel Petra Rafa Rosa Sami Selma Tariq Tess Uma Viktor Wanda Yara Zeno"
-).split()
+ADJECTIVES = _words(
+    "amber ancient arctic autumn bitter blazing bold brisk bronze calm cedar clever coastal copper coral crimson dapper distant "
+    "dusty eager early ebony elder faded fallow fierce flint frosty gentle gilded golden granite hazel hidden hollow humble indigo "
+    "iron ivory jade keen lively lofty lunar maple marble mellow misty modest mossy narrow nimble noble northern olive opal pale "
+    "patient pearl placid polar prime proud quiet rapid raven rocky royal ruby rustic sandy scarlet serene shady silent silver "
+    "sleepy slender smoky snowy solar solemn stark steady stormy subtle sunny swift tawny thorny tidal twin upland velvet vivid "
+    "wild windy winter woven young zesty"
+)
 
-PLACES = (
-    "Aveiro Bergen Bilbao Brno Cadiz Cork Dakar Delft Esbjerg Fukuoka Galway Genoa Ghent Graz Izmir Jena Kaunas Kochi Lagos Leeds Liege Lima "
-    "Lodz Lund Malmo Maribor Mendoza Nantes Odense Oulu Patras Perth Pune Quito Riga Rouen Salta Sibiu Split Tampere Tartu Trento Turku "
-    "Umea Utrecht Vigo Wellington Xalapa Yanbu Zadar"
-).split()
+THINGS = _words(
+    "acorn anchor anvil arrow badger basin beacon birch bison bramble bridge brook burrow canyon cargo castle cedar cliff cobra "
+    "comet condor copse crane crater creek crown dagger delta dingo dune eagle ember falcon fern finch fjord forge fox garnet gate "
+    "geyser glacier glade grove gull harbor hawk heron hill hive hollow island ivy jackal jetty kestrel kettle lagoon lantern lark "
+    "ledge lemur lichen linden lynx magpie marsh martin meadow mesa mill minnow moth nettle oak orchard osprey otter owl panther "
+    "pebble pike pine plover pond poplar quail quarry quartz rapids reef ridge river robin rook saddle salmon shoal shrike spruce "
+    "starling stone stork summit swallow thicket thistle tower trout tundra valley viper warbler wharf willow wolf wren yarrow "
+    "zephyr"
+)
+
+FAMILY_NAMES = _words(
+    "Abara Albrecht Almeida Anand Bakker Bianchi Bjornstad Castellano Chaudhry Dahlberg Delacroix Dimitrov Eriksen Falk Ferreira "
+    "Fujimoto Gallagher Ghosh Haddad Halvorsen Ibarra Ivanova Jankowski Kaplan Kimura Kowalczyk Lindqvist Lombardi Macleod "
+    "Marchetti Mbeki Moreau Nakamura Novak Oduya Okafor Olsson Papadakis Petrescu Quintero Rahman Rasmussen Sandoval Schreiber "
+    "Silva Takahashi Tanaka Ueda Vargas Venkatesan Weiss Yilmaz Zielinska"
+)
+
+FIRST_NAMES = _words(
+    "Ada Amir Anika Bela Carla Chidi Dalia Diego Edda Emil Farid Freya Gita Hanna Hugo Ines Ivo Jana Joao Kaito Lena Luca Maren "
+    "Mei Milo Nadia Nils Oona Pavel Petra Rafa Rosa Sami Selma Tariq Tess Uma Viktor Wanda Yara Zeno"
+)
+
+PLACES = _words(
+    "Aveiro Bergen Bilbao Brno Cadiz Cork Dakar Delft Esbjerg Fukuoka Galway Genoa Ghent Graz Izmir Jena Kaunas Kochi Lagos Leeds "
+    "Liege Lima Lodz Lund Malmo Maribor Mendoza Nantes Odense Oulu Patras Perth Pune Quito Riga Rouen Salta Sibiu Split Tampere "
+    "Tartu Trento Turku Umea Utrecht Vigo Wellington Xalapa Yanbu Zadar"
+)
 
 PHRASES = (
     "checked by the night shift",
@@ -432,9 +439,9 @@ DOMAINS = (
     ),
 )
 
-ONSETS = "b bl br c cl d dr f fl g gl gr h j k kl kr l m n p pl pr q r s sk sl sn st t tr v w x z zh".split()
-VOWELS = "a e i o u ai ea ou io y".split()
-CODAS = " n r l s t m k x nd rt sk lm ff".split(" ")
+ONSETS = _words("b bl br c cl d dr f fl g gl gr h j k kl kr l m n p pl pr q r s sk sl sn st t tr v w x z zh")
+VOWELS = _words("a e i o u ai ea ou io y")
+CODAS = ("", *_words("n r l s t m k x nd rt sk lm ff"))
 
 
 def pseudo_word(rng: Random, syllables: int = 0) -> str:
