@@ -1,0 +1,168 @@
+"""Say every repetition of a log once, without losing a line: what a model is given to read instead of the raw text.
+
+`fold` writes a line that stands N times as `×N line`, and lines that differ only in
+numbers and identifiers as one pattern with a row of values for each of them. Every
+distinct line and its count can be read back (`unfold_counts`). What is given up is
+the order *inside* a stretch of lines, so a text is folded only where that pays; one
+that hardly repeats itself, or whose meaning lies in its indentation, comes back as it was.
+
+Nothing is judged here and nothing left out; choosing what matters is `logs`' business.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import takewhile
+
+from tersely.condensing.templates import VALUE
+from tersely.text.tokens import O200K
+
+HEADER = (
+    "[folded: ×3 before a line: it stands three times. #4 before a pattern: four lines, their values for {1} {2} … "
+    "in the four rows below; +2: the two lines after the rows follow each of the four.]"
+)
+
+STRETCH = 2_000
+"""Lines are gathered within a stretch of this many, so that early things stay before late ones."""
+
+WORTH_FOLDING = 0.75
+"""A folded text must be this short, or the order it costs is not worth it."""
+
+_FEWEST_ROWS = 3
+_CONTINUES = re.compile(r"[ \t]+\S|Caused by: |\.\.\. \d")
+_MARKED = re.compile(r"×\d+ |#\d+(?:\+\d+)? ")
+_SLOT = re.compile(r"\{(\d+)\}")
+
+
+def fold(text: str) -> str:
+    """The same lines with repetitions said once, or the text itself where that saves less than a quarter."""
+    if text.startswith(HEADER) or text.count("\n") < _FEWEST_ROWS:
+        return text
+    lines = text.split("\n")
+    keys = VALUE.sub("#", text).split("\n")
+    if len(keys) != len(lines):  # Cannot happen while the mask spares line ends; then the two lists would not belong together.
+        return text
+    out = [HEADER]
+    for start in range(0, len(lines), STRETCH):
+        out += _folded_stretch(lines[start : start + STRETCH], keys[start : start + STRETCH])
+    folded = "\n".join(out)
+    if len(folded) > len(text) * WORTH_FOLDING or O200K.count(folded) > O200K.count(text) * WORTH_FOLDING:
+        return text
+    return folded
+
+
+def unfold_counts(folded: str) -> Counter[str]:
+    """Every distinct line of the text that was folded, and how often it stands there."""
+    lines = folded.split("\n")
+    if lines[0] != HEADER:
+        return Counter(lines)
+    counts: Counter[str] = Counter()
+    at = 1
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if not _MARKED.match(line):
+            counts[line] += 1
+            continue
+        mark, _, rest = line.partition(" ")
+        if mark[0] == "×":
+            counts[rest] += int(mark[1:])
+            continue
+        rows, _, following = mark[1:].partition("+")
+        events = 0
+        for row in lines[at : at + int(rows)]:
+            times, values = 1, row
+            if row.startswith("×"):
+                count, _, values = row.partition(" ")
+                times = int(count[1:])
+            events += times
+            parts = values.split(" ")
+            counts[_SLOT.sub(lambda slot, parts=parts: parts[int(slot[1]) - 1], rest)] += times  # type: ignore[misc]
+        at += int(rows)
+        for line in lines[at : at + int(following or 0)]:
+            counts[line] += events
+        at += int(following or 0)
+    return counts
+
+
+def _folded_stretch(lines: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """One stretch, each pattern where its first line stood."""
+    patterns: dict[tuple[str, tuple[str, ...]], Counter[str]] = {}
+    for head, after in _events(lines):
+        pattern = patterns.setdefault((keys[head], tuple(lines[head + 1 : after])), Counter())
+        pattern[lines[head]] += 1
+    out: list[str] = []
+    for (_, following), counts in patterns.items():
+        rows = _as_rows(counts, following) if len(counts) >= _FEWEST_ROWS else None
+        if rows is not None:
+            out += rows
+            continue
+        for line, times in counts.items():
+            if following and times > 1 and not _SLOT.search(line):
+                out += [f"#1+{len(following)} {line}", f"×{times} -", *following]  # A pattern without slots, and its one row.
+            else:
+                out += [_marked(line, times), *(_marked(each, times) for each in following)]
+    return out
+
+
+def _events(lines: Sequence[str]) -> list[tuple[int, int]]:
+    """Where each line with its continuation (a stack trace, an indented block) begins, and where the next one does."""
+    starts = [at for at, line in enumerate(lines) if at == 0 or not _CONTINUES.match(line)]
+    return list(zip(starts, [*starts[1:], len(lines)], strict=True))
+
+
+def _marked(line: str, times: int) -> str:
+    """A line and its count; one that looks like a mark of ours is written with its count even when it stands once."""
+    return f"×{times} {line}" if times > 1 or _MARKED.match(line) else line
+
+
+def _as_rows(counts: Counter[str], following: Sequence[str]) -> list[str] | None:
+    """The pattern and its rows, or None where plain lines are no longer than that."""
+    lines = list(counts)
+    if any(_SLOT.search(line) for line in lines[:1]) or any("{" in line and _SLOT.search(line) for line in lines):
+        return None
+    literals = VALUE.split(lines[0])
+    columns = list(zip(*(VALUE.findall(line) for line in lines), strict=True))
+    pattern, slots = [literals[0]], []
+    numbers: dict[tuple[str, ...], int] = {}
+    for literal, column in zip(literals[1:], columns, strict=True):
+        before, values, after = _trimmed(column)
+        if values is None:
+            pattern.append(before)
+        else:
+            if values not in numbers:
+                numbers[values] = len(numbers) + 1
+                slots.append(values)
+            pattern.append(f"{before}{{{numbers[values]}}}{after}")
+        pattern.append(literal)
+    mark = f"#{len(lines)}+{len(following)}" if following else f"#{len(lines)}"
+    rows = [
+        f"×{times} {' '.join(row)}" if times > 1 else " ".join(row)
+        for row, times in zip(zip(*slots, strict=True), counts.values(), strict=True)
+    ]
+    out = [f"{mark} {''.join(pattern)}", *rows, *following]
+    plain = sum((len(line) + 1 + sum(map(len, following)) + len(following)) * times for line, times in counts.items())
+    return out if sum(map(len, out)) + len(out) < plain * 0.9 else None
+
+
+def _trimmed(column: tuple[str, ...]) -> tuple[str, tuple[str, ...] | None, str]:
+    """What all values of a column begin and end with, and what is left of each: never nothing; None where all are equal."""
+    low, high = min(column), max(column)
+    if low == high:
+        return low, None, ""
+    shortest = min(map(len, column))
+    begin = min(_shared(low, high), shortest - 1)
+    # Cut beside a separator, so that a reader meets whole numbers: `10:37:{1}`, not `10:3{1}`.
+    while begin and low[begin - 1].isalnum():
+        begin -= 1
+    backwards = [value[::-1] for value in column]
+    end = min(_shared(min(backwards), max(backwards)), shortest - begin - 1)
+    while end and low[len(low) - end].isalnum():
+        end -= 1
+    cut = [value[begin : len(value) - end] for value in column]
+    return low[:begin], tuple(cut), low[len(low) - end :] if end else ""
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two texts begin with in common."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

@@ -1,0 +1,264 @@
+"""What stands before the message of a log line: time, host, process ids, level, thread, logger.
+
+Learned from a sample of the log itself, not from a list of formats: which of the
+first words are times, numbers, levels, or the same on every line. `Preamble.split`
+then tells for any line where its message begins, its time and its level. Dropping
+what says nothing is what makes room for the lines that do.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tersely.condensing.templates import VALUE
+
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,:]\d{1,9})?"
+_ZONE = r"(?:\ ?(?:Z\b|[+-]\d\d:?\d\d\b|UTC\b|GMT\b|[A-Z]{1,3}[SED]T\b))?"
+_TIME = rf"""
+    \d{{4}}[-/.]\d\d[-/.]\d\d(?:[T_\ -]\d\d[:.]\d\d[:.]\d\d(?:[.,:]\d{{1,9}})?)?{_ZONE}
+  | \d\d[-/.]{_MONTH}[-/.]\d{{4}}[:\ ]{_CLOCK}(?:\ [+-]\d{{4}})?
+  | (?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),?\ )?{_MONTH}\ {{1,2}}\d{{1,2}},?(?:\ \d{{4}})?,?\ {_CLOCK}(?:\ ?[AP]M\b)?(?:\ \d{{4}}\b)?
+  | \d{{1,4}}[-/.]\d\d(?:[-/.]\d\d(?:\d\d)?)?[\ T]{_CLOCK}
+  | \d{{8}}[-T\ _]{_CLOCK}
+  | (?:0\d|1\d|2\d)(?:0\d|1[012])[0-3]\d\ [012]\d[0-5]\d[0-5]\d\b
+  | {_CLOCK}
+  | (?<=\[)\ {{0,8}}\d{{1,8}}\.\d{{6}}(?=\])
+  | 1\d{{9}}(?:\.\d{{1,9}}|\d{{3}}|\d{{6}}|\d{{9}})?(?=[\s|,\]])
+"""
+TIME = re.compile(_TIME, re.X)
+
+_LEVELS: dict[str, float] = {
+    **dict.fromkeys(("trace", "debug", "verbose", "fine", "finer", "finest", "config"), -0.3),
+    **dict.fromkeys(("info", "information", "notice", "log", "informational"), 0.0),
+    **dict.fromkeys(("warn", "warning"), 1.2),
+    **dict.fromkeys(("error", "err", "failure"), 2.0),
+    **dict.fromkeys(("fatal", "crit", "critical", "alert", "emerg", "emergency", "severe", "panic"), 2.6),
+}
+_LETTER_LEVELS = {"V": -0.3, "D": -0.3, "I": 0.0, "N": 0.0, "W": 1.2, "E": 2.0, "F": 2.6, "C": 2.6}
+_LEVEL_NAMES = "|".join(sorted(_LEVELS, key=len, reverse=True))
+_LEVEL = re.compile(rf"[\[(<|]{{0,2}}(?:(?:level|lvl|severity|loglevel)=\"?)?({_LEVEL_NAMES})\"?[\])>|]{{0,2}}[:,|-]?", re.I)
+_INLINE_LEVEL = re.compile(rf"\b(?:level|lvl|severity|loglevel|priority)=\"?({_LEVEL_NAMES})\b", re.I)
+_KLOG = re.compile(r"([IWEF])\d{4} (\d\d:\d\d:\d\d)[.\d]*\s+\d+ ")
+
+_TOKEN = re.compile(
+    rf"""(?P<time>(?<![^\s\[(<|"])[\[(<]?(?:(?:ts|time|timestamp|date|at|t)=)?"?(?:{_TIME})"?[\])>]?(?:[,:]?(?=\s|$|\[)|\|))
+    | (?P<bracket>\[[^\[\]]{{0,160}}\]:?)
+    | (?P<basic>(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):(?=[\w.]+:))
+    | [^\s|]+\|?
+    | \|""",
+    re.X,
+)
+_LOGGER = re.compile(r"(?:[A-Za-z_$][\w$-]*[./])+(?=(?:[A-Z][\w$@#-]*|[\w$-]+[./][\w$@#-]+)(?:[:\s]|$))")
+_PROCESS = re.compile(r"[\w./()@-]{2,}(?:\[\d+\])?:?")
+_PROCESS_WITH_COLON = re.compile(r"[\w./()@-]{2,}(?:\[[\w.]+\])?:")
+
+_REACH = 300
+"""How far into a line its preamble may reach, in characters."""
+_MOST_TOKENS = 14
+_MOST_WORDS = 3
+"""A preamble has few words of its own; what stands behind more of them is the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One line, taken apart."""
+
+    shown: str
+    """The line without what says nothing, with `…` where something inside was left out."""
+    time: str
+    level: str
+    """As written, without brackets; empty where there is none."""
+    weight: float
+    """How bad the level is: 0 for information, 1.2 for a warning, 2 for an error, 2.6 for worse, below 0 for debugging."""
+
+
+@dataclass(frozen=True)
+class Preamble:
+    """What was learned about the lines of one log."""
+
+    times: frozenset[int]
+    levels: frozenset[int]
+    """Places of times and levels among the first tokens."""
+    numbers: frozenset[int]
+    """Places where nearly every line has a number or an identifier that is not part of the message."""
+    sources: frozenset[int]
+    """Places before the time where one of a few names stands that tell interleaved logs apart, e.g. `web_1`."""
+    host: int
+    """Place of the host, which stands before the process; -1 for none."""
+    constants: frozenset[str]
+    """Words that nearly every line has before its message."""
+    threads: bool
+    """A bracketed thread name follows the level."""
+    usual_level: str
+    """The level of most lines when it is a harmless one; lines of that level are shown without it."""
+
+    @property
+    def depth(self) -> int:
+        """The last place where a time or a level can stand; -1 when there are none."""
+        return max([*self.times, *self.levels], default=-1)
+
+    @staticmethod
+    def learn(lines: Sequence[str]) -> "Preamble":
+        sample = [line for line in lines[:: max(1, len(lines) // 400)] if line.strip() and not line[0].isspace()][:500]
+        total = len(sample)
+        taken = [_tokens(line) for line in sample]
+        times, levels, numbers, hosts = Counter[int](), Counter[int](), Counter[int](), Counter[int]()
+        words, names = Counter[str](), Counter[str]()
+        threads = 0
+        for tokens in taken:
+            plain = 0
+            level_seen = False
+            for index, token in enumerate(tokens):
+                if token.kind == "time" and plain <= _MOST_WORDS and index < 7:
+                    times[index] += 1
+                    if (
+                        index + 2 < len(tokens)
+                        and tokens[index + 1].kind == "word"
+                        and _PROCESS_WITH_COLON.fullmatch(tokens[index + 2].text)
+                    ):
+                        hosts[index + 1] += 1
+                elif token.kind == "level" and plain <= _MOST_WORDS and not level_seen:
+                    level_seen = True
+                    levels[index] += 1
+                    names[_level_name(token.text)] += 1
+                    threads += index + 1 < len(tokens) and tokens[index + 1].kind == "bracket"
+                elif token.kind in ("number", "separator"):
+                    numbers[index] += 1
+                elif token.kind == "word" and not VALUE.search(token.text):
+                    plain += 1
+                words[token.text] += 1
+        depth = max([*times, *levels], default=-1)
+        sources: set[int] = set()
+        for place in range(min(3, depth)):
+            seen = Counter(tokens[place].text for tokens in taken if place < len(tokens) and len(tokens[place].text) <= 24)
+            if 1 < len(seen) <= 12 and seen.total() >= 0.8 * total >= 4 * len(seen) and all(_NAMED_SHORT.search(name) for name in seen):
+                sources.add(place)
+        often = 0.1 * total if total > 4 else 1
+        usual, count = names.most_common(1)[0] if names else ("", 0)
+        host, with_host = hosts.most_common(1)[0] if hosts else (-1, 0)
+        return Preamble(
+            times=frozenset(index for index, found in times.items() if found >= often),
+            levels=frozenset(index for index, found in levels.items() if found >= often),
+            numbers=frozenset(index for index, found in numbers.items() if found >= 0.8 * total),
+            sources=frozenset(sources),
+            host=host if with_host >= 0.5 * total else -1,
+            constants=frozenset(word for word, found in words.items() if found >= 0.9 * total and total > 4),
+            threads=threads >= 0.6 * total,
+            usual_level=usual if _weight(usual) <= 0 and count >= 0.5 * total else "",
+        )
+
+    def split(self, line: str) -> Parts:
+        klog = _KLOG.match(line)
+        if klog:
+            level = klog[1]
+            rest = line[klog.end() :]
+            return Parts(rest if level == "I" else f"{level} …{rest}", klog[2], level, _LETTER_LEVELS[level])
+        if self.depth < 0:
+            inline = _INLINE_LEVEL.search(line, 0, 400)
+            level = inline[1] if inline else ""
+            return Parts(line.strip(), "", level, _weight(level))
+        time, level = "", ""
+        kept: list[tuple[int, int]] = []
+        message = 0
+        tokens = _tokens(line)
+        last = max((index for index, token in enumerate(tokens) if self._marks_preamble(index, token)), default=-1)
+        named = False
+        for place, token in enumerate(tokens):
+            if token.kind == "time" and place in self.times:
+                time = time or token.text.strip('[](),:|<>"').rpartition("=")[2]
+            elif token.kind == "level" and place in self.levels and not level:
+                level = _level_name(token.text)
+                if level.lower() != self.usual_level.lower():
+                    kept.append((token.start, token.end))
+            elif place in self.sources and place < last:
+                kept.append((token.start, token.end))
+            elif place == self.host or self._says_nothing(place, token, last, bool(level), named):
+                pass
+            elif place < last:
+                if token.kind == "word" and not VALUE.search(token.text):
+                    kept.append((token.start, token.end))
+            elif not named and (logger := _LOGGER.match(line, token.start)):
+                # The package says less than it costs; the class or module stays.
+                kept.append((logger.end(), token.end))
+                named = True
+            else:
+                break
+            message = token.end
+        if not level:
+            inline = _INLINE_LEVEL.search(line, 0, 400)
+            level = inline[1] if inline else ""
+        kept.append((message, len(line)))
+        shown, before = "", 0
+        for start, end in kept:
+            if shown and start > before:
+                shown = shown.rstrip() + " …"
+            shown += line[start:end]
+            before = end
+        return Parts(" ".join(shown.split()), time, level, _weight(level))
+
+    def _says_nothing(self, place: int, token: "_Token", last: int, level_seen: bool, named: bool) -> bool:
+        """Whether a token of the preamble can be left out: a constant, a number, or the thread after the level."""
+        if token.kind in ("number", "separator"):
+            return place < last or place in self.numbers or named
+        if token.kind == "bracket" and level_seen and self.threads and not named:
+            return True
+        return place < last and token.text in self.constants
+
+    def _marks_preamble(self, index: int, token: "_Token") -> bool:
+        return (token.kind == "time" and index in self.times) or (token.kind == "level" and index in self.levels)
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+    end: int
+    """With the blanks that follow."""
+
+
+def _tokens(line: str) -> list[_Token]:
+    """The first tokens of a line: times, levels, numbers (identifiers too), brackets, separators, words."""
+    found: list[_Token] = []
+    for match in _TOKEN.finditer(line, 0, _REACH):
+        word = match.group()
+        if match["time"]:
+            kind = "time"
+        elif match["basic"] or _is_level(word) or (len(word) == 1 and word in _LETTER_LEVELS):
+            kind = "level"
+        elif not any(map(str.isalnum, word)) and len(word) < 4:
+            kind = "separator"
+        elif match["bracket"]:
+            kind = "bracket" if _NAMED.search(VALUE.sub("", word)) else "number"
+        else:
+            kind = "number" if not _LETTERS.search(VALUE.sub("", word)) else "word"
+        end = match.end()
+        while end < len(line) and line[end] in " \t|":
+            end += 1
+        found.append(_Token(kind, word, match.start(), end))
+        if len(found) >= _MOST_TOKENS:
+            break
+    return found
+
+
+_NAMED_SHORT = re.compile(r"[^\W\d_]{2}")
+_LETTERS = re.compile(r"[^\W\d_]")
+_NAMED = re.compile(r"[^\W\d_]{4}")
+
+
+def _is_level(word: str) -> bool:
+    """`ERROR`, `[error]`, `Warning:` and `level=warn` are levels; a bare lower-case `error` is a word of the message."""
+    if not _LEVEL.fullmatch(word):
+        return False
+    return word.isupper() or word.istitle() or not (word[0].isalpha() and word[-1].isalpha()) or "=" in word
+
+
+def _level_name(word: str) -> str:
+    match = _LEVEL.fullmatch(word)
+    return match[1] if match else word.rstrip(":")
+
+
+def _weight(level: str) -> float:
+    return _LETTER_LEVELS.get(level, 0.0) if len(level) == 1 else _LEVELS.get(level.lower(), 0.0)

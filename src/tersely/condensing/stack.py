@@ -1,0 +1,97 @@
+"""Stack traces inside logs: where they are, and which of their frames are worth showing.
+
+A trace belongs to the line before it. Shown are its first frames, the frames of the
+packages that are rarest in the text (application code, found without a list of
+libraries), and every `Caused by`; the rest is counted.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+FRAME = re.compile(
+    r"\s*(?:\\t)?at [\w$.<>/@-]+[(:]"  # Java, JavaScript, C#
+    r"|\s*(?:\\t)?at (?:async |new )?[\w$.<>\[\] ]+ \("
+    r"|\s+File \"[^\"]*\", line \d+"  # Python
+    r"|\s*\.\.\. \d+ (?:more|common frames)"
+    r"|\s+from \S+:\d+:in "  # Ruby
+    r"|\s*#\d+ +(?:0x|\S+\(|/)"  # gdb, PHP
+    r"|\s*\d+: +0x[0-9a-f]+ - "  # Rust
+    r"|\t\S+\.go:\d+"
+)
+_CAUSE = re.compile(r"\s*(?:\\t)?(?:Caused by|Suppressed): ")
+_ANY = re.compile(rf"(?m)^(?:{FRAME.pattern})")
+_CODE = re.compile(r"[A-Za-z_$][\w$]*(?:[.:/\\][\w$<>-]+)*")
+
+_OPENINGS = frozenset(" \t\\a#.CS0123456789")
+"""What a frame can begin with: one look spares most lines the expression."""
+
+_FIRST = 3
+_OWN = 3
+
+
+@dataclass
+class Traces:
+    """The traces of a text: the line each hangs on → its lines."""
+
+    after: dict[int, range] = field(default_factory=dict)
+    inside: set[int] = field(default_factory=set)
+    packages: Counter[str] = field(default_factory=Counter)
+
+
+def find(lines: Sequence[str]) -> Traces:
+    found = Traces()
+    match = FRAME.match
+    start = -1
+    for at, line in enumerate(lines):
+        continues = line[:1] in _OPENINGS and bool(match(line) or (start >= 0 and _CAUSE.match(line)))
+        if not continues and start >= 0 and line[:1] in (" ", "\t") and line.strip() and lines[at - 1].lstrip().startswith('File "'):
+            continues = True  # The source line under a frame of Python.
+        if continues:
+            if start < 0:
+                start = at
+            found.packages[_package(line)] += 1
+        elif start >= 0:
+            _keep(found, start, at)
+            start = -1
+    if start >= 0:
+        _keep(found, start, len(lines))
+    return found
+
+
+def _keep(found: Traces, start: int, end: int) -> None:
+    if end - start < 2:
+        return  # One line is no trace.
+    found.after[start - 1] = range(start, end)
+    found.inside.update(range(start, end))
+
+
+def shown(lines: Sequence[str], trace: range, traces: Traces) -> list[tuple[str, int, int]]:
+    """The frames worth showing, each with its place, and the number of those passed over."""
+    chosen = set(trace[:_FIRST])
+    chosen.update(at for at in trace if _CAUSE.match(lines[at]))
+    by_package: dict[str, list[int]] = {}
+    for at in trace:
+        by_package.setdefault(_package(lines[at]), []).append(at)
+    rarest = min(by_package, key=lambda name: (traces.packages[name] / (1 + name.count(".")), by_package[name][0]))
+    chosen.update(by_package[rarest][:_OWN])
+    out: list[tuple[str, int, int]] = []
+    said: set[str] = set()
+    passed = 0
+    for at in trace:
+        text = lines[at].strip().removeprefix("\\t")
+        if at not in chosen or text in said:
+            passed += 1
+            continue
+        said.add(text)
+        out.append((" " + text, at, at))
+    if passed:
+        out.append((f" … {passed} more frames", trace[-1], trace[-1]))
+    return out
+
+
+def _package(line: str) -> str:
+    """The first two parts of what a frame is in."""
+    found = _CODE.search(line.replace("at ", "", 1).replace('File "', "", 1))
+    return ".".join(re.split(r"[./\\:]", found.group())[:2]) if found else ""
