@@ -1,0 +1,279 @@
+"""The structural condenser beside its peers: how much of what matters each of them keeps, and what it costs.
+
+    python -m bench.condense                       everything (minutes)
+    python -m bench.condense --quick               a fifth of the cases, small sizes
+    python -m bench.condense --task t1,t5          parts: t1 t2 t3 t3b t4 t5, generator, speed, fold
+    python -m bench.condense --engine tersely      only these engines
+
+Tasks t1 to t5 are the yardstick: texts nobody here wrote, with the needles that must
+survive. It lies in a folder `shared` beside the repository and is no part of it;
+where it is absent we say so and go on. The generator, the speed and the fold need nothing.
+
+Ends with an error when any output was over its budget, or an engine of ours failed.
+"""
+
+import argparse
+import importlib.util
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from bench import generate, growth
+from bench.engines import ENGINES, Engine, NotInstalled, named
+from bench.generate import figure
+from bench.generator.cases import draw
+from tersely.text.tokens import O200K
+
+YARDSTICK_TASKS = ("t1", "t2", "t3", "t3b", "t4", "t5")
+OWN_TASKS = ("generator", "speed", "fold")
+PEERS = "tersely,head+tail,bm25+mmr,bm25,drain3,sumy"
+
+Row = dict[str, Any]
+
+FLOORS_AND_AIMS: dict[str, tuple[str, str]] = {
+    "t1": (".72/.86/.91", ".88/.95/.98"),
+    "t1 json": ("@1000 .75", "@1000 .88"),
+    "t1 table": ("@1000 .92", "@1000 .97"),
+    "t2 alerts": (".62/.77/.83", ".80/.92/.97"),
+    "t2 templates": ("@1000 .50", "@1000 .55"),
+    "t3 rouge": ("27/8/24", "30/9/26"),
+    "t3b": (".65/.30", ".68/.45"),
+    "t4": (".86/.15/.75", ".93/.06/.90"),
+    "t5": (".62/.72/.80", ".80/.88/.93"),
+    "t5 lookup": ("", "@1000 .92"),
+    "t5 anomaly": ("", "@1000 .75"),
+    "t5 extreme": ("", "@1000 .75"),
+    "t5 log": ("", "@1000 .85"),
+}
+
+
+# --- The yardstick
+
+
+def find_yardstick(start: Path = Path(__file__)) -> Path | None:
+    """The yardstick in a `shared` folder beside the repository, or beside one of the folders above it."""
+    for folder in start.resolve().parents:
+        candidate = folder / "shared" / "yardstick" / "yardstick.py"
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def load_yardstick(path: Path, every: int) -> ModuleType:
+    """Its module; with `every` > 1 it sees only each so-manieth case."""
+    spec = importlib.util.spec_from_file_location("yardstick", path)
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{path} cannot be loaded as a module.")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if every > 1:
+        whole = module.load
+        module.load = lambda split, task: (lambda found: (found[0], found[1][::every]))(whole(split, task))  # type: ignore[attr-defined]
+    return module
+
+
+def run_yardstick(module: ModuleType, engines: dict[str, Engine], tasks: Iterable[str]) -> list[Row]:
+    rows: list[Row] = []
+    for task in tasks:
+        for name, engine in engines.items():
+            began = time.perf_counter()
+            found = [row | {"engine": name} for row in module.TASKS[task](engine, "dev", None)]
+            rows += found
+            print(f"  {task} {name}: {len(found)} calls, {time.perf_counter() - began:.0f} s", file=sys.stderr)
+    return rows
+
+
+def _average(rows: list[Row], key: str, budget: int | None = None) -> float | None:
+    values = [row[key] for row in rows if row.get(key) is not None and budget in (None, row["budget"])]
+    return sum(values) / len(values) if values else None
+
+
+def _shares(*values: float | None) -> str:
+    return "/".join("–" if value is None else figure(value) for value in values)
+
+
+def _by_budget(rows: list[Row], key: str = "score") -> str:
+    return _shares(*(_average(rows, key, budget) for budget in (500, 1000, 2000)))
+
+
+def _rouge(rows: list[Row]) -> str:
+    return "/".join(f"{_average(rows, key) or 0:.1f}" for key in ("rouge1", "rouge2", "rougeLsum"))
+
+
+def _pages(rows: list[Row]) -> str:
+    return _shares(*(_average(rows, key) for key in ("score", "boiler", "precision")))
+
+
+def _of(task: str, key: str = "task", value: str = "") -> Callable[[Row], bool]:
+    return lambda row: row["task"] == task and (key == "task" or row[key] == value)
+
+
+def yardstick_report(rows: list[Row], engines: list[str]) -> list[str]:
+    """By task and kind, with floor and aim beside."""
+    widths = [max(16, len(engine) + 2) for engine in engines]
+    lines = [
+        f"{'':<30}{'n':>4} "
+        + "".join(f"{engine:>{width}}" for engine, width in zip(engines, widths, strict=True))
+        + f"{'floor':>15}{'aim':>15}"
+    ]
+
+    def line(label: str, wanted: Callable[[Row], bool], show: Callable[[list[Row]], str], goal: str = "") -> None:
+        part = [row for row in rows if wanted(row)]
+        if not part:
+            return
+        cells = [
+            f"{show([row for row in part if row['engine'] == engine]):>{width}}" for engine, width in zip(engines, widths, strict=True)
+        ]
+        floor, aim = FLOORS_AND_AIMS.get(goal, ("", ""))
+        lines.append(f"{label:<30}{len({row['case'] for row in part}):>4} " + "".join(cells) + f"{floor:>15}{aim:>15}".rstrip())
+
+    def kinds(task: str, key: str = "type") -> list[str]:
+        return sorted({row[key] for row in rows if row["task"] == task})
+
+    line("t1 needles @500/1000/2000", _of("t1"), _by_budget, "t1")
+    for kind in kinds("t1"):
+        line(f"   {kind}", _of("t1", "type", kind), _by_budget, f"t1 {kind}")
+    line("t2 alerts @500/1000/2000", _of("t2"), _by_budget, "t2 alerts")
+    line("t2 templates", _of("t2"), lambda found: _by_budget(found, "templates"), "t2 templates")
+    line("t3 ROUGE-1/2/Lsum", _of("t3"), _rouge, "t3 rouge")
+    line(
+        "t3b words/precision",
+        _of("t3b"),
+        lambda found: _shares(_average(found, "score"), _average(found, "span_prec")),
+        "t3b",
+    )
+    line("t4 gold/boilerplate/precision", _of("t4"), _pages, "t4")
+    for kind in kinds("t4"):
+        line(f"   {kind}", _of("t4", "type", kind), _pages)
+    line("t5 @500/1000/2000", _of("t5"), _by_budget, "t5")
+    for ask in kinds("t5", "ask"):
+        line(f"   {ask}", _of("t5", "ask", ask), _by_budget, f"t5 {ask}")
+    for kind in kinds("t5"):
+        line(f"   {kind}", _of("t5", "type", kind), _by_budget)
+    line("within budget", lambda row: True, lambda found: f"{sum(row['in_budget'] for row in found) / max(1, len(found)):.1%}")
+    line("errors", lambda row: True, lambda found: str(sum(1 for row in found if row["err"])))
+    line("seconds per call", lambda row: True, lambda found: f"{_average(found, 'sec') or 0:.3f}")
+    return lines
+
+
+def below_the_simple_thing(rows: list[Row]) -> list[str]:
+    """The kinds in which we keep less than BM25+MMR, over all budgets."""
+    lines = []
+    for task in ("t1", "t5"):
+        for kind in sorted({row["type"] for row in rows if row["task"] == task}):
+            part = [row for row in rows if row["task"] == task and row["type"] == kind]
+            ours, theirs = (_average([row for row in part if row["engine"] == engine], "score") for engine in ("tersely", "bm25+mmr"))
+            if ours is not None and theirs is not None and ours < theirs - 1e-9:
+                lines.append(f"below BM25+MMR: {task} {kind}: {ours:.3f} against {theirs:.3f}")
+    return lines
+
+
+# --- Speed and growth
+
+
+def speed(sizes: tuple[int, ...], hostile: float) -> list[str]:
+    lines = ["", f"{'speed and growth, 1000 tokens':<30}" + "".join(f"{f'{size} MB':>26}" for size in sizes) + f"{'growth':>10}"]
+    for kind in growth.TEXTS:
+        found = [growth.measure(kind, size) for size in sizes if size <= 10 or kind in ("mixed", "log", "json")]
+        cells = [
+            f"{f'{one.seconds:.2f} s {one.rate:.1f} MB/s {one.memory:.1f}×':>26}" if not isinstance(one, str) else f"{one:>26}"
+            for one in found
+        ]
+        good = [one for one in found if not isinstance(one, str)]
+        grew = f"{good[0].rate / good[-1].rate:.2f}" if len(good) > 1 else ""
+        lines.append(f"   {kind:<27}" + "".join(cells) + f"{'':>{26 * (len(sizes) - len(found))}}{grew:>10}")
+    for kind in growth.HOSTILE:
+        one = growth.measure(kind, hostile)
+        shown = (
+            one if isinstance(one, str) else f"{one.megabytes:g} MB in {one.seconds:.2f} s, {one.memory:.1f} × memory, {one.tokens} tokens"
+        )
+        lines.append(f"   hostile: {kind:<18}{shown}")
+    lines.append(
+        "   × is the peak of memory as a multiple of the text; growth is the time per MB at the largest size over that at the smallest"
+    )
+    return lines
+
+
+# --- Fold
+
+
+def fold_report(tokens: int) -> list[str]:
+    from tersely.condensing.fold import fold
+
+    lines = ["", f"{'fold':<30}{'before':>10}{'after':>10}{'share':>8}"]
+    for shape in ("app log", "system log", "json log lines", "logfmt", "java log with stack traces", "log without levels"):
+        source, seed = "", 0
+        while O200K.count(source) < tokens:
+            source += draw(shape, "trouble", 700_000 + seed).text + "\n"
+            seed += 1
+        source = repeated(source)
+        before, after = O200K.count(source), O200K.count(fold(source))
+        lines.append(f"   {shape:<27}{before:>10,}{after:>10,}{figure(after / before):>8}")
+    return lines
+
+
+def repeated(log: str) -> str:
+    """A log as a polling service writes it: the same few messages again and again, and now and then another."""
+    lines = log.split("\n")
+    few = lines[:40]
+    return "\n".join(line if index % 50 == 0 else few[index % len(few)] for index, line in enumerate(lines))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.condense", description="The structural condenser beside its peers.")
+    parser.add_argument("--quick", action="store_true", help="a fifth of the cases, sizes up to 10 MB")
+    parser.add_argument("--task", default="all", help=f"separated by commas: {', '.join((*YARDSTICK_TASKS, *OWN_TASKS))}")
+    parser.add_argument("--engine", default=PEERS, help=f"separated by commas: {', '.join(ENGINES)}")
+    parser.add_argument("--seeds", type=int, default=0, help="generated cases per shape and ask (1 when quick, else 3)")
+    asked = parser.parse_args()
+    tasks = (*YARDSTICK_TASKS, *OWN_TASKS) if asked.task == "all" else tuple(task.strip() for task in asked.task.split(","))
+    for task in tasks:
+        if task not in (*YARDSTICK_TASKS, *OWN_TASKS):
+            raise SystemExit(f"No task {task!r}; there are {', '.join((*YARDSTICK_TASKS, *OWN_TASKS))}.")
+    engines = available(named(asked.engine))
+    broken: list[str] = []
+
+    wanted = [task for task in YARDSTICK_TASKS if task in tasks]
+    path = find_yardstick()
+    if wanted and path is None:
+        print("The yardstick is not here (no folder `shared/yardstick` beside the repository): " + ", ".join(wanted) + " are left out.\n")
+    elif wanted and path is not None:
+        rows = run_yardstick(load_yardstick(path, 5 if asked.quick else 1), engines, wanted)
+        print("\n".join(yardstick_report(rows, list(engines))))
+        print("\n".join(below_the_simple_thing(rows)))
+        broken += [f"{row['engine']} {row['case']} @{row['budget']}: {row['tokens']} tokens" for row in rows if not row["in_budget"]]
+        broken += [f"{row['case']} @{row['budget']}: {row['err']}" for row in rows if row["err"] and row["engine"] == "tersely"]
+    if "generator" in tasks:
+        # sumy and the plain BM25 tell nothing new here, and cost minutes.
+        chosen = [name for name in engines if name not in ("sumy", "bm25")] or list(engines)
+        outcomes = generate.measure(chosen, range(asked.seeds or (1 if asked.quick else 3)))
+        print("\n" + "\n".join(generate.report(outcomes)))
+        broken += [f"{o.engine} {o.case} @{o.budget}: {o.tokens} tokens" for o in outcomes if o.tokens > o.budget]
+        broken += [f"{o.case} @{o.budget}: {o.error}" for o in outcomes if o.error and o.engine == "tersely"]
+    if "speed" in tasks:
+        print("\n".join(speed((1, 10) if asked.quick else (1, 10, 100), 1 if asked.quick else 10)))
+    if "fold" in tasks:
+        print("\n".join(fold_report(20_000 if asked.quick else 200_000)))
+    if broken:
+        print("\nBroken promises:\n  " + "\n  ".join(broken[:20]))
+        sys.exit(1)
+
+
+def available(engines: dict[str, Engine]) -> dict[str, Engine]:
+    """Those that can run here; the others are named."""
+    kept = {}
+    for name, engine in engines.items():
+        try:
+            engine("one line\nanother line\n" * 40, 50, "another")
+        except NotInstalled as missing:
+            print(f"{name} is left out: {missing}")
+        else:
+            kept[name] = engine
+    return kept
+
+
+if __name__ == "__main__":
+    main()
