@@ -147,7 +147,7 @@ class Preamble:
             host=host if with_host >= 0.5 * total else -1,
             constants=frozenset(word for word, found in words.items() if found >= 0.9 * total and total > 4),
             threads=threads >= 0.6 * total,
-            usual_level=usual if _weight(usual) <= 0 and count >= 0.5 * total else "",
+            usual_level=usual if level_weight(usual) <= 0 and count >= 0.5 * total else "",
         )
 
     def split(self, line: str) -> Parts:
@@ -159,7 +159,7 @@ class Preamble:
         if self.depth < 0:
             inline = _INLINE_LEVEL.search(line, 0, 400)
             level = inline[1] if inline else ""
-            return Parts(line.strip(), "", level, _weight(level))
+            return Parts(line.strip(), "", level, level_weight(level))
         time, level = "", ""
         kept: list[tuple[int, int]] = []
         message = 0
@@ -197,7 +197,7 @@ class Preamble:
                 shown = shown.rstrip() + " …"
             shown += line[start:end]
             before = end
-        return Parts(" ".join(shown.split()), time, level, _weight(level))
+        return Parts(" ".join(shown.split()), time, level, level_weight(level))
 
     def _says_nothing(self, place: int, token: "_Token", last: int, level_seen: bool, named: bool) -> bool:
         """Whether a token of the preamble can be left out: a constant, a number, or the thread after the level."""
@@ -260,5 +260,5 @@ def _level_name(word: str) -> str:
     return match[1] if match else word.rstrip(":")
 
 
-def _weight(level: str) -> float:
+def level_weight(level: str) -> float:
     return _LETTER_LEVELS.get(level, 0.0) if len(level) == 1 else _LEVELS.get(level.lower(), 0.0)
