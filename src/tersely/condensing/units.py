@@ -56,6 +56,8 @@ class Unit:
     """How many source things (lines, rows, records) this unit stands for."""
     children: int = 0
     """For owners of many: how many there are. When fewer are shown, ` [k of n]` is appended to this unit."""
+    inline: bool = False
+    """For sentences: stands on the line of the unit shown before it, after ` … ` when something between them is left out."""
 
 
 def _nothing_said(kept: set[int]) -> list[Lost]:
@@ -78,6 +80,10 @@ class Reading:
     """What a unit is, in the mark of a gap and the default account: lines, rows, records."""
     gaps: bool = True
     """Whether gaps between units are marked; a reader that says it in other ways turns this off."""
+    layout: Callable[[set[int], dict[int, str]], str] | None = None
+    """For readers that join units in their own way: kept indices and shortened texts in, the shown text out, without head."""
+    decay: float = 0.6
+    """How fast a family tires: its k-th member counts 1 / (1 + decay × k)."""
 
 
 Reader = Callable[[str, Focus, int], Reading | None]
@@ -275,7 +281,7 @@ class _Packing:
             rough = sum(len(units[at].text) for at in chain)
             current = -unit.score / (1 + 0.004 * (len(unit.text) + rough))
             if unit.family is not None and current < 0:
-                current /= 1 + 0.6 * self.families.get(unit.family, 0)
+                current /= 1 + self.reading.decay * self.families.get(unit.family, 0)
             if heap and current > heap[0][0] + 1e-9 and current > rank + 1e-9:
                 heapq.heappush(heap, (current, index))
                 continue
@@ -309,45 +315,56 @@ class _Packing:
         return self.tokenizer.count(self.changed[index] + "\n") <= left + 1
 
     def _layout(self) -> str:
-        kept = sorted(self.kept)
-        units = self.units
-        shown: dict[int, int] = {}
-        for index in kept:
-            owner = units[index].parent
-            if owner is not None:
-                shown[owner] = shown.get(owner, 0) + 1
-        marks = self._marks(kept) if self.reading.gaps else {}
-        lines = [self.head] if self.head else []
-        for index in kept:
-            if index in marks:
-                lines.append(marks[index])
-            text = self.changed.get(index, units[index].text)
-            of = units[index].children
-            if of > shown.get(index, 0):
-                text += f" [{shown.get(index, 0)} of {of}]"
-            lines.append(text)
-        if len(units) in marks:
-            lines.append(marks[len(units)])
-        return "\n".join(lines)
+        body = lay_out(self.reading, self.kept, self.changed, self.budget)
+        return self.head + "\n" + body if self.head and body else self.head or body
 
-    def _marks(self, kept: list[int]) -> dict[int, str]:
-        """Where how many units are missing: before which kept one; the end is `len(units)`."""
-        if not kept or self.budget < 64:
-            return {}
-        gaps: list[tuple[int, int]] = []
-        previous = -1
-        counts = [unit.count for unit in self.units] if any(unit.count > 1 for unit in self.units) else None
-        for index in [*kept, len(self.units)]:
-            size = index - previous - 1
-            if size and counts:
-                size = sum(counts[previous + 1 : index])
+
+def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], budget: int) -> str:
+    """The kept units as text, in source order, with marks where something is missing."""
+    if reading.layout is not None:
+        return reading.layout(kept, changed)
+    units = reading.units
+    order = sorted(kept)
+    shown: dict[int, int] = {}
+    for index in order:
+        owner = units[index].parent
+        if owner is not None:
+            shown[owner] = shown.get(owner, 0) + 1
+    marks = _marks(units, order, budget) if reading.gaps else {}
+    lines: list[str] = []
+    for index in order:
+        if index in marks:
+            lines.append(marks[index])
+        text = changed.get(index, units[index].text)
+        of = units[index].children
+        if of > shown.get(index, 0):
+            text += f" [{shown.get(index, 0)} of {of}]"
+        if units[index].inline and lines and index not in marks:
+            joint = " " if index - 1 in kept else " … "
+            lines[-1] += joint + text.lstrip()
+        else:
+            lines.append(text)
+    if len(units) in marks:
+        lines.append(marks[len(units)])
+    return "\n".join(lines)
+
+
+def _marks(units: list[Unit], kept: list[int], budget: int) -> dict[int, str]:
+    """Where how many units are missing: before which kept one; the end is `len(units)`."""
+    if not kept or budget < 64:
+        return {}
+    gaps: list[tuple[int, int]] = []
+    previous = -1
+    for index in [*kept, len(units)]:
+        if index - previous > 1:
+            size = sum(unit.count for unit in units[previous + 1 : index])
             if size:
                 gaps.append((size, index))
-            previous = index
-        # "…37" and its line end are three tokens.
-        most = max(1, int(self.budget * MARK_SHARE / 3))
-        gaps.sort(key=lambda gap: (-gap[0], gap[1]))
-        return {index: f"…{size}" for size, index in gaps[:most]}
+        previous = index
+    # "…37" and its line end are three tokens.
+    most = max(1, int(budget * MARK_SHARE / 3))
+    gaps.sort(key=lambda gap: (-gap[0], gap[1]))
+    return {index: f"…{size}" for size, index in gaps[:most]}
 
 
 def merge(readings: list[Reading], kind: str = "mixed") -> Reading:
@@ -368,14 +385,30 @@ def merge(readings: list[Reading], kind: str = "mixed") -> Reading:
                 unit.family = (base, unit.family)
             units.append(unit)
 
+    def part_of(kept: Iterable[int], reading: Reading, base: int) -> set[int]:
+        return {index - base for index in kept if base <= index < base + len(reading.units)}
+
     def lost(kept: set[int]) -> list[Lost]:
         said: list[Lost] = []
         for reading, base in zip(readings, offsets, strict=True):
-            inside = {index - base for index in kept if base <= index < base + len(reading.units)}
-            said += reading.lost(inside) or count_left_out(reading, inside)
+            said += reading.lost(part_of(kept, reading, base)) or count_left_out(reading, part_of(kept, reading, base))
         return said
 
-    return Reading(kind, units, lost=lost, confidence=min((reading.confidence for reading in readings), default=1.0))
+    def layout(kept: set[int], changed: dict[int, str]) -> str:
+        parts: list[str] = []
+        for reading, base in zip(readings, offsets, strict=True):
+            if reading.head and base - 1 in kept:
+                parts.append(changed.get(base - 1, reading.head))
+            inside = part_of(kept, reading, base)
+            if inside:
+                parts.append(
+                    lay_out(reading, inside, {index - base: text for index, text in changed.items() if index - base in inside}, 1_000)
+                )
+        return "\n".join(part for part in parts if part)
+
+    confidence = min((reading.confidence for reading in readings), default=1.0)
+    decay = sum(reading.decay for reading in readings) / max(1, len(readings))
+    return Reading(kind, units, lost=lost, layout=layout, confidence=confidence, decay=decay)
 
 
 def trend_of(numbers: list[float]) -> str:

@@ -1,0 +1,131 @@
+"""The reader that is always ready: lines as units, whatever the text is.
+
+Relevance to the focus (BM25 over subwords), severity by words, rarity by masked
+shape, and nearness: a line that answers half of the question weighs more beside
+one that answers the other half, since a value stands near its owner in every
+format, known or not. Special readers must beat this one; where they are unsure it
+shares their budget.
+
+Never says "not mine". Linear in the text; of very many lines only those that are
+relevant, severe, rare or evenly spread over the text become units.
+"""
+
+import math
+import re
+
+from tersely.condensing.budget import Lost
+from tersely.condensing.focus import Focus, Found, scan
+from tersely.condensing.units import Reading, Unit, runs_of
+
+LONGEST_LINE = 400
+"""Longer lines are cut into pieces that can be chosen one by one."""
+
+MOST_UNITS = 40_000
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(\[])")
+_VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
+_BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
+
+
+def read(text: str, focus: Focus, budget: int) -> Reading:
+    texts, numbers = lines_of(text)
+    found = scan(texts, focus)
+    shapes = [_VARIABLE.sub("#", line[:160]) for line in texts]
+    scores = scores_of(texts, shapes, found, focus)
+    weighed = list(range(len(texts)))
+    if len(texts) > MOST_UNITS:
+        weighed = sorted(sorted(weighed, key=lambda i: (-scores[i], i))[:MOST_UNITS])
+    units = [Unit(texts[i], numbers[i], numbers[i], scores[i], family=shapes[i]) for i in weighed]
+
+    def lost(kept: set[int]) -> list[Lost]:
+        shown = {weighed[index] for index in kept}
+        missing = [(numbers[i], numbers[i]) for i in range(len(texts)) if i not in shown]
+        return [Lost(f"{len(missing)} of {len(texts)} lines", runs_of(missing))] if missing else []
+
+    return Reading("text", units, lost=lost)
+
+
+def lines_of(text: str, longest: int = LONGEST_LINE) -> tuple[list[str], list[int]]:
+    """Lines that are not blank with their numbers; long ones in pieces."""
+    texts: list[str] = []
+    numbers: list[int] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) <= longest:
+            line = line.rstrip()
+            if line:
+                texts.append(line)
+                numbers.append(number)
+            continue
+        for piece in pieces_of(line, longest):
+            texts.append(piece)
+            numbers.append(number)
+    return texts, numbers
+
+
+def pieces_of(line: str, longest: int = LONGEST_LINE) -> list[str]:
+    """A long line as sentences, or as pieces cut after `,`, `;` or a blank; blobs are named with their size."""
+    if _BLOB.search(line):
+        line = _BLOB.sub(_name_blob, line)
+    pieces: list[str] = []
+    for sentence in _SENTENCE.split(line):
+        start, end = 0, len(sentence)
+        while end - start > longest:
+            window = start + longest
+            cut = max(sentence.rfind(",", start, window), sentence.rfind(";", start, window), sentence.rfind(" ", start, window))
+            if cut < start + longest // 3:
+                cut = window - 1
+            pieces.append(sentence[start : cut + 1])
+            start = cut + 1
+        rest = sentence[start:].rstrip()
+        if rest:
+            pieces.append(rest)
+    return pieces
+
+
+def _name_blob(match: re.Match[str]) -> str:
+    blob = match.group()
+    if len(blob) < 400 and len(set(blob)) < 20:
+        return blob
+    return f"{blob[:24]}…[{len(blob)} characters]"
+
+
+def scores_of(texts: list[str], shapes: list[str], found: Found, focus: Focus) -> list[float]:
+    """What each line is worth on its own and beside its neighbours."""
+    count = len(texts)
+    times: dict[str, int] = {}
+    for shape in shapes:
+        times[shape] = times.get(shape, 0) + 1
+    spread = math.log(1 + count)
+    trouble = 0.35 if focus.trouble else 0.12
+    rare = 0.5 if focus.unusual or not focus else 0.25
+    near = nearness(texts, found)
+    scores = []
+    for i in range(count):
+        score = 2.2 * found.relevance[i] + near[i] + trouble * found.severity[i]
+        score += rare * (1 - math.log(times[shapes[i]]) / spread if spread else 1.0)
+        scores.append(score)
+    if focus.since or focus.until:
+        for i, line in enumerate(texts):
+            if focus.within(line):
+                scores[i] += 0.5
+    return scores
+
+
+def nearness(texts: list[str], found: Found) -> list[float]:
+    """What a line gains from relevant lines around it: more when it has a hit of its own."""
+    count = len(texts)
+    near = [0.0] * count
+    flow = 0.0
+    for i in range(count):
+        near[i] = flow
+        flow = max(flow * 0.82, found.relevance[i])
+        if flow < 0.02:
+            flow = 0.0
+    flow = 0.0
+    for i in range(count - 1, -1, -1):
+        near[i] = max(near[i], 0.7 * flow)
+        flow = max(flow * 0.7, found.relevance[i])
+    for i in range(count):
+        own = found.relevance[i]
+        near[i] = near[i] * (1.2 if own > 0 else 0.5)
+    return near

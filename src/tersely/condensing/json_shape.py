@@ -1,0 +1,193 @@
+"""JSON as a tree: whole, cut in the middle, several documents, JSON lines, JSON inside strings.
+
+A tolerant scanner of our own instead of `json.loads`: one regular expression match
+for each value, positions for line numbers, no recursion, and a document that breaks
+off is read as far as it goes. Values keep the spelling of the source.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+
+from tersely.condensing.focus import Focus
+from tersely.condensing.tree import LIST, OBJECT, Tree, read_tree
+from tersely.condensing.units import Reading
+
+_STRING = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
+_ENTRY = re.compile(rf'\s*{_STRING}\s*:\s*(?:{_STRING}|([^\s,{{}}\[\]"]+)|([{{\[]))\s*,?', re.S)
+_ITEM = re.compile(rf'\s*(?:{_STRING}|([^\s,{{}}\[\]"]+)|([{{\[])|([}}\]]))\s*,?', re.S)
+_KEY = re.compile(rf"\s*{_STRING}\s*:\s*", re.S)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.S)
+_PLAIN = {"n": "\n", "t": "\t", "r": "", "b": "", "f": "", "/": "/", '"': '"', "\\": "\\"}
+DEEPEST_INSIDE = 3
+"""JSON inside a string inside JSON …: further down it stays a string."""
+
+
+def read(text: str, focus: Focus, budget: int) -> Reading | None:
+    tree, _ = parse(text)
+    if len(tree) < 2:
+        return None
+    return read_tree(tree, focus, budget, "json")
+
+
+def unescape(value: str) -> str:
+    if "\\" not in value:
+        return value
+    return _ESCAPE.sub(_one_escape, value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _one_escape(match: re.Match[str]) -> str:
+    sign = match.group(1)
+    if sign[0] == "u" and len(sign) == 5:
+        return chr(int(sign[1:], 16))
+    return _PLAIN.get(sign, sign)
+
+
+def parse(text: str, start: int = 0) -> tuple[Tree, int]:
+    """The tree of the JSON documents that follow each other from `start` on, and where they end."""
+    tree = Tree()
+    breaks = [match.start() for match in re.finditer("\n", text)]
+    root, documents, position = -1, 0, start
+    while position < len(text):
+        opening = _ITEM.match(text, position)
+        if opening is None or opening.group(3) is None:
+            break
+        if documents == 1:
+            root = _wrap(tree)
+        position = _document(tree, text, opening, root, breaks)
+        documents += 1
+    return tree, position
+
+
+_BRACKET = re.compile(r'"(?:[^"\\]*(?:\\.[^"\\]*)*)"|[{}\[\]]', re.S)
+_NEXT_DOCUMENT = re.compile(r"\s*,?\s*[{\[]\s*[\"\]}{\[]")
+
+
+def end_of(text: str, start: int = 0) -> int:
+    """Where the JSON documents that follow each other from `start` on end; the end of the text when one is cut off."""
+    position = start
+    while True:
+        depth = 0
+        for match in _BRACKET.finditer(text, position):
+            sign = text[match.start()]
+            if sign in "{[":
+                depth += 1
+            elif sign in "}]":
+                depth -= 1
+                if depth <= 0:
+                    position = match.end()
+                    break
+        else:
+            return len(text) if depth > 0 else position
+        if not _NEXT_DOCUMENT.match(text, position):
+            return position
+
+
+def _wrap(tree: Tree) -> int:
+    """Put what is there into a list, so that more documents can follow."""
+    tree.parent = [-1, *(parent + 1 if parent >= 0 else 0 for parent in tree.parent)]
+    tree.key.insert(0, "")
+    tree.value.insert(0, "")
+    tree.kind.insert(0, LIST)
+    tree.line.insert(0, 1)
+    return 0
+
+
+def _document(tree: Tree, text: str, opening: re.Match[str], root: int, breaks: list[int], depth: int = 0, line: int = 0) -> int:
+    """Read one document iteratively; returns the position after it."""
+    size = len(text)
+
+    def line_at(at: int) -> int:
+        return line or bisect_right(breaks, at) + 1
+
+    kind = OBJECT if opening.group(3) == "{" else LIST
+    node = tree.add(root, "", kind, line=line_at(opening.start(3)))
+    open_nodes = [node]
+    position = opening.end()
+    kind_bytes = tree.kind
+    entry_match, item_match = _ENTRY.match, _ITEM.match
+    while open_nodes and position < size:
+        if kind_bytes[node] == OBJECT:
+            match = entry_match(text, position)
+            if match is not None:
+                key, string, scalar, bracket = match.groups()
+                if "\\" in key:
+                    key = unescape(key)
+                position = match.end()
+                at = line_at(match.start(1))
+                if bracket is not None:
+                    node = tree.add(node, key, OBJECT if bracket == "{" else LIST, line=at)
+                    open_nodes.append(node)
+                elif string is not None:
+                    _add_string(tree, node, key, string, at, depth)
+                else:
+                    tree.add_value(node, key, scalar, at)
+                continue
+        match = item_match(text, position)
+        if match is None:
+            position = _recover(tree, text, node, position, line_at)
+            if position >= size:
+                break
+            continue
+        string, scalar, bracket, closing = match.groups()
+        if closing is not None:
+            open_nodes.pop()
+            position = match.end()
+            if not open_nodes:
+                # A comma after the last bracket belongs to whoever follows.
+                return match.end(4)
+            node = open_nodes[-1]
+            continue
+        if kind_bytes[node] == OBJECT:
+            # A value without a key, or a key without a value: a cut or damaged place.
+            if bracket is not None:
+                node = tree.add(node, "", OBJECT if bracket == "{" else LIST, line=line_at(match.start(3)))
+                open_nodes.append(node)
+                position = match.end()
+                continue
+            key_only = _KEY.match(text, position)
+            if key_only and text[key_only.end() : key_only.end() + 1] == '"':
+                # The string never ends: the text was cut inside it.
+                tree.add_value(node, unescape(key_only.group(1)), unescape(text[key_only.end() + 1 :].rstrip()), line_at(position))
+                return size
+            position = match.end()
+            continue
+        position = match.end()
+        if bracket is not None:
+            node = tree.add(node, "", OBJECT if bracket == "{" else LIST, line=line_at(match.start(3)))
+            open_nodes.append(node)
+        elif string is not None:
+            _add_string(tree, node, "", string, line_at(match.start(1)), depth)
+        else:
+            tree.add_value(node, "", scalar, line_at(match.start(2)))
+    return position
+
+
+def _recover(tree: Tree, text: str, node: int, position: int, line_at: Callable[[int], int]) -> int:
+    """At a place that is no JSON: a string that is cut off is kept, anything else skipped."""
+    key = _KEY.match(text, position)
+    at = key.end() if key else position + len(text[position : position + 200]) - len(text[position : position + 200].lstrip())
+    if text[at : at + 1] == '"':
+        rest = text[at + 1 :]
+        if rest.strip():
+            tree.add_value(node, unescape(key.group(1)) if key else "", unescape(rest.rstrip()), line_at(position))
+        return len(text)
+    return max(at, position + 1)
+
+
+def _add_string(tree: Tree, node: int, key: str, string: str, line: int, depth: int) -> None:
+    value = unescape(string)
+    if len(value) > 20 and value[0] in "{[" and value[-1] in "}]" and depth < DEEPEST_INSIDE:
+        opening = _ITEM.match(value)
+        if (opening and opening.group(3) and _ENTRY.match(value, opening.end())) or (opening and value[0] == "["):
+            before = len(tree)
+            end = _document(tree, value, opening, node, [], depth + 1, line)
+            if end >= len(value) - 1 and len(tree) > before + 1:
+                tree.key[before] = key
+                return
+            _forget(tree, before)
+    tree.add_value(node, key, value, line)
+
+
+def _forget(tree: Tree, size: int) -> None:
+    del tree.parent[size:], tree.key[size:], tree.value[size:], tree.kind[size:], tree.line[size:]

@@ -1,0 +1,115 @@
+"""A mixed text in parts of one kind each: outputs of several commands, JSON after a sentence, stderr at the end.
+
+Cuts only at places that say so: a prompt with a command, `stdout:`, a ruled title,
+a file name of `tail`, the beginning or end of a JSON document. A text without such
+places is one part.
+"""
+
+import re
+from dataclasses import dataclass
+
+from tersely.condensing import json_shape
+from tersely.condensing.sniff import Kind, sniff
+
+MOST_PARTS = 60
+
+_TITLE = re.compile(
+    r"(?:[\w.@~/-]*[$#%>] (?=[a-z])[^\n]{2,300}"
+    r"|(?:stdout|stderr|output|stdin|command|result|exit code|return code)\b[^\n:]{0,20}:[^\n{\[]{0,80}"
+    r"|(?:kubectl|docker|helm|git|systemctl|journalctl|aws|gcloud|az|oc|curl|terraform) (?!is |has |was )[a-z][^\n]{2,300}"
+    r"|={3,} ?[^=\n]{1,120} ?={3,}|-{3,} [^-\n]{1,120} -{3,}|#{3,} [^#\n]{1,120} #{3,}|==> [^\n]{1,200} <==)[ \t]*$",
+    re.M,
+)
+_JSON_INSIDE = re.compile(r"(?:(?<=\n)|(?<=: )|(?<=:\n))(?=(?:\{\s*\"|\[\s*[{\[\"]))")
+
+
+@dataclass(frozen=True)
+class Part:
+    kind: Kind
+    text: str
+    line: int
+    """The source line on which the part begins, counted from 1."""
+    title: str = ""
+    """The line above that names the part; empty when there is none."""
+
+
+def parts_of(text: str) -> list[Part]:
+    parts: list[Part] = []
+    line = 1
+    for title, body in _titled(text):
+        if title:
+            line += 1
+        offset = 0
+        for kind, piece in _by_kind(body):
+            if piece.strip():
+                parts.append(Part(kind, piece, line + body.count("\n", 0, offset), title))
+            offset += len(piece)
+        if title and not body.strip():
+            parts.append(Part("text", "", line, title))
+        line += body.count("\n")
+    return parts
+
+
+def _titled(text: str) -> list[tuple[str, str]]:
+    """Pairs of a title line, possibly none, and what stands under it."""
+    titles = []
+    for match in _TITLE.finditer(text):
+        before = text[match.start() - 1] if match.start() else "\n"
+        if before == "\n":
+            titles.append(match)
+        if len(titles) > MOST_PARTS:
+            return [("", text)]  # So many "titles" are the text itself.
+    if not titles:
+        return [("", text)]
+    pairs: list[tuple[str, str]] = []
+    if titles[0].start() > 0:
+        pairs.append(("", text[: titles[0].start()]))
+    for match, following in zip(titles, [*titles[1:], None], strict=True):
+        body = text[match.end() : following.start() if following else len(text)]
+        pairs.append((match.group().rstrip(), body[1:] if body.startswith("\n") else body))
+    # Titles with hardly a line between them are lines of a log or a script that look like titles.
+    if len(pairs) > 8 and sum(1 for _, body in pairs if body.count("\n") <= 2) > len(pairs) / 2:
+        return [("", text)]
+    return pairs
+
+
+def _by_kind(text: str) -> list[tuple[Kind, str]]:
+    """JSON documents apart from what stands before and after them."""
+    found: list[tuple[Kind, str]] = []
+    rest = text
+    for _ in range(6):
+        kind = sniff(rest)
+        if kind == "json":
+            end = json_shape.end_of(rest)
+            if end >= 0.97 * len(rest.rstrip()) or len(rest) - end < 20:
+                found.append((kind, rest))
+                return found
+            if end > 100:
+                found.append((kind, rest[:end]))
+                rest = rest[end:]
+                continue
+            kind = "text"
+        if kind in ("text", "prose", "log", "outline", "yaml", "page") and (begin := _json_begins(rest)):
+            at, end = begin
+            found.append((sniff(rest[:at]), rest[:at]))
+            found.append(("json", rest[at:end]))
+            rest = rest[end:]
+            if not rest.strip():
+                return found
+            continue
+        found.append((kind, rest))
+        return found
+    found.append((sniff(rest), rest))
+    return found
+
+
+def _json_begins(text: str) -> tuple[int, int] | None:
+    """Where a JSON document of some size starts and ends inside other text."""
+    for tries, match in enumerate(_JSON_INSIDE.finditer(text)):
+        if tries > 3:
+            return None
+        end = json_shape.end_of(text, match.start())
+        size = end - match.start()
+        if size > 300 and size > 0.2 * len(text) and "\n" in text[match.start() : end].strip():
+            return match.start(), end
+    return None

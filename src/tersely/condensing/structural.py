@@ -1,0 +1,130 @@
+"""The structural condenser: from a text of any kind to what matters in it, without a model.
+
+    text → parts of one kind (segments) → a reading of each (its kind's reader) → pack → the account of what is left out
+
+Never over the budget, deterministic, linear in the text. A reader that declines,
+or is unsure, gives way to the generic one, wholly or for a share of the budget.
+Pure functions, no event loop, no model: call it in a thread when the text is large.
+"""
+
+import re
+from collections.abc import Mapping
+
+from tersely.condensing import generic, json_shape
+from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, Condensed, Lost
+from tersely.condensing.focus import Focus
+from tersely.condensing.segments import Part, parts_of
+from tersely.condensing.units import Packed, Reader, Reading, Unit, count_left_out, merge, pack
+from tersely.text.tokens import O200K, Tokenizer
+
+_ESCAPE_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
+
+READERS: Mapping[str, Reader] = {
+    "json": json_shape.read,
+    "jsonl": json_shape.read,
+}
+"""Who reads which kind; what is not here is read by the generic reader."""
+
+
+def condense_structurally(text: str, budget: int, focus: str = "", tokenizer: Tokenizer = O200K) -> Condensed:
+    """What matters in the text, in at most `budget` tokens; the whole text when it fits."""
+    before = tokenizer.count(text)
+    if before <= budget:
+        return Condensed(text=text, status="structural", tokens_before=before, tokens_after=before, encoding=tokenizer.name)
+    wish = Focus.parse(focus)
+    reading = read_any(cleaned(text), wish, budget)
+    packed, lost = _packed(reading, budget, tokenizer, wish)
+    return Condensed(
+        text=packed.text,
+        status="structural",
+        tokens_before=before,
+        tokens_after=packed.tokens,
+        encoding=tokenizer.name,
+        lost=lost,
+        kind=reading.kind,
+    )
+
+
+def cleaned(text: str) -> str:
+    """The text as its readers take it: no colours, no NULs, no half characters, line ends of one kind."""
+    if "\x1b" in text:
+        text = _ESCAPE_CODES.sub("", text)
+    if "\0" in text:
+        text = text.replace("\0", "")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-8", "replace").decode()
+    return text
+
+
+def read_any(text: str, focus: Focus, budget: int) -> Reading:
+    """One reading of the whole text, whatever it is made of."""
+    parts = parts_of(text)
+    if not parts:
+        return Reading("text", [])
+    readings = [_read_part(part, focus, budget) for part in parts]
+    return readings[0] if len(readings) == 1 else merge(readings)
+
+
+def _read_part(part: Part, focus: Focus, budget: int) -> Reading:
+    reader = READERS.get(part.kind)
+    reading = reader(part.text, focus, budget) if reader else None
+    if reading is None:
+        reading = generic.read(part.text, focus, budget)
+    if part.line > 1:
+        for unit in reading.units:
+            unit.first += part.line - 1
+            unit.last += part.line - 1
+    if part.title:
+        _put_title(reading, part)
+    return reading
+
+
+def _put_title(reading: Reading, part: Part) -> None:
+    """The title of a part is shown with the first thing of it that is shown."""
+    for unit in reading.units:
+        unit.parent = 0 if unit.parent is None else unit.parent + 1
+    reading.units.insert(0, Unit(part.title, part.line - 1, part.line - 1, 0.3, count=0))
+    inner_layout, inner_lost = reading.layout, reading.lost
+    if inner_layout is not None:
+
+        def layout(kept: set[int], changed: dict[int, str]) -> str:
+            body = inner_layout({index - 1 for index in kept if index}, {index - 1: text for index, text in changed.items() if index})
+            return f"{part.title}\n{body}" if body else part.title
+
+        reading.layout = layout
+    reading.lost = lambda kept: inner_lost({index - 1 for index in kept if index})
+
+
+def _packed(reading: Reading, budget: int, tokenizer: Tokenizer, focus: Focus) -> tuple[Packed, list[Lost]]:
+    """Packed for the budget, and what is left out; from a certain size on the text ends with saying so."""
+    reserve = min(70, max(24, budget // 20)) if budget >= ACCOUNT_FROM_TOKENS else 0
+    packed = pack(reading, budget - reserve, tokenizer, focus)
+    lost = reading.lost(packed.kept) or count_left_out(reading, packed.kept)
+    if not reserve or not lost:
+        return packed, lost
+    room = budget - packed.tokens - 1
+    ending = _ending(lost, room, tokenizer)
+    if ending:
+        text = f"{packed.text}\n{ending}"
+        tokens = tokenizer.count(text)
+        if tokens <= budget:
+            packed.text, packed.tokens = text, tokens
+    return packed, lost
+
+
+def _ending(lost: list[Lost], room: int, tokenizer: Tokenizer) -> str:
+    """`[left out: 412 of 420 rows with status Running (lines 3–80); …]`, as much of it as there is room for."""
+    said: list[str] = []
+    for entry in lost:
+        trial = f"[left out: {'; '.join([*said, str(entry)])}]"
+        if tokenizer.count(trial) > room:
+            break
+        said.append(str(entry))
+    if not said:
+        trial = f"[left out: {lost[0].what}]"
+        return trial if tokenizer.count(trial) <= room else ""
+    return f"[left out: {'; '.join(said)}]"

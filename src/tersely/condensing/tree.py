@@ -1,0 +1,546 @@
+"""A nested text as a tree of named values, and what of it answers a question.
+
+JSON, YAML, XML and outlines all become a `Tree` (flat lists, no recursion: depth
+costs nothing). `read_tree` weighs its leaves: relevance of key and value, nearness
+to what is relevant in the same record or under the same heading, severity,
+oddness among the values under the same path, extremes; it finds out what tells
+records apart (their identity), which is shown whenever anything of them is.
+
+Knows nothing of the formats; a reader that has built a tree calls `read_tree`.
+"""
+
+import math
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tersely.condensing.budget import Lost
+from tersely.condensing.focus import Focus, Found, scan, stem, subwords
+from tersely.condensing.generic import pieces_of
+from tersely.condensing.records import extremes, numbers_of, oddness
+from tersely.condensing.units import Reading, Unit, runs_of
+
+LEAF, OBJECT, LIST, TEXT = 0, 1, 2, 3
+"""Kinds of nodes: a value; named children; numbered children; a long value in pieces."""
+
+LONG_VALUE = 320
+MOST_UNITS = 30_000
+
+_NAMELIKE = {
+    **dict.fromkeys(("name",), 1.0),
+    **dict.fromkeys(("alertname", "vulnerabilityid"), 0.9),
+    **dict.fromkeys(("id", "title", "fullname", "ruleid"), 0.8),
+    **dict.fromkeys(("displayname", "login", "username", "hostname", "spanid", "operationname", "pkgname", "filename"), 0.7),
+    **dict.fromkeys(("key", "path", "package", "pod", "file", "symbol"), 0.6),
+    **dict.fromkeys(
+        ("host", "label", "email", "arn", "number", "code", "instance", "service", "device", "pid", "ip", "subject", "metric"), 0.5
+    ),
+    **dict.fromkeys(("url", "kind", "container", "job"), 0.4),
+    **dict.fromkeys(("uuid", "purl", "namespace", "city", "country", "address"), 0.3),
+    **dict.fromkeys(("uid", "type", "reason"), 0.2),
+}
+"""How much a key sounds like the name of its record."""
+
+_NOISE = re.compile(r"[0-9a-f]{32,}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|sha\d+:|(?:null|none|false|true|0|\"\"|\[]|{}|~)?$", re.I)
+_CONFIGURED = frozenset(
+    ("spec", "env", "args", "command", "annotations", "managedfields", "template", "description", "help", "doc", "documentation", "enum")
+)
+"""Under these keys words of trouble are talked about, not reported."""
+
+_NAMING_OBJECTS = frozenset(("metadata", "labels", "metric", "package", "tags", "attributes", "resource"))
+"""Sub-objects of a record that may hold its name."""
+
+
+@dataclass
+class Tree:
+    """Nodes in source order, parents before children."""
+
+    parent: list[int] = field(default_factory=list)
+    key: list[str] = field(default_factory=list)
+    value: list[str] = field(default_factory=list)
+    kind: bytearray = field(default_factory=bytearray)
+    line: list[int] = field(default_factory=list)
+
+    def add(self, parent: int, key: str, kind: int, value: str = "", line: int = 1) -> int:
+        self.parent.append(parent)
+        self.key.append(key)
+        self.value.append(value)
+        self.kind.append(kind)
+        self.line.append(line)
+        return len(self.parent) - 1
+
+    def add_value(self, parent: int, key: str, value: str, line: int = 1) -> int:
+        """A leaf, or for a long value its pieces."""
+        if len(value) <= LONG_VALUE:
+            return self.add(parent, key, LEAF, value, line)
+        node = self.add(parent, key, TEXT, "", line)
+        for part in value.split("\n"):
+            if len(part) <= LONG_VALUE:
+                if part.strip():
+                    self.add(node, "", LEAF, part.strip(), line)
+            else:
+                for piece in pieces_of(part, 240):
+                    self.add(node, "", LEAF, piece, line)
+        return node
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+
+class _Shape:
+    """Paths, records and identities of a tree."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.children = self._children()
+        self.maps = self._maps_of_records()
+        self.paths, self.path_key, self.path_parent = self._paths()
+        self.identity = self._identities()
+
+    def _children(self) -> list[list[int] | None]:
+        children: list[list[int] | None] = [None] * len(self.tree)
+        for node, parent in enumerate(self.tree.parent):
+            if parent >= 0:
+                seen = children[parent]
+                if seen is None:
+                    children[parent] = [node]
+                else:
+                    seen.append(node)
+        return children
+
+    def _maps_of_records(self) -> set[int]:
+        """Objects whose keys are names of alike things: `{"web-1": {...}, "web-2": {...}}`."""
+        tree, children = self.tree, self.children
+        maps = set()
+        for node, kind in enumerate(tree.kind):
+            inside = children[node]
+            if kind != OBJECT or inside is None or len(inside) < 4:
+                continue
+            nested = [child for child in inside if tree.kind[child] == OBJECT]
+            if len(nested) >= 0.8 * len(inside):
+                keys = [frozenset(tree.key[grand] for grand in children[child] or ()) for child in nested[:24]]
+                pairs = list(pairwise(keys))
+                alike = sum(len(a & b) / max(1, len(a | b)) for a, b in pairs) / max(1, len(pairs))
+                if alike >= 0.45:
+                    maps.add(node)
+            elif len(inside) >= 20 and len({tree.kind[child] for child in inside}) == 1 and tree.kind[inside[0]] in (LEAF, LIST):
+                # Many plain values under keys that look alike: dates, hosts, codes.
+                names = [tree.key[child] for child in inside[:60]]
+                digits = sum(1 for name in names if any(c.isdigit() for c in name)) / len(names)
+                if digits > 0.7:
+                    maps.add(node)
+        return maps
+
+    def _paths(self) -> tuple[list[int], list[str], list[int]]:
+        """For each node the number of its path, indices and names of records left out."""
+        tree = self.tree
+        known: dict[tuple[int, str], int] = {}
+        paths: list[int] = []
+        path_key: list[str] = []
+        path_parent: list[int] = []
+        maps = self.maps
+        for node, parent in enumerate(tree.parent):
+            above = paths[parent] if parent >= 0 else -1
+            if parent >= 0 and (tree.kind[parent] in (LIST, TEXT) or parent in maps):
+                step = "[]"
+            else:
+                step = tree.key[node]
+            entry = (above, step)
+            number = known.get(entry)
+            if number is None:
+                number = known[entry] = len(path_key)
+                path_key.append(step)
+                path_parent.append(above)
+            paths.append(number)
+        return paths, path_key, path_parent
+
+    def _identities(self) -> dict[int, list[int]]:
+        """Record node → the leaves that tell it from its siblings."""
+        tree = self.tree
+        identity: dict[int, list[int]] = {}
+        groups: dict[int, list[int]] = {}
+        for node, parent in enumerate(tree.parent):
+            if tree.kind[node] == OBJECT and parent >= 0 and (tree.kind[parent] == LIST or parent in self.maps):
+                groups.setdefault(self.paths[node], []).append(node)
+        for records in groups.values():
+            fields: dict[int, list[tuple[int, int]]] = {}
+            for record in records:
+                for leaf in self._near_leaves(record):
+                    fields.setdefault(self.paths[leaf], []).append((record, leaf))
+            ranked = []
+            for place, (path, found) in enumerate(fields.items()):
+                values = [tree.value[leaf] for _, leaf in found]
+                distinct = len(set(values)) / len(values)
+                coverage = len({record for record, _ in found}) / len(records)
+                length = sum(map(len, values[:50])) / len(values[:50])
+                name = re.sub(r"[^a-z]", "", self.path_key[path].lower())
+                like = _NAMELIKE.get(name, 0.45 if name.endswith("name") else 0.35 if name.endswith("id") else 0.0)
+                if length > 120 or length == 0:
+                    continue
+                if len(records) > 1 and distinct * len(values) <= 1:
+                    continue
+                long = 0.006 * max(0.0, length - 24)
+                ranked.append((like + distinct * coverage - 0.02 * min(place, 20) - long + 0.2 * (coverage == 1), -place, path))
+            ranked.sort(reverse=True)
+            chosen: list[int] = []
+            signature: dict[int, tuple[str, ...]] = dict.fromkeys(records, ())
+            distinct_before = 1
+            maps = tree.parent[records[0]] in self.maps
+            for worth, _, path in ranked[:6]:
+                if worth < 0.5 or len(chosen) == 3:
+                    break
+                trial = dict(signature)
+                for record, leaf in fields[path]:
+                    trial[record] = (*trial[record], tree.value[leaf])
+                distinct_now = len(set(trial.values()))
+                if chosen and distinct_now <= distinct_before * 1.02:
+                    continue
+                chosen.append(path)
+                signature, distinct_before = trial, distinct_now
+                if distinct_now >= 0.95 * len(records):
+                    break
+            if maps:
+                chosen = [path for path in chosen[:1] if re.sub(r"[^a-z]", "", self.path_key[path].lower()) in _NAMELIKE]
+            wanted = set(chosen)
+            for path in chosen:
+                seen = set()
+                for record, leaf in fields[path]:
+                    if record not in seen and path in wanted:
+                        identity.setdefault(record, []).append(leaf)
+                        seen.add(record)
+        for leaves in identity.values():
+            leaves.sort()
+        return identity
+
+    def _near_leaves(self, record: int) -> list[int]:
+        """Leaves of the record itself and of its plain sub-objects (`metadata`, `labels`), not of lists in it."""
+        tree, children = self.tree, self.children
+        found = []
+        for child in children[record] or ():
+            if tree.kind[child] == LEAF:
+                found.append(child)
+            elif tree.kind[child] == OBJECT and tree.key[child].lower() in _NAMING_OBJECTS:
+                found += [grand for grand in children[child] or () if tree.kind[grand] == LEAF]
+            if len(found) > 60:
+                break
+        return found
+
+
+def read_tree(tree: Tree, focus: Focus, budget: int, kind: str, *, noun: str = "values", last_line: int = 1) -> Reading:
+    """Weigh the leaves of a tree and make units of them that lay themselves out."""
+    shape = _Shape(tree)
+    worth = _Worth(tree, shape, focus)
+    return _TreeReading(tree, shape, worth.scores(), kind, noun, focus).reading()
+
+
+class _Worth:
+    """What each node is worth to the reader."""
+
+    def __init__(self, tree: Tree, shape: _Shape, focus: Focus) -> None:
+        self.tree, self.shape, self.focus = tree, shape, focus
+        texts = [f"{key} {value}" if value else key for key, value in zip(tree.key, tree.value, strict=True)]
+        self.found: Found = scan(texts, focus)
+
+    def scores(self) -> list[float]:
+        tree, focus, found = self.tree, self.focus, self.found
+        near = self._nearness()
+        configured = self._configured()
+        trouble = 0.4 if focus.trouble else 0.15
+        scores = [0.0] * len(tree)
+        for node in range(len(tree)):
+            if tree.kind[node] != LEAF:
+                continue
+            own = found.relevance[node]
+            score = 2.2 * own + near[node] * (1.2 if own > 0 else 0.5)
+            severity = found.severity[node]
+            if severity:
+                score += trouble * severity * (0.3 if configured[node] else 1.0)
+            scores[node] = score
+        self._columns(scores)
+        return scores
+
+    def _nearness(self) -> list[float]:
+        """Relevance that flows inside a record and down from headings, never from one record to the next."""
+        tree, shape, relevance = self.tree, self.shape, self.found.relevance
+        count = len(tree)
+        up = list(relevance)
+        for node in range(count - 1, 0, -1):
+            parent = tree.parent[node]
+            if parent >= 0:
+                flow = up[node] * (1.0 if tree.kind[node] == LEAF else 0.75)
+                if flow > up[parent]:
+                    up[parent] = flow
+        down = [0.0] * count
+        near = [0.0] * count
+        for node in range(count):
+            parent = tree.parent[node]
+            if parent < 0:
+                down[node] = relevance[node]
+                continue
+            flow = down[parent] * 0.85
+            among_records = tree.kind[parent] == LIST or parent in shape.maps
+            if not among_records:
+                flow = max(flow, up[parent] * 0.8)
+            near[node] = flow
+            down[node] = max(flow, relevance[node])
+        return near
+
+    def _configured(self) -> list[bool]:
+        tree = self.tree
+        marked = [False] * len(tree)
+        for node, parent in enumerate(tree.parent):
+            marked[node] = (parent >= 0 and marked[parent]) or tree.key[node].lower() in _CONFIGURED
+        return marked
+
+    def _columns(self, scores: list[float]) -> None:
+        """Oddness, extremes, comparisons, states that should not be, and plain novelty, path by path."""
+        tree, shape, focus = self.tree, self.shape, self.focus
+        columns: dict[int, list[int]] = {}
+        for node, path in enumerate(shape.paths):
+            if tree.kind[node] == LEAF:
+                columns.setdefault(path, []).append(node)
+        odd_weight = 2.4 if focus.unusual else 0.5 if focus else 1.2
+        matches = self._path_matches()
+        best_match = max(matches.values(), default=0.0)
+        for path, nodes in columns.items():
+            values = [tree.value[node] for node in nodes]
+            match = matches.get(path, 0.0)
+            numbers = numbers_of(values) if len(nodes) >= 3 else None
+            weight = odd_weight * (1.0 + 0.8 * (match / best_match if best_match else 0.0))
+            for position, odd in oddness(values, numbers).items():
+                scores[nodes[position]] += weight * odd
+            if numbers is not None and focus.superlative:
+                strength = match / best_match if best_match else 0.0
+                bonus = 2.6 * strength if match else 0.25
+                for rank, position in enumerate(extremes(numbers, focus.superlative, 4)):
+                    scores[nodes[position]] += bonus / (1 + 0.35 * rank)
+            if numbers is not None and focus.comparisons and (match or not best_match):
+                for comparison in focus.comparisons:
+                    for position, number in enumerate(numbers):
+                        if number is not None and (number > comparison.amount) == comparison.above:
+                            scores[nodes[position]] += 0.8
+            if focus.negated:
+                self._negated(scores, nodes, values)
+            self._novelty(scores, nodes, values)
+
+    def _negated(self, scores: list[float], nodes: list[int], values: list[str]) -> None:
+        normal = {value for value in set(values) if len(value) < 40 and any(stem(part) in self.focus.negated for part in subwords(value))}
+        if normal and len(set(values)) <= 30:
+            for node, value in zip(nodes, values, strict=True):
+                scores[node] += -0.3 if value in normal else 1.2
+
+    def _path_matches(self) -> dict[int, float]:
+        """How well the keys of a path name what the focus asks for."""
+        shape, focus = self.shape, self.focus
+        wanted = {term.text: term.weight for term in focus.terms if term.kind != "phrase"}
+        if not wanted:
+            return {}
+        own: list[float] = []
+        for key in shape.path_key:
+            if key == "[]":
+                own.append(0.0)
+                continue
+            stems = {stem(part) for part in subwords(key)}
+            hit = sum(wanted.get(part, 0.0) for part in stems) + wanted.get(key.lower(), 0.0)
+            own.append(hit / (1 + 0.15 * max(0, len(stems) - 1)))
+        matches = {}
+        for path, score in enumerate(own):
+            parent = shape.path_parent[path]
+            if parent >= 0 and shape.path_key[parent] == "[]":
+                parent = shape.path_parent[parent]
+            total = score + (0.4 * own[parent] if parent >= 0 else 0.0)
+            if total > 0:
+                matches[path] = total
+        return matches
+
+    def _novelty(self, scores: list[float], nodes: list[int], values: list[str]) -> None:
+        """A little for what is said for the first time, and less for hashes, nulls and what is always the same."""
+        seen: set[str] = set()
+        many = len(nodes)
+        for node, value in zip(nodes, values, strict=True):
+            if _NOISE.match(value):
+                scores[node] *= 0.8
+                continue
+            if value in seen:
+                scores[node] *= 0.85
+            else:
+                scores[node] += 0.15 + 0.25 / (1 + math.log(many)) if many > 1 else 0.35
+                seen.add(value)
+            if len(seen) > 5_000:
+                seen.clear()
+
+
+class _TreeReading:
+    """Units of a tree, and the layout of those that are kept."""
+
+    def __init__(self, tree: Tree, shape: _Shape, scores: list[float], kind: str, noun: str, focus: Focus) -> None:
+        self.tree, self.shape, self.scores, self.kind, self.noun, self.focus = tree, shape, scores, kind, noun, focus
+        self.identifying = {leaf for leaves in shape.identity.values() for leaf in leaves}
+
+    def reading(self) -> Reading:
+        tree, scores = self.tree, self.scores
+        leaves = [node for node in range(len(tree)) if tree.kind[node] == LEAF and node not in self.identifying]
+        if len(leaves) > MOST_UNITS:
+            leaves = sorted(sorted(leaves, key=lambda node: (-scores[node], node))[:MOST_UNITS])
+        wanted = set(leaves)
+        for leaf in leaves:
+            node = tree.parent[leaf]
+            while node >= 0 and node not in wanted:
+                wanted.add(node)
+                node = tree.parent[node]
+        if len(tree) <= MOST_UNITS:
+            wanted.update(node for node in range(len(tree)) if tree.kind[node] != LEAF)
+        self.nodes = sorted(wanted)
+        self.unit_of = {node: index for index, node in enumerate(self.nodes)}
+        units = [self._unit(node) for node in self.nodes]
+        return Reading(self.kind, units, noun=self.noun, gaps=False, layout=self.layout, lost=self.lost, decay=0.2)
+
+    def _unit(self, node: int) -> Unit:
+        tree, shape = self.tree, self.shape
+        parent = tree.parent[node]
+        owner = self.unit_of[parent] if parent >= 0 else None
+        line = tree.line[node]
+        if tree.kind[node] == LEAF:
+            return Unit(self._leaf_text(node) + ", ", line, line, self.scores[node], owner, family=shape.paths[node])
+        text = self._label(node)
+        score = 0.0
+        identity = shape.identity.get(node)
+        if identity:
+            text += ", ".join(self._leaf_text(leaf) for leaf in identity)
+            score = max(self.scores[leaf] for leaf in identity)
+        return Unit(" " + text, line, line, score, owner, family=shape.paths[node])
+
+    def _label(self, node: int) -> str:
+        key = self.tree.key[node]
+        parent = self.tree.parent[node]
+        if parent >= 0 and self.tree.kind[parent] == LIST:
+            return "- "
+        return f"{key}: " if key else ""
+
+    def _leaf_text(self, node: int) -> str:
+        tree = self.tree
+        value = tree.value[node]
+        parent = tree.parent[node]
+        if parent >= 0 and tree.kind[parent] in (LIST, TEXT):
+            return value
+        return f"{tree.key[node]}: {value}"
+
+    def layout(self, kept: set[int], changed: dict[int, str]) -> str:
+        """One line for each object: its path, then its values; a blank deeper for each level."""
+        tree, shape = self.tree, self.shape
+        shown = {self.nodes[index] for index in kept}
+        text_of = {self.nodes[index]: text.removesuffix(", ") for index, text in changed.items()}
+        for node in list(shown):
+            for leaf in shape.identity.get(node, ()):
+                shown.add(leaf)
+                above = tree.parent[leaf]
+                while above not in shown:
+                    shown.add(above)
+                    above = tree.parent[above]
+        inside: dict[int, list[int]] = {}
+        for node in sorted(shown):
+            inside.setdefault(tree.parent[node], []).append(node)
+        lines: list[str] = []
+        current: list[str] = []
+        start = ""
+
+        def flush() -> None:
+            nonlocal start, current
+            if current or start.strip():
+                lines.append((start + ", ".join(current)).rstrip())
+            start, current = "", []
+
+        # (node, depth, path so far) for objects still to be written, in order, without recursion.
+        stack: list[tuple[int, int, str]] = [(node, 0, "") for node in reversed(inside.get(-1, ()))]
+        pad_at = 0
+        while stack:
+            node, depth, prefix = stack.pop()
+            children = inside.get(node, [])
+            if tree.kind[node] == LEAF:
+                if depth != pad_at or not (current or start):
+                    flush()
+                    start = " " * depth
+                    pad_at = depth
+                text = text_of.get(node) or self._leaf_text(node)
+                current.append(text)
+                if len(text) > 160 or sum(map(len, current)) > 400:
+                    flush()
+                continue
+            label = prefix + self._label(node)
+            total = len(shape.children[node] or ())
+            in_list = label.endswith("- ")
+            if tree.kind[node] == TEXT:
+                flush()
+                joined = self._joined(children)
+                lines.append(" " * depth + label + joined)
+                continue
+            plain = tree.kind[node] == LIST and all(tree.kind[child] == LEAF for child in children) and children
+            if plain:
+                flush()
+                note = f" [{len(children)} of {total}]" if len(children) < total else ""
+                lines.append(" " * depth + label + ", ".join(text_of.get(child) or tree.value[child] for child in children) + note)
+                continue
+            if len(children) == 1 and tree.kind[children[0]] == OBJECT and tree.kind[node] == OBJECT and not in_list and label:
+                stack.append((children[0], depth, label.removesuffix(": ") + "."))
+                continue
+            flush()
+            many = tree.kind[node] == LIST or node in shape.maps
+            note = f"[{len(children)} of {total}] " if many and len(children) < total else ""
+            start = " " * depth + label + note
+            deeper = depth + 1 if label else depth
+            pad_at = deeper
+            stack.extend((child, deeper, "") for child in reversed(children))
+        flush()
+        return "\n".join(lines)
+
+    def _joined(self, pieces: list[int]) -> str:
+        if not pieces:
+            return ""
+        first = self.shape.children[self.tree.parent[pieces[0]]] or []
+        place = {node: index for index, node in enumerate(first)}
+        parts: list[str] = []
+        before = -1
+        for node in pieces:
+            if place[node] != before + 1:
+                parts.append("…")
+            parts.append(self.tree.value[node])
+            before = place[node]
+        if before != len(first) - 1:
+            parts.append("…")
+        return " ".join(parts)
+
+    def lost(self, kept: set[int]) -> list[Lost]:
+        tree, shape = self.tree, self.shape
+        shown = {self.nodes[index] for index in kept}
+        said: list[Lost] = []
+        leaves = hidden = 0
+        runs: list[tuple[int, int]] = []
+        for node in range(len(tree)):
+            if tree.kind[node] == LEAF:
+                leaves += 1
+                visible = node in shown or (node in self.identifying and tree.parent[node] in shown)
+                if not visible:
+                    hidden += 1
+                    runs.append((tree.line[node], tree.line[node]))
+        groups: dict[int, list[int]] = {}
+        for node in range(len(tree)):
+            if (tree.kind[node] == LIST or node in shape.maps) and shape.children[node] is not None:
+                groups.setdefault(shape.paths[node], []).append(node)
+        for path, nodes in groups.items():
+            members = [child for node in nodes for child in shape.children[node] or ()]
+            left = [child for child in members if child not in shown]
+            if len(left) >= 3 and len(said) < 6:
+                name = self._path_name(path)
+                said.append(Lost(f"{len(left)} of {len(members)} {name}", runs_of((tree.line[child], tree.line[child]) for child in left)))
+        if hidden:
+            said.append(Lost(f"{hidden} of {leaves} {self.noun}", runs_of(runs)))
+        return said
+
+    def _path_name(self, path: int) -> str:
+        shape = self.shape
+        parts: list[str] = []
+        while path >= 0 and len(parts) < 4:
+            if shape.path_key[path] not in ("[]", ""):
+                parts.append(shape.path_key[path])
+            path = shape.path_parent[path]
+        return ".".join(reversed(parts)) or "records"
