@@ -3,9 +3,9 @@
 The vocabularies of o200k_base and cl100k_base lie in our wheel, so nothing is
 downloaded. Text is fed to tiktoken in pieces: a long run of one character can
 take it tens of seconds or panic it, pieces keep the work per call bounded and
-let "more than N?" stop early. Pieces are cut only between an ASCII letter or
-digit and white space, where both encodings always start a new token, so the
-sum is the exact count; only a run of 64 kB without such a place is cut by force.
+let "more than N?" stop early. Pieces are cut only at seams, places where both
+encodings always start a new token, so the sum is the exact count; only a run of
+64 kB without a seam is cut by force.
 
 Pure functions, no event loop: call them in a thread when the text is large.
 """
@@ -14,9 +14,10 @@ import base64
 import gzip
 import math
 import re
+import threading
+import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Literal
 
@@ -31,8 +32,15 @@ LONGEST_TOKEN = 128
 """No token of either vocabulary has more characters, so N tokens never cover more than 128 × N."""
 
 _PIECE = 16_384
-_LONGEST_PIECE = 65_536
-_SAFE_CUT = re.compile(r"(?<=[A-Za-z0-9])[ \t\r\n]")
+_LONGEST_PIECE = 4 * _PIECE
+
+# Both pre-tokenizers let white space begin a piece and never continue one that is not white space itself; a run of
+# white space with line breaks ends at its last break, so a line begins a piece too, unless it begins with a slash
+# (o200k_base glues it to the punctuation and breaks before). Python's \s is a superset of theirs: seams are missed, never made up.
+_SEAM = re.compile(
+    r"(?<=\S)[ \t]|(?<=[A-Za-z0-9])[\r\n]|(?<=\n)(?=[^\s/]|[ \t]{1,64}\S)|(?<=[A-Za-z0-9]\n)(?=/)|(?<=[ぁ-ゖァ-ヺ一-鿿])[、。]"
+)
+_LOOK_AROUND = 64
 
 _PATTERNS: dict[EncodingName, str] = {
     "o200k_base": "|".join(
@@ -64,26 +72,65 @@ _CL100K_MODEL = re.compile(r"(?:ft:)?(?:gpt-4(?:$|-(?!o))|gpt-3\.?5|davinci-002|
 _O200K_MODEL = re.compile(r"(?:ft:)?(?:gpt-4o|gpt-4\.|gpt-5|gpt-oss|chatgpt|o[1-9](?:$|-))")
 
 
-@cache
+_encodings: dict[EncodingName, tiktoken.Encoding] = {}
+_building = threading.Lock()
+
+
 def _encoding(name: EncodingName) -> tiktoken.Encoding:
-    packed = files("tersely.text").joinpath("vocabulary", f"{name}.tiktoken.gz").read_bytes()
-    ranks = {}
-    for line in gzip.decompress(packed).splitlines():
-        token, rank = line.split()
-        ranks[base64.b64decode(token)] = int(rank)
-    # No special tokens: text that spells one out is ordinary text to us.
-    return tiktoken.Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
+    """Built at first use (0.3 s), once, however many threads ask at the same time."""
+    found = _encodings.get(name)
+    if found is not None:
+        return found
+    with _building:
+        if name not in _encodings:
+            packed = files("tersely.text").joinpath("vocabulary", f"{name}.tiktoken.gz").read_bytes()
+            ranks = {}
+            for line in gzip.decompress(packed).splitlines():
+                token, rank = line.split()
+                ranks[base64.b64decode(token)] = int(rank)
+            # No special tokens: text that spells one out is ordinary text to us.
+            _encodings[name] = tiktoken.Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
+        return _encodings[name]
 
 
-def _pieces(text: str, start: int = 0) -> Iterator[tuple[int, int]]:
-    """Offsets of consecutive pieces that can be tokenized one by one."""
-    while len(text) - start > _PIECE:
-        cut = _SAFE_CUT.search(text, start + _PIECE, start + _LONGEST_PIECE)
-        end = cut.start() if cut else min(start + _LONGEST_PIECE, len(text))
+def is_seam(text: str, position: int) -> bool:
+    """Whether counts add up here: the tokens of the text are those before this place plus those after it.
+
+    True is a promise for both encodings; False only means that nobody knows without counting.
+    """
+    return position <= 0 or position >= len(text) or _SEAM.match(text, position) is not None
+
+
+def _pieces(text: str, start: int, end: int, length: int = _PIECE) -> Iterator[tuple[int, int]]:
+    """Offsets of consecutive pieces of about this length that can be tokenized one by one."""
+    longest = 4 * length
+    while end - start > length:
+        seam = _SEAM.search(text, start + length, min(start + longest, end))
+        cut = seam.start() if seam else min(start + longest, end)
+        yield start, cut
+        start = cut
+    if start < end:
         yield start, end
-        start = end
-    if start < len(text):
-        yield start, len(text)
+
+
+def _whole_characters(text: str, floor: int, position: int) -> int:
+    """The nearest place at or before `position` that is not inside what a reader sees as one character.
+
+    Cheap rather than complete: CRLF, surrogate pairs, combining marks, joiners, variation selectors, skin tones.
+    """
+    for place in range(position, max(floor, position - 16), -1):
+        before, after = text[place - 1 : place], text[place : place + 1]
+        inside = (
+            (before == "\r" and after == "\n")
+            or ("\ud800" <= before <= "\udbff" and "\udc00" <= after <= "\udfff")
+            or before == "\u200d"
+            or after == "\u200d"
+            or "\U0001f3fb" <= after <= "\U0001f3ff"
+            or (after > "\u02ff" and unicodedata.category(after) in ("Mn", "Mc", "Me"))
+        )
+        if not inside:
+            return place
+    return position
 
 
 @dataclass(frozen=True)
@@ -93,68 +140,126 @@ class Tokenizer:
     name: EncodingName
     factor: float = 1.0
 
+    @property
+    def unscaled(self) -> "Tokenizer":
+        return self if self.factor == 1.0 else replace(self, factor=1.0)
+
+    def room(self, limit: int) -> int:
+        """How many tokens of the encoding itself fit within `limit` of ours."""
+        return limit if self.factor == 1.0 else math.floor(limit / self.factor)
+
+    def scaled(self, found: int) -> int:
+        """What `found` tokens of the encoding itself count as."""
+        return found if self.factor == 1.0 else math.ceil(found * self.factor)
+
     def encode(self, text: str) -> list[int]:
         """The ids of the encoding itself; `factor` does not apply."""
         encoding = _encoding(self.name)
-        return [token for start, end in _pieces(text) for token in encoding.encode_ordinary(text[start:end])]
+        return [token for start, end in _pieces(text, 0, len(text)) for token in encoding.encode_ordinary(text[start:end])]
 
     def count(self, text: str) -> int:
         encoding = _encoding(self.name)
-        found = sum(len(encoding.encode_ordinary(text[start:end])) for start, end in _pieces(text))
-        return self._scaled(found)
+        if len(text) <= _PIECE:
+            return self.scaled(len(encoding.encode_ordinary(text)))
+        return self.scaled(sum(len(encoding.encode_ordinary(text[start:end])) for start, end in _pieces(text, 0, len(text))))
 
     def exceeds(self, text: str, limit: int) -> bool:
         """Whether the text has more than `limit` tokens; costs in proportion to the limit, not to the text."""
         if len(text) * 4 * self.factor <= limit:
             return False  # A token has at least one byte, a character at most four.
-        if len(text) > LONGEST_TOKEN * max(limit, 0):
-            return bool(text)
+        if limit <= 0 or len(text) > LONGEST_TOKEN * limit:
+            return bool(text) or limit < 0
         encoding = _encoding(self.name)
         found = 0
-        for start, end in _pieces(text):
+        for start, end in _pieces(text, 0, len(text)):
             found += len(encoding.encode_ordinary(text[start:end]))
-            if self._scaled(found) > limit:
+            if self.scaled(found) > limit:
                 return True
         return False
 
     def head(self, text: str, limit: int) -> str:
-        """The longest beginning of the text that we can show to have at most `limit` tokens."""
-        if limit <= 0:
-            return ""
-        if not self.exceeds(text, limit):
-            return text
-        encoding = _encoding(self.name)
-        room = int(limit / self.factor)
-        kept = 0
-        for start, end in _pieces(text):
-            ids = encoding.encode_ordinary(text[start:end])
-            if len(ids) >= room:
-                # Bytes, since a token may end inside a character; that character is left out.
-                kept = start + len(encoding.decode_bytes(ids[:room]).decode("utf-8", "ignore"))
-                break
-            room -= len(ids)
-            kept = end
-        # Cutting inside a word can change how its beginning is tokenized: step back until the count agrees.
-        while kept and self.exceeds(text[:kept], limit):
-            kept -= 1
-        return text[:kept]
+        """The longest beginning that we can show to have at most `limit` tokens; it ends with a whole word where one is near."""
+        return text[: self.end_within(text, 0, len(text), limit)]
 
     def tail(self, text: str, limit: int) -> str:
-        """The longest ending of the text that we can show to have at most `limit` tokens."""
-        if limit <= 0:
-            return ""
-        if not self.exceeds(text, limit):
-            return text
-        end = text[-LONGEST_TOKEN * limit :]
-        encoding = _encoding(self.name)
-        ids = self.encode(end)[-max(1, int(limit / self.factor)) :]
-        kept = len(encoding.decode_bytes(ids).decode("utf-8", "ignore"))
-        while kept and self.exceeds(text[-kept:], limit):
-            kept -= 1
-        return text[-kept:] if kept else ""
+        """The longest ending that we can show to have at most `limit` tokens; it starts with a whole word where one is near."""
+        return text[self.start_within(text, 0, len(text), limit) :]
 
-    def _scaled(self, found: int) -> int:
-        return found if self.factor == 1.0 else math.ceil(found * self.factor)
+    def end_within(self, text: str, start: int, end: int, limit: int) -> int:
+        """How far `text[start:…]` may go, up to `end`, to have at most `limit` tokens. Costs in proportion to the limit."""
+        room = self.room(limit)
+        if room <= 0:
+            return start
+        encoding = _encoding(self.name)
+        left = room
+        exact = True
+        # Pieces no longer than the limit calls for: a short head of a long text is cheap.
+        for begin, stop in _pieces(text, start, end, min(_PIECE, 5 * room + 64)):
+            ids = encoding.encode_ordinary(text[begin:stop])
+            if len(ids) > left:
+                # Bytes, since a token may end inside a character; that character is left out.
+                cut = begin + len(encoding.decode_bytes(ids[:left]).decode("utf-8", "ignore"))
+                return self._settled_end(text, start, cut, room, exact)
+            left -= len(ids)
+            exact = exact and (stop == end or is_seam(text, stop))
+        return end if exact or self._agrees(text, start, end, room) else self._settled_end(text, start, end - 1, room, exact)
+
+    def start_within(self, text: str, start: int, end: int, limit: int) -> int:
+        """How far back `text[…:end]` may begin, down to `start`, to have at most `limit` tokens. Costs in proportion to the limit."""
+        room = self.room(limit)
+        if room <= 0:
+            return end
+        encoding = _encoding(self.name)
+        reach = 5 * room + 64
+        while True:
+            begin = max(start, end - reach)
+            ids = [token for low, high in _pieces(text, begin, end) for token in encoding.encode_ordinary(text[low:high])]
+            if len(ids) > room or begin == start:
+                break
+            reach *= 3
+        exact = end - begin <= _LONGEST_PIECE
+        if len(ids) <= room and (exact or self._agrees(text, start, end, room)):
+            return start
+        cut = end - len(encoding.decode_bytes(ids[-room:]).decode("utf-8", "ignore"))
+        return self._settled_start(text, max(cut, begin), end, room, exact)
+
+    def _agrees(self, text: str, start: int, end: int, room: int) -> bool:
+        return not self.unscaled.exceeds(text[start:end], room)
+
+    def _settled_end(self, text: str, start: int, cut: int, room: int, exact: bool) -> int:
+        """Step back from a cut between two tokens to one that keeps words and the limit.
+
+        `exact` says that the tokens up to here were counted without a forced cut, so they need no second count.
+        """
+        for seam in range(cut, max(start, cut - _LOOK_AROUND, cut - (cut - start) // 4 - 1), -1):
+            if is_seam(text, seam):
+                if exact or self._agrees(text, start, seam, room):
+                    return seam
+                break
+        # Cutting inside a word can change how its beginning is tokenized: step back, ever faster, until the count agrees.
+        step = 1
+        while cut > start:
+            whole = _whole_characters(text, start, cut)
+            if self._agrees(text, start, whole, room):
+                return whole
+            cut = max(start, whole - step)
+            step *= 2
+        return start
+
+    def _settled_start(self, text: str, cut: int, end: int, room: int, exact: bool) -> int:
+        """Step forward from a cut between two tokens to one that keeps words and the limit."""
+        for seam in range(cut, min(end, cut + _LOOK_AROUND, cut + (end - cut) // 4 + 1)):
+            if is_seam(text, seam):
+                if exact or self._agrees(text, seam, end, room):
+                    return seam
+                break
+        step = 1
+        while cut < end:
+            if self._agrees(text, cut, end, room):
+                return cut
+            cut += step
+            step *= 2
+        return end
 
 
 O200K = Tokenizer("o200k_base")

@@ -1,0 +1,221 @@
+"""Where a text may be cut, and how good each place is.
+
+Reads structure, one pass per level, coarse to fine: blocks (headings, fences,
+tables, paragraphs), lines, the members of JSON written on one line, sentences.
+Every function returns spans that cover what it was given without gap or
+overlap; white space belongs to the span before it. How large a span is in
+tokens, and which cut is taken, is decided in `chunks`.
+
+Markdown is read the way people write it rather than to the letter of a
+specification: what looks like a table in a terminal is one, a heading inside a
+fence is none, and an unclosed fence reaches to the end of the text.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+Kind = Literal["text", "heading", "fence", "table", "rule"]
+
+# How good it is to cut in front of something; only the order matters. Indentation takes away up to MAX_INDENT.
+HEADING = 100  # minus its level
+AFTER_RULE = 92
+PARAGRAPH = 90
+AFTER_BLANK_LINE = 72
+LIST_ITEM = 56
+LINE = 40
+CLOSING_BRACKET = 20
+SENTENCE = 18
+JSON_MEMBER = 17  # minus its depth
+ANYWHERE = 0
+_MAX_INDENT = 15
+_MAX_DEPTH = 12
+
+# Beyond this a line is no title: somebody's data happens to start with a hash or stands above dashes.
+_LONGEST_SETEXT_TITLE = 300
+
+_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?\s*$")
+_SETEXT = re.compile(r" {0,3}(?:={2,}|-{2,})\s*$")
+_RULE = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}\s*$")
+_FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")
+_TABLE_DELIMITER = re.compile(r"\s*[|+:]?[ \t]*:?-+:?[ \t]*(?:[|+][ \t]*:?-*:?[ \t]*)+$")
+_LIST_MARKER = re.compile(r"(?:[-*+•]|\d{1,9}[.)])[ \t]")
+_STRUCTURAL_FIRST = frozenset("#`~|+-=*_:")
+
+_JSON_PART = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},]', re.DOTALL)
+_SENTENCE_END = re.compile(
+    r"""[.!?…]+["'”’»)\]]*(?=[ \t\r\n])"""  # Latin, Greek, Cyrillic: white space has to follow
+    r"""|[。！？｡．]+[」』）】”’"')\]]*"""  # Chinese and Japanese: it need not
+    r"""|[।॥؟۔։።។။]+"""  # Devanagari, Arabic, Armenian, Ethiopic, Khmer, Burmese
+    r"""|\r(?!\n)"""  # what a progress bar leaves behind
+)
+_NO_SENTENCE_END = re.compile(r"(?:^|[\s(])(?:[A-Za-z]|\d{1,3}|e\.g|i\.e|cf|vs|etc|approx|al|Dr|Mr|Mrs|Ms|Prof|St|No|Fig|Inc|Ltd|bzw|ca)$")
+
+
+class Span(NamedTuple):
+    start: int
+    end: int
+    strength: int
+    """How good a place its start is to cut at."""
+
+
+class Block(NamedTuple):
+    start: int
+    end: int
+    strength: int
+    kind: Kind
+    level: int = 0
+    title: str = ""
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """Headings, fences, tables, rules and paragraphs, in order; blank lines belong to the block before them."""
+    start, strength, level, title = 0, PARAGRAPH, 0, ""
+    kind: Kind = "text"
+    must_close = False  # the open block is complete, whatever comes next
+    after_blank = False
+    after_rule = False
+    fence = ""
+    previous = ""
+    previous_start = 0
+    position = 0
+
+    for line in text.split("\n"):
+        here = position
+        position += len(line) + 1
+        stripped = line.strip()
+        if fence:
+            if stripped.startswith(fence) and not stripped.strip(fence[0]):
+                fence, must_close = "", True
+            continue
+        if not stripped:
+            after_blank = True
+            continue
+
+        first = stripped[0]
+        new: Kind | None = "text" if after_blank or must_close else None
+        new_level, new_title, new_closes = 0, "", False
+        if first in _STRUCTURAL_FIRST:
+            if first == "#" and (atx := _ATX.match(line)):
+                new, new_level, new_title, new_closes = "heading", len(atx[1]), atx[2] or "", True
+            elif first in "`~":
+                if opening := _FENCE.match(line):
+                    new, fence = "fence", opening[1]
+            elif first == "|" or stripped.startswith(("+-", "+=")):
+                if kind != "table" or new:
+                    new = "table"
+            elif not new and kind == "text":
+                if start == previous_start and len(previous) <= _LONGEST_SETEXT_TITLE and _SETEXT.match(line):
+                    # The line above was a title all along.
+                    kind, level, title = "heading", 1 if first == "=" else 2, previous.strip()
+                    strength, must_close = HEADING - level, True
+                    continue
+                if "|" in previous and _TABLE_DELIMITER.match(line.rstrip()):
+                    if start < previous_start:
+                        yield Block(start, previous_start, strength, "text")
+                        start, strength = previous_start, LINE
+                    kind = "table"
+                    continue
+            if first in "-*_" and new != "heading" and _RULE.match(line):
+                new, new_closes = "rule", True
+        if not new and kind == "table" and "|" not in line and first != "+":
+            new = "text"
+
+        if new:
+            if here > start:
+                yield Block(start, here, strength, kind, level, title)
+            indent = min(len(line) - len(line.lstrip()), _MAX_INDENT)
+            if new == "heading":
+                strength = HEADING - new_level
+            elif new == "rule":
+                strength = LINE
+            elif after_rule:
+                strength = AFTER_RULE
+            else:
+                strength = (PARAGRAPH if after_blank or must_close else LINE) - indent
+            start, kind, level, title, must_close = here, new, new_level, new_title, new_closes
+            after_rule = new == "rule"
+        after_blank = False
+        previous, previous_start = line, here
+
+    if start < len(text):
+        yield Block(start, len(text), strength, kind, level, title)
+
+
+def lines(text: str, start: int, end: int, strength: int) -> Iterator[Span]:
+    """Lines, each with the blank lines after it; the less a line is indented, the better it is to cut there."""
+    open_start, open_strength = start, strength
+    position = start
+    after_blank = False
+    for line in text[start:end].split("\n"):
+        here = position
+        position += len(line) + 1
+        bare = line.lstrip()
+        if not bare:
+            after_blank = True
+            continue
+        if here > open_start:
+            yield Span(open_start, here, open_strength)
+            open_start = here
+            indent = min(len(line) - len(bare), _MAX_INDENT)
+            if bare[0] in "}])":
+                open_strength = CLOSING_BRACKET
+            elif after_blank:
+                open_strength = AFTER_BLANK_LINE - indent
+            elif _LIST_MARKER.match(bare):
+                open_strength = LIST_ITEM - indent
+            else:
+                open_strength = LINE - indent
+        after_blank = False
+    if open_start < end:
+        yield Span(open_start, end, open_strength)
+
+
+def json_members(text: str, start: int, end: int, strength: int, longest: int) -> Iterator[Span]:
+    """Cuts one-line JSON after the commas of the shallowest depth that leaves no member longer than `longest` characters.
+
+    Text that does not start like JSON comes back as one span.
+    """
+    head = text[start : start + 200].lstrip()
+    commas: list[tuple[int, int]] = []
+    if head[:1] in ("{", "[", '"'):
+        depth = 0
+        for part in _JSON_PART.finditer(text, start, end):
+            found = part[0]
+            if found == ",":
+                commas.append((part.end(), min(depth, _MAX_DEPTH)))
+            elif found in "{[":
+                depth += 1
+            elif found in "}]":
+                depth = max(0, depth - 1)
+    chosen: list[tuple[int, int]] = []
+    for deepest in sorted({depth for _, depth in commas}):
+        chosen = [comma for comma in commas if comma[1] <= deepest]
+        cuts = [start, *(position for position, _ in chosen), end]
+        if all(after - before <= longest for before, after in itertools.pairwise(cuts)):
+            break
+    for position, depth in chosen:
+        if start < position < end:
+            yield Span(start, position, strength)
+            start, strength = position, JSON_MEMBER - depth
+    if start < end:
+        yield Span(start, end, strength)
+
+
+def sentences(text: str, start: int, end: int, strength: int) -> Iterator[Span]:
+    """Sentences of any script; the white space between two belongs to the second, where tokens always split."""
+    for position in sentence_ends(text, start, end):
+        if start < position < end:
+            yield Span(start, position, strength)
+            start, strength = position, SENTENCE
+    if start < end:
+        yield Span(start, end, strength)
+
+
+def sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
+    """Offsets just behind each sentence; abbreviations, initials and the numbers of list items end none."""
+    for found in _SENTENCE_END.finditer(text, start, end):
+        if found[0] == "." and _NO_SENTENCE_END.search(text, max(start, found.start() - 12), found.start()):
+            continue
+        yield found.end()

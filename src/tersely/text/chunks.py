@@ -1,0 +1,329 @@
+"""Text in parts that a model can take: `chunk()`.
+
+Two strategies. *Semantic* keeps together what belongs together: whatever fits
+into a chunk whole (a fence, a table, a paragraph, a log line, a JSON record)
+is not cut, larger things fall through to finer cuts (lines, members,
+sentences, at last tokens), neighbours are packed up to the size, and each
+chunk starts with the headings it stands under. *Token* cuts at a fixed size
+with overlap.
+
+Always true: no chunk has more tokens than `size`, carried headings included;
+every character of the text is in some chunk; the time is linear in the text.
+The one exception is a size smaller than a single character (up to four tokens
+in rare scripts): characters are not cut.
+
+Each span of text is tokenized once. Counts of neighbours add up exactly at a
+seam (see `tokens.is_seam`); a chunk with a join elsewhere is counted again as
+a whole before it is handed out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tersely.errors import InputError
+from tersely.text import boundaries
+from tersely.text.boundaries import ANYWHERE, Block, Span
+from tersely.text.tokens import LONGEST_TOKEN, O200K, Tokenizer, is_seam
+
+STRATEGIES = ("semantic", "token")
+
+_HEADINGS_SHARE = 4
+"""Carried headings take at most a quarter of a chunk."""
+
+_SURELY_LARGE = 6
+"""A paragraph with more characters per allowed token than this is taken line by line without counting it first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of a text, as a model may read it on its own."""
+
+    text: str
+    """The headings this part stands under, then the part itself."""
+    start: int
+    end: int
+    """Offsets of the part in the source; carried headings are not counted."""
+    line: int
+    """The first line of the part in the source, from 1."""
+    tokens: int
+    """Of `.text`, carried headings included."""
+
+
+def chunk(text: str, size: int = 8000, overlap: int = 500, strategy: str = "semantic", *, tokenizer: Tokenizer = O200K) -> list[Chunk]:
+    """Cut a text into chunks of at most `size` tokens, in order. Text without any visible character has none.
+
+    `overlap` is how many tokens two chunks share where text had to be cut by tokens: always with "token", in
+    "semantic" only inside a single sentence or value that does not fit (and then at most half of a chunk).
+
+    Raises:
+        InputError: Size, overlap or strategy make no sense; the message says which and what would.
+    """
+    if strategy not in STRATEGIES:
+        raise InputError(f"strategy is {strategy!r}; choose 'semantic' or 'token'.")
+    if size < 1:
+        raise InputError(f"size is {size} with an overlap of {overlap}; a chunk needs a size of at least 1 token, e.g. 8000.")
+    if overlap < 0:
+        raise InputError(f"overlap is {overlap} at a size of {size}; it must be 0 or more, or text would be lost between chunks.")
+    if overlap >= size:
+        raise InputError(
+            f"overlap ({overlap}) must be smaller than size ({size}), or no chunk gets further than the one before; "
+            f"try overlap={size // 16}."
+        )
+    if not text or text.isspace():
+        return []
+    if not tokenizer.exceeds(text, size):
+        return [Chunk(text=text, start=0, end=len(text), line=1, tokens=tokenizer.count(text))]
+    packer = _Packer(text, size, overlap, tokenizer)
+    if strategy == "token":
+        packer.cut_by_tokens(0, len(text), overlap=packer.overlap, keep_rest_open=False)
+    else:
+        packer.pack()
+    return packer.chunks
+
+
+class _Heading(NamedTuple):
+    level: int
+    title: str
+
+
+class _Piece(NamedTuple):
+    """Something that fits into a chunk and stays whole."""
+
+    start: int
+    end: int
+    tokens: int
+    strength: int
+    heading: _Heading | None = None
+
+
+class _Carried(NamedTuple):
+    text: str
+    tokens: int
+
+
+_NOTHING_CARRIED = _Carried("", 0)
+
+
+class _Packer:
+    """One text on its way into chunks.
+
+    Works in tokens of the encoding itself; a tokenizer's safety factor is applied at both ends.
+    """
+
+    def __init__(self, text: str, size: int, overlap: int, tokenizer: Tokenizer) -> None:
+        self.text = text
+        self.size = max(1, tokenizer.room(size))
+        self.overlap = min(tokenizer.room(overlap), self.size - 1)
+        self.tokenizer = tokenizer
+        self.raw = tokenizer.unscaled
+        self.chunks: list[Chunk] = []
+        self.open: list[_Piece] = []
+        self.open_tokens = 0
+        self.carried = _NOTHING_CARRIED  # in front of the open chunk
+        self.headings: tuple[_Heading, ...] = ()  # above the first open piece
+        self._carried_of: dict[tuple[_Heading, ...], _Carried] = {}
+        self._line = 1
+        self._line_at = 0
+
+    # Packing
+
+    def pack(self) -> None:
+        for block in boundaries.blocks(self.text):
+            for piece in self._fitting(block):
+                if piece.tokens > self.size:
+                    self._close_all()
+                    self._begin_with(piece)
+                    self.cut_by_tokens(piece.start, piece.end, overlap=min(self.overlap, self.size // 2), keep_rest_open=True)
+                    if piece.heading:
+                        self.headings = _below(self.headings, piece.heading)
+                else:
+                    self._add(piece)
+        self._close_all()
+
+    def _add(self, piece: _Piece) -> None:
+        while self.open and self.carried.tokens + self.open_tokens + piece.tokens > self.size:
+            self._close(self._best_cut(piece))
+        if not self.open:
+            self._begin_with(piece)
+        self.open.append(piece)
+        self.open_tokens += piece.tokens
+
+    def _best_cut(self, following: _Piece) -> int:
+        """How many of the open pieces to close: up to the best place to cut in the last third of the chunk.
+
+        What stays open must fit together with the piece that follows, or it would become a small chunk of its own.
+        Headings at the end move on to what they head, however little stays behind.
+        """
+        best, strength = len(self.open), following.strength
+        moved = 0
+        only_headings = True
+        for index in range(len(self.open) - 1, 0, -1):
+            piece = self.open[index]
+            moved += piece.tokens
+            only_headings = only_headings and piece.heading is not None
+            full_enough = 3 * (self.open_tokens - moved) >= 2 * self.size
+            if moved + following.tokens > self.size or not (only_headings or full_enough):
+                break
+            if piece.strength > strength:
+                best, strength = index, piece.strength
+        return best
+
+    def _close_all(self) -> None:
+        while self.open:
+            self._close(len(self.open))
+
+    def _close(self, count: int) -> None:
+        """Make a chunk of the first `count` open pieces, or of fewer if they turn out larger together than apart."""
+        start = self.open[0].start
+        tokens = self.carried.tokens + sum(piece.tokens for piece in self.open[:count])
+        seams = all(is_seam(self.text, piece.start) for piece in self.open[1:count])
+        if not seams or not self._carried_ends_at_seam(start):
+            tokens = self.raw.count(self.carried.text + self.text[start : self.open[count - 1].end])
+            drop = 1
+            while tokens > self.size:
+                if count == 1:
+                    self.carried = _NOTHING_CARRIED
+                    tokens = self.open[0].tokens
+                    break
+                count = max(1, count - drop)
+                drop *= 2
+                tokens = self.raw.count(self.carried.text + self.text[start : self.open[count - 1].end])
+        self._hand_out(start, self.open[count - 1].end, tokens, self.carried)
+        for piece in self.open[:count]:
+            if piece.heading:
+                self.headings = _below(self.headings, piece.heading)
+        del self.open[:count]
+        self.open_tokens = sum(piece.tokens for piece in self.open)
+        if self.open:
+            self._begin_with(self.open[0])
+
+    def _begin_with(self, piece: _Piece) -> None:
+        """Choose what the next chunk carries: all headings above its first piece, fewer where that needs the room."""
+        headings = self.headings
+        if piece.heading:
+            headings = tuple(heading for heading in headings if heading.level < piece.heading.level)
+        self.carried = self._carry(headings)
+        if piece.tokens > self.size:
+            return  # It will be cut to the room there is.
+        while headings and self.carried.tokens + piece.tokens > self.size:
+            headings = headings[1:]
+            self.carried = self._carry(headings)
+
+    def _carry(self, headings: tuple[_Heading, ...]) -> _Carried:
+        known = self._carried_of.get(headings)
+        if known is None:
+            known = self._carried_of[headings] = self._write_out(headings)
+        return known
+
+    def _write_out(self, headings: tuple[_Heading, ...]) -> _Carried:
+        allowed = self.size // _HEADINGS_SHARE
+        while headings:
+            written = "".join(f"{'#' * heading.level} {heading.title}\n" for heading in headings) + "\n"
+            if not self.raw.exceeds(written, allowed):
+                return _Carried(written, self.raw.count(written))
+            if len(headings) == 1:
+                # The nearest heading alone is too long: its beginning still says where we are.
+                cut = self.raw.head(written, allowed - 1).rstrip() + "\n\n"
+                if cut.strip("# \n") and not self.raw.exceeds(cut, allowed):
+                    return _Carried(cut, self.raw.count(cut))
+            headings = headings[1:]
+        return _NOTHING_CARRIED
+
+    def _carried_ends_at_seam(self, start: int) -> bool:
+        return not self.carried.text or is_seam("\n" + self.text[start : start + 80], 1)
+
+    def _hand_out(self, start: int, end: int, tokens: int, carried: _Carried) -> None:
+        self._line += self.text.count("\n", self._line_at, start)
+        self._line_at = start
+        text = carried.text + self.text[start:end]
+        self.chunks.append(Chunk(text=text, start=start, end=end, line=self._line, tokens=self.tokenizer.scaled(tokens)))
+
+    # From blocks to pieces that fit
+
+    def _fitting(self, block: Block) -> Iterator[_Piece]:
+        """The block as one piece if it fits, else in finer ones; one that is larger than a chunk has to be cut by tokens."""
+        heading = _Heading(block.level, block.title) if block.kind == "heading" else None
+        if block.kind != "text" or block.end - block.start <= _SURELY_LARGE * self.size:
+            tokens = self._tokens_if_fitting(block.start, block.end)
+            if tokens is not None:
+                yield _Piece(block.start, block.end, tokens, block.strength, heading)
+                return
+            if block.kind in ("fence", "table"):
+                body = self._end_of_body(block.start, block.end)
+                tokens = self._tokens_if_fitting(block.start, body)
+                if tokens is not None:
+                    yield _Piece(block.start, body, tokens, block.strength)
+                    yield from self._fitting_line(Span(body, block.end, ANYWHERE))
+                    return
+        for span in boundaries.lines(self.text, block.start, block.end, block.strength):
+            for piece in self._fitting_line(span):
+                yield piece._replace(heading=heading)
+                heading = None
+
+    def _fitting_line(self, line: Span) -> Iterator[_Piece]:
+        tokens = self._tokens_if_fitting(line.start, line.end)
+        if tokens is not None:
+            yield _Piece(line.start, line.end, tokens, line.strength)
+            return
+        body = self._end_of_body(line.start, line.end)
+        if line.start < body < line.end:
+            yield from self._fitting_line(Span(line.start, body, line.strength))
+            yield from self._fitting_line(Span(body, line.end, ANYWHERE))
+            return
+        for member in boundaries.json_members(self.text, line.start, line.end, line.strength, longest=2 * self.size):
+            tokens = self._tokens_if_fitting(member.start, member.end)
+            if tokens is not None:
+                yield _Piece(member.start, member.end, tokens, member.strength)
+                continue
+            for sentence in boundaries.sentences(self.text, member.start, member.end, member.strength):
+                tokens = self._tokens_if_fitting(sentence.start, sentence.end)
+                yield _Piece(sentence.start, sentence.end, self.size + 1 if tokens is None else tokens, sentence.strength)
+
+    def _tokens_if_fitting(self, start: int, end: int) -> int | None:
+        if end - start > LONGEST_TOKEN * self.size:
+            return None
+        if end - start > _SURELY_LARGE * self.size and self.raw.exceeds(self.text[start:end], self.size):
+            return None
+        tokens = self.raw.count(self.text[start:end])
+        return tokens if tokens <= self.size else None
+
+    def _end_of_body(self, start: int, end: int) -> int:
+        """Where the white space at the end begins."""
+        return start + len(self.text[start:end].rstrip())
+
+    # The last resort
+
+    def cut_by_tokens(self, start: int, end: int, *, overlap: int, keep_rest_open: bool) -> None:
+        """Hand out chunks of as many tokens as fit; the last, smaller one may be kept open for what follows."""
+        room = self.size - self.carried.tokens
+        reached = start
+        while True:
+            stop = self.raw.end_within(self.text, start, end, room)
+            if stop <= reached:
+                # The overlap left no room to get further (or one character is larger than a chunk).
+                start = reached
+                stop = max(self.raw.end_within(self.text, start, end, room), start + 1)
+            if stop >= end and keep_rest_open:
+                break
+            self._hand_out_cut(start, stop)
+            if stop >= end:
+                return
+            reached = stop
+            start = max(start + 1, self.raw.start_within(self.text, start, stop, overlap)) if overlap else stop
+        rest = _Piece(start, end, self.raw.count(self.text[start:end]), ANYWHERE)
+        self.open, self.open_tokens = [rest], rest.tokens
+
+    def _hand_out_cut(self, start: int, stop: int) -> None:
+        carried = self.carried
+        tokens = self.raw.count(carried.text + self.text[start:stop])
+        if tokens > self.size:
+            # Rarely, headings in front change how the first word is tokenized.
+            carried = _NOTHING_CARRIED
+            tokens = self.raw.count(self.text[start:stop])
+        self._hand_out(start, stop, tokens, carried)
+
+
+def _below(headings: tuple[_Heading, ...], new: _Heading) -> tuple[_Heading, ...]:
+    """The path after a new heading: it replaces its own level and everything deeper."""
+    return (*(heading for heading in headings if heading.level < new.level), new)
