@@ -109,7 +109,8 @@ class _JsonLines(Lines):
         return Parts(self.short[at], time, level, level_weight(level))
 
     def single(self, at: int) -> str:
-        return self.lines[at] if len(self.lines[at]) <= 600 else self._fitted(at, 600)
+        text = self._rendered([leaf for leaf in self.leaves[at] if leaf[0] != self.time], full=True)
+        return text if len(text) <= 600 else self._fitted(at, 600)
 
     def asked(self, at: int, room: int) -> str:
         return self._fitted(at, room)

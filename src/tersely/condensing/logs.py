@@ -22,17 +22,32 @@ from itertools import accumulate
 from tersely.condensing import stack
 from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus, Found, lowered, scan
-from tersely.condensing.preamble import Parts, Preamble
+from tersely.condensing.preamble import TIME, Parts, Preamble
 from tersely.condensing.templates import VALUE, columns_of, gather, is_coarse
 from tersely.condensing.units import Reading, Unit, runs_of, trend_of
 
+_LEVEL_SHARE, _WORDS_SHARE = 0.8, 0.4
+"""How much of the severity of a line its level says, and how much its words."""
 LONG_LINE = 1_200
 """A longer line is read in pieces of about a third of this, so that one huge line does not hide what is in it."""
 
 _PIECE = 400
+_MOST_VARIANTS = 5
 _MOST_HITS = 3_000
 _MOST_UNITS = 6_000
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_MEASURE = re.compile(
+    r"\s?(?:ms|sec|second|min|hour|day|byte|[kKMGT]i?B|percent|%)"
+    r"|(?:took|time|duration|latency|elapsed|size|len|length|count|usage|used|total|free|memory|mem|cpu|load|rate|temp\w*|bytes|delay|wait|"
+    r"average|avg|max|min|retr\w+|attempts?|queue|pending|active)\W{0,4}$",
+    re.I,
+)
+"""Words beside a number that measures something, rather than naming it."""
+_OF_THE_LOG = re.compile(
+    r"\b(?:in|of|from|through|for)?\s*(?:this|these|the|my|all)\s+(?:logs?|lines?|log\s+(?:file|lines?))\b|\blogs?\s+(?:of|for|from)\b",
+    re.I,
+)
+"""Words of a question that name the text itself; they are not looked for in it."""
 _BAD_STATUS = re.compile(r"[45]\d\d")
 _GOOD_STATUS = re.compile(r"[23]\d\d")
 
@@ -52,7 +67,8 @@ class _Template:
     hits: list[int] = field(default_factory=list)
     """Members that hold an identifier of the focus."""
     coarse: bool = False
-    also: list[str] = field(default_factory=list)
+    also: dict[int, list["_Template"]] = field(default_factory=dict)
+    """Templates that differ from this one in a single word, by the place of that word."""
     absorbed: bool = False
 
 
@@ -68,7 +84,8 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
 
 def reading_of(log: "Lines", focus: Focus, budget: int) -> Reading:
     """Any lines as units."""
-    return _Reader(log, focus, budget).reading()
+    asked = _OF_THE_LOG.sub(" ", focus.text)
+    return _Reader(log, focus if asked == focus.text else Focus.parse(asked), budget).reading()
 
 
 class Lines:
@@ -217,7 +234,7 @@ class _Reader:
                 continue
             if not parts.shown:
                 continue
-            name = (VALUE.sub("#", parts.shown), parts.level)
+            name = (masked(parts.shown), parts.level)
             template = merged.get(name)
             if template is None:
                 merged[name] = _Template(members, members[0], parts)
@@ -251,7 +268,7 @@ class _Reader:
             if self.bad_is_usual or not template.parts.level:
                 template.severity = severity
             else:
-                template.severity = max(0.0, 0.6 * weight + 0.5 * severity)
+                template.severity = max(0.0, _LEVEL_SHARE * weight + _WORDS_SHARE * severity)
             template.relevance = relevance
             rarity = 1 - math.log(len(template.members)) / math.log(total) if len(template.members) > 1 else 1.0
             # Of what is bad, the frequent matters as much as the rare.
@@ -314,7 +331,7 @@ class _Reader:
         followers: Counter[int] = Counter()
         for index in order[:_MOST_UNITS]:
             template = self.templates[index]
-            words = VALUE.sub("#", template.parts.shown).split()
+            words = masked(template.parts.shown).split()
             if len(words) < 3:
                 continue
             plain = frozenset(words)
@@ -336,16 +353,12 @@ class _Reader:
 
     def _said_with(self, template: _Template, leader: _Template, words: list[str], other: list[str]) -> bool:
         """Fold a template into one that differs in a single word, `(also user=guest ×3)`, when neither is worse or asked for."""
-        if len(words) < 5 or template.hits or len(leader.also) >= 5 or template.coarse or leader.coarse:
+        if len(words) < 5 or template.hits or template.coarse or leader.coarse:
             return False
         different = [place for place, (one, two) in enumerate(zip(words, other, strict=True)) if one != two]
         if len(different) != 1 or template.severity > leader.severity + 0.1 or template.relevance > leader.relevance + 0.02:
             return False
-        word = template.parts.shown.split()[different[0]] if len(template.parts.shown.split()) == len(words) else ""
-        if not word or len(word) > 40:
-            return False
-        count = len(template.members)
-        leader.also.append(f"{word} ×{count}" if count > 1 else word)
+        leader.also.setdefault(different[0], []).append(template)
         template.absorbed = True
         return True
 
@@ -355,7 +368,7 @@ class _Reader:
         candidates.sort(key=lambda each: (-each.score, each.shown))
         log = self.log
         contexts: list[str] = []
-        rows: list[tuple[_Template, list[float]]] = []
+        rows: list[tuple[_Template, list[float], bool]] = []
         out: list[tuple[int, float]] = [(at, 0.4 + (2.0 if self.focus.unusual else 0.5) * strength) for at, strength in log.odd()]
         for template in candidates[:400]:
             members = template.members
@@ -376,16 +389,18 @@ class _Reader:
                 before = literals[place][-30:]
                 after = literals[place + 1][:14] if place + 1 < len(literals) else ""
                 contexts.append(f"{before} {numbers[1]} {after}")
-                rows.append((template, numbers[0]))
+                measured: object = bool(numbers[1]) or "." in column.values[0] or _MEASURE.search(before) or _MEASURE.match(after)
+                rows.append((template, numbers[0], bool(measured)))
         if rows:
             found = scan(contexts, self.focus)
             best = max(found.relevance)
-            for (template, numbers_), relevance in zip(rows, found.relevance, strict=True):
-                asked = 1.0 if best and relevance >= 0.6 * best else 0.0
-                out += self._ends(template, numbers_, asked, bool(best))
+            for (template, series, measured), relevance in zip(rows, found.relevance, strict=True):
+                asked = bool(best) and relevance >= 0.6 * best
+                if measured or asked:
+                    out += self._ends(template, series, asked, bool(best))
         return out
 
-    def _ends(self, template: _Template, numbers: list[float], asked: float, any_asked: bool) -> Iterator[tuple[int, float]]:
+    def _ends(self, template: _Template, numbers: list[float], asked: bool, any_asked: bool) -> Iterator[tuple[int, float]]:
         """The lines of a template with the extremes of one of its numbers."""
         high = max(range(len(numbers)), key=numbers.__getitem__)
         low = min(range(len(numbers)), key=numbers.__getitem__)
@@ -394,7 +409,7 @@ class _Reader:
         leaps = len(numbers) > 10 and numbers[high] > 3 * max(abs(middle), 1e-9) and numbers[high] > 1.5 * upper
         moves = trend_of(numbers[:: max(1, len(numbers) // 200)]) in ("rising", "falling")
         base = 0.4 * template.score + 0.4 * asked
-        up, down = base + (0.5 if leaps else 0.0), base
+        up, down = base + (0.5 if leaps else 0.0), base if asked else 0.4 * base
         if self.focus.superlative and (asked or not any_asked):
             wanted = 2.0 if asked else 0.7
             up, down = (up + wanted, down) if self.focus.superlative > 0 else (up, down + wanted)
@@ -456,12 +471,26 @@ class _Reader:
         if count > 1:
             text += f" ×{count}"
         if template.also:
-            text += f" (also {', '.join(template.also)})"
+            text += f" (also {self._variants(template)})"
         if template.parts.time and template.score >= times:
             first = _clock(template.parts.time)
             last = _clock(self.log.parts(template.members[-1]).time) if count > 1 else first
             text += f" [{first}]" if first == last else f" [{first}–{last}]"
         return text
+
+    def _variants(self, template: _Template) -> str:
+        """The words that other templates have in the place of one of this: all where they are few, else their number."""
+        said: list[str] = []
+        for place, also in template.also.items():
+            count = sum(len(other.members) for other in also)
+            words = [other.parts.shown.split()[place : place + 1] for other in also]
+            if len(also) > _MOST_VARIANTS or any(not word or len(word[0]) > 32 for word in words):
+                said.append(f"{len(also)} others ×{count}" if count > 1 else "another")
+                continue
+            said += [
+                f"{word[0]} ×{len(other.members)}" if len(other.members) > 1 else word[0] for word, other in zip(words, also, strict=True)
+            ]
+        return ", ".join(said)
 
     def _room_for_times(self, ordered: Sequence[_Template]) -> float:
         """From which score on a template is shown with its first and last time: all that fit while half of the budget is left."""
@@ -501,6 +530,11 @@ class _Reader:
         lines = sum(len(template.members) for template in missing)
         places = runs_of((self.log.number(at), self.log.number(at)) for template in missing[:200] for at in template.members[:50])
         return [Lost(f"{lines} of {self.log.total} lines, of {len(missing)} kinds that are not shown", places)]
+
+
+def masked(text: str) -> str:
+    """A message without its values; times first, for the names of days and months differ too."""
+    return VALUE.sub("#", TIME.sub("#", text))
 
 
 def _clock(time: str) -> str:

@@ -202,7 +202,7 @@ class Preamble:
     def _says_nothing(self, place: int, token: "_Token", last: int, level_seen: bool, named: bool) -> bool:
         """Whether a token of the preamble can be left out: a constant, a number, or the thread after the level."""
         if token.kind in ("number", "separator"):
-            return place < last or place in self.numbers or named
+            return place < last or place in self.numbers or (named and token.text[0] in "[-")
         if token.kind == "bracket" and level_seen and self.threads and not named:
             return True
         return place < last and token.text in self.constants

@@ -22,13 +22,15 @@ FRAME = re.compile(
 )
 _CAUSE = re.compile(r"\s*(?:\\t)?(?:Caused by|Suppressed): ")
 _ANY = re.compile(rf"(?m)^(?:{FRAME.pattern})")
+_RUNTIME = re.compile(r"(?:java|javax|jdk|sun|kotlin|scala|System|Microsoft|node|internal|std|core|runtime|usr|lib)\b")
+"""What comes with a language is hardly ever what went wrong."""
 _CODE = re.compile(r"[A-Za-z_$][\w$]*(?:[.:/\\][\w$<>-]+)*")
 
 _OPENINGS = frozenset(" \t\\a#.CS0123456789")
 """What a frame can begin with: one look spares most lines the expression."""
 
 _FIRST = 3
-_OWN = 3
+_OWN = 2
 
 
 @dataclass
@@ -74,8 +76,9 @@ def shown(lines: Sequence[str], trace: range, traces: Traces) -> list[tuple[str,
     by_package: dict[str, list[int]] = {}
     for at in trace:
         by_package.setdefault(_package(lines[at]), []).append(at)
-    rarest = min(by_package, key=lambda name: (traces.packages[name] / (1 + name.count(".")), by_package[name][0]))
-    chosen.update(by_package[rarest][:_OWN])
+    order = sorted(by_package, key=lambda name: (bool(_RUNTIME.match(name)), traces.packages[name], by_package[name][0]))
+    chosen.update(by_package[order[0]][:_OWN])
+    chosen.update(by_package[name][0] for name in order[1:3])
     out: list[tuple[str, int, int]] = []
     said: set[str] = set()
     passed = 0
