@@ -86,29 +86,20 @@ def sniff(text: str) -> Kind:
     leveled = sum(1 for line in lines if _LEVEL.search(line[:160])) / many
     framed = sum(1 for line in lines if _FRAME.match(line)) / many
     columns = column_table(lines)
-    if columns == "csv":
+    keys, items, sections, assigns = share(_KEY_LINE), share(_ITEM_LINE), share(_SECTION), share(_ASSIGN)
+    if columns == "csv" and framed < 0.2 and not _TIME_START.match(lines[0]):
         return "csv"
     if timed + framed > 0.5 or (leveled > 0.5 and columns != "table") or (timed > 0.25 and leveled > 0.25):
         return "log"
-    if columns == "table":
+    if _is_dialogue(lines):
+        return "dialogue"
+    if columns == "table" and keys + items < 0.7:
         return "table"
-    if inside > 0.6 and many >= 3:
+    if inside > 0.6 and many >= 3 and keys < 0.6:
         return "log"
     if framed > 0.2:
         return "log"
-    keys, items, sections, assigns = share(_KEY_LINE), share(_ITEM_LINE), share(_SECTION), share(_ASSIGN)
     long_lines = sum(1 for line in lines if len(line) > 160) / many
-    speakers = [match.group().split(":")[0] for line in lines if (match := _SPEAKER.match(line))]
-    if (
-        len(speakers) > 0.8 * many
-        and many >= 8
-        and len(set(speakers)) <= max(4, many // 4)
-        and long_lines > 0.05
-        and len(set(speakers)) > 1
-    ):
-        average = sum(map(len, lines)) / many
-        if average > 40 and not _repeats(speakers):
-            return "dialogue"
     marked = share(_MARKDOWN) + sum(1 for line in lines if "](" in line) / many
     if keys + items >= 0.75 and long_lines < 0.3 and marked < 0.2:
         return "yaml" if _yaml_like(lines) else "outline"
@@ -127,6 +118,15 @@ def sniff(text: str) -> Kind:
     if keys + assigns + sections > 0.5:
         return "outline"
     return "text"
+
+
+def _is_dialogue(lines: list[str]) -> bool:
+    """Turns of a few speakers: a name, a colon, spoken sentences."""
+    speakers = [match.group().split(":")[0] for line in lines if (match := _SPEAKER.match(line))]
+    many = len(lines)
+    if len(speakers) < 0.8 * many or many < 8 or not 1 < len(set(speakers)) <= max(4, many // 4) or _repeats(speakers):
+        return False
+    return sum(1 for line in lines if line.rstrip()[-1:] in ".?!…") > 0.5 * many
 
 
 def _repeats(speakers: list[str]) -> bool:
@@ -162,7 +162,7 @@ def _yaml_like(lines: list[str]) -> bool:
 
 def column_table(lines: list[str]) -> Literal["csv", "table"] | None:
     """Whether the lines are rows: separated by a sign, drawn with lines, or set in columns."""
-    rows = [line for line in lines if not re.fullmatch(r"[\s|+=:\-─│┼┬┴├┤╋━┃]+", line)]
+    rows = [line.strip("\t") for line in lines if not re.fullmatch(r"[\s|+=:\-─│┼┬┴├┤╋━┃]+", line)]
     if len(rows) < 3:
         return None
     for sign in (",", "\t", ";", "|"):
@@ -176,7 +176,8 @@ def column_table(lines: list[str]) -> Literal["csv", "table"] | None:
                 return "csv"
     if sum(1 for row in rows if row.lstrip()[:1] in "|│┃" and row.strip()) >= 0.7 * len(rows):
         return "table"
-    return "table" if _aligned(rows) else None
+    # The header may stand below a few lines of something else.
+    return "table" if any(_aligned(rows[skip:]) for skip in range(min(8, len(rows) - 2))) else None
 
 
 def _cells_between(row: str, sign: str) -> int:

@@ -10,7 +10,7 @@ Pure functions, no event loop, no model: call it in a thread when the text is la
 import re
 from collections.abc import Mapping
 
-from tersely.condensing import generic, json_shape
+from tersely.condensing import generic, json_shape, tables
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, Condensed, Lost
 from tersely.condensing.focus import Focus
 from tersely.condensing.segments import Part, parts_of
@@ -22,6 +22,8 @@ _ESCAPE_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x
 READERS: Mapping[str, Reader] = {
     "json": json_shape.read,
     "jsonl": json_shape.read,
+    "csv": tables.read_csv,
+    "table": tables.read,
 }
 """Who reads which kind; what is not here is read by the generic reader."""
 

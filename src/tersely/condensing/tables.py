@@ -1,0 +1,527 @@
+"""Tables: CSV and TSV, markdown and drawn tables, columns set with blanks (`kubectl get`, `ps`, `top`, `netstat`).
+
+Rows are the units, shown as they stand with single blanks; their header is their
+owner. A row is worth what the focus finds in it, what is odd in one of its cells
+among the cells of that column, bad states, extremes of the column that is asked
+for. Tables without a header, below a few lines of something else, or several in
+one text are all ordinary here; lines that are no rows are units of their own.
+"""
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tersely.condensing.budget import Lost
+from tersely.condensing.focus import Focus, scan, stem, subwords
+from tersely.condensing.records import extremes, number_of, numbers_of, oddness
+from tersely.condensing.units import Reading, Unit, runs_of
+
+MOST_UNITS = 30_000
+LONGEST_CELL = 120
+
+_RULE = re.compile(r"[\s|+=:\-─│┼┬┴├┤╋━┃┏┓┗┛┡┩╇╈]+")
+_VARIABLE = re.compile(r"\b[0-9a-f]{8,10}-[a-z0-9]{5}\b|0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
+_BLANKS = re.compile(r"\s{2,}|\t")
+_RATIO = re.compile(r"(\d+)/(\d+)$")
+_STATE = frozenset(("status", "state", "phase", "health", "condition", "result", "level", "severity", "type", "reason", "ready"))
+
+
+@dataclass
+class Table:
+    """Rows of one table; `header` is empty when there is none."""
+
+    header: list[str]
+    header_text: str = ""
+    header_line: int = 0
+    rows: list[list[str]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+
+
+@dataclass
+class _Block:
+    """What a text is made of: a table, or lines that belong to none."""
+
+    table: Table | None
+    texts: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+
+
+def read(text: str, focus: Focus, budget: int) -> Reading | None:
+    blocks = list(_blocks(text))
+    rows = sum(len(block.table.rows) for block in blocks if block.table)
+    others = sum(len(block.texts) for block in blocks if block.table is None)
+    if rows < 3 or others > 2 * rows:
+        return None
+    return reading_of(blocks, focus, budget)
+
+
+def read_csv(text: str, focus: Focus, budget: int) -> Reading | None:
+    table = _separated(text)
+    if table is None:
+        return read(text, focus, budget)
+    return reading_of([_Block(table)], focus, budget)
+
+
+# ------------------------------------------------------------------ finding tables
+
+
+def _separated(text: str) -> Table | None:
+    sample = [line for line in text[:60_000].split("\n") if line.strip()][:60]
+    if len(sample) < 3:
+        return None
+    sign = _separator_of(sample)
+    if sign is None:
+        return None
+    header: list[str] = []
+    table = Table([])
+    csv.field_size_limit(max(csv.field_size_limit(), 16_000_000))
+    if '"' not in text:
+        # No quoting: a plain split is several times faster than the csv module and cannot fail.
+        entries: Iterator[tuple[int, list[str], str]] = (
+            (number, line.split(sign), line) for number, line in enumerate(text.split("\n"), 1) if line.strip()
+        )
+    else:
+        entries = _quoted_rows(text, sign)
+    for number, cells, line in entries:
+        if not header and not table.rows and not table.header_text and _is_header(cells, sample, sign):
+            header = [cell.strip() for cell in cells]
+            table.header, table.header_text, table.header_line = header, line.rstrip(), number
+            continue
+        table.rows.append([cell.strip() for cell in cells])
+        table.texts.append(line.rstrip())
+        table.lines.append(number)
+    return table if len(table.rows) >= 2 else None
+
+
+def _separator_of(sample: list[str]) -> str | None:
+    best: tuple[float, str] | None = None
+    for sign in ("\t", ",", ";", "|"):
+        counts = Counter(re.sub(r'"[^"]*"', "", line).strip().count(sign) for line in sample)
+        most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
+        if most and times >= 0.7 * len(sample):
+            worth = times / len(sample) + 0.02 * min(most, 10)
+            if best is None or worth > best[0]:
+                best = (worth, sign)
+    return best[1] if best else None
+
+
+def _quoted_rows(text: str, sign: str) -> Iterator[tuple[int, list[str], str]]:
+    reader = csv.reader(io.StringIO(text), delimiter=sign, strict=False)
+    lines = text.split("\n")
+    before = 0
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            before = reader.line_num
+            continue
+        first, before = before, reader.line_num
+        if cells:
+            raw = " ".join(lines[first:before])
+            yield first + 1, cells, raw
+
+
+def _is_header(cells: list[str], sample: list[str], sign: str) -> bool:
+    if len(cells) < 2 or any(number_of(cell.strip()) is not None for cell in cells if cell.strip()):
+        return False
+    body = [line.split(sign) for line in sample[1:40]]
+    filled = [cell.strip() for cell in cells if cell.strip()]
+    if len(set(filled)) < len(filled):
+        return False
+    numeric_below = any(
+        sum(1 for row in body if column < len(row) and number_of(row[column].strip()) is not None) > 0.5 * len(body)
+        for column in range(len(cells))
+    )
+    repeats = any(cell in (row[column].strip() for row in body if column < len(row)) for column, cell in enumerate(cells) if cell.strip())
+    namelike = all(len(cell) < 60 for cell in filled)
+    return namelike and (numeric_below or not repeats)
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    """Tables drawn or set in columns, and the lines between them."""
+    lines = text.split("\n")
+    count = len(lines)
+    at = 0
+    loose = _Block(None)
+    while at < count:
+        line = lines[at]
+        if not line.strip() or _RULE.fullmatch(line):
+            at += 1
+            continue
+        found = _drawn(lines, at) or _columns(lines, at)
+        if found is None:
+            loose.texts.append(line.rstrip())
+            loose.lines.append(at + 1)
+            at += 1
+            continue
+        table, end = found
+        if loose.texts:
+            yield loose
+            loose = _Block(None)
+        yield _Block(table)
+        at = max(end, at + 1)
+    if loose.texts:
+        yield loose
+
+
+def _drawn(lines: list[str], at: int) -> tuple[Table, int] | None:
+    """A table with `|` between its cells, from line `at` on."""
+    sign = next((sign for sign in ("│", "┃", "|") if lines[at].count(sign) >= 2 or lines[at].strip().startswith(sign)), None)
+    if sign is None:
+        return None
+    table = Table([])
+    end = at
+    width = lines[at].count(sign)
+    ruled = False
+    while end < len(lines):
+        line = lines[end]
+        if _RULE.fullmatch(line) and line.strip():
+            ruled = ruled or bool(table.rows)
+            if len(table.rows) == 1 and not table.header:
+                table.header, table.header_text, table.header_line = table.rows.pop(), table.texts.pop(), table.lines.pop()
+            end += 1
+            continue
+        if abs(line.count(sign) - width) > max(1, width // 4) or sign not in line:
+            break
+        cells = [cell.strip() for cell in line.strip().strip(sign).split(sign)]
+        table.rows.append(cells)
+        table.texts.append(re.sub(r"\s+", " ", line.strip()))
+        table.lines.append(end + 1)
+        end += 1
+    if len(table.rows) < 2:
+        return None
+    if not table.header and not any(number_of(cell) is not None for cell in table.rows[0]):
+        table.header, table.header_text, table.header_line = table.rows.pop(0), table.texts.pop(0), table.lines.pop(0)
+    return table, end
+
+
+def _columns(lines: list[str], at: int) -> tuple[Table, int] | None:
+    """A table set in columns with blanks, with a header or without, from line `at` on."""
+    body = [line for line in lines[at + 1 : at + 40] if line.strip() and not _RULE.fullmatch(line)][:24]
+    if len(body) < 2:
+        return None
+    header = lines[at]
+    split = _splitter(header, body)
+    headed = True
+    if split is None:
+        split = _even_rows(header, body)
+        headed = False
+        if split is None:
+            return None
+    cells = split(header)
+    if cells is None:
+        return None
+    table = Table([])
+    end = at
+    if headed and not any(number_of(cell) is not None for cell in cells):
+        table.header, table.header_text, table.header_line = cells, re.sub(r"\s+", " ", header.strip()), at + 1
+        end = at + 1
+    misfits = 0
+    while end < len(lines):
+        line = lines[end]
+        if not line.strip():
+            if end + 1 < len(lines) and (lines[end + 1].strip() == "" or split(lines[end + 1]) is None):
+                break
+            end += 1
+            continue
+        if _RULE.fullmatch(line):
+            end += 1
+            continue
+        row = split(line)
+        if row is None:
+            misfits += 1
+            follows = [other for other in lines[end + 1 : end + 4] if other.strip()]
+            if misfits > 2 or sum(1 for other in follows if split(other) is not None) < max(1, len(follows) - 1):
+                break
+            row = [line.strip()]
+        else:
+            misfits = 0
+        table.rows.append(row)
+        table.texts.append(re.sub(r"\s+", " ", line.strip()))
+        table.lines.append(end + 1)
+        end += 1
+    return (table, end) if len(table.rows) >= 3 else None
+
+
+Split = Callable[[str], list[str] | None]
+
+
+def _splitter(header: str, body: list[str]) -> Split | None:
+    """How rows under this header come apart, when most of them do."""
+    words = header.split()
+    if len(words) < 2 or sum(1 for word in words if number_of(word) is not None) > 0.34 * len(words):
+        return None
+    if sum(len(word) for word in words) / len(words) > 24 or header.rstrip().endswith((".", ":", ";", ",")):
+        return None
+    trials: list[Split] = []
+    starts = [match.start() for match in re.finditer(r"(?:(?<=\s\s)|(?<=^)|(?<=\t))\S", header)]
+    if len(starts) >= 2:
+        trials.append(_by_position(starts))
+    tight = [match.start() for match in re.finditer(r"(?:(?<=\s)|(?<=^))\S", header)]
+    if len(tight) >= 3 and tight != starts:
+        trials.append(_by_position(tight))
+    trials.append(_by_words(len(words)))
+    if len(starts) >= 3:
+        trials.append(_by_blanks(len(starts)))
+    for trial in trials:
+        if sum(1 for row in body if trial(row) is not None) >= 0.75 * len(body) and trial(header) is not None:
+            return trial
+    return None
+
+
+def _by_position(starts: list[int]) -> Split:
+    wanted = max(1, int(0.6 * (len(starts) - 1)))
+
+    def split(line: str) -> list[str] | None:
+        if len(line) < starts[1]:
+            return None
+        cells: list[str] = []
+        fits = 0
+        before = 0
+        for start in starts[1:]:
+            if start >= len(line):
+                cells.append(line[before:].strip())
+                before = len(line)
+                continue
+            if line[start - 1] == " ":
+                fits += line[start] != " "
+                cut = start
+            else:
+                cut = line.find(" ", start)
+                cut = len(line) if cut < 0 else cut
+            cells.append(line[before:cut].strip())
+            before = cut
+        cells.append(line[before:].strip())
+        return cells if fits >= wanted else None
+
+    return split
+
+
+def _by_words(count: int) -> Split:
+    def split(line: str) -> list[str] | None:
+        cells = line.split(None, count - 1)
+        return cells if len(cells) == count else None
+
+    return split
+
+
+def _by_blanks(count: int) -> Split:
+    def split(line: str) -> list[str] | None:
+        cells = _BLANKS.split(line.strip())
+        return cells if len(cells) == count else None
+
+    return split
+
+
+def _even_rows(first: str, body: list[str]) -> Split | None:
+    """Rows without a header: as many words, or cells between wide gaps, in nearly all of them, numbers among them."""
+    rows = [first, *body]
+    numeric = sum(1 for row in rows if any(number_of(word) is not None for word in row.split())) / len(rows)
+    if numeric < 0.7:
+        return None
+    for pattern in (None, _BLANKS):
+        counts = Counter(len(row.split()) if pattern is None else len(pattern.split(row.strip())) for row in rows)
+        most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
+        if most >= 3 and times >= 0.8 * len(rows):
+            return _by_words(most) if pattern is None else _by_blanks(most)
+    fewest = min(len(row.split()) for row in rows)
+    if fewest >= 6 and len(rows) >= 5:
+        # The last column is free text, as in `ls -l` or `ps`.
+        return _by_words(fewest)
+    return None
+
+
+# ------------------------------------------------------------------ weighing rows
+
+
+def reading_of(blocks: list[_Block], focus: Focus, budget: int) -> Reading:
+    units: list[Unit] = []
+    tables: list[tuple[Table, int, list[int]]] = []
+    heads: list[str] = []
+    all_texts = [text for block in blocks for text in (block.table.texts if block.table else block.texts)]
+    found = scan(all_texts, focus)
+    offset = 0
+    for block in blocks:
+        if block.table is None:
+            for text, line in zip(block.texts, block.lines, strict=True):
+                score = 2.2 * found.relevance[offset] + 0.25 * found.severity[offset] + 0.3
+                units.append(Unit(text, line, line, score))
+                offset += 1
+            continue
+        table = block.table
+        size = len(table.rows)
+        scores = _row_scores(table, focus, found.relevance[offset : offset + size], found.severity[offset : offset + size])
+        offset += size
+        owner: int | None = None
+        if table.header_text:
+            owner = len(units)
+            units.append(Unit(table.header_text, table.header_line, table.header_line, 0.4, count=0, children=size))
+        shown = range(size)
+        if size > MOST_UNITS:
+            shown = sorted(sorted(range(size), key=lambda row: (-scores[row], row))[:MOST_UNITS])  # type: ignore[assignment]
+        start = len(units)
+        for row in shown:
+            text = _shortened(table.texts[row])
+            units.append(Unit(text, table.lines[row], table.lines[row], scores[row], owner, family=_VARIABLE.sub("#", text[:140])))
+        tables.append((table, start, list(shown)))
+        summary = _summary(table)
+        if summary:
+            heads.append(summary)
+
+    def lost(kept: set[int]) -> list[Lost]:
+        said: list[Lost] = []
+        for table, start, rows in tables:
+            visible = {rows[index - start] for index in kept if start <= index < start + len(rows)}
+            said += _left_out(table, visible)
+        return said
+
+    head = "\n".join(heads) if budget >= 300 and heads else ""
+    return Reading("table", units, head=head, lost=lost, noun="rows", gaps=False, decay=0.5)
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= 4 * LONGEST_CELL:
+        return text
+    return text
+
+
+def _column(table: Table, column: int) -> list[str]:
+    return [row[column] if column < len(row) else "" for row in table.rows]
+
+
+def _row_scores(table: Table, focus: Focus, relevance: list[float], severity: list[float]) -> list[float]:
+    size = len(table.rows)
+    trouble = 0.4 if focus.trouble else 0.15
+    scores = [2.2 * relevance[row] + trouble * severity[row] for row in range(size)]
+    width = max(len(table.header), Counter(map(len, table.rows)).most_common(1)[0][0] if size else 0)
+    matches = [_header_match(table.header[column], focus) if column < len(table.header) else 0.0 for column in range(width)]
+    best = max(matches, default=0.0)
+    odd_weight = 2.4 if focus.unusual else 0.6 if focus else 1.2
+    for column in range(width):
+        values = _column(table, column)
+        match = matches[column] / best if best else 0.0
+        numbers = numbers_of(values)
+        for row, odd in oddness(values, numbers).items():
+            scores[row] += odd_weight * odd * (0.6 + 0.8 * match)
+        if numbers is not None and focus.superlative:
+            bonus = 2.8 * match if best and match > 0.3 else (0.3 if best else 0.9)
+            for rank, row in enumerate(extremes(numbers, focus.superlative, 6 if match else 2)):
+                scores[row] += bonus / (1 + 0.12 * rank)
+        elif numbers is not None and not focus:
+            for direction in (1, -1):
+                for row in extremes(numbers, direction, 1):
+                    scores[row] += 0.4
+        if numbers is not None and focus.comparisons and (match > 0.3 or not best):
+            _compare(scores, numbers, focus)
+        if focus.negated:
+            _negate(scores, values, focus)
+        if focus.trouble:
+            for row, value in enumerate(values):
+                ratio = _RATIO.match(value) if len(value) < 12 else None
+                if ratio and ratio.group(1) != ratio.group(2):
+                    scores[row] += 0.9
+    for row in range(min(3, size)):
+        scores[row] += 0.15
+    return scores
+
+
+def _compare(scores: list[float], numbers: list[float | None], focus: Focus) -> None:
+    for comparison in focus.comparisons:
+        amount = number_of(f"{comparison.amount:g}{comparison.unit}")
+        limit = comparison.amount if amount is None else amount
+        for row, number in enumerate(numbers):
+            if number is not None and (number > limit) == comparison.above:
+                scores[row] += 0.8
+
+
+def _negate(scores: list[float], values: list[str], focus: Focus) -> None:
+    kinds = set(values)
+    if len(kinds) > 40:
+        return
+    normal = {value for value in kinds if any(stem(part) in focus.negated for part in subwords(value))}
+    if normal:
+        for row, value in enumerate(values):
+            scores[row] += -0.3 if value in normal else 1.2
+
+
+def _header_match(header: str, focus: Focus) -> float:
+    """How well a column header names what is asked for; abbreviations (`MEM%` for memory) count a little less."""
+    stems = [stem(part) for part in subwords(header) if not part.isdigit()]
+    total = 0.0
+    for term in focus.terms:
+        if term.kind == "synonym" or term.weight < 0.2:
+            continue
+        if term.text == header.lower():
+            total += 1.2 * term.weight
+        elif term.text in stems:
+            total += term.weight
+        elif any(len(part) >= 3 and len(term.text) >= 3 and (term.text.startswith(part) or part.startswith(term.text)) for part in stems):
+            total += 0.6 * term.weight
+    return total / (1 + 0.15 * max(0, len(stems) - 1))
+
+
+def _state_column(table: Table) -> int | None:
+    """The column by whose values rows are best counted: few values, a name like `status`, or at least few values."""
+    best: tuple[float, int] | None = None
+    size = len(table.rows)
+    for column in range(len(table.header)):
+        kinds = Counter(_column(table, column))
+        if not 1 < len(kinds) <= min(12, size // 3):
+            continue
+        named = 1.0 if set(subwords(table.header[column])) & _STATE else 0.0
+        share = kinds.most_common(1)[0][1] / size
+        worth = named + share - 0.03 * len(kinds)
+        if number_of(kinds.most_common(1)[0][0]) is not None:
+            worth -= 0.4
+        if best is None or worth > best[0]:
+            best = (worth, column)
+    return best[1] if best and best[0] > 0.3 else None
+
+
+def _summary(table: Table) -> str:
+    """How many rows, and how many with which state."""
+    size = len(table.rows)
+    if size < 8:
+        return ""
+    column = _state_column(table)
+    if column is None:
+        return ""
+    kinds = Counter(_column(table, column)).most_common(6)
+    counted = ", ".join(f"{value or '(empty)'} {times}" for value, times in kinds)
+    more = ", …" if sum(times for _, times in kinds) < size else ""
+    return f"[{size} rows; {table.header[column]}: {counted}{more}]"
+
+
+def _left_out(table: Table, visible: set[int]) -> list[Lost]:
+    size = len(table.rows)
+    missing = [row for row in range(size) if row not in visible]
+    if not missing:
+        return []
+    column = _state_column(table)
+    if column is None:
+        return [Lost(f"{len(missing)} of {size} rows", runs_of((table.lines[row], table.lines[row]) for row in missing))]
+    values = _column(table, column)
+    totals = Counter(values)
+    groups: dict[str, list[int]] = {}
+    for row in missing:
+        groups.setdefault(values[row], []).append(row)
+    ranked = sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+    said = [
+        Lost(
+            f"{len(rows)} of {totals[value]} rows with {table.header[column]} {value or '(empty)'}",
+            runs_of((table.lines[row], table.lines[row]) for row in rows),
+        )
+        for value, rows in ranked[:4]
+    ]
+    rest = [row for _, rows in ranked[4:] for row in rows]
+    if rest:
+        said.append(
+            Lost(f"{len(rest)} rows with another {table.header[column]}", runs_of((table.lines[row], table.lines[row]) for row in rest))
+        )
+    return said
