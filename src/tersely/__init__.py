@@ -1,1 +1,41 @@
-"""Tool results that fit."""
+"""Tool results that fit: masked, kept whole, and handed to the model in the size and with the emphasis it needs.
+
+The names below stay. They are resolved when first used, so that importing `tersely` costs nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tersely.api import summarize, summarize_for_extraction
+    from tersely.condensing.budget import Condensed, Lost
+    from tersely.condensing.ladder import condense
+    from tersely.text.chunks import Chunk, chunk
+    from tersely.text.tokens import count_tokens
+    from tersely.tools.mask import mask
+
+__all__ = ["Chunk", "Condensed", "Lost", "chunk", "condense", "count_tokens", "mask", "summarize", "summarize_for_extraction"]
+
+_HOMES = {
+    "Chunk": "tersely.text.chunks",
+    "Condensed": "tersely.condensing.budget",
+    "Lost": "tersely.condensing.budget",
+    "chunk": "tersely.text.chunks",
+    "condense": "tersely.condensing.ladder",
+    "count_tokens": "tersely.text.tokens",
+    "mask": "tersely.tools.mask",
+    "summarize": "tersely.api",
+    "summarize_for_extraction": "tersely.api",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tersely' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

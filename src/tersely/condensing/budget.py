@@ -1,9 +1,13 @@
 """How much a reader can take, and what a condenser hands back."""
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Literal
 
 Status = Literal["passthrough", "structural", "summarized", "partial", "fallback"]
+
+SMALLEST_BUDGET = 16
+"""Tokens. Under it nothing readable fits."""
 
 ACCOUNT_FROM_TOKENS = 200
 """Under this budget the account of what was left out is in `Condensed.lost` only: there is no room for it in the text."""
@@ -29,6 +33,28 @@ class Lost:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelWork:
+    """What a model had to do for a summary."""
+
+    model: str
+    chunks: int
+    levels: int
+    """Rows of merges above the parts."""
+
+    calls: int
+    """Answers that were needed, from the model or from the cache."""
+
+    cache_hits: int
+    input_tokens: int
+    """As the provider counted them; cached answers cost none."""
+
+    output_tokens: int
+    price_usd: Decimal | None
+    invented: list[str]
+    """Numbers and identifiers in the summary that the source does not contain."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Condensed:
     """Text a model can take, and an honest account of what is not in it."""
 
@@ -40,5 +66,14 @@ class Condensed:
     """What the token counts are counted in."""
 
     lost: list[Lost] = field(default_factory=list)
+    work: ModelWork | None = None
+    """Present when a model was asked."""
+
+    returned: Literal["original", "structural"] | None = None
+    """With status `fallback`: what the text is instead of a summary."""
+
+    reason: str = ""
+    """With status `fallback`: why there is no summary."""
+
     kind: str = ""
     """What the text was taken for, e.g. `json` or `log`; empty when it was not looked at."""

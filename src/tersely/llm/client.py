@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import httpx2
-    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
@@ -166,9 +166,7 @@ class ChatModel:
             text="".join(part.content for part in response.parts if isinstance(part, TextPart)),
             thinking="".join(part.content for part in response.parts if isinstance(part, ThinkingPart)),
             tool_calls=tuple(
-                ToolCall(part.tool_call_id, part.tool_name, part.args_as_json_str())
-                for part in response.parts
-                if isinstance(part, ToolCallPart)
+                ToolCall(part.tool_call_id, part.tool_name, _arguments(part)) for part in response.parts if isinstance(part, ToolCallPart)
             ),
             finish=_FINISH.get(response.finish_reason or "stop", "stop"),
             usage=Usage(
@@ -180,6 +178,11 @@ class ChatModel:
             model=self.model,
             provider=self.provider,
         )
+
+
+def _arguments(part: ToolCallPart) -> str:
+    """As the model wrote them; what is wrong with them is for the caller to see."""
+    return part.args if isinstance(part.args, str) else part.args_as_json_str()
 
 
 _FINISH: dict[str, Finish] = {"stop": "stop", "length": "length", "tool_call": "tool_call", "error": "error"}
@@ -292,7 +295,7 @@ def _our_delta(event: object) -> Delta | None:
         case PartStartEvent(part=ThinkingPart(content=text)) | PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)):
             return ThinkingDelta(text) if text else None
         case PartStartEvent(index=index, part=ToolCallPart() as part):
-            return ToolCallDelta(index, part.tool_name, part.args_as_json_str() if part.args else "")
+            return ToolCallDelta(index, part.tool_name, _arguments(part) if part.args else "")
         case PartDeltaEvent(index=index, delta=TheirToolCallDelta(tool_name_delta=name, args_delta=arguments)):
             return ToolCallDelta(index, name or "", arguments if isinstance(arguments, str) else "")
         case _:
@@ -335,15 +338,16 @@ def _our_errors(spec: ModelSpec) -> Iterator[None]:
             raise _Adjust("output cap", f"{who} refuses the asked-for output length: {said}. Set LLM_MAX_OUTPUT_TOKENS.") from error
         if "temperature" in said:
             raise _Adjust("temperature", f"{who} refuses the temperature: {said}") from error
-        if isinstance(error, theirs.ModelHTTPError) and error.status_code == 408:
-            raise LLMUnavailable(f"{who} timed out (408)", retry_after=error.retry_after) from error
+        if _heals(error):
+            raise LLMUnavailable(f"{who} is not available: {said}", retry_after=error.retry_after) from error
         raise LLMRefused(f"{who} rejected the request: {said}") from error
     except theirs.ModelAPIError as error:
         if _caused_by(error, AnswerTooLarge):
             raise LLMRefused(f"{who} sent more than 16 MiB: that is no answer, and was not read on.") from error
-        status = f" ({error.status_code})" if isinstance(error, theirs.ModelHTTPError) else ""
+        if not _heals(error):
+            raise LLMRefused(f"{who} rejected the request: {_said(error)}") from error
         raise LLMUnavailable(
-            f"{who} is not available{status}: {_said(error)}",
+            f"{who} is not available: {_said(error)}",
             retry_after=error.retry_after,
             rate_limited=isinstance(error, theirs.ModelRateLimitError),
         ) from error
@@ -360,7 +364,18 @@ def _our_errors(spec: ModelSpec) -> Iterator[None]:
         ) from error
 
 
+def _heals(error: Any) -> bool:
+    """Whether asking again may help: trouble on the way, 408, 429 and everything the server blames on itself."""
+    status = getattr(error, "status_code", None)
+    return status is None or status in (408, 429) or status >= 500
+
+
 def _said(error: Any) -> str:
+    status = getattr(error, "status_code", None)
+    return (f"{status}, " if status else "") + _words(error)
+
+
+def _words(error: Any) -> str:
     body = getattr(error, "body", None)
     if isinstance(body, dict):
         inner = body.get("error", body)

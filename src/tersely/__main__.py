@@ -1,0 +1,3 @@
+from tersely.cli import main
+
+main()

@@ -1,0 +1,82 @@
+"""Which rung a text comes to stand on: whole, structural, summary, fallback.
+
+`condense` is the public half without a model: synchronous, nothing stored,
+nothing sent. `climb` may ask a model, and says on which rung it ended.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Literal
+
+import anyio.to_thread
+
+from tersely.condensing.budget import SMALLEST_BUDGET, Condensed
+from tersely.condensing.cache import SummaryCache
+from tersely.condensing.structural import condense_structurally
+from tersely.condensing.summarize import Progress, Wish, summarize_text
+from tersely.errors import InputError, LLMError
+from tersely.llm.client import LLM
+from tersely.text.masked import Masked
+from tersely.text.tokens import O200K
+
+logger = logging.getLogger(__name__)
+
+
+def condense(text: str, budget: int = 1000, focus: str = "") -> Condensed:
+    """Bring a text down to `budget` tokens without a model: what matters to the focus stays, the rest is counted.
+
+    Raises:
+        InputError: The budget is under 16 tokens.
+    """
+    if budget < SMALLEST_BUDGET:
+        raise InputError(f"budget ({budget}) must be at least {SMALLEST_BUDGET} tokens; nothing readable fits in less.")
+    return _whole(text, budget) or condense_structurally(text, budget, focus)
+
+
+async def climb(
+    text: Masked,
+    *,
+    wish: Wish,
+    llm: LLM | None,
+    cache: SummaryCache | None = None,
+    fallback: Literal["original", "structural"] = "structural",
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Condensed:
+    """The text within the wish's target, by the gentlest means that get it there.
+
+    When the model fails, `fallback` decides what is returned; the result says which, and why.
+    """
+    if whole := await anyio.to_thread.run_sync(_whole, text, wish.target):
+        return whole
+    if llm is None:
+        return await anyio.to_thread.run_sync(condense_structurally, text, wish.target, wish.focus)
+    try:
+        return await summarize_text(text, wish=wish, llm=llm, cache=cache, on_progress=on_progress)
+    except LLMError as failure:
+        # The one place that decides what a failed summary becomes; the failure itself goes into the result.
+        logger.warning("summarize_failed", extra={"model": llm.model, "problem": str(failure)[:500], "returned": fallback})
+        return await anyio.to_thread.run_sync(_fallen_back, text, wish, fallback, str(failure))
+
+
+def _whole(text: str, budget: int) -> Condensed | None:
+    if O200K.exceeds(text, budget):
+        return None
+    tokens = O200K.count(text)
+    return Condensed(text=text, status="passthrough", tokens_before=tokens, tokens_after=tokens)
+
+
+def _fallen_back(text: str, wish: Wish, fallback: Literal["original", "structural"], reason: str) -> Condensed:
+    if fallback == "original":
+        tokens = O200K.count(text)
+        return Condensed(text=text, status="fallback", returned="original", reason=reason, tokens_before=tokens, tokens_after=tokens)
+    condensed = condense_structurally(text, wish.target, wish.focus)
+    return Condensed(
+        text=condensed.text,
+        status="fallback",
+        returned="structural",
+        reason=reason,
+        tokens_before=condensed.tokens_before,
+        tokens_after=condensed.tokens_after,
+        lost=condensed.lost,
+        kind=condensed.kind,
+    )

@@ -1,0 +1,47 @@
+"""Prompts are files in `prompts/`, reviewed like code; their holes are checked.
+
+Values are put in once and never looked at again, so text that spells out a hole
+(`$content`, `{content}`) stays text. What comes from outside stands between
+delimiters with a fresh random number, which it cannot know and so cannot close.
+"""
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass
+from importlib.resources import files
+
+_HOLE = re.compile(r"\$([a-z_]+)")
+
+
+class Prompt:
+    """`Prompt("map").fill(...)` is the text of `prompts/map.md` with all of its holes filled, and nothing else."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.text = files("tersely.condensing").joinpath("prompts", f"{name}.md").read_text(encoding="utf-8").strip()
+        self.holes = frozenset(_HOLE.findall(self.text))
+        self.version = hashlib.sha256(self.text.encode()).hexdigest()[:16]
+
+    def fill(self, **values: str) -> str:
+        if values.keys() != self.holes:
+            raise TypeError(f"Prompt {self.name!r} has holes {sorted(self.holes)}, but was given {sorted(values)}.")
+        return _HOLE.sub(lambda hole: values[hole.group(1)], self.text)
+
+
+@dataclass(frozen=True)
+class Fence:
+    """Delimiters for one prompt. Everything between them is data, whatever it says."""
+
+    nonce: str
+
+    @classmethod
+    def around(cls, *contents: str) -> "Fence":
+        """A fence that none of the contents contains, by chance or by replaying an old one."""
+        while True:
+            nonce = secrets.token_hex(8)
+            if not any(nonce in content for content in contents):
+                return cls(nonce)
+
+    def wrap(self, name: str, content: str) -> str:
+        return f"<<<{name} {self.nonce}>>>\n{content}\n<<<end of {name} {self.nonce}>>>"

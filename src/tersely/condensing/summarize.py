@@ -1,0 +1,361 @@
+"""Summaries by a model: one call where the text fits one, a tree of merges where it does not.
+
+A part that fails becomes a gap that is named with its lines; the others are
+kept. A merge starts as soon as its children are there. Everything runs in one
+task group: whoever asked goes away, and every call stops.
+
+Knows nothing of servers, stores or sessions. Which rung is taken, and what to
+return when nothing could be summarized, is the ladder's business.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+import anyio.to_thread
+
+from tersely.condensing import plan
+from tersely.condensing.answers import NotASummary, checked, invented
+from tersely.condensing.budget import Condensed, Lost, ModelWork
+from tersely.condensing.cache import NoCache, SummaryCache, cache_key
+from tersely.condensing.prompt_files import Fence, Prompt
+from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
+from tersely.llm.client import LLM
+from tersely.llm.messages import Message, Usage
+from tersely.text.chunks import Chunk, chunk
+from tersely.text.masked import Masked, assume_masked
+from tersely.text.tokens import O200K
+from tersely.text.truncate import cut_at_sentence
+
+MAP = Prompt("map")
+MAP_EXTRACTION = Prompt("map_extraction")
+MERGE = Prompt("merge")
+NUDGE = Prompt("nudge")
+
+MAX_SPLITS = 3
+"""How often a part that the provider finds too long is halved."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What the reader wants of the summary."""
+
+    target: int
+    """Tokens the summary may have, as o200k_base counts."""
+
+    focus: str = ""
+    extraction: bool = False
+    """The focus describes a schema, and a program reads the summary."""
+
+    strategy: str = "semantic"
+    chunk_size: int = 8000
+    overlap: int = 500
+
+    @property
+    def map_prompt(self) -> Prompt:
+        return MAP_EXTRACTION if self.extraction else MAP
+
+
+@dataclass(frozen=True)
+class Progress:
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A summary of some lines, or the gap where there should be one."""
+
+    text: str
+    first: int
+    last: int
+    gaps: tuple[Lost, ...] = ()
+    """What is missing because the model failed."""
+
+    cuts: tuple[Lost, ...] = ()
+    """What is missing because the model wrote too much."""
+
+    @property
+    def missing(self) -> bool:
+        return not self.text
+
+
+@dataclass
+class _Run:
+    """One summarization under way: what it shares, and what it adds up."""
+
+    wish: Wish
+    llm: LLM
+    cache: SummaryCache
+    on_progress: Callable[[Progress], None]
+    room: plan.Room
+    leaf_turns: anyio.Semaphore
+    calls_planned: int = 0
+    calls_done: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cache_hits: int = 0
+    models: dict[str, None] = field(default_factory=dict)
+    failures: list[LLMError] = field(default_factory=list)
+
+    async def ask(self, prompt: Prompt, content: str, *, place: str, name: str, limit: int, source_tokens: int) -> tuple[str, bool]:
+        """One answer of at most `limit` tokens, from the cache or the model; a useless one is asked for once more.
+
+        Raises:
+            LLMError: Nothing usable came.
+        """
+        tokenizer = self.llm.tokenizer
+        key = cache_key(prompt.version, self.llm.provider, self.llm.model, self.wish.focus, place, limit, content)
+        if (kept := await self.cache.get(key)) is not None:
+            self.cache_hits += 1
+            return kept, False
+        fence = Fence.around(content, self.wish.focus)
+        system = prompt.fill(words=str(max(10, int(limit * plan.WORDS_PER_TOKEN))), nonce=fence.nonce)
+        blocks = [place, fence.wrap("focus", self.wish.focus) if self.wish.focus else "", fence.wrap(name, content)]
+        # Derived from masked text: content is a part of it or a model's words about it; the focus was masked with it.
+        question = assume_masked("\n\n".join(block for block in blocks if block))
+        messages = [Message("system", assume_masked(system)), Message("user", question)]
+        await self._check_window(messages, limit)
+        for attempt in (1, 2):
+            answer = await self.llm.complete(messages, max_tokens=plan.headroom(limit))
+            self.usage += answer.usage
+            self.models[answer.model] = None
+            try:
+                text, cut = checked(answer, source_tokens=source_tokens, limit=limit, tokenizer=tokenizer)
+            except NotASummary as useless:
+                if attempt == 2:
+                    raise
+                nudge = NUDGE.fill(problem=str(useless))
+                messages = [messages[0], replace(messages[1], text=assume_masked(f"{question}\n\n{nudge}"))]
+                continue
+            await self.cache.put(key, text)
+            return text, cut
+        raise AssertionError("the second useless answer raises")
+
+    async def _check_window(self, messages: Sequence[Message], limit: int) -> None:
+        prompt = "\n".join(message.text for message in messages)
+        room = self.llm.window - plan.headroom(limit)
+        if await anyio.to_thread.run_sync(self.llm.tokenizer.exceeds, prompt, room):
+            raise LLMTooLong(f"A prompt with more than {room} tokens was not sent to {self.llm.model!r}.")
+
+    def one_done(self) -> None:
+        self.calls_done += 1
+        self.calls_planned = max(self.calls_planned, self.calls_done)
+        self.on_progress(Progress(self.calls_done, self.calls_planned))
+
+    async def summarize_part(self, part: Chunk, lines: tuple[int, int], *, limit: int, place: str, splits: int = 0) -> Piece:
+        """Summarize one part; failing, say so in the piece.
+
+        Raises:
+            LLMMisconfigured, LLMOutOfQuota: No other part would fare better.
+        """
+        first, last = lines
+        if part.tokens <= limit:
+            return Piece(text=part.text.strip(), first=first, last=last)  # already as short as its summary would be
+        try:
+            text, cut = await self.ask(self.wish.map_prompt, part.text, place=place, name="text", limit=limit, source_tokens=part.tokens)
+        except (LLMMisconfigured, LLMOutOfQuota):
+            raise
+        except LLMTooLong as problem:
+            if splits < MAX_SPLITS and part.tokens > 2 * plan.SMALLEST_CHUNK:
+                return await self._summarize_halves(part, lines, limit=limit, splits=splits + 1)
+            return self._gap(first, last, problem)
+        except LLMError as problem:
+            return self._gap(first, last, problem)
+        cuts = (Lost("the end of this part's summary, which was cut", ((first, last),)),) if cut else ()
+        return Piece(text=text, first=first, last=last, cuts=cuts)
+
+    async def _summarize_halves(self, part: Chunk, lines: tuple[int, int], *, limit: int, splits: int) -> Piece:
+        size = max(plan.SMALLEST_CHUNK, part.tokens // 2)
+        halves = chunk(part.text, size=size, overlap=0, tokenizer=self.llm.tokenizer)
+        self.calls_planned += len(halves)
+        pieces = []
+        for half, half_lines in zip(halves, _line_ranges(halves, part.text, lines[0]), strict=True):
+            place = f"Lines {half_lines[0]}-{half_lines[1]}."
+            pieces.append(await self.summarize_part(half, half_lines, limit=max(16, limit // len(halves)), place=place, splits=splits))
+            self.one_done()
+        return _joined(pieces)
+
+    async def merge(self, pieces: Sequence[Piece], *, limit: int) -> Piece:
+        """One summary from several; failing, their beginnings side by side."""
+        present = [piece for piece in pieces if not piece.missing]
+        first, last = pieces[0].first, pieces[-1].last
+        merged = replace(_joined(pieces), text="")
+        tokenizer = self.llm.tokenizer
+        if not present:
+            return merged
+        if len(present) == 1 and not tokenizer.exceeds(present[0].text, limit):
+            return replace(merged, text=present[0].text)
+        shrink = 1.0
+        for _ in range(MAX_SPLITS):
+            share = max(16, int(limit * shrink))
+            labelled = [
+                f"[lines {piece.first}-{piece.last}]\n" + (piece.text if shrink == 1.0 else cut_at_sentence(piece.text, share, tokenizer))
+                for piece in present
+            ]
+            content = "\n\n".join(labelled)
+            place = f"Summaries of lines {first}-{last}."
+            try:
+                text, cut = await self.ask(
+                    MERGE, content, place=place, name="summaries", limit=limit, source_tokens=tokenizer.count(content)
+                )
+            except (LLMMisconfigured, LLMOutOfQuota):
+                raise
+            except LLMTooLong:
+                shrink /= 2
+                continue
+            except LLMError as problem:
+                self.failures.append(problem)
+                break
+            cuts = (Lost("the end of a merged summary, which was cut", ((first, last),)),) if cut else ()
+            return replace(merged, text=text, cuts=(*merged.cuts, *cuts))
+        # The parts' summaries are there and paid for: better each cut short than all of them thrown away.
+        each = max(16, limit // len(present) - plan.LABEL_TOKENS)
+        text = "\n\n".join(f"[lines {piece.first}-{piece.last}] {cut_at_sentence(piece.text, each, tokenizer)}" for piece in present)
+        note = Lost("the merging of these summaries, which failed: each is cut short instead", ((first, last),))
+        return replace(merged, text=cut_at_sentence(text, limit, tokenizer), gaps=(*merged.gaps, note))
+
+    def _gap(self, first: int, last: int, problem: LLMError) -> Piece:
+        self.failures.append(problem)
+        why = " ".join(str(problem).split())[:160]
+        return Piece(text="", first=first, last=last, gaps=(Lost(f"a part that could not be summarized: {why}", ((first, last),)),))
+
+
+async def summarize_text(
+    text: Masked,
+    *,
+    wish: Wish,
+    llm: LLM,
+    cache: SummaryCache | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Condensed:
+    """Summarize a text with a model, whatever its size.
+
+    Raises:
+        LLMError: Not one part could be summarized, or the operator has to act first.
+    """
+    run = _Run(wish, llm, cache or NoCache(), on_progress, plan.Room.of(llm), anyio.Semaphore(2 * llm.concurrency))
+    tokenizer = llm.tokenizer
+    frame = await anyio.to_thread.run_sync(_frame_tokens, run)
+    size = plan.chunk_tokens(run.room, target=wish.target, frame=frame, wanted=wish.chunk_size)
+    overlap = min(wish.overlap, size // 4)
+    parts = await anyio.to_thread.run_sync(lambda: chunk(text, size=size, overlap=overlap, strategy=wish.strategy, tokenizer=tokenizer))
+    merges = plan.plan_merges(run.room, parts=len(parts), chunk=size, target=wish.target, frame=frame)
+    run.calls_planned = len(parts) + sum(level.groups for level in merges.levels)
+    roots = await _climb_tree(run, parts, _line_ranges(parts, text, 1), merges)
+
+    whole = _joined(roots)
+    if whole.missing:
+        raise _why(run.failures)
+    return await anyio.to_thread.run_sync(_told, run, text, whole, len(parts), len(merges.levels))
+
+
+async def _climb_tree(run: _Run, parts: Sequence[Chunk], lines: Sequence[tuple[int, int]], merges: plan.Merges) -> list[Piece]:
+    """Summarize the leaves and merge upwards; the pieces of the topmost row, in the order of the text."""
+    rows: list[list[Piece | None]] = [[None] * len(parts), *([None] * level.groups for level in merges.levels)]
+    ready: list[list[anyio.Event]] = [[anyio.Event() for _ in row] for row in rows]
+
+    def finish(row: int, index: int, piece: Piece) -> None:
+        rows[row][index] = piece
+        ready[row][index].set()
+        run.one_done()
+
+    async def leaf(index: int, part: Chunk) -> None:
+        # Few leaves stand before the gate at a time, so that a merge whose children are there comes through.
+        async with run.leaf_turns:
+            first, last = lines[index]
+            place = f"Part {index + 1} of {len(parts)}, lines {first}-{last} of the source." if len(parts) > 1 else ""
+            finish(0, index, await run.summarize_part(part, lines[index], limit=merges.part, place=place))
+
+    async def merge(row: int, index: int, children: range) -> None:
+        pieces: list[Piece] = []
+        for child in children:
+            await ready[row - 1][child].wait()
+            piece = rows[row - 1][child]
+            assert piece is not None
+            pieces.append(piece)
+        finish(row, index, await run.merge(pieces, limit=merges.levels[row - 1].answer))
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            for row, level in enumerate(merges.levels, start=1):
+                for index, children in enumerate(plan.shares(len(rows[row - 1]), level.groups)):
+                    tasks.start_soon(merge, row, index, children)
+            for index, part in enumerate(parts):
+                tasks.start_soon(leaf, index, part)
+    except BaseExceptionGroup as several:
+        # Only what no other part would survive gets here, and one of them says it all.
+        operators = [error for error in several.exceptions if isinstance(error, LLMError)]
+        if len(operators) == len(several.exceptions):
+            raise operators[0] from None
+        raise
+    top = [piece for piece in rows[-1] if piece is not None]
+    assert len(top) == len(rows[-1])
+    return top
+
+
+def _frame_tokens(run: _Run) -> int:
+    """Tokens of the longer of our two prompts with everything but the content in it."""
+    fence = Fence.around(run.wish.focus)
+    frames = [
+        prompt.fill(words="999999", nonce=fence.nonce)
+        + "\n\nPart 99999 of 99999, lines 9999999-9999999 of the source.\n\n"
+        + fence.wrap("focus", run.wish.focus)
+        + fence.wrap("summaries", "")
+        + NUDGE.fill(problem="the answer is no shorter than its source " * 4)
+        for prompt in (run.wish.map_prompt, MERGE)
+    ]
+    return max(run.llm.tokenizer.count(frame) for frame in frames)
+
+
+def _line_ranges(parts: Sequence[Chunk], text: str, first_line: int) -> list[tuple[int, int]]:
+    """First and last source line of each part, when the text itself begins at `first_line`."""
+    return [
+        (first_line + part.line - 1, first_line + part.line - 1 + text.count("\n", part.start, max(part.start, part.end - 1)))
+        for part in parts
+    ]
+
+
+def _joined(pieces: Sequence[Piece]) -> Piece:
+    return Piece(
+        text="\n\n".join(piece.text for piece in pieces if not piece.missing),
+        first=pieces[0].first,
+        last=pieces[-1].last,
+        gaps=tuple(gap for piece in pieces for gap in piece.gaps),
+        cuts=tuple(cut for piece in pieces for cut in piece.cuts),
+    )
+
+
+def _why(failures: Sequence[LLMError]) -> LLMError:
+    for failure in failures:
+        if isinstance(failure, LLMUnavailable):
+            return failure
+    return failures[0] if failures else LLMRefused("The model gave no summary.")
+
+
+def _told(run: _Run, text: str, whole: Piece, chunks: int, levels: int) -> Condensed:
+    """The summary within its target, with its gaps named in the text and all of it accounted for."""
+    note = ""
+    if whole.gaps:
+        lines = tuple(gap_lines for gap in whole.gaps for gap_lines in gap.lines)
+        note = f"\n\n[{Lost('Not or not fully covered, because the model failed there', lines)}]"
+        if O200K.exceeds(note, run.wish.target // 2):
+            note = ""  # then `lost` alone has to say it
+    summary = cut_at_sentence(whole.text, run.wish.target - O200K.count(note), O200K) + note
+    return Condensed(
+        text=summary,
+        status="partial" if whole.gaps else "summarized",
+        tokens_before=O200K.count(text),
+        tokens_after=O200K.count(summary),
+        lost=[*whole.gaps, *whole.cuts],
+        work=ModelWork(
+            model=", ".join(run.models) or run.llm.model,
+            chunks=chunks,
+            levels=levels,
+            calls=run.calls_done,
+            cache_hits=run.cache_hits,
+            input_tokens=run.usage.input_tokens,
+            output_tokens=run.usage.output_tokens,
+            price_usd=run.usage.price,
+            invented=invented(summary, text),
+        ),
+    )

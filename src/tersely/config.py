@@ -1,0 +1,230 @@
+"""Every setting, in one tree; the only reader of the environment.
+
+Each field says what changes for the operator. Variable names without prefix are
+those of the service this one stands in for; ours begin with `TERSELY_`. An empty
+variable counts as unset. All mistakes are reported at once; a secret's value is
+never part of a message.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
+
+from tersely.errors import ConfigError
+from tersely.llm.client import OPENROUTER_URL, ModelSpec, Provider
+
+_CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True)
+
+
+class ModelSettings(BaseModel):
+    """Which model summarizes. Without a key (and without a base URL of your own) none does: results are condensed structurally."""
+
+    model_config = _CONFIG
+
+    model: Annotated[str, Field(alias="LLM_MODEL", min_length=1)] = "openai/gpt-4o-mini"
+    """Model in OpenRouter's form (`provider/model-name`), or `anthropic:NAME` / `google:NAME` for those providers' own APIs (extras)."""
+
+    fallback_models: Annotated[tuple[str, ...], Field(alias="LLM_FALLBACK_MODELS")] = ()
+    """Comma-separated models that step in, in this order, when the first one does not answer."""
+
+    openrouter_api_key: Annotated[SecretStr | None, Field(alias="OPENROUTER_API_KEY")] = None
+    """Key for OpenRouter or for the server at OPENROUTER_BASE_URL."""
+
+    openrouter_base_url: Annotated[str, Field(alias="OPENROUTER_BASE_URL")] = OPENROUTER_URL
+    """Any OpenAI-compatible server: vLLM, Ollama, LM Studio. One that is not OpenRouter needs no key here."""
+
+    anthropic_api_key: Annotated[SecretStr | None, Field(alias="ANTHROPIC_API_KEY")] = None
+    """Key for `anthropic:` models."""
+
+    google_api_key: Annotated[SecretStr | None, Field(alias="GOOGLE_API_KEY")] = None
+    """Key for `google:` models."""
+
+    context_window: Annotated[int | None, Field(alias="LLM_CONTEXT_WINDOW", ge=1024, le=100_000_000)] = None
+    """Tokens the model can take, for models nobody lists (they count as having 16,384)."""
+
+    max_output_tokens: Annotated[int | None, Field(alias="LLM_MAX_OUTPUT_TOKENS", ge=64, le=10_000_000)] = None
+    """Tokens the model can write in one answer; 4,096 unless set."""
+
+    concurrency: Annotated[int, Field(alias="TERSELY_LLM_CONCURRENCY", ge=1, le=1000)] = 5
+    """Model calls at once, per provider."""
+
+    @field_validator("fallback_models", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return _list(value)
+
+    @field_validator("openrouter_base_url")
+    @classmethod
+    def _is_http(cls, value: str) -> str:
+        if urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc:
+            raise ValueError("must be an address such as http://localhost:11434/v1")
+        return value.rstrip("/")
+
+    def specs(self) -> list[ModelSpec]:
+        """The configured models, the first one first; empty when none is configured."""
+        return [spec for name in (self.model, *self.fallback_models) if (spec := self._spec(name))]
+
+    def missing(self) -> str:
+        """What to set so that a model is asked."""
+        vendor = self.model.partition(":")[0]
+        return {"anthropic": "ANTHROPIC_API_KEY", "google": "GOOGLE_API_KEY"}.get(vendor, "OPENROUTER_API_KEY or OPENROUTER_BASE_URL")
+
+    def _spec(self, name: str) -> ModelSpec | None:
+        vendor, _, rest = name.partition(":")
+        if vendor == "anthropic" and rest:
+            return self._sized(rest, "anthropic", self.anthropic_api_key) if self.anthropic_api_key else None
+        if vendor == "google" and rest:
+            return self._sized(rest, "google", self.google_api_key) if self.google_api_key else None
+        if not self.openrouter_api_key and self.openrouter_base_url == OPENROUTER_URL:
+            return None
+        return self._sized(name, "openrouter", self.openrouter_api_key, self.openrouter_base_url)
+
+    def _sized(self, model: str, provider: Provider, key: SecretStr | None, base_url: str | None = None) -> ModelSpec:
+        return ModelSpec(
+            model=model,
+            provider=provider,
+            base_url=base_url,
+            api_key=key.get_secret_value() if key else None,
+            window=self.context_window,
+            output_cap=self.max_output_tokens,
+        )
+
+
+class SummarizerSettings(BaseModel):
+    """The summarizer service, `tersely serve`."""
+
+    model_config = _CONFIG
+
+    host: Annotated[str, Field(alias="TERSELY_HOST")] = "127.0.0.1"
+    """Address to listen on. Off loopback, set a token too."""
+
+    port: Annotated[int, Field(alias="MCP_SUMMARIZER_PORT", ge=0, le=65535)] = 8007
+    """Port to listen on; 0 takes a free one."""
+
+    token: Annotated[SecretStr | None, Field(alias="TERSELY_TOKEN")] = None
+    """Bearer token that callers of `/mcp` must send; `/health` is open."""
+
+    allowed_hosts: Annotated[tuple[str, ...], Field(alias="TERSELY_ALLOWED_HOSTS")] = ()
+    """Comma-separated names, besides localhost and the listening address, that may stand in a request's Host header."""
+
+    max_body_bytes: Annotated[int, Field(alias="TERSELY_MAX_BODY_BYTES", ge=1024, le=2**31)] = 16 * 2**20
+    """Largest request body; larger ones get a 413."""
+
+    chunk_size: Annotated[int, Field(alias="DEFAULT_CHUNK_SIZE_TOKENS", ge=256, le=10_000_000)] = 8000
+    """Tokens of one part in map-reduce; less where the model's window is smaller."""
+
+    chunk_overlap: Annotated[int, Field(alias="DEFAULT_CHUNK_OVERLAP_TOKENS", ge=0)] = 500
+    """Tokens that neighbouring parts share where text is cut by tokens."""
+
+    max_output_tokens: Annotated[int, Field(alias="DEFAULT_MAX_OUTPUT_TOKENS", ge=50, le=10_000_000)] = 5000
+    """Size of a summary when the caller names none; content within it comes back unchanged."""
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return _list(value)
+
+    @model_validator(mode="after")
+    def _overlap_fits(self) -> Self:
+        if self.chunk_overlap >= self.chunk_size:
+            raise ValueError(
+                f"DEFAULT_CHUNK_OVERLAP_TOKENS ({self.chunk_overlap}) must be smaller than DEFAULT_CHUNK_SIZE_TOKENS "
+                f"({self.chunk_size}); otherwise chunking would never come to an end."
+            )
+        return self
+
+
+class StoreSettings(BaseModel):
+    """What is kept on disk."""
+
+    model_config = _CONFIG
+
+    data_dir: Annotated[Path, Field(alias="TERSELY_DATA_DIR")] = Path(platformdirs.user_data_dir("tersely", appauthor=False))
+    """Where the files lie."""
+
+    summary_cache: Annotated[bool, Field(alias="TERSELY_SUMMARY_CACHE")] = True
+    """Keep summaries, masked, so that the same text is not paid for twice."""
+
+    summary_cache_mb: Annotated[int, Field(alias="TERSELY_SUMMARY_CACHE_MB", ge=1, le=100_000)] = 256
+    """Size of that cache; the summaries used longest ago go first."""
+
+
+class Settings(BaseModel):
+    """All settings. `Settings.load()` reads them."""
+
+    model_config = _CONFIG
+
+    model: ModelSettings = ModelSettings()
+    summarizer: SummarizerSettings = SummarizerSettings()
+    store: StoreSettings = StoreSettings()
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Field(alias="TERSELY_LOG_LEVEL")] = "info"
+    """How much is logged to stderr."""
+
+    @classmethod
+    def load(cls, environment: Mapping[str, str] | None = None, **overrides: object) -> Self:
+        """Settings from the environment; `overrides` (by variable name, None = not given) come from the command line.
+
+        Raises:
+            ConfigError: Names every wrong setting, what is wrong with it and what would be right.
+        """
+        given: dict[str, object] = {
+            name: value for name, value in (os.environ if environment is None else environment).items() if value != ""
+        }
+        given |= {name: value for name, value in overrides.items() if value is not None}
+        try:
+            return cls.model_validate(_shape(cls, given))
+        except ValidationError as wrong:
+            raise ConfigError(_explain(wrong)) from None
+
+
+def _shape(group: type[BaseModel], given: Mapping[str, object]) -> dict[str, object]:
+    """The part of the flat environment that a group of settings asks for."""
+    shaped: dict[str, object] = {}
+    for name, field in group.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            shaped[name] = _shape(field.annotation, given)
+        elif field.alias and field.alias in given:
+            shaped[field.alias] = given[field.alias]
+    return shaped
+
+
+def _explain(wrong: ValidationError) -> str:
+    lines = []
+    for error in wrong.errors(include_url=False):
+        name = str(error["loc"][-1]) if error["loc"] else ""
+        message = error["msg"].removeprefix("Value error, ")
+        if not name.isupper():
+            lines.append(message)
+        else:
+            shown = "" if name in _SECRETS else f"={error['input']!r}"
+            lines.append(f"{name}{shown}: {message[0].lower()}{message[1:]}")
+    return "\n".join(lines)
+
+
+def _list(value: object) -> object:
+    return tuple(item.strip() for item in value.split(",") if item.strip()) if isinstance(value, str) else value
+
+
+def _fields(group: type[BaseModel]) -> Iterator[FieldInfo]:
+    for field in group.model_fields.values():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _fields(field.annotation)
+        else:
+            yield field
+
+
+_SECRETS = frozenset(field.alias for field in _fields(Settings) if "SecretStr" in str(field.annotation))
+
+
+def documented() -> list[tuple[str, str, str]]:
+    """Every setting: its variable, its default and what it does. `docs/reference` is tested against it."""
+    return [
+        (field.alias or "", "" if field.default in (None, ()) else str(field.default), field.description or "")
+        for field in _fields(Settings)
+    ]

@@ -1,0 +1,126 @@
+"""`async with runtime(settings)`: builds every part once, and closes them in reverse order.
+
+Also the home of `Summarizer`, the two verbs that the service, the shell and the
+Python names share: mask, then climb, and give the caller's own text back where
+no summary can be had.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+import anyio.to_thread
+
+from tersely.condensing.budget import SMALLEST_BUDGET, Condensed
+from tersely.condensing.cache import NoCache, SummaryCache
+from tersely.condensing.ladder import climb
+from tersely.condensing.summarize import Progress, Wish
+from tersely.config import Settings
+from tersely.errors import InputError
+from tersely.llm.limits import LimitedLLM, Manners, build_llm
+from tersely.store.summaries import SummaryFile
+from tersely.text.tokens import O200K
+from tersely.tools.mask import Masker
+
+LARGEST_TARGET = 1_000_000
+LONGEST_FOCUS = 20_000
+STRATEGIES = ("semantic", "token")
+
+
+def _nobody(progress: Progress) -> None:
+    """The listener of those who do not listen."""
+
+
+@dataclass(frozen=True)
+class Summarizer:
+    """`summarize` and `summarize_for_extraction`, whoever asks."""
+
+    settings: Settings
+    llm: LimitedLLM | None
+    cache: SummaryCache
+    masker: Masker
+
+    async def summarize(
+        self,
+        content: str,
+        *,
+        max_output_tokens: int = 0,
+        focus_areas: str | Sequence[str] = "",
+        strategy: str = "semantic",
+        on_progress: Callable[[Progress], None] = _nobody,
+    ) -> Condensed:
+        """A summary of at most `max_output_tokens` (0: the configured default); content within it comes back as it is.
+
+        Raises:
+            InputError: A size or a text is out of range; nobody was asked.
+        """
+        focus = focus_areas if isinstance(focus_areas, str) else ", ".join(focus_areas)
+        _check(max_output_tokens, focus, "focus_areas")
+        target = max_output_tokens or self.settings.summarizer.max_output_tokens
+        return await self._climb(content, target, focus.strip(), strategy=strategy, extraction=False, on_progress=on_progress)
+
+    async def summarize_for_extraction(
+        self, content: str, schema_hint: str, *, max_output_tokens: int = 0, on_progress: Callable[[Progress], None] = _nobody
+    ) -> Condensed:
+        """Like `summarize`, for a program that extracts what the hint describes; without a target at least 5:1.
+
+        Raises:
+            InputError: A size or a text is out of range; nobody was asked.
+        """
+        _check(max_output_tokens, schema_hint, "schema_hint")
+        default = self.settings.summarizer.max_output_tokens
+        target = max_output_tokens or default
+        if not max_output_tokens:
+            tokens = await anyio.to_thread.run_sync(O200K.count, content)
+            if tokens > default:
+                target = max(SMALLEST_BUDGET, min(default, tokens // 5))
+        return await self._climb(content, target, schema_hint.strip(), strategy="semantic", extraction=True, on_progress=on_progress)
+
+    async def _climb(
+        self, content: str, target: int, focus: str, *, strategy: str, extraction: bool, on_progress: Callable[[Progress], None]
+    ) -> Condensed:
+        if not await anyio.to_thread.run_sync(O200K.exceeds, content, target):
+            tokens = O200K.count(content)
+            return Condensed(text=content, status="passthrough", tokens_before=tokens, tokens_after=tokens)
+        masked = await anyio.to_thread.run_sync(self.masker.mask, content)
+        wish = Wish(
+            target=target,
+            focus=self.masker.mask(focus),
+            extraction=extraction,
+            strategy=strategy if strategy in STRATEGIES else "semantic",
+            chunk_size=self.settings.summarizer.chunk_size,
+            overlap=self.settings.summarizer.chunk_overlap,
+        )
+        condensed = await climb(masked, wish=wish, llm=self.llm, cache=self.cache, fallback="original", on_progress=on_progress)
+        # The caller's own text goes back to the caller as it came; the masked one was for the model.
+        return replace(condensed, text=content) if condensed.returned == "original" else condensed
+
+
+def _check(max_output_tokens: int, focus: str, name: str) -> None:
+    if max_output_tokens != 0 and not SMALLEST_BUDGET <= max_output_tokens <= LARGEST_TARGET:
+        raise InputError(
+            f"max_output_tokens ({max_output_tokens}) must be 0 (the default size) or from {SMALLEST_BUDGET} to {LARGEST_TARGET:,}."
+        )
+    if len(focus) > LONGEST_FOCUS:
+        raise InputError(f"{name} has {len(focus):,} characters; at most {LONGEST_FOCUS:,} are allowed. Name what matters in fewer words.")
+
+
+@dataclass(frozen=True)
+class Runtime:
+    settings: Settings
+    summarizer: Summarizer
+    llm: LimitedLLM | None
+
+
+@asynccontextmanager
+async def runtime(settings: Settings, *, with_model: bool = True) -> AsyncIterator[Runtime]:
+    specs = settings.model.specs() if with_model else []
+    llm = build_llm(specs, manners=Manners(concurrency=settings.model.concurrency)) if specs else None
+    cache: SummaryCache = NoCache()
+    if llm and settings.store.summary_cache:
+        cache = SummaryFile(settings.store.data_dir / "summaries.db", max_bytes=settings.store.summary_cache_mb * 2**20)
+    try:
+        yield Runtime(settings, Summarizer(settings, llm, cache, Masker()), llm)
+    finally:
+        if llm:
+            await llm.aclose()

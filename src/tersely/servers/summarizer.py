@@ -1,0 +1,198 @@
+"""The summarizer door: an MCP server with `summarize` and `summarize_for_extraction`.
+
+Over StreamableHTTP or stdio. The work is done by `runtime.Summarizer`; here are
+the tools' words, the account of each call in `_meta`, its log line and its
+progress messages.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+import anyio
+from fastmcp import Context, FastMCP
+from fastmcp.exceptions import ToolError
+from fastmcp.tools import ToolResult
+from mcp_types import TextContent, ToolAnnotations
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from tersely.condensing.budget import Condensed
+from tersely.condensing.summarize import Progress
+from tersely.errors import InputError, MaskingFailed
+from tersely.runtime import STRATEGIES, Summarizer
+from tersely.servers.http import OneToken
+
+logger = logging.getLogger(__name__)
+
+SERVICE_ID = "mcp_summarizer"
+
+_READS_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+
+
+def build(summarizer: Summarizer) -> FastMCP:
+    """The MCP server over a summarizer."""
+    token = summarizer.settings.summarizer.token
+    server = FastMCP(
+        name="Summarizer Service",
+        instructions="Condenses large texts. Content that is short enough already comes back unchanged.",
+        auth=OneToken(token.get_secret_value()) if token else None,
+        mask_error_details=True,
+    )
+
+    @server.tool(annotations=_READS_ONLY, output_schema=None)
+    async def summarize(
+        ctx: Context,
+        content: Annotated[str, Field(description="The text to summarize.")],
+        max_output_tokens: Annotated[int, Field(description="Target summary size in tokens. 0 = use service default.")] = 0,
+        focus_areas: Annotated[
+            str | list[str],
+            Field(description='Topics to emphasize, comma-separated or as a list (e.g. "NPCs, factions, lore"). Empty = general summary.'),
+        ] = "",
+        strategy: Annotated[str, Field(description='Chunking strategy: "semantic" (default) or "token".')] = "semantic",
+    ) -> ToolResult:
+        """Summarize large text content using map-reduce chunking.
+
+        Returns a compressed summary; content that already fits comes back unchanged.
+        """
+        return await _answer(
+            ctx,
+            summarizer,
+            "summarize",
+            strategy,
+            lambda on_progress: summarizer.summarize(
+                content, max_output_tokens=max_output_tokens, focus_areas=focus_areas, strategy=strategy, on_progress=on_progress
+            ),
+        )
+
+    @server.tool(annotations=_READS_ONLY, output_schema=None)
+    async def summarize_for_extraction(
+        ctx: Context,
+        content: Annotated[str, Field(description="The text to summarize.")],
+        schema_hint: Annotated[
+            str,
+            Field(
+                description="Description of the target extraction schema: which categories of information to preserve "
+                '(e.g. "zone metadata, NPCs with faction allegiances, faction hierarchy, lore events").'
+            ),
+        ],
+        max_output_tokens: Annotated[int, Field(description="Target summary size in tokens. 0 = use service default.")] = 0,
+    ) -> ToolResult:
+        """Summarize content optimized for downstream structured extraction.
+
+        Preserves named entities, relationships and structured details that match the schema hint; discards boilerplate.
+        """
+        return await _answer(
+            ctx,
+            summarizer,
+            "summarize_for_extraction",
+            "semantic",
+            lambda on_progress: summarizer.summarize_for_extraction(
+                content, schema_hint, max_output_tokens=max_output_tokens, on_progress=on_progress
+            ),
+        )
+
+    @server.custom_route("/health", methods=["GET"])
+    async def health(request: Request) -> JSONResponse:
+        return JSONResponse({"status": "ok"})
+
+    return server
+
+
+async def _answer(
+    ctx: Context,
+    summarizer: Summarizer,
+    tool: str,
+    strategy: str,
+    work: Callable[[Callable[[Progress], None]], Awaitable[Condensed]],
+) -> ToolResult:
+    began = time.perf_counter()
+    try:
+        condensed = await _with_progress(ctx, work)
+    except (InputError, MaskingFailed) as problem:
+        raise ToolError(str(problem)) from problem
+    meta = account(condensed, strategy)
+    if summarizer.llm is None and condensed.status == "structural":
+        meta["note"] = f"No model is configured: condensed without one. Set {summarizer.settings.model.missing()} to summarize."
+    logger.info(
+        "request_served",
+        extra={
+            "tool": tool,
+            "seconds": round(time.perf_counter() - began, 3),
+            **{name: meta[name] for name in _LOGGED if name in meta},
+        },
+    )
+    return ToolResult(content=[TextContent(type="text", text=condensed.text)], meta=meta)
+
+
+_LOGGED = (
+    "status",
+    "returned",
+    "reason",
+    "input_tokens",
+    "output_tokens",
+    "compression_ratio",
+    "num_chunks",
+    "levels",
+    "strategy",
+    "model",
+    "gaps",
+    "cache_hit",
+    "price_usd",
+)
+
+
+def account(condensed: Condensed, strategy: str) -> dict[str, Any]:
+    """What `_meta` says of a result: the names are those of the log."""
+    work = condensed.work
+    meta: dict[str, Any] = {
+        "status": condensed.status,
+        "input_tokens": condensed.tokens_before,
+        "output_tokens": condensed.tokens_after,
+        "compression_ratio": round(condensed.tokens_before / max(condensed.tokens_after, 1), 1),
+        "encoding": condensed.encoding,
+        "strategy": strategy if strategy in STRATEGIES else "semantic",
+        "num_chunks": work.chunks if work else 0,
+        "levels": work.levels if work else 0,
+        "model": work.model if work else None,
+        "gaps": [str(lost) for lost in condensed.lost] if condensed.status == "partial" else [],
+        "cache_hit": bool(work and work.calls and work.cache_hits == work.calls),
+        "price_usd": float(work.price_usd) if work and work.price_usd is not None else None,
+    }
+    if strategy not in STRATEGIES:
+        meta["strategy_note"] = f"Unknown strategy; used 'semantic'. Known: {', '.join(STRATEGIES)}."
+    if work and work.invented:
+        meta["invented"] = {"count": len(work.invented), "examples": work.invented[:10]}
+    if condensed.status == "fallback":
+        meta["returned"] = condensed.returned
+        meta["reason"] = condensed.reason
+    if condensed.status == "structural":
+        meta["left_out"] = [str(lost) for lost in condensed.lost]
+        meta["kind"] = condensed.kind
+    return meta
+
+
+async def _with_progress(ctx: Context, work: Callable[[Callable[[Progress], None]], Awaitable[Condensed]]) -> Condensed:
+    """Run the work and tell the caller of each finished part, in order."""
+    sending, receiving = anyio.create_memory_object_stream[Progress](max_buffer_size=100_000)
+
+    async def tell() -> None:
+        async with receiving:
+            async for progress in receiving:
+                await ctx.report_progress(progress.done, progress.total, f"{progress.done} of {progress.total} parts")
+
+    failure: InputError | MaskingFailed | None = None
+    condensed: Condensed | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(tell)
+        with sending:
+            try:
+                condensed = await work(sending.send_nowait)
+            except (InputError, MaskingFailed) as problem:
+                failure = problem  # raised outside, so that the group does not wrap it
+    if failure:
+        raise failure
+    assert condensed is not None
+    return condensed

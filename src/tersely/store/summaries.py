@@ -1,0 +1,90 @@
+"""Summaries on disk, so that the same text is not paid for twice.
+
+One SQLite file that several processes may share. Losing it costs money, not
+data: it is written without syncing, and when it cannot be read or written
+(locked, full, broken) the summaries are simply made again.
+"""
+
+import logging
+import sqlite3
+import time
+import zlib
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+logger = logging.getLogger(__name__)
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS summaries (
+    key TEXT PRIMARY KEY,
+    packed BLOB NOT NULL,
+    used_at REAL NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS summaries_by_use ON summaries (used_at);
+"""
+
+
+class SummaryFile:
+    """The cache of `condensing.cache`, in a file of at most `max_bytes`."""
+
+    def __init__(self, path: Path, *, max_bytes: int) -> None:
+        self.path = path
+        self.max_bytes = max_bytes
+        self._warned = False
+        # SQLite calls are short but block; one at a time keeps them off the loop and out of each other's way.
+        self._turns = anyio.CapacityLimiter(1)
+
+    async def get(self, key: str) -> str | None:
+        return await anyio.to_thread.run_sync(self._get, key, limiter=self._turns)
+
+    async def put(self, key: str, text: str) -> None:
+        await anyio.to_thread.run_sync(self._put, key, text, limiter=self._turns)
+
+    def _get(self, key: str) -> str | None:
+        try:
+            with closing(self._connect()) as db, db:
+                row = db.execute("SELECT packed FROM summaries WHERE key = ?", (key,)).fetchone()
+                if row is None:
+                    return None
+                db.execute("UPDATE summaries SET used_at = ? WHERE key = ?", (time.time(), key))
+                return zlib.decompress(row[0]).decode()
+        except (sqlite3.Error, OSError, zlib.error, UnicodeDecodeError) as problem:
+            self._warn(problem)
+            return None
+
+    def _put(self, key: str, text: str) -> None:
+        packed = zlib.compress(text.encode("utf-8", "replace"), 6)
+        try:
+            with closing(self._connect()) as db, db:
+                db.execute("INSERT OR REPLACE INTO summaries VALUES (?, ?, ?)", (key, packed, time.time()))
+                self._make_room(db)
+        except (sqlite3.Error, OSError) as problem:
+            self._warn(problem)
+
+    def _make_room(self, db: sqlite3.Connection) -> None:
+        pages, page_size, free = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size", "freelist_count"))
+        if (pages - free) * page_size > self.max_bytes:
+            # A tenth at once, so that a full cache does not have to tidy up at every summary.
+            db.execute(
+                "DELETE FROM summaries WHERE key IN "
+                "(SELECT key FROM summaries ORDER BY used_at LIMIT 1 + (SELECT count(*) FROM summaries) / 10)"
+            )
+
+    def _connect(self) -> sqlite3.Connection:
+        new = not self.path.exists()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        db = sqlite3.connect(self.path, timeout=2.0)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = OFF")
+        if new:
+            self.path.chmod(0o600)
+        db.executescript(_SCHEMA)
+        return db
+
+    def _warn(self, problem: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            logger.warning("summary_cache_unavailable", extra={"path": str(self.path), "problem": str(problem)})
