@@ -1,0 +1,220 @@
+"""Takes the secrets out of a text and leaves everything else as it was.
+
+What goes to a model, a store, a cache or a log comes through here; the only
+other maker of `Masked` is `text.masked.assume_masked`. A secret becomes
+`[MASKED:password:1a2b3c4d]`: its kind, and digits that are the same for the same
+secret in one scope and mean nothing outside it. Spans are collected on the
+original and only values are replaced, so JSON and YAML still parse.
+
+It fails closed: a text that cannot be masked, or not in time, raises
+`MaskingFailed` and is nobody's to show. What a secret looks like is said in
+`tools.secret_patterns`, how it is found in `tools.secret_search`. Knows no
+servers and no settings; `Masker` is built from what a policy says.
+"""
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import re2
+
+from tersely.errors import ConfigError, MaskingFailed
+from tersely.text.clean import deceptions
+from tersely.text.masked import Masked
+from tersely.tools.secret_patterns import compiled
+from tersely.tools.secret_search import GROUPS, Clock, Finder, View, find_secrets
+from tersely.tools.secret_structures import Span
+
+DEFAULT_GROUPS: tuple[str, ...] = (*GROUPS, "encoded")
+"""All of them. A server's policy may name fewer."""
+
+_MARK = compiled(r"\[[ \t]*masked[ \t]*(elsewhere)?:[ \t]*[\w.\- ]{0,40}:[ \t]*[0-9a-f]{6,12}[ \t]*\]", ignore_case=True)
+_OURS = compiled(r"\[MASKED:([a-z0-9_]{1,40}):([0-9a-f]{5})([0-9a-f]{3})\]")
+_NOT_OURS = b"[masked elsewhere:"
+_INERT = b"<"
+"""What a mark looks like to the search: no value begins with it, and every run ends at it."""
+
+_SECONDS = 5.0
+_SECONDS_PER_MEGABYTE = 1.0
+"""Ten times what any text has been seen to take."""
+
+
+class Masker:
+    """Masks for one scope: the session, the principal or the user whose key it holds.
+
+    Args:
+        groups: Names from `DEFAULT_GROUPS`.
+        custom: Patterns of the operator's own, by name, in re2 syntax. A group named `secret` is what is masked, else the first
+            group, else the whole match.
+        key: What the digits of the marks depend on. Without one, a key that lives as long as this masker.
+
+    Raises:
+        ConfigError: A group is unknown, or a custom pattern does not compile.
+    """
+
+    def __init__(
+        self, *, groups: Collection[str] = DEFAULT_GROUPS, custom: Mapping[str, str] | None = None, key: bytes | None = None
+    ) -> None:
+        unknown = sorted(set(groups) - set(DEFAULT_GROUPS))
+        if unknown:
+            raise ConfigError(f"Masking group {unknown[0]!r} does not exist. There are: {', '.join(DEFAULT_GROUPS)}.")
+        self._key = key or secrets.token_bytes(32)
+        self._decode = "encoded" in groups
+        self._finders: list[Finder] = [finder for name, finder in GROUPS.items() if name in groups]
+        self._finders += [_custom_finder(name, pattern) for name, pattern in (custom or {}).items()]
+
+    def mask(self, text: str) -> Masked:
+        """The text with marks in the place of secrets; masking the outcome again changes nothing.
+
+        Raises:
+            MaskingFailed: Whatever went wrong. The text must not be used.
+        """
+        try:
+            return Masked(self._masked(text))
+        except MaskingFailed:
+            raise
+        except Exception as problem:
+            # As broad as can be, on purpose: whatever happened, the text was not masked, and its words must not leave in an error.
+            raise MaskingFailed(f"A text of {len(text)} characters could not be masked ({type(problem).__name__}) and was dropped.") from None
+
+    def mask_json(self, value: Any) -> Any:
+        """A parsed JSON value with its secrets masked: for arguments and structured content.
+
+        Raises:
+            MaskingFailed: Also for a value that is not JSON.
+        """
+        try:
+            inner = self._mask_strings(value)
+            return json.loads(self._masked(json.dumps(inner, ensure_ascii=False)))
+        except MaskingFailed:
+            raise
+        except Exception as problem:
+            # See `mask`.
+            raise MaskingFailed(f"A value could not be masked ({type(problem).__name__}) and was dropped.") from None
+
+    def _mask_strings(self, value: Any) -> Any:
+        """Texts of several lines are masked as the documents they are; the names around them come after."""
+        if isinstance(value, str):
+            return self._masked(value) if "\n" in value or '"' in value else value
+        if isinstance(value, dict):
+            return {name: self._mask_strings(inner) for name, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._mask_strings(inner) for inner in value]
+        return value
+
+    def _masked(self, text: str) -> str:
+        raw = text.encode("utf-8", "surrogatepass")
+        clock = Clock(_SECONDS + _SECONDS_PER_MEGABYTE * len(raw) / 1e6)
+        searched, forged = self._without_marks(raw)
+        view = _visible(text, searched)
+        found = find_secrets(view.text if view else searched, self._finders, decode=self._decode, clock=clock)
+        if not found and not forged:
+            return text
+        if view:
+            found = [view.source(span) for span in found]
+        return b"".join(self._pieces(raw, _merged(found, searched), forged)).decode("utf-8", "surrogatepass")
+
+    def _without_marks(self, raw: bytes) -> tuple[bytes, list[tuple[int, int]]]:
+        """The text with marks made inert for the search, and where something stands that only looks like a mark of ours."""
+        forged: list[tuple[int, int]] = []
+        pieces: list[bytes] = []
+        at = 0
+        for match in _MARK.finditer(raw):
+            start, end = match.span()
+            pieces += (raw[at:start], _INERT * (end - start))
+            at = end
+            known = _OURS.fullmatch(raw, start, end)
+            if not (known and hmac.compare_digest(self._check(known.group(1), known.group(2)), known.group(3))) and match.start(1) < 0:
+                forged.append((start, end))
+        return b"".join((*pieces, raw[at:])) if at else raw, forged
+
+    def _pieces(self, raw: bytes, spans: list[Span], forged: list[tuple[int, int]]) -> Iterator[bytes]:
+        at = 0
+        pending = iter([*forged, (len(raw) + 1, len(raw) + 1)])
+        start, end = next(pending)
+        for span in [*spans, Span(len(raw), len(raw), "")]:
+            while end <= span.start:
+                yield raw[at:start]
+                yield _NOT_OURS
+                at = raw.index(b":", start) + 1
+                start, end = next(pending)
+            while start < span.end:  # It goes with the secret around it.
+                start, end = next(pending)
+            yield raw[at : span.start]
+            at = span.end
+            if span.kind:
+                yield span.quote + self._mark(span.kind, raw[span.start : span.end]) + span.quote
+
+    def _mark(self, kind: str, value: bytes) -> bytes:
+        digits = hmac.digest(self._key, b"value:" + value, hashlib.sha256).hex()[:5].encode()
+        return b"[MASKED:%s:%s%s]" % (kind.encode(), digits, self._check(kind.encode(), digits))
+
+    def _check(self, kind: bytes, digits: bytes) -> bytes:
+        """Three of the eight digits vouch for the other five: a mark verifies without the secret it stands for."""
+        return hmac.digest(self._key, b"mark:%s:%s" % (kind, digits), hashlib.sha256).hex()[:3].encode()
+
+
+@cache
+def _default_masker() -> Masker:
+    return Masker()
+
+
+def mask(text: str) -> Masked:
+    """Mask with the default groups. The marks are comparable within this process."""
+    return _default_masker().mask(text)
+
+
+def _custom_finder(name: str, pattern: str) -> Finder:
+    if not name.replace("_", "").isalnum() or not name.isascii():
+        raise ConfigError(f"Masking pattern {name!r} needs a name of letters, digits and underscores: it becomes part of the mark.")
+    try:
+        expression = compiled(pattern)
+    except re2.error as problem:
+        reason = problem.args[0].decode() if problem.args and isinstance(problem.args[0], bytes) else problem
+        raise ConfigError(f"Masking pattern {name!r} is not a valid re2 expression: {reason} (in {pattern!r}).") from None
+    if expression.fullmatch(b"") is not None:
+        raise ConfigError(f"Masking pattern {name!r} matches the empty text, so it would mask nothing everywhere: {pattern!r}.")
+    groups = {group.decode() if isinstance(group, bytes) else group: index for group, index in dict(expression.groupindex).items()}
+    group = groups.get("secret", min(expression.groups, 1))
+
+    def find(text: bytes, clock: Clock) -> Iterable[Span]:
+        for match in expression.finditer(text):
+            clock.check()
+            start, end = match.span(group)
+            if start < end:
+                yield Span(start, end, name.lower())
+
+    return find
+
+
+def _visible(text: str, raw: bytes) -> View | None:
+    """The text as a reader sees it, when something hidden could split a name or a secret."""
+    changes: list[tuple[int, int, bytes]] = []
+    at = size = 0
+    for hidden in deceptions(text):
+        size += len(text[at : hidden.start].encode("utf-8", "surrogatepass"))
+        width = len(text[hidden.start : hidden.end].encode("utf-8", "surrogatepass"))
+        changes.append((size, size + width, hidden.replacement.encode()))
+        size += width
+        at = hidden.end
+    return View(raw, 0, len(raw), changes) if changes else None
+
+
+def _merged(spans: list[Span], searched: bytes) -> list[Span]:
+    """In order, without overlaps; the kind of the longest. A mark alone is no secret."""
+    merged: list[Span] = []
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        if not searched[span.start : span.end].strip(_INERT):
+            continue
+        if merged and span.start < merged[-1].end:
+            last = merged[-1]
+            if span.end > last.end:
+                longer = last if last.end - last.start >= span.end - span.start else span
+                merged[-1] = Span(last.start, span.end, longer.kind, last.quote)
+            continue
+        merged.append(span)
+    return merged

@@ -1,0 +1,469 @@
+"""What secrets look like: names that announce one, tokens that can be told by their form, values that are none.
+
+Tables first, small judgements after them. Everything works on UTF-8 bytes and
+every pattern is re2, whose time is linear in the text whatever the text says.
+Where in a text to look, and what to put in place of what is found, is the
+business of `tools.mask`; how JSON and YAML nest, of `tools.secret_structures`.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+
+def compiled(pattern: str, *, ignore_case: bool = False) -> Any:
+    options = re2.Options()
+    options.max_mem = 64 << 20  # Wide alternations need room, or the matcher falls back to a slower one.
+    options.case_sensitive = not ignore_case
+    options.log_errors = False
+    return re2.compile(pattern.encode(), options)
+
+
+# --------------------------------------------------------------------------- names
+
+
+class Demand(Enum):
+    """How much a value must look like a secret before a name makes it one."""
+
+    ANY = "any"  # The name says it all: only placeholders, references and words of state are let through.
+    LIKELY = "likely"  # Names of things are let through as well: `secret: registry-credentials` is a reference.
+    RANDOM = "random"  # Only what a generator wrote.
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    kind: str
+    demand: Demand
+    in_query_only: bool = False
+    """Such a name means a secret in `?name=value` and something harmless elsewhere."""
+
+
+ANCHORS = (
+    "pass", "pwd", "pswd", "passwd", "secret", "token", "key", "cred", "auth", "jwt", "bearer", "cookie", "signature", "login", "mnemonic",
+    "sessionid", "sessid", "cloudflare", "sourcegraph", "artifactory", "jfrog", "contribsys", "messagebird", "adobe", "sumo", "heroku",
+    "snyk", "salt", "connectionstring", "webhook", "dsn", "_pat",
+)  # fmt: skip
+"""Every name that can be sensitive holds one of these, so one pass over the text finds all names worth a look."""
+
+SHORT_ANCHORS = ("pin", "otp", "totp", "cvv", "cvc", "sig", "pw", "psw", "sid", "code", "pat", "pa_token")
+"""These only count as a whole word."""
+
+_PASSWORD = frozenset("password passwd passphrase passcode passwort kennwort pswd userpassword pgpassword mypassword".split())
+_SHORT_PASSWORD = frozenset("pass pw pwd psw".split())
+_NOT_PASS = frozenset("bypass compass surpass trespass overpass underpass encompass pypass multipass".split())
+_PASSWORD_ENDINGS = ("password", "passwd", "passphrase", "passcode")
+_TOKEN_ENDINGS = ("token", "jwt", "bearer", "pat")
+_KEY_COMPOUNDS = (
+    "apikey", "accesskey", "secretkey", "privatekey", "authkey", "accountkey", "masterkey", "encryptionkey", "signingkey", "sharedkey",
+    "licensekey", "servicekey", "appkey", "clientkey", "cryptkey", "hmackey",
+)  # fmt: skip
+_SECRET_KEYS = frozenset(
+    "api secret private access auth encryption encrypt encrypted signing sign signature master account shared ssh service license app "
+    "application client consumer storage admin root deploy hmac aes des rsa ecdsa jwt session webhook subscription cipher crypt crypto "
+    "token user integration ingest ingestion write project developer rapidapi recaptcha captcha server vapid fernet oauth bot unseal "
+    "recovery backup install activation passwd password vault wallet".split()
+)
+_HARMLESS_KEYS = frozenset(
+    "public pub primary foreign partition routing sort cache bucket hash range group message msg object map idempotency dedup "
+    "deduplication i18n translation config configuration row column col unique index candidate natural surrogate composite shard topology "
+    "registry event hot lookup label tag metric item param parameter dict json field property state query lock feature flag sub parent "
+    "child left right arrow host hosts meta tracking kms next prev previous last first start end min max exclusive entry record sequence "
+    "correlation trace request context attribute attr header node pod cluster zone region tenant customer order product path file dir "
+    "locale menu shortcut fn press down up hotkey keyboard issue jira ticket evaluated template resource resourcetype agg aggregation "
+    "join distribution dist clustering selector known trusted allowed release author set same different missing invalid unknown bad "
+    "duplicate expected required new old".split()
+)
+_NEUTRAL = frozenset(
+    "value val data base64 b64 encoded plain plaintext cleartext text string str default prod production dev development staging stage test "
+    "testing qa uat old new prev previous current next primary secondary main live raw env var base hex here local global internal "
+    "external real actual override input param arg opt option ro rw read write admin root user app".split()
+)
+"""Words behind the telling one that change nothing: DB_PASSWORD_PROD, secret_key_base, client-key-data."""
+
+_ABOUT = frozenset(
+    "id ids name names ref refs reference file filename path dir directory url uri endpoint type kind length len size limit limits count "
+    "counts num number max min expiry expires expiration expired exp ttl age policy policies hash hashed algorithm alg algo version status "
+    "state time timestamp at date created updated changed rotation rotated provider providers store manager class format prefix suffix "
+    "pattern regex template label hint reset required enabled disabled valid invalid strength arn usage used budget rate bucket index "
+    "position field fields column scope scopes issuer audience host hosts port domain server service method mode source target location "
+    "line lines threshold window per second seconds minute minutes days error errors failed failure attempts retries validator handler "
+    "helper generator factory util utils client config configuration settings options authentication encryption review reviews request "
+    "requests response list set map cache size selector mount namespace annotation annotations volume volumes fingerprint thumbprint "
+    "description desc title prompt message msg info details spec schema property properties hashing salt rounds iterations lifetime "
+    "duration interval period accessor owner group role roles permissions bytes bits chars characters function func callback event down "
+    "up press stroke board word words words1 space spaces frame frames press pair pairs str_len parser stream reader writer lexer".split()
+)
+"""Words behind the telling one that make it a thing *about* a secret: token_limit, secretName, password_changed_at."""
+
+_HARMLESS_TOKENS = frozenset(
+    "csrf xsrf public next page continuation continue cancellation cancel cursor sync pagination unexpected eos bos pad unk special start "
+    "end stop first last mask lexer parser syntax max min prompt completion total input output per num idempotency client resume sequence "
+    "syncing nextpage nextsync change fencing".split()
+)
+_PROVIDERS = frozenset(
+    "adafruit adobe airtable algolia alibaba anthropic artifactory asana atlassian aws azure bitbucket bittrex cloudflare codecov cohere "
+    "coinbase confluent contentful datadog deepl digitalocean discord docker doppler drone dropbox dynatrace elastic etsy facebook fastly "
+    "figma finnhub firebase flickr freshbooks github gitlab gitter google grafana groq heroku hubspot huggingface intercom jfrog jira "
+    "kraken kucoin launchdarkly linear linkedin lob looker loki mailchimp mailgun mapbox maxmind meraki messagebird mistral mongodb "
+    "netlify newrelic npm nytimes okta openai openrouter opsgenie pagerduty paypal pinecone plaid postman pulumi rapidapi render rollbar "
+    "rubygems segment sendbird sendgrid sentry shippo shodan shopify slack snyk sonar sourcegraph splunk square squarespace stripe "
+    "sumologic supabase telegram terraform travis trello twilio twitch twitter typeform vercel virustotal yandex zendesk zapier".split()
+)
+
+_WORD = compiled(r"[A-Z]{2,}s?(?:[^A-Za-z]|$)|[A-Z]+[a-z]*|[a-z]+|[0-9]+")
+
+
+def words_of(name: bytes) -> list[str]:
+    """`AWS_SecretAccessKey2` → aws, secret, access, key, 2."""
+    found: list[str] = []
+    at = 0
+    while match := _WORD.search(name, at):
+        at = match.end()
+        word = match.group().rstrip(b"_-.0123456789 ")
+        if not word:
+            word = match.group()
+        elif len(word) > 2 and word[:2].isupper() and not word.isupper():
+            # HTTPToken: the last capital belongs to the next word.
+            upper = next(i for i, char in enumerate(word) if not 65 <= char <= 90) - 1
+            found.append(word[:upper].decode().lower())
+            word = word[upper:]
+        at = match.start() + len(match.group().rstrip(b"_-. ")) if word else at
+        found.append(word.decode().lower())
+    return found
+
+
+@lru_cache(maxsize=8192)
+def name_of_secret(name: bytes) -> Name | None:
+    """What a name promises about its value; None when it promises nothing secret."""
+    lowered = name.lower().strip(b"-._")
+    if len(lowered) > 128 or not lowered:
+        return None
+    words = [word for word in words_of(name) if not word.isdigit()]
+    while len(words) > 1 and words[-1] in _NEUTRAL and words[-1] not in _SHORT_PASSWORD:
+        words.pop()
+    if not words:
+        return None
+    last, before = words[-1], words[-2] if len(words) > 1 else ""
+    provider = any(word in _PROVIDERS for word in words) or "sumo" in words
+    if last in ("s", "es") and before:
+        words = [*words[:-2], before]
+        last, before = words[-1], words[-2] if len(words) > 1 else ""
+
+    if b"contribsys" in lowered:  # Bundler names a variable after the host whose password it holds.
+        return Name("credential", Demand.ANY)
+    if last.endswith(_PASSWORD_ENDINGS) or last in _PASSWORD:
+        return Name("password", Demand.ANY)
+    if last in _SHORT_PASSWORD:
+        return Name("password", Demand.ANY if before and last != "pwd" else Demand.LIKELY)
+    if last.endswith("pass") and last not in _NOT_PASS:
+        return Name("password", Demand.ANY)
+    if last.endswith("secret"):
+        return Name("secret", Demand.LIKELY)
+    if last == "secrets" or last == "passwords" or last == "tokens":
+        return Name(last[:-1], Demand.RANDOM)
+    if last.endswith(_TOKEN_ENDINGS) or lowered.endswith(b"token"):
+        if before in _HARMLESS_TOKENS or lowered in (b"nexttoken", b"pagetoken", b"synctoken") or (last in ("pat",) and not before):
+            return None
+        return Name("jwt" if last == "jwt" else "token", Demand.LIKELY)
+    if last.endswith(_KEY_COMPOUNDS):
+        return Name("api_key" if "api" in last else "key", Demand.LIKELY)
+    if last in ("key", "keys"):
+        if before in _HARMLESS_KEYS:
+            return None
+        if before in _SECRET_KEYS or provider:
+            return Name("api_key" if before in ("api", "app") else "key", Demand.LIKELY)
+        return Name("key", Demand.RANDOM, in_query_only=not before) if before or lowered == b"key" else None
+    if last in ("authorization", "auth") and (last == "authorization" or lowered in (b"proxy-auth", b"x-auth")):
+        return Name("authorization", Demand.LIKELY)
+    if last in ("auth", "credential", "credentials", "creds", "cred", "cookie"):
+        return Name("credential" if last != "cookie" else "cookie", Demand.RANDOM)
+    if last in ("pin", "otp", "totp", "cvv", "cvc", "mnemonic"):
+        return Name(last if last != "cvc" else "cvv", Demand.ANY)
+    if last in ("sig", "signature"):
+        signed = before in ("amz", "goog", "sas") or lowered == b"signature"
+        return Name("signature", Demand.RANDOM, in_query_only=lowered != b"signature") if signed or last == "sig" else None
+    if last == "code":
+        return Name("code", Demand.RANDOM, in_query_only=True) if lowered in (b"code", b"auth_code", b"authorization_code") else None
+    if lowered in (b"sessionid", b"jsessionid", b"phpsessid", b"sid", b"connect.sid"):
+        return Name("cookie", Demand.RANDOM, in_query_only=True)
+    if last == "id" and {"messagebird", "bird", "sumo", "sumologic"} & set(words):
+        return Name("credential", Demand.LIKELY)
+    if provider and last == "login":
+        return Name("credential", Demand.RANDOM)
+    if provider and (last in _PROVIDERS or last in ("client", "ca", "accessid", "access")):
+        return Name("credential", Demand.RANDOM)
+    if last in _ABOUT or before in _ABOUT:
+        return None
+    # SECRET_KEY_FOO, TOKEN_FOR_CI: a telling word, then one we do not know.
+    if any(word.endswith(_PASSWORD_ENDINGS) or word in ("secret", "token", "apikey") for word in words):
+        return Name("secret", Demand.RANDOM)
+    return None
+
+
+# --------------------------------------------------------------------------- values
+
+_PLACEHOLDER = compiled(
+    r"[*•x.#_?=\-]+"
+    r"|<.*|\$\{.*|\$\(.*|\$[a-z_][\w.]*|\$\$.*|\{\{.*|\{%.*|\{[\w.:\-]*\}?|%\([\w.]+\)s|%[a-z]|%[a-z_]\w+%|@[\w.]+@|__\w+__|!.*"
+    r"|\[[a-z _*.\-]*\]?|\([a-z _*.\-]*\)?|\[masked.*|\[redacted.*"
+    r"|(?:null|none|nil|undefined|nan|true|false|yes|no|y|n|on|off|ok|empty|unset|unknown|default|required|optional|mandatory|missing"
+    r"|invalid|incorrect|wrong|expired|revoked|rejected|denied|accepted|changed|reset|set|failed|failure|success|successful|enabled|disabled"
+    r"|include|omit|same-origin|redacted|masked|hidden|removed|omitted|censored|filtered|protected|encrypted|secure|sensitive|sanitized"
+    r"|change[-_ ]?me.*|changeit|replace[-_ ]?(?:me|with|this).*|insert[-_ ].*|enter[-_ ].*|add[-_]your.*|put[-_ ].*|your[-_ ]?\w*.*"
+    r"|my[-_ ]?(?:password|secret|token|api[-_]?key|key)|(?:some|the|a)[-_ ](?:password|secret|token|key)|example.*|placeholder.*|dummy.*"
+    r"|sample.*|todo|tbd|n/a|string|str|text|bytes|int|integer|number|bool|boolean|object|any|password|passwd|pass|pwd|secret|token|key|value"
+    r"|api[-_]?key|username|user|test|basic|bearer|digest|oauth2?|negotiate|ntlm|kerberos|ldap|saml|oidc|jwt|md5|sha-?\d+|scram-sha-\d+"
+    r"|bcrypt|argon2\w*|plain|cram-md5|xoauth2|trust|peer|ident|prompt|stdin|self|generated|auto|random|inherit|not[-_ ]\w+.*)"
+    r"|(?:arn|op|vault|ref\+\w+|secretsmanager|ssm|gcp|azurekeyvault|keyring|secretref|file|env|aws-?sm|akv|sops|pass|doppler|infisical)"
+    r"(?::|://).*"
+    r"|enc\[.*|ansible_vault.*|\$ansible_vault.*|projects/[^/]+/secrets/.*|resolve:.*"
+    r"|(?:process\.env|os\.environ|os\.getenv|env|environ|var|vars|local|data|module|secrets|config|settings|self|this|args|params|ctx|request"
+    r"|req|context|inputs|outputs|steps|github|each|values)[.\[].*"
+    r"|\.?/[\w.\-]+(?:/[\w.\-]*)+|~/.*|[a-z]:\\.*|https?://[^@\s]*",
+    ignore_case=True,
+)
+_EXAMPLE = compiled(r"EXAMPLE(?:KEY)?$|abcdefghijkl|ABCDEFGHIJKL|(?i:your|insert|replace)[-_]|(?i:x{8}|\*{4}|\.{3}$)")
+_HUMPS = r"(?:[A-Z]{2,}|[A-Z]?[a-z]{2,}(?:[A-Z][a-z]+)*[A-Z]?)"
+_WORDY = compiled(rf"{_HUMPS}(?:[ _.\-/:#@+]+(?:{_HUMPS}|v?\d{{1,4}}|[A-Za-z]\d{{0,2}}))*\d{{0,2}}")
+_NAME_LIKE = compiled(r"[a-z][a-z0-9]{0,15}(?:[-_./:][a-z0-9]{1,15})+")
+_CAMEL = compiled(r"[A-Za-z]?[a-z]+(?:[A-Z][a-z]+)*[A-Z]?\d{0,2}")
+_UUID = compiled(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
+_CODE = compiled(r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+")
+_IDENTIFIES = compiled(
+    r"sha\d+[:-].*|v?\d+(?:\.\d+)+.*|\d{4}-\d\d-\d\d.*|(?:\d{1,3}\.){3}\d{1,3}.*|[\d.,:%+\-]+(?:[a-z]{1,3})?|.*\.(?:pem|crt|key|cer|p12|pfx|jks|json|ya?ml|txt"
+    r"|conf|keytab|pub|py|go|js|ts|java|com|net|org|io|local|internal|svc|test)(?::\d+)?|[\w.\-]+@[\w\-]+\.[\w.\-]+|[\w.\-]+:\d{2,5}"
+)
+
+
+def is_placeholder(value: bytes) -> bool:
+    """Stands for a secret without being one: `${VAR}`, `<password>`, `********`, `changeme`, a reference, a word of state."""
+    value = value.strip(b" \t\r\n\"'")
+    if not value:
+        return True
+    head = value[:256]
+    if _PLACEHOLDER.fullmatch(head) is not None:
+        return True
+    if len(value) < 64:
+        most, times = Counter(value).most_common(1)[0]
+        if times == len(value) or (times > 0.6 * len(value) and most in b"xX*._-#0aA1"):
+            return True
+    return len(value) <= 64 and _EXAMPLE.search(value) is not None
+
+
+def entropy(value: bytes) -> float:
+    """Bits per byte, as Shannon counts."""
+    size = len(value)
+    return -sum(times / size * math.log2(times / size) for times in Counter(value).values())
+
+
+def is_random(value: bytes) -> bool:
+    """Looks like a generator's work: long, mixed, no words; and not a UUID, a version, a host or a time."""
+    if len(value) < 12 or b" " in value:
+        return False
+    head = value[:256]
+    digits = sum(48 <= char <= 57 for char in head)
+    letters = sum(65 <= (char & 0xDF) <= 90 for char in head)
+    if digits + letters < 0.75 * len(head) or letters < 2:
+        return False
+    if _WORDY.fullmatch(head) or _UUID.fullmatch(head) or _IDENTIFIES.fullmatch(head) or _NAME_LIKE.fullmatch(head):
+        return False
+    if digits == 0:
+        return len(head) >= 24 and _CAMEL.fullmatch(head) is None and entropy(head) > 3.7
+    return entropy(head) > (2.8 if len(head) < 20 else 3.1)
+
+
+def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
+    """Whether a value under a telling name is worth hiding. `value` may be cut after 512 bytes."""
+    if is_placeholder(value):
+        return False
+    if demand is Demand.RANDOM:
+        return is_random(value)
+    size = len(value)
+    if kind in ("pin", "otp", "totp", "cvv"):
+        return value.isdigit() and 3 <= size <= 12 or is_random(value)
+    if not quoted and (value.endswith((b"(", b"[")) or (_CODE.fullmatch(value) is not None and not any(map(is_random, value.split(b"."))))):
+        return False
+    if demand is Demand.ANY:
+        return size >= 4 and not (size < 6 and value.isdigit() and not quoted)
+    if size < 6:
+        return False
+    if value.isdigit():
+        return size >= 14
+    if kind == "password":  # A bare `pass` or `pwd`: a word or a path is no password.
+        return quoted or not (value.isalpha() or b"/" in value[:1] or _NAME_LIKE.fullmatch(value) is not None)
+    if _NAME_LIKE.fullmatch(value) is not None and size < 40:
+        # registry-credentials-7xk2p names something; 5cb4a5f0-… does not.
+        return _UUID.fullmatch(value) is not None or (kind != "secret" and is_random(value.replace(b"-", b"").replace(b"_", b"")))
+    if value.isalpha() and size < 20:
+        return (quoted and kind == "secret") or (size >= 12 and _WORDY.fullmatch(value) is None)
+    if kind == "secret":
+        return _IDENTIFIES.fullmatch(value) is None
+    if b" " in value and not value.startswith((b"FlyV1 ", b"Bearer ", b"Basic ", b"Token ")):
+        return False
+    if _IDENTIFIES.fullmatch(value) is not None:
+        return size >= 20 and is_random(value.replace(b".", b""))
+    return size >= 8 and not (_WORDY.fullmatch(value) is not None and (size < 16 or not any(48 <= char <= 57 for char in value)))
+
+
+# --------------------------------------------------------------------------- tokens known by their form
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A provider's token: how it begins, and how it goes on. `exact`: nothing of the same alphabet may follow."""
+
+    kind: str
+    prefix: str
+    rest: str
+    exact: bool = True
+    check: bool = True
+    """Placeholders that only have the form, e.g. ghp_xxxx, are let through."""
+
+
+def _tokens(kind: str, prefixes: str, rest: str, *, exact: bool = True, check: bool = True) -> list[Token]:
+    return [Token(kind, prefix, rest, exact, check) for prefix in prefixes.split()]
+
+
+TOKENS: tuple[Token, ...] = (
+    *_tokens("github_token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,}"),
+    *_tokens("github_token", "github_pat_", r"[A-Za-z0-9_]{50,}"),
+    *_tokens("gitlab_token", "glpat- gldt- glrt- glptt- glagent- glsoat- glft- glimt- gloas- glffct- glcbt- glwt-", r"[\w\-.]{18,}"),
+    *_tokens("gitlab_token", "GR1348941", r"[\w\-]{20,50}"),
+    *_tokens("aws_access_key", "AKIA ASIA ABIA ACCA A3T", r"[A-Z0-9]{16,17}"),
+    *_tokens("aws_bedrock_key", "ABSK", r"[A-Za-z0-9+/]{100,}={0,2}"),
+    *_tokens("aws_bedrock_key", "bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t", r"[A-Za-z0-9+/=]*"),
+    *_tokens("google_api_key", "AIza", r"[\w\-]{35}"),
+    *_tokens("google_oauth_token", "ya29.", r"[\w\-.]{20,}", exact=False),
+    *_tokens("google_oauth_secret", "GOCSPX-", r"[\w\-]{20,60}"),
+    *_tokens("google_refresh_token", "1//0", r"[\w\-]{30,}"),
+    *_tokens("openai_key", "sk-proj- sk-svcacct- sk-admin- sk-None-", r"[\w\-]{20,}"),
+    *_tokens("anthropic_key", "sk-ant-", r"[a-z0-9]+-[\w\-]{20,}"),
+    *_tokens("openrouter_key", "sk-or-v1-", r"[0-9a-f]{40,80}"),
+    *_tokens("api_key", "sk-", r"[A-Za-z0-9]{20,}[\w\-]*"),
+    *_tokens("api_key", "sk-lf- pk-lf- sk-litellm- sk-ss- sk-or-", r"[\w\-]{20,}"),
+    *_tokens("stripe_key", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ whsec_", r"[A-Za-z0-9+/=]{10,}"),
+    *_tokens("stripe_key", "pk_live_", r"[A-Za-z0-9]{20,}"),
+    *_tokens("slack_token", "xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxc- xoxd- xoxe- xoxe.xoxp- xoxe.xoxb-", r"[A-Za-z0-9%\-]{10,}"),
+    *_tokens("slack_token", "xapp-", r"\d-[A-Za-z0-9\-]{20,}"),
+    *_tokens("slack_webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/[A-Za-z0-9+/]{24,}", exact=False),
+    *_tokens("discord_webhook", "discord.com/api/webhooks/ discordapp.com/api/webhooks/", r"\d{15,22}/[\w\-]{40,}", exact=False),
+    *_tokens("teams_webhook", ".webhook.office.com/webhookb2/", r"[\w@\-]{36,80}/IncomingWebhook/[\w]{32}/[\w\-]{36}", exact=False),
+    *_tokens("npm_token", "npm_", r"[A-Za-z0-9]{36,64}"),
+    *_tokens("pypi_token", "pypi-AgEIcHlwaS5vcmc pypi-AgENdGVzdC5weXBpLm9yZw", r"[\w\-]{50,}"),
+    *_tokens("rubygems_key", "rubygems_", r"[0-9a-f]{40,64}"),
+    *_tokens("clojars_token", "CLOJARS_ clojars_", r"[A-Za-z0-9]{50,70}"),
+    *_tokens("docker_token", "dckr_pat_ dckr_oat_", r"[\w\-]{20,60}"),
+    *_tokens("huggingface_token", "hf_", r"[A-Za-z0-9]{30,50}"),
+    *_tokens("huggingface_token", "api_org_", r"[A-Za-z]{30,50}"),
+    *_tokens("replicate_token", "r8_", r"[A-Za-z0-9]{36,40}"),
+    *_tokens("groq_key", "gsk_", r"[A-Za-z0-9]{40,80}"),
+    *_tokens("xai_key", "xai-", r"[A-Za-z0-9]{60,}"),
+    *_tokens("perplexity_key", "pplx-", r"[A-Za-z0-9]{40,64}"),
+    *_tokens("nvidia_key", "nvapi-", r"[\w\-]{40,90}"),
+    *_tokens("langchain_key", "lsv2_pt_ lsv2_sk_", r"[0-9a-f_]{32,64}"),
+    *_tokens("vault_token", "hvs. hvb. hvr.", r"[\w\-]{20,}"),
+    *_tokens("grafana_token", "glsa_", r"[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}"),
+    *_tokens("grafana_token", "glc_", r"[A-Za-z0-9+/$]{32,}={0,3}"),
+    *_tokens("grafana_token", "eyJrIjoi", r"[A-Za-z0-9]{60,}={0,3}"),
+    *_tokens("digitalocean_token", "dop_v1_ doo_v1_ dor_v1_", r"[0-9a-f]{64}"),
+    *_tokens("databricks_token", "dapi", r"[0-9a-f]{32}(?:-\d)?"),
+    *_tokens("sendgrid_key", "SG.", r"[\w\-]{16,32}\.[\w\-]{16,64}"),
+    *_tokens("sendinblue_key", "xkeysib- xsmtpsib-", r"[0-9a-f]{60,70}-[A-Za-z0-9]{14,20}"),
+    *_tokens("mailgun_key", "key-", r"[0-9a-f]{32}"),
+    *_tokens("mailgun_key", "pubkey-", r"[0-9a-f]{32}"),
+    *_tokens("shopify_token", "shpat_ shpca_ shppa_ shpss_", r"[0-9A-Fa-f]{32}"),
+    *_tokens("square_token", "sq0atp- sq0csp- sq0idp-", r"[\w\-]{22,60}"),
+    *_tokens("square_token", "EAAA", r"[\w\-]{56,64}"),
+    *_tokens("facebook_token", "EAAM EAAC EAAB EAAG", r"[A-Za-z0-9]{80,}"),
+    *_tokens("sentry_token", "sntrys_", r"[A-Za-z0-9+/=_\-]{60,}", exact=False),
+    *_tokens("sentry_token", "sntryu_", r"[0-9a-f]{64}"),
+    *_tokens("postman_key", "PMAK-", r"[0-9a-f]{24}-[0-9a-f]{34}"),
+    *_tokens("pulumi_token", "pul-", r"[0-9a-f]{40}"),
+    *_tokens("prefect_key", "pnu_ pnb_", r"[A-Za-z0-9]{36}"),
+    *_tokens("doppler_token", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.", r"[\w.\-]{40,60}"),
+    *_tokens("linear_key", "lin_api_ lin_oauth_", r"[A-Za-z0-9]{32,64}"),
+    *_tokens("notion_token", "ntn_", r"[0-9]{11}[A-Za-z0-9]{32,35}"),
+    *_tokens("notion_token", "secret_", r"[A-Za-z0-9]{43}"),
+    *_tokens("newrelic_key", "NRAK- NRIQ- NRRA- NRSP- NRII- NRJS-", r"[\w\-]{19,40}"),
+    *_tokens("dynatrace_token", "dt0c01. dt0s01. dt0s16.", r"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
+    *_tokens("planetscale_token", "pscale_tkn_ pscale_pw_ pscale_oauth_", r"[\w=.\-]{32,64}"),
+    *_tokens("openshift_token", "sha256~", r"[\w\-]{40,48}"),
+    *_tokens("age_key", "AGE-SECRET-KEY-1", r"[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7LA-Z0-9]{50,64}", check=False),
+    *_tokens("onepassword_token", "ops_", r"eyJ[A-Za-z0-9+/=]{100,}", exact=False),
+    *_tokens("onepassword_key", "A3-", r"[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}"),
+    *_tokens("heroku_key", "HRKU-", r"[\w\-]{36,80}"),
+    *_tokens("flyio_token", "fo1_", r"[\w\-]{43}"),
+    *_tokens("flyio_token", "fm1r_ fm1a_ fm2_", r"[A-Za-z0-9+/]{80,}={0,3}", exact=False),
+    *_tokens("atlassian_token", "ATATT3", r"[\w=\-]{180,}"),
+    *_tokens("bitbucket_token", "ATBB ATCTT3", r"[\w=\-]{24,}"),
+    *_tokens("confluent_key", "cflt", r"[A-Za-z0-9+/]{60}"),
+    *_tokens("octopus_key", "API-", r"[A-Z0-9]{25,28}"),
+    *_tokens("artifactory_key", "AKCp", r"[A-Za-z0-9]{69}"),
+    *_tokens("artifactory_token", "cmVmd", r"[A-Za-z0-9]{59}"),
+    *_tokens("sonar_token", "squ_ sqp_ sqa_", r"[A-Za-z0-9]{40}"),
+    *_tokens("sourcegraph_token", "sgp_", r"(?:[a-z0-9]{16}_|local_)?[0-9A-Fa-f]{40}"),
+    *_tokens("typeform_token", "tfp_", r"[\w\-.=]{40,60}"),
+    *_tokens("frameio_token", "fio-u-", r"[\w\-=]{64}"),
+    *_tokens("duffel_token", "duffel_test_ duffel_live_", r"[\w\-=]{43}"),
+    *_tokens("easypost_key", "EZAK EZTK", r"[A-Za-z0-9]{54}"),
+    *_tokens("shippo_token", "shippo_live_ shippo_test_", r"[0-9a-f]{40}"),
+    *_tokens("lob_key", "live_pub_ test_pub_", r"[0-9a-f]{31}"),
+    *_tokens("flutterwave_key", "FLWSECK_TEST- FLWSECK- FLWPUBK_TEST- FLWPUBK- FLWSECK_TEST", r"[0-9a-zA-Z\-]{12,40}"),
+    *_tokens("infracost_key", "ico-", r"[A-Za-z0-9]{32}"),
+    *_tokens("readme_key", "rdme_", r"[a-z0-9]{70}"),
+    *_tokens("scalingo_token", "tk-us-", r"[\w\-]{48}"),
+    *_tokens("settlemint_token", "sm_pat_ sm_aat_ sm_sat_", r"[A-Za-z0-9]{16}"),
+    *_tokens("harness_key", "pat. sat.", r"[\w\-]{22}\.[0-9A-Za-z]{24}\.[A-Za-z0-9]{20}"),
+    *_tokens("intra42_secret", "s-s4t2ud- s-s4t2af-", r"[0-9a-f]{64}"),
+    *_tokens("adobe_secret", "p8e-", r"[A-Za-z0-9]{32}"),
+    *_tokens("alibaba_key", "LTAI", r"[A-Za-z0-9]{17,26}"),
+    *_tokens("tencent_key", "AKID", r"[A-Za-z0-9]{32}"),
+    *_tokens("yandex_key", "AQVN", r"[\w\-]{35,38}"),
+    *_tokens("yandex_key", "YCAJE YCP", r"[\w\-]{30,40}"),
+    *_tokens("yandex_token", "t1.", r"[A-Z0-9a-z_\-]+={0,2}\.[\w\-]{86}={0,2}"),
+    *_tokens("cloudflare_key", "v1.0-", r"[0-9a-f]{24}-[0-9a-f]{146}"),
+    *_tokens("clickhouse_key", "4b1d", r"[A-Za-z0-9]{38}"),
+    *_tokens("defined_networking_key", "dnkey-", r"[\w=\-]{26}-[\w=\-]{52}"),
+    *_tokens("supabase_key", "sbp_ sb_secret_", r"[\w]{20,80}"),
+    *_tokens("figma_token", "figd_", r"[\w\-]{36,60}"),
+    *_tokens("buildkite_token", "bkua_", r"[0-9a-f]{40}"),
+    *_tokens("circleci_token", "CCIPAT_ CCIPRJ_", r"[A-Za-z0-9]{20,40}_[0-9a-f]{40}"),
+    *_tokens("contentful_token", "CFPAT-", r"[\w\-]{43}"),
+    *_tokens("tailscale_key", "tskey-", r"[a-z]+-[A-Za-z0-9]+-[A-Za-z0-9]+", exact=False),
+    *_tokens("tailscale_key", "tskey-auth- tskey-api- tskey-client-", r"[\w\-]{16,80}"),
+    *_tokens("ngrok_key", "ngrok_ cr_", r"[A-Za-z0-9]{40,60}"),
+    *_tokens("hubspot_token", "pat-na1- pat-na2- pat-eu1-", r"[0-9a-f\-]{36}"),
+    *_tokens("vercel_token", "vcp_ vci_ vca_ vcr_", r"[A-Za-z0-9]{24,80}"),
+    *_tokens("neon_key", "napi_", r"[a-z0-9]{40,80}"),
+    *_tokens("posthog_key", "phx_ phc_", r"[A-Za-z0-9]{40,60}"),
+    *_tokens("resend_key", "re_", r"[A-Za-z0-9]{8}_[A-Za-z0-9]{24}"),
+    *_tokens("pinecone_key", "pcsk_", r"[\w]{50,90}"),
+    *_tokens("password_hash", "$2a$ $2b$ $2y$", r"\d\d\$[./A-Za-z0-9]{53}"),
+    *_tokens("password_hash", "$6$ $5$ $y$", r"(?:rounds=\d+\$)?[./A-Za-z0-9]{1,32}\$(?:[./A-Za-z0-9]{1,64}\$)?[./A-Za-z0-9]{40,90}"),
+    *_tokens("password_hash", "$argon2", r"i?d?\$v=\d+\$[\w=,]+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+"),
+    *_tokens("jwt", "eyJ ewog", r"[\w\-]{8,}\.[\w\-]{8,}(?:\.[\w\-]*={0,2}){1,3}", exact=False, check=False),
+    *_tokens("jwt", "ZXlK", r"[A-Za-z0-9+/_\-]{60,}={0,2}", exact=False, check=False),
+)  # fmt: skip
+"""Only what can be told by its form alone. The rest of a provider's secrets are found by their names."""
+
+FORMS: tuple[tuple[str, str], ...] = (
+    ("azure_secret", r"[A-Za-z0-9_~.]{3}\dQ~[\w~.\-]{31,34}"),
+    ("telegram_token", r"\b\d{8,10}:AA[\w\-]{32,34}"),
+    ("facebook_token", r"\b\d{15,16}(?:\||%7C)[\w\-]{27,40}"),
+    ("mailchimp_key", r"\b[0-9a-f]{32}-us\d{1,2}\b"),
+    ("terraform_token", r"\b[A-Za-z0-9]{14}\.atlasv1\.[\w\-]{50,}"),
+    ("airtable_token", r"\bpat[A-Za-z0-9]{14}\.[0-9a-f]{64}\b"),
+    ("twilio_key", r"\bSK[0-9a-f]{32}\b"),
+    ("lob_key", r"\b(?:live|test)_[0-9a-f]{35}\b"),
+    ("gocardless_token", r"\blive_[\w\-=]{40}"),
+    ("asana_token", r"\b1/\d{15,17}:[0-9a-f]{32}\b"),
+    ("vault_token", r"\b[sb]\.[A-Za-z]{0,23}\d[A-Za-z0-9]{4,23}\b"),
+    ("discord_token", r"\b[MNO][\w\-]{23,27}\.[\w\-]{6}\.[\w\-]{27,40}"),
+    ("aws_session_token", r"\b(?:FwoGZXIvYXdz|IQoJb3JpZ2lu)[A-Za-z0-9+/=]{100,}"),
+)
+"""Tokens whose telling part is not at their beginning, or too short to search for."""

@@ -1,0 +1,249 @@
+"""Secrets that only nesting gives away: Kubernetes Secrets, and pairs of a name and a value.
+
+`data` is harmless in a ConfigMap and secret in a Secret, `value` depends on the
+`name` beside it, and either may come first. So JSON and YAML are walked in
+place, by two scanners that never build the document: they see broken, cut and
+mixed texts as well as whole ones, remember only what a rule can need, and give
+back where in the original text the values lie.
+
+One pass, a stack, no recursion; a document of a hundred thousand brackets costs
+what any text of that length costs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tersely.tools.secret_patterns import compiled, is_placeholder, is_secret, name_of_secret
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a secret lies. `quote`: what a mark needs around it there, because the value (a JSON number) had none."""
+
+    start: int
+    end: int
+    kind: str
+    quote: bytes = b""
+
+
+@dataclass(slots=True)
+class _Leaf:
+    start: int
+    end: int
+    quote: bytes = b""
+
+
+def _flat(nested: list[Any]) -> Iterator[_Leaf]:
+    waiting = [nested]
+    while waiting:
+        for entry in waiting.pop():
+            if isinstance(entry, _Leaf):
+                yield entry
+            else:
+                waiting.append(entry)
+
+
+@dataclass(slots=True)
+class _Frame:
+    """One mapping or list while it is open."""
+
+    column: int = 0
+    is_list: bool = False
+    key: bytes = b""
+    """The key read last, whose value comes next."""
+    kind: bytes = b""
+    name: bytes = b""
+    value: _Leaf | None = None
+    secret_data: list[_Leaf] | None = None
+    """Set in and below `data` and `stringData`: the list all leaves below go to."""
+    found: list[Any] = field(default_factory=list)
+    """The `data` of this mapping, and of those inside it that did not say what they are: leaves, in lists of lists."""
+
+
+_DATA_KEYS = frozenset((b"data", b"stringdata", b"binarydata"))
+_NAME_KEYS = frozenset((b"name", b"key", b"variable", b"header", b"field"))
+
+
+class _Walk:
+    """What both scanners tell; the rules are here."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self.stack: list[_Frame] = [_Frame(column=-1)]
+        self.spans: list[Span] = []
+
+    def open(self, *, column: int = 0, is_list: bool = False) -> None:
+        parent = self.stack[-1]
+        frame = _Frame(column=column, is_list=is_list, secret_data=parent.secret_data)
+        if frame.secret_data is None and parent.key.lower() in _DATA_KEYS and not parent.is_list:
+            frame.secret_data = []
+            parent.found.append(frame.secret_data)
+        self.stack.append(frame)
+
+    def close(self) -> None:
+        frame = self.stack.pop()
+        kind = frame.kind.lower()
+        if kind in (b"secret", b"secretlist"):
+            self.spans += [Span(leaf.start, leaf.end, "kubernetes_secret", leaf.quote) for leaf in _flat(frame.found) if self._worth(leaf)]
+        elif not kind and frame.found and self.stack:
+            self.stack[-1].found.append(frame.found)  # Items of a SecretList do not repeat their kind: the mapping around knows.
+        if frame.name and frame.value and (name := name_of_secret(frame.name)) is not None:
+            value = self.text[frame.value.start : min(frame.value.end, frame.value.start + 512)]
+            if is_secret(value, name.demand, quoted=not frame.value.quote, kind=name.kind):
+                self.spans.append(Span(frame.value.start, frame.value.end, name.kind, frame.value.quote))
+
+    def leaf(self, leaf: _Leaf) -> None:
+        frame = self.stack[-1]
+        key = frame.key.lower()
+        if frame.secret_data is not None:
+            frame.secret_data.append(leaf)
+        elif frame.is_list:
+            return
+        elif key == b"kind":
+            frame.kind = self.text[leaf.start : leaf.end]
+        elif key in _NAME_KEYS:
+            frame.name = self.text[leaf.start : min(leaf.end, leaf.start + 128)]
+        elif key == b"value":
+            frame.value = leaf
+
+    def finish(self) -> list[Span]:
+        while self.stack:
+            self.close()
+        return self.spans
+
+    def _worth(self, leaf: _Leaf) -> bool:
+        return leaf.end > leaf.start and not is_placeholder(self.text[leaf.start : min(leaf.end, leaf.start + 512)])
+
+
+# A string ends at its quote, at the end of the line (JSON has no raw line breaks, so one stray quote spoils one line), or with the text.
+_JSON_TOKEN = compiled(r'"(?:[^"\\\n]|\\.)*"?[ \t]*(:?)|[{}\[\]]|([^\s"{}\[\],:]+)')
+
+
+def walk_json(text: bytes, start: int = 0, end: int | None = None) -> list[Span]:
+    walk = _Walk(text)
+    stack = walk.stack
+    for match in _JSON_TOKEN.finditer(text, start, len(text) if end is None else end):
+        at, to = match.span()
+        char = text[at]
+        if char == 0x22:
+            colon = match.start(1) != match.end(1)
+            close = text.rfind(b'"', at + 1, to)
+            inner_end = close if close > at else to
+            if colon:
+                stack[-1].key = text[at + 1 : min(inner_end, at + 129)]
+            else:
+                walk.leaf(_Leaf(at + 1, inner_end))
+        elif char in b"{[":
+            walk.open(is_list=char == 0x5B)
+        elif char in b"}]":
+            if len(stack) > 1 and stack[-1].is_list == (char == 0x5D):
+                walk.close()
+        else:
+            walk.leaf(_Leaf(at, to, quote=b'"'))
+    return walk.finish()
+
+
+_YAML_LINE = compiled(
+    r"(?m)^([ \t]*)((?:-[ \t]+)*)"
+    r"""(?:("[^"\n]*"|'[^'\n]*'|[^\s#\-"'{\[&*!|>%@`,?:][^\n:#]*|-[^\s\n:][^\n:#]*)[ \t]*:(?:[ \t]+([^\n]*))?[ \t\r]*$|(---.*|\.\.\.\s*)$|([^\n]*))"""
+)
+_YAML_BLOCK = compiled(r"(?:[&!][^\s]*[ \t]+)*[|>][+\-\d]*[ \t]*(?:#.*)?\r?$")
+_YAML_PREFIX = compiled(r"(?:[&!][^\s]*[ \t]+)+")
+_FLOW_PAIR = compiled(r"""([\w.\-]+|"[^"\n]*"|'[^'\n]*')[ \t]*:[ \t]*("[^"\n]*"|'[^'\n]*'|[^\s,{}\[\]"'][^,{}\[\]\n]*)""")
+
+
+def walk_yaml(text: bytes) -> list[Span]:
+    walk = _Walk(text)
+    stack = walk.stack
+    for indent, dashes, key, value, is_border in _yaml_lines(text):
+        if is_border:
+            while len(stack) > 1:
+                walk.close()
+            walk.close()
+            stack.append(_Frame(column=-1))
+            continue
+        column = indent + dashes
+        # A dash opens a new item: everything deeper than the dash is over.
+        while len(stack) > 1 and stack[-1].column > (indent if dashes else column):
+            walk.close()
+        if stack[-1].column < column:
+            walk.open(column=column)
+        if key:
+            stack[-1].key = key
+        elif dashes:
+            stack[-1].key = b""
+        if value is None:
+            continue
+        start, end, is_flow = value
+        if not is_flow:
+            walk.leaf(_Leaf(start, end))
+            continue
+        walk.open(column=column + 1)
+        for pair in _FLOW_PAIR.finditer(text, start, end):
+            stack[-1].key = pair.group(1).strip(b"\"'")
+            walk.leaf(_unquoted(text, *pair.span(2)))
+        walk.close()
+    return walk.finish()
+
+
+def _yaml_lines(text: bytes) -> Iterator[tuple[int, int, bytes, tuple[int, int, bool] | None, bool]]:
+    """Per line: indentation, width of its dashes, key, where its value lies (and whether that is a flow mapping), document border."""
+    at = 0
+    while match := _YAML_LINE.search(text, at):
+        at = match.end() + 1
+        indent, dashes = match.end(1) - match.start(1), match.end(2) - match.start(2)
+        if match.start(5) >= 0:
+            yield 0, 0, b"", None, True
+            continue
+        key = match.group(3) or b""
+        start, end = match.span(4) if key else match.span(6)
+        if start < 0 or (not key and not dashes):
+            if key:
+                yield indent, dashes, key.strip(b" \t\"'"), None, False
+            elif at > len(text):
+                return
+            continue
+        key = key.strip(b" \t\"'")
+        if _YAML_BLOCK.match(text, start, end) is not None:
+            body = block_body(text, match.end() + 1, indent + dashes if key else indent)
+            if body is None:
+                yield indent, dashes, key, None, False
+                continue
+            yield indent, dashes, key, (*body, False), False
+            at = body[1] + 1
+            continue
+        if prefix := _YAML_PREFIX.match(text, start, end):
+            start = prefix.end()
+        leaf = _unquoted(text, start, end)
+        is_flow = text[leaf.start : leaf.start + 1] == b"{"
+        yield indent, dashes, key, (leaf.start, leaf.end, is_flow) if leaf.end > leaf.start else None, False
+
+
+def block_body(text: bytes, start: int, indent: int) -> tuple[int, int] | None:
+    """The lines of a block scalar: all that are indented deeper than its key."""
+    at, first, last = start, -1, -1
+    while at < len(text):
+        end = text.find(b"\n", at)
+        end = len(text) if end < 0 else end
+        line = text[at:end]
+        content = line.strip()
+        if content:
+            width = len(line) - len(line.lstrip())
+            if width <= indent:
+                break
+            first = at + width if first < 0 else first
+            last = at + len(line.rstrip())
+        at = end + 1
+    return (first, last) if first >= 0 else None
+
+
+def _unquoted(text: bytes, start: int, end: int) -> _Leaf:
+    """A YAML scalar without its quotes, trailing comment and blanks."""
+    quote = text[start : start + 1]
+    if quote in (b'"', b"'"):
+        close = text.rfind(quote, start + 1, end)
+        return _Leaf(start + 1, close if close > start else end)
+    comment = text.find(b" #", start, end)
+    end = comment if comment >= 0 else end
+    return _Leaf(start, start + len(text[start:end].rstrip()))
