@@ -217,7 +217,7 @@ def _parse(text: str) -> Focus:
             continue
         asking = lower in ASKING
         superlative = bool(_UP.fullmatch(lower) or _DOWN.fullmatch(lower) or _UNUSUAL.fullmatch(lower))
-        weight = _ASKING_WEIGHT if asking else 0.3 if superlative else _WEIGHTS["word"]
+        weight = _ASKING_WEIGHT if asking else 0.6 if lower[:3] in ("min", "max") else 0.3 if superlative else _WEIGHTS["word"]
         # Two letters, or capitals in mid-sentence, are names: "ML", "DB", "Tinian".
         if word[0].isupper() and not asking and not superlative and (word.isupper() or not text.lstrip().startswith(word)):
             weight *= 1.2

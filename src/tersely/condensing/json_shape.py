@@ -176,7 +176,11 @@ def _recover(tree: Tree, text: str, node: int, position: int, line_at: Callable[
 
 
 def _add_string(tree: Tree, node: int, key: str, string: str, line: int, depth: int) -> None:
-    value = unescape(string)
+    add_string(tree, node, key, unescape(string), line, depth)
+
+
+def add_string(tree: Tree, node: int, key: str, value: str, line: int, depth: int = 0) -> None:
+    """Add a value; when it is JSON itself, as what it holds."""
     if len(value) > 20 and value[0] in "{[" and value[-1] in "}]" and depth < DEEPEST_INSIDE:
         opening = _ITEM.match(value)
         if (opening and opening.group(3) and _ENTRY.match(value, opening.end())) or (opening and value[0] == "["):

@@ -62,6 +62,8 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "created": ("date", "timestamp"),
     "size": ("bytes", "length"),
     "name": ("id",),
+    "minimum": ("min",),
+    "maximum": ("max",),
     "cause": ("reason", "because", "error"),
     "reason": ("because", "cause"),
     "error": ("exception", "failed", "failure"),

@@ -107,6 +107,8 @@ def sniff(text: str) -> Kind:
         return "outline"
     if keys + items + sections + assigns >= 0.7 and long_lines < 0.2 and marked < 0.2:
         return "outline"
+    if keys >= 0.3 and marked < 0.15 and sum(1 for line in lines[:12] if _KEY_LINE.match(line)) >= 0.75 * min(12, many):
+        return "outline"  # Described things often end in a table of events.
     if marked >= 0.15:
         return "page"
     sentences = sum(1 for line in lines if _SENTENCE_END.search(line)) / many

@@ -10,7 +10,7 @@ Pure functions, no event loop, no model: call it in a thread when the text is la
 import re
 from collections.abc import Mapping
 
-from tersely.condensing import generic, json_shape, tables
+from tersely.condensing import generic, json_logs, json_shape, logs, outline, tables
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, Condensed, Lost
 from tersely.condensing.focus import Focus
 from tersely.condensing.segments import Part, parts_of
@@ -19,13 +19,16 @@ from tersely.text.tokens import O200K, Tokenizer
 
 _ESCAPE_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 
-READERS: Mapping[str, Reader] = {
-    "json": json_shape.read,
-    "jsonl": json_shape.read,
-    "csv": tables.read_csv,
-    "table": tables.read,
+READERS: Mapping[str, tuple[Reader, ...]] = {
+    "json": (json_shape.read,),
+    "jsonl": (json_logs.read, json_shape.read),
+    "csv": (tables.read_csv,),
+    "table": (tables.read,),
+    "yaml": (outline.read_yaml, outline.read),
+    "outline": (outline.read,),
+    "log": (logs.read,),
 }
-"""Who reads which kind; what is not here is read by the generic reader."""
+"""Who reads which kind, in this order, until one does not decline; then the generic reader."""
 
 
 def condense_structurally(text: str, budget: int, focus: str = "", tokenizer: Tokenizer = O200K) -> Condensed:
@@ -72,10 +75,8 @@ def read_any(text: str, focus: Focus, budget: int) -> Reading:
 
 
 def _read_part(part: Part, focus: Focus, budget: int) -> Reading:
-    reader = READERS.get(part.kind)
-    reading = reader(part.text, focus, budget) if reader else None
-    if reading is None:
-        reading = generic.read(part.text, focus, budget)
+    tried = (reader(part.text, focus, budget) for reader in READERS.get(part.kind, ()))
+    reading = next((reading for reading in tried if reading is not None), None) or generic.read(part.text, focus, budget)
     if part.line > 1:
         for unit in reading.units:
             unit.first += part.line - 1

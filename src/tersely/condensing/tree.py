@@ -11,6 +11,7 @@ Knows nothing of the formats; a reader that has built a tree calls `read_tree`.
 
 import math
 import re
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -42,6 +43,7 @@ _NAMELIKE = {
 """How much a key sounds like the name of its record."""
 
 _NOISE = re.compile(r"[0-9a-f]{32,}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|sha\d+:|(?:null|none|false|true|0|\"\"|\[]|{}|~)?$", re.I)
+_VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
 _CONFIGURED = frozenset(
     ("spec", "env", "args", "command", "annotations", "managedfields", "template", "description", "help", "doc", "documentation", "enum")
 )
@@ -60,6 +62,8 @@ class Tree:
     value: list[str] = field(default_factory=list)
     kind: bytearray = field(default_factory=bytearray)
     line: list[int] = field(default_factory=list)
+    joint: dict[int, str] = field(default_factory=dict)
+    """What stands between key and value where it is not `: `."""
 
     def add(self, parent: int, key: str, kind: int, value: str = "", line: int = 1) -> int:
         self.parent.append(parent)
@@ -240,6 +244,16 @@ class _Worth:
         self.tree, self.shape, self.focus = tree, shape, focus
         texts = [f"{key} {value}" if value else key for key, value in zip(tree.key, tree.value, strict=True)]
         self.found: Found = scan(texts, focus)
+        self._sharpen()
+
+    def _sharpen(self) -> None:
+        """Of keys that share words with the question, those that say little else are meant: `retention.ms`, not `delete.retention.ms`."""
+        tree, relevance = self.tree, self.found.relevance
+        for node, seen in enumerate(self.found.terms):
+            if seen and not tree.value[node]:
+                parts = len(subwords(tree.key[node])) or 1
+                named = sum(1 for index in seen if self.focus.terms[index].kind != "synonym")
+                relevance[node] *= 0.55 + 0.45 * min(1.0, named / parts)
 
     def scores(self) -> list[float]:
         tree, focus, found = self.tree, self.focus, self.found
@@ -248,7 +262,7 @@ class _Worth:
         trouble = 0.4 if focus.trouble else 0.15
         scores = [0.0] * len(tree)
         for node in range(len(tree)):
-            if tree.kind[node] != LEAF:
+            if tree.kind[node] != LEAF and not tree.value[node]:
                 continue
             own = found.relevance[node]
             score = 2.2 * own + near[node] * (1.2 if own > 0 else 0.5)
@@ -311,7 +325,7 @@ class _Worth:
                 scores[nodes[position]] += weight * odd
             if numbers is not None and focus.superlative:
                 strength = match / best_match if best_match else 0.0
-                bonus = 2.6 * strength if match else 0.25
+                bonus = 2.6 * strength if match else 0.0 if best_match else 0.5
                 for rank, position in enumerate(extremes(numbers, focus.superlative, 4)):
                     scores[nodes[position]] += bonus / (1 + 0.35 * rank)
             if numbers is not None and focus.comparisons and (match or not best_match):
@@ -357,7 +371,14 @@ class _Worth:
         """A little for what is said for the first time, and less for hashes, nulls and what is always the same."""
         seen: set[str] = set()
         many = len(nodes)
+        loose = not self.tree.key[nodes[0]] and self.tree.kind[self.tree.parent[nodes[0]]] == OBJECT
         for node, value in zip(nodes, values, strict=True):
+            if loose:
+                # Lines without a key: the same words with other numbers say the same again.
+                value = _VARIABLE.sub("#", value[:120])
+                if value in seen:
+                    scores[node] *= 0.3
+                    continue
             if _NOISE.match(value):
                 scores[node] *= 0.8
                 continue
@@ -401,29 +422,35 @@ class _TreeReading:
         owner = self.unit_of[parent] if parent >= 0 else None
         line = tree.line[node]
         if tree.kind[node] == LEAF:
-            return Unit(self._leaf_text(node) + ", ", line, line, self.scores[node], owner, family=shape.paths[node])
+            family: Hashable = shape.paths[node]
+            if not tree.key[node] and tree.kind[parent] == OBJECT:
+                family = (family, _VARIABLE.sub("#", tree.value[node][:100]))
+            return Unit(self._leaf_text(node) + ", ", line, line, self.scores[node], owner, family=family)
         text = self._label(node)
-        score = 0.0
+        score = self.scores[node] if tree.value[node] else -1.0
         identity = shape.identity.get(node)
         if identity:
             text += ", ".join(self._leaf_text(leaf) for leaf in identity)
-            score = max(self.scores[leaf] for leaf in identity)
+            score = max(score, *(self.scores[leaf] for leaf in identity))
         return Unit(" " + text, line, line, score, owner, family=shape.paths[node])
 
     def _label(self, node: int) -> str:
         key = self.tree.key[node]
         parent = self.tree.parent[node]
+        value = self.tree.value[node]
         if parent >= 0 and self.tree.kind[parent] == LIST:
             return "- "
+        if value:
+            return f"{key}{self.tree.joint.get(node, ': ')}{value}, " if key else f"{value}, "
         return f"{key}: " if key else ""
 
     def _leaf_text(self, node: int) -> str:
         tree = self.tree
         value = tree.value[node]
         parent = tree.parent[node]
-        if parent >= 0 and tree.kind[parent] in (LIST, TEXT):
+        if not tree.key[node] or (parent >= 0 and tree.kind[parent] in (LIST, TEXT)):
             return value
-        return f"{tree.key[node]}: {value}"
+        return f"{tree.key[node]}{tree.joint.get(node, ': ')}{value}" if value else f"{tree.key[node]}:"
 
     def layout(self, kept: set[int], changed: dict[int, str]) -> str:
         """One line for each object: its path, then its values; a blank deeper for each level."""
@@ -447,7 +474,7 @@ class _TreeReading:
         def flush() -> None:
             nonlocal start, current
             if current or start.strip():
-                lines.append((start + ", ".join(current)).rstrip())
+                lines.append((start + ", ".join(current)).rstrip().removesuffix(","))
             start, current = "", []
 
         # (node, depth, path so far) for objects still to be written, in order, without recursion.
@@ -462,8 +489,12 @@ class _TreeReading:
                     start = " " * depth
                     pad_at = depth
                 text = text_of.get(node) or self._leaf_text(node)
+                alone = not tree.key[node] and tree.kind[tree.parent[node]] == OBJECT
+                if alone and current:
+                    flush()
+                    start = " " * depth
                 current.append(text)
-                if len(text) > 160 or sum(map(len, current)) > 400:
+                if alone or len(text) > 160 or sum(map(len, current)) > 400:
                     flush()
                 continue
             label = prefix + self._label(node)
@@ -480,7 +511,13 @@ class _TreeReading:
                 note = f" [{len(children)} of {total}]" if len(children) < total else ""
                 lines.append(" " * depth + label + ", ".join(text_of.get(child) or tree.value[child] for child in children) + note)
                 continue
-            if len(children) == 1 and tree.kind[children[0]] == OBJECT and tree.kind[node] == OBJECT and not in_list and label:
+            if (
+                len(children) == 1
+                and tree.kind[children[0]] == OBJECT
+                and tree.kind[node] == OBJECT
+                and not in_list
+                and label.endswith(": ")
+            ):
                 stack.append((children[0], depth, label.removesuffix(": ") + "."))
                 continue
             flush()

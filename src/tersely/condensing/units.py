@@ -47,7 +47,8 @@ class Unit:
     last: int
     """Source lines, counted from 1."""
     score: float
-    """Static worth, about 0..5; `pack` lowers it for repetition. At 0 or below the unit only fills room that nothing else wants."""
+    """Static worth, about 0..5; `pack` lowers it for repetition. At 0 it only fills room that nothing else wants; below 0 it is
+    never chosen for itself, only as the owner of something that is."""
     parent: int | None = None
     """Index of the unit (heading, ancestor, owner) that must be shown when this one is."""
     family: Hashable = None

@@ -1,0 +1,263 @@
+"""Indented text as a tree: YAML (many documents), `describe` output, INI, stanzas of `key: value`.
+
+One fast parser by indentation. It is no validator: tags, anchors and odd
+indentation are taken as they come, a line it cannot take apart becomes a value
+without a key, and nothing is ever refused for being wrong.
+"""
+
+import re
+from collections import Counter
+
+from tersely.condensing import json_shape
+from tersely.condensing.focus import Focus
+from tersely.condensing.tree import LEAF, LIST, OBJECT, TEXT, Tree, read_tree
+from tersely.condensing.units import Reading
+
+_YAML_KEY = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s#\"'\[{&*!|>%@`-][^#]*?|-[^\s][^#]*?|[*&!?][^:]*?)\s*:(?:\s+(.*))?$")
+_OUTLINE_KEY = re.compile(r"([^\s:=][^:=]{0,60}?)\s*(?::(?:\s+|$)|=\s*(?!=))(.*)$")
+_WIDE_GAP = re.compile(r"(\S(?:(?! {2}).){0,40}) {2,}(\S(?:(?! {2}).)*)$")
+_BLOCK = re.compile(r"(?:![\w!/.-]*\s+)?[|>][-+0-9]*\s*(?:#.*)?$")
+_SECTION = re.compile(r"\[([^\[\]]{1,80})\]\s*$")
+_RULE = re.compile(r"\s*[-=_*~#]{3,}[\s=-]*$")
+
+
+def read_yaml(text: str, focus: Focus, budget: int) -> Reading | None:
+    return _reading(parse(text, yaml=True), focus, budget, "yaml")
+
+
+def read(text: str, focus: Focus, budget: int) -> Reading | None:
+    return _reading(parse(text, yaml=False), focus, budget, "outline")
+
+
+def _reading(tree: Tree, focus: Focus, budget: int, kind: str) -> Reading | None:
+    if len(tree) < 3:
+        return None
+    return read_tree(tree, focus, budget, kind)
+
+
+def parse(text: str, *, yaml: bool) -> Tree:
+    lines = text.expandtabs(8).split("\n")
+    return _Outline(lines, yaml).tree
+
+
+class _Outline:
+    """The state of one pass over the lines."""
+
+    def __init__(self, lines: list[str], yaml: bool) -> None:
+        self.lines = lines
+        self.yaml = yaml
+        self.tree = Tree()
+        self.first_key, self.by_blank = (None, False) if yaml else _stanzas(lines)
+        self.many = yaml and any(line.startswith("---") for line in lines[1:])
+        records = self.many or self.first_key is not None or self.by_blank
+        self.root = self.tree.add(-1, "", LIST if records else OBJECT)
+        self.records = records
+        self.stack: list[tuple[float, int]] = [(-1.0, self.root)]
+        self._parse()
+        self._settle()
+
+    def _new_record(self, line: int) -> None:
+        node = self.tree.add(self.root, "", OBJECT, line=line)
+        self.stack = [(-1.0, node)]
+
+    def _parse(self) -> None:
+        lines, tree = self.lines, self.tree
+        count = len(lines)
+        at = 0
+        blank_before = True
+        if self.records:
+            self._new_record(1)
+        fresh = True
+        while at < count:
+            line = lines[at]
+            content = line.strip()
+            if not content:
+                blank_before = True
+                at += 1
+                continue
+            indent = len(line) - len(line.lstrip())
+            number = at + 1
+            at += 1
+            if self.yaml:
+                if content[0] == "#" and len(content) < 200:
+                    continue
+                if line.startswith(("---", "...")):
+                    if self.many and not fresh:
+                        self._new_record(number)
+                        fresh = True
+                    continue
+            elif _RULE.match(line):
+                continue
+            if self.by_blank and blank_before and indent == 0 and not fresh:
+                self._new_record(number)
+                fresh = True
+            blank_before = False
+            if not self.yaml and (section := _SECTION.match(content)) and indent == 0:
+                base = self.stack[0]
+                node = tree.add(base[1], f"[{section.group(1)}]", OBJECT, line=number)
+                self.stack = [base, (-0.5, node)]
+                fresh = False
+                continue
+            while (content.startswith("- ") or content == "-") and (self.yaml or len(content) > 2):
+                parent = self._parent(indent + 0.5)
+                if tree.kind[parent] == OBJECT and parent == len(tree) - 1:
+                    tree.kind[parent] = LIST
+                rest = content[1:].lstrip()
+                step = len(content) - len(rest)
+                if self._split(rest) is None and not rest.startswith("- "):
+                    # A plain item.
+                    at = self._value(parent, "", rest, number, at, indent)
+                    self.stack.append((indent + 0.5, len(tree) - 1))
+                    content = ""
+                    break
+                node = tree.add(parent, "", OBJECT, line=number)
+                self.stack.append((indent + 0.5, node))
+                indent += step
+                content = rest
+            if not content:
+                fresh = False
+                continue
+            split = self._split(content)
+            if self.first_key is not None and indent == 0 and split and split[0] == self.first_key and not fresh:
+                self._new_record(number)
+            fresh = False
+            parent = self._parent(indent)
+            if split is None:
+                at = self._plain(parent, content, number, at, indent)
+                continue
+            key, value = split
+            if value:
+                at = self._value(parent, key, value, number, at, indent)
+                node = self._last_under(parent)
+                joint = content[len(key) : len(content) - len(value)].strip()
+                if not self.yaml and joint != ":":
+                    tree.joint[node] = "=" if joint == "=" else " "
+            else:
+                node = tree.add(parent, key, OBJECT, line=number)
+            self.stack.append((float(indent), node))
+
+    def _last_under(self, parent: int) -> int:
+        node = len(self.tree) - 1
+        while self.tree.parent[node] != parent:
+            node = self.tree.parent[node]
+        return node
+
+    def _parent(self, indent: float) -> int:
+        stack, tree = self.stack, self.tree
+        while len(stack) > 1 and stack[-1][0] >= indent:
+            stack.pop()
+        parent = stack[-1][1]
+        if tree.kind[parent] == LEAF:
+            # A value with lines under it: it keeps its value and becomes their owner.
+            tree.kind[parent] = OBJECT
+        elif tree.kind[parent] == TEXT:
+            parent = tree.parent[parent]
+        return parent
+
+    def _split(self, content: str) -> tuple[str, str] | None:
+        if self.yaml:
+            match = _YAML_KEY.match(content)
+            if match is None:
+                return None
+            key, value = match.group(1), match.group(2) or ""
+            if value and value[0] in "!&" and " " not in value:
+                value = ""  # A tag or an anchor; what it stands for follows.
+            if key[0] in "\"'" and key[-1] == key[0]:
+                key = key[1:-1]
+            return key, value
+        match = _OUTLINE_KEY.match(content)
+        if match and match.group(1).count(" ") <= 7:
+            return match.group(1), match.group(2).strip()
+        match = _WIDE_GAP.match(content)
+        if match and match.group(1).count(" ") <= 4:
+            return match.group(1), match.group(2)
+        return None
+
+    def _plain(self, parent: int, content: str, number: int, at: int, indent: int) -> int:
+        """A line without a key: the rest of a value in YAML, a value of its own elsewhere."""
+        tree = self.tree
+        last = len(tree) - 1
+        if self.yaml and parent == last and tree.kind[parent] == OBJECT and tree.value[parent]:
+            tree.kind[parent] = LEAF
+            if len(tree.value[parent]) < 4_000:
+                tree.value[parent] += " " + content
+            return at
+        node = tree.add_value(parent, "", content, number)
+        self.stack.append((float(indent), node))
+        return at
+
+    def _value(self, parent: int, key: str, value: str, number: int, at: int, indent: int) -> int:
+        """Add a value, with the lines of a block scalar when it opens one; returns the line to go on with."""
+        tree = self.tree
+        if self.yaml and _BLOCK.match(value):
+            block: list[str] = []
+            while at < len(self.lines):
+                line = self.lines[at]
+                if line.strip() and len(line) - len(line.lstrip()) <= indent:
+                    break
+                block.append(line.strip())
+                at += 1
+            tree.add_value(parent, key, "\n".join(block).strip(), number)
+            return at
+        if self.yaml and len(value) > 1 and value[0] in "\"'":
+            if value[-1] == value[0]:
+                value = value[1:-1]
+            else:
+                quote, parts = value[0], [value[1:]]
+                while at < len(self.lines) and len(parts) < 2_000:
+                    line = self.lines[at].strip()
+                    at += 1
+                    parts.append(line[:-1] if line.endswith(quote) else line)
+                    if line.endswith(quote):
+                        break
+                value = " ".join(parts)
+        if len(value) > 1 and value[0] in "{[" and '"' in value:
+            json_shape.add_string(tree, parent, key, value, number)
+            return at
+        tree.add_value(parent, key, value, number)
+        return at
+
+    def _settle(self) -> None:
+        """Owners that turned out to own nothing are values after all."""
+        tree = self.tree
+        owning = bytearray(len(tree))
+        for parent in tree.parent:
+            if parent >= 0:
+                owning[parent] = 1
+        for node in range(len(tree)):
+            if tree.kind[node] == OBJECT and not owning[node]:
+                tree.kind[node] = LEAF
+
+
+def _stanzas(lines: list[str]) -> tuple[str | None, bool]:
+    """How records follow each other in a flat text: by a key that starts each of them, or by blank lines."""
+    first_keys: Counter[str] = Counter()
+    all_keys: Counter[str] = Counter()
+    stanzas = rows = 0
+    blank = True
+    opening: str | None = None
+    for line in lines[:20_000]:
+        if not line.strip():
+            blank = True
+            continue
+        if line[0] != " ":
+            match = _OUTLINE_KEY.match(line.strip())
+            key = match.group(1) if match else ""
+            if key:
+                all_keys[key] += 1
+                opening = opening or key
+            if blank:
+                stanzas += 1
+                if key:
+                    first_keys[key] += 1
+        rows += 1
+        blank = False
+    if first_keys:
+        key, times = max(first_keys.items(), key=lambda pair: pair[1])
+        if times >= 3 and times >= 0.6 * stanzas and all_keys[key] == times:
+            return key, False
+    if opening and all_keys[opening] >= 3 and len(all_keys) >= 2:
+        return opening, False
+    if stanzas >= 4 and rows >= 2.5 * stanzas:
+        return None, True
+    return None, False
