@@ -17,6 +17,7 @@ from typing import Any
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.logs import Lines, reading_of
 from tersely.condensing.preamble import Parts, level_weight
+from tersely.condensing.series import Series, series_in
 from tersely.condensing.templates import VALUE
 from tersely.condensing.units import Reading
 
@@ -138,6 +139,23 @@ class _JsonLines(Lines):
                 if leaf in rare and said[leaf] < 2:
                     said[leaf] += 1
                     yield at, rare[leaf]
+
+    def series(self) -> Iterator[Series]:
+        """The fields that are numbers, over all records."""
+        for path, values in self.columns.items():
+            if path in (self.time, self.message) or len(values) < 2 or values.total() < 4:
+                continue
+            if not any(map(str.isdigit, next(iter(values))[-24:])):
+                continue
+            members: list[int] = []
+            column: list[str] = []
+            for at, leaves in enumerate(self.leaves):
+                for name, value in leaves:
+                    if name == path:
+                        members.append(at)
+                        column.append(f"{path}={value}")
+                        break
+            yield from series_in(members, [tuple(column)])
 
     def shared(self) -> list[str]:
         count = len(self.leaves)

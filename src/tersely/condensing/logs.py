@@ -21,10 +21,11 @@ from itertools import accumulate
 
 from tersely.condensing import stack
 from tersely.condensing.budget import Lost
-from tersely.condensing.focus import Focus, Found, lowered, scan
+from tersely.condensing.focus import Focus, lowered, scan
 from tersely.condensing.preamble import TIME, Parts, Preamble
-from tersely.condensing.templates import VALUE, columns_of, gather, is_coarse
-from tersely.condensing.units import Reading, Unit, runs_of, trend_of
+from tersely.condensing.series import Series, odd_in, series_in
+from tersely.condensing.templates import VALUE, families, gather, is_coarse
+from tersely.condensing.units import Reading, Unit, runs_of
 
 _LEVEL_SHARE, _WORDS_SHARE = 0.8, 0.4
 """How much of the severity of a line its level says, and how much its words."""
@@ -36,18 +37,12 @@ _MOST_VARIANTS = 5
 _MOST_HITS = 3_000
 _MOST_UNITS = 6_000
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_MEASURE = re.compile(
-    r"\s?(?:ms|sec|second|min|hour|day|byte|[kKMGT]i?B|percent|%)"
-    r"|(?:took|time|duration|latency|elapsed|size|len|length|count|usage|used|total|free|memory|mem|cpu|load|rate|temp\w*|bytes|delay|wait|"
-    r"average|avg|max|min|retr\w+|attempts?|queue|pending|active)\W{0,4}$",
-    re.I,
-)
-"""Words beside a number that measures something, rather than naming it."""
 _OF_THE_LOG = re.compile(
     r"\b(?:in|of|from|through|for)?\s*(?:this|these|the|my|all)\s+(?:logs?|lines?|log\s+(?:file|lines?))\b|\blogs?\s+(?:of|for|from)\b",
     re.I,
 )
 """Words of a question that name the text itself; they are not looked for in it."""
+_TIMELY = re.compile(r"\b(?:slow|fast|quick|long|latency|took|duration|delay|time)", re.I)
 _BAD_STATUS = re.compile(r"[45]\d\d")
 _GOOD_STATUS = re.compile(r"[23]\d\d")
 
@@ -67,9 +62,33 @@ class _Template:
     hits: list[int] = field(default_factory=list)
     """Members that hold an identifier of the focus."""
     coarse: bool = False
-    also: dict[int, list["_Template"]] = field(default_factory=dict)
-    """Templates that differ from this one in a single word, by the place of that word."""
+    also: list[str] = field(default_factory=list)
+    """Words that other lines have in the place of one of this."""
+    words: list[str] = field(default_factory=list)
+    """What is shown, without its values."""
+    family: "_Family | None" = None
     absorbed: bool = False
+    """Said with another template that differs in one word."""
+
+
+@dataclass(slots=True)
+class _Family:
+    """Templates that are alike but for names; the best of them leads."""
+
+    templates: list[_Template]
+
+    @property
+    def leader(self) -> _Template:
+        return self.templates[0]
+
+    def lines(self) -> list[int]:
+        """All its lines, in order."""
+        if len(self.templates) == 1:
+            return self.leader.members
+        return sorted(at for template in self.templates for at in template.members)
+
+    def __len__(self) -> int:
+        return sum(len(template.members) for template in self.templates)
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
@@ -121,6 +140,10 @@ class Lines:
 
     def odd(self) -> Iterable[tuple[int, float]]:
         """Further lines that stand out, and how much (0..1)."""
+        return ()
+
+    def series(self) -> Iterable[Series]:
+        """Numbers that lines of different families share."""
         return ()
 
     def shared(self) -> list[str]:
@@ -209,13 +232,13 @@ class _Reader:
         self.traces = stack.find(log.lines)
         self.templates = self._templates()
         self.bad_is_usual = self._bad_is_usual()
-        self.found: Found
+        self.families = self._families()
 
     def reading(self) -> Reading:
         literal = self._weigh()
         self._damp_alike()
         ordered = sorted((template for template in self.templates if not template.absorbed), key=lambda each: each.shown)
-        extras = [*literal, *self._extremes(ordered)]
+        extras = [*literal, *self._odd_and_extreme()]
         return self._laid_out(ordered, extras)
 
     # -- what there is
@@ -245,6 +268,17 @@ class _Reader:
                 template.members.sort()
         return list(merged.values())
 
+    def _families(self) -> list[_Family]:
+        for template in self.templates:
+            template.words = masked(template.parts.shown).split()
+        found: dict[object, _Family] = {}
+        for template, pattern in zip(self.templates, families([template.words for template in self.templates]), strict=True):
+            name = template.shown if pattern is None or template.coarse else (pattern, template.parts.level)
+            family = found.setdefault(name, _Family([]))
+            family.templates.append(template)
+            template.family = family
+        return list(found.values())
+
     def _bad_is_usual(self) -> bool:
         """Where most lines are errors by their level, the level tells nothing apart."""
         bad = sum(len(template.members) for template in self.templates if template.parts.weight >= 2)
@@ -260,25 +294,27 @@ class _Reader:
         own: list[int] = []
         for template in self.templates:
             own += template.hits[1:200] if not template.coarse else template.hits[:400]
-        self.found = scan([*texts, *(log.lines[at] for at in own)], focus)
+        found = scan([*texts, *(log.lines[at] for at in own)], focus)
         total = max(2, len(log.lines))
         trouble = 1.0 if focus.trouble or not focus else 0.5
-        for template, severity, relevance in zip(self.templates, self.found.severity, self.found.relevance, strict=False):
+        for template, severity, relevance in zip(self.templates, found.severity, found.relevance, strict=False):
             weight = template.parts.weight
             if self.bad_is_usual or not template.parts.level:
                 template.severity = severity
             else:
                 template.severity = max(0.0, _LEVEL_SHARE * weight + _WORDS_SHARE * severity)
             template.relevance = relevance
-            rarity = 1 - math.log(len(template.members)) / math.log(total) if len(template.members) > 1 else 1.0
+            alike = len(template.family or template.members)
+            rarity = 1 - math.log(alike) / math.log(total)
             # Of what is bad, the frequent matters as much as the rare.
-            template.score = 0.3 + 0.9 * trouble * template.severity + 2.4 * relevance + 0.35 * (rarity if template.severity < 1.8 else 0.6)
+            rare = (0.8 if focus.unusual else 0.35) * (rarity if template.severity < 1.8 else 0.6)
+            template.score = 0.3 + 0.9 * trouble * template.severity + 2.4 * relevance + rare
             if self._outside_window(template):
                 template.score *= 0.3
         start = len(texts)
         literal: list[tuple[int, float]] = []
         seen: Counter[str] = Counter()
-        for at, relevance, severity in zip(own, self.found.relevance[start:], self.found.severity[start:], strict=True):
+        for at, relevance, severity in zip(own, found.relevance[start:], found.severity[start:], strict=True):
             kind = log.keys[at]
             # Alike lines with the same identifier: the first ones answer, the others confirm.
             literal.append((at, (0.3 + 0.5 * trouble * severity + 2.4 * relevance) / (1 + 0.25 * seen[kind] + 0.2)))
@@ -325,105 +361,109 @@ class _Reader:
         return True
 
     def _damp_alike(self) -> None:
-        """Templates that share most words with a better one are worth less; those that differ in one word are said with it."""
-        order = sorted(range(len(self.templates)), key=lambda index: (-self.templates[index].score, self.templates[index].shown))
-        leaders: dict[tuple[str, ...], list[tuple[int, list[str], frozenset[str]]]] = {}
+        """Of a family, each further template is worth less; one that differs from the leader in one word is said with it."""
+        for family in self.families:
+            if len(family.templates) > 1:
+                family.templates.sort(key=lambda each: (-each.score, each.shown))
+                few = len(family.templates) <= _MOST_VARIANTS + 1
+                rank = 0
+                for template in family.templates[1:]:
+                    if few and self._said_with(template, family.leader):
+                        continue
+                    rank += 1
+                    template.score /= 1 + 0.35 * rank
+        # Lines of other lengths or with longer names can be alike too: most words in common is enough to be worth less.
+        leaders: dict[tuple[str, ...], list[tuple[_Template, frozenset[str]]]] = {}
         followers: Counter[int] = Counter()
-        for index in order[:_MOST_UNITS]:
-            template = self.templates[index]
-            words = masked(template.parts.shown).split()
-            if len(words) < 3:
+        for family in sorted(self.families, key=lambda each: (-each.leader.score, each.leader.shown))[:_MOST_UNITS]:
+            template = family.leader
+            if len(template.words) < 3:
                 continue
-            plain = frozenset(words)
-            near = leaders.setdefault(tuple(words[:2]), [])
-            best, share = -1, 0.6
-            for leader, other_words, other in near[:40]:
-                overlap = len(plain & other) / len(plain | other)
-                if overlap >= share:
-                    best, share = leader, overlap
-                    if len(other_words) == len(words) and self._said_with(template, self.templates[leader], words, other_words):
+            words = frozenset(template.words)
+            near = leaders.setdefault(tuple(template.words[:2]), [])
+            for leader, other in near[:40]:
+                if len(words & other) >= 0.6 * len(words | other):
+                    if len(family.templates) == 1 and self._said_with(template, leader):
                         break
-            if template.absorbed:
-                continue
-            if best >= 0:
-                followers[best] += 1
-                template.score /= 1 + 0.35 * followers[best]
+                    followers[leader.shown] += 1
+                    template.score /= 1 + 0.35 * followers[leader.shown]
+                    break
             else:
-                near.append((index, words, plain))
+                near.append((template, words))
 
-    def _said_with(self, template: _Template, leader: _Template, words: list[str], other: list[str]) -> bool:
-        """Fold a template into one that differs in a single word, `(also user=guest ×3)`, when neither is worse or asked for."""
-        if len(words) < 5 or template.hits or template.coarse or leader.coarse:
+    def _said_with(self, template: _Template, leader: _Template) -> bool:
+        """Fold a template into one that differs in a single word, `(also user=guest ×3)`, when it is neither worse nor asked for."""
+        if len(template.words) != len(leader.words) or len(template.words) < 5 or template.hits or template.coarse or leader.coarse:
             return False
-        different = [place for place, (one, two) in enumerate(zip(words, other, strict=True)) if one != two]
+        different = [place for place, (one, two) in enumerate(zip(template.words, leader.words, strict=True)) if one != two]
         if len(different) != 1 or template.severity > leader.severity + 0.1 or template.relevance > leader.relevance + 0.02:
             return False
-        leader.also.setdefault(different[0], []).append(template)
+        if self.focus.since or self.focus.until or len(leader.also) >= _MOST_VARIANTS:
+            return False
+        words = template.parts.shown.split()
+        if len(words) != len(template.words) or len(words[different[0]]) > 32:
+            return False
+        count = len(template.members)
+        leader.also.append(f"{words[different[0]]} ×{count}" if count > 1 else words[different[0]])
         template.absorbed = True
         return True
 
-    def _extremes(self, ordered: Sequence[_Template]) -> list[tuple[int, float]]:
+    def _odd_and_extreme(self) -> list[tuple[int, float]]:
         """Lines with the largest and smallest number, an odd value or the end of a trend, with their scores."""
-        candidates = [each for each in ordered if len(each.members) > 1 and not each.coarse]
-        candidates.sort(key=lambda each: (-each.score, each.shown))
-        log = self.log
-        contexts: list[str] = []
-        rows: list[tuple[_Template, list[float], bool]] = []
-        out: list[tuple[int, float]] = [(at, 0.4 + (2.0 if self.focus.unusual else 0.5) * strength) for at, strength in log.odd()]
-        for template in candidates[:400]:
-            members = template.members
-            texts = [log.measured(at) for at in members]
-            first = texts[0]
-            skip = max(0, len(VALUE.findall(first)) - len(VALUE.findall(log.parts(members[0]).shown)))
-            columns = columns_of(texts, skip)
-            literals = VALUE.split(first)[skip:]
-            for place, column in enumerate(columns):
-                if column.distinct < 2:
-                    continue
-                for value, index in column.rare():
-                    bad = _BAD_STATUS.fullmatch(value) and _GOOD_STATUS.fullmatch(column.values[0])
-                    out.append((members[index], template.score * 0.5 + (0.9 if self.focus.unusual else 0.3) + (1.2 if bad else 0.0)))
-                numbers = column.numbers()
-                if numbers is None:
-                    continue
-                before = literals[place][-30:]
-                after = literals[place + 1][:14] if place + 1 < len(literals) else ""
-                contexts.append(f"{before} {numbers[1]} {after}")
-                measured: object = bool(numbers[1]) or "." in column.values[0] or _MEASURE.search(before) or _MEASURE.match(after)
-                rows.append((template, numbers[0], bool(measured)))
-        if rows:
-            found = scan(contexts, self.focus)
-            best = max(found.relevance)
-            for (template, series, measured), relevance in zip(rows, found.relevance, strict=True):
-                asked = bool(best) and relevance >= 0.6 * best
-                if measured or asked:
-                    out += self._ends(template, series, asked, bool(best))
+        log, focus = self.log, self.focus
+        out = [(at, 0.4 + (2.0 if focus.unusual else 0.5) * strength) for at, strength in log.odd()]
+        found: list[tuple[Series, float]] = [(each, 0.5) for each in log.series()]
+        candidates = [each for each in self.families if len(each) > 1 and not each.leader.coarse]
+        candidates.sort(key=lambda each: (-each.leader.score, each.leader.shown))
+        for family in candidates[:400]:
+            members = family.lines()
+            width = len(family.leader.parts.shown.split())
+            rows = [log.measured(at).split()[-width:] for at in members]
+            if min(map(len, rows)) < width:
+                continue
+            columns = list(zip(*rows, strict=True))
+            for column in columns:
+                for word, index in odd_in(column):
+                    bad = _BAD_STATUS.fullmatch(word) and _GOOD_STATUS.fullmatch(column[0])
+                    worth = family.leader.score * 0.5 + (0.9 if focus.unusual else 0.3) + (1.2 if bad else 0.0)
+                    out.append((members[index], worth))
+            found += [(each, family.leader.score) for each in series_in(members, columns)]
+        if found:
+            timely = bool(_TIMELY.search(focus.text))
+            relevance = scan([each.context for each, _ in found], focus).relevance
+            asked = [strength + (0.4 if timely and each.in_time else 0.0) for strength, (each, _) in zip(relevance, found, strict=True)]
+            best = max(asked)
+            top = max(
+                (each.numbers[each.highest()] for (each, _), strength in zip(found, asked, strict=True) if strength == best), default=0
+            )
+            for (each, score), strength in zip(found, asked, strict=True):
+                wanted = bool(best) and strength >= 0.6 * best
+                if each.measures or wanted:
+                    out += self._ends(each, score, strength if wanted else 0.0, bool(best), top)
         return out
 
-    def _ends(self, template: _Template, numbers: list[float], asked: bool, any_asked: bool) -> Iterator[tuple[int, float]]:
-        """The lines of a template with the extremes of one of its numbers."""
-        high = max(range(len(numbers)), key=numbers.__getitem__)
-        low = min(range(len(numbers)), key=numbers.__getitem__)
-        ranked = sorted(numbers)
-        middle, upper = ranked[len(ranked) // 2], ranked[int(len(ranked) * 0.95)]
-        leaps = len(numbers) > 10 and numbers[high] > 3 * max(abs(middle), 1e-9) and numbers[high] > 1.5 * upper
-        moves = trend_of(numbers[:: max(1, len(numbers) // 200)]) in ("rising", "falling")
-        base = 0.4 * template.score + 0.4 * asked
-        up, down = base + (0.5 if leaps else 0.0), base if asked else 0.4 * base
+    def _ends(self, series: Series, score: float, asked: float, any_asked: bool, top: float) -> Iterator[tuple[int, float]]:
+        """The lines with the extremes of one number."""
+        high, low = series.highest(), series.lowest()
+        base = 0.4 * score + (0.4 if asked else 0.0)
+        up, down = base + (0.5 if series.leaps() else 0.0), base if asked else 0.4 * base
         if self.focus.superlative and (asked or not any_asked):
-            wanted = 2.0 if asked else 0.7
-            up, down = (up + wanted, down) if self.focus.superlative > 0 else (up, down + wanted)
-        yield template.members[high], up
-        yield template.members[low], down
-        if moves:
-            yield template.members[-1], base + 0.2
+            wanted = 2.0 + asked if asked else 0.7
+            if self.focus.superlative > 0:
+                up += wanted + (0.5 if series.numbers[high] == top else 0.0)
+            else:
+                down += wanted
+        yield series.members[high], up
+        yield series.members[low], down
+        if series.moves():
+            yield series.members[-1], base + 0.2
         for comparison in self.focus.comparisons:
-            beyond = [
-                at for at, number in enumerate(numbers) if (number > comparison.amount) == comparison.above and number != comparison.amount
-            ]
-            if 0 < len(beyond) < len(numbers) or (beyond and asked):
-                for rank, at in enumerate(beyond[:20]):
-                    yield template.members[at], base + (1.6 if asked else 0.5) / (1 + 0.1 * rank)
+            if comparison.unit and series.unit and comparison.unit[0].lower() != series.unit[0].lower():
+                continue
+            beyond = [at for at, number in enumerate(series.numbers) if (number > comparison.amount) == comparison.above]
+            if beyond and (asked or len(beyond) < 0.5 * len(series.numbers)):
+                for rank, at in enumerate(beyond[:30]):
+                    yield series.members[at], base + (2.0 if asked else 0.5) / (1 + 0.05 * rank)
 
     # -- how it is shown
 
@@ -443,22 +483,23 @@ class _Reader:
         times = self._room_for_times(ordered)
         units: list[Unit] = []
         stands_for: list[_Template | None] = []
-        owner_of: dict[int, int] = {}
+        said: set[str] = set()
         for at, template, score in entries:
             if template is None:
                 text = log.asked(at, self.room) if at in asked_for else log.single(at)
                 units.append(Unit(text, log.number(at), log.number(at), score, count=0))
             else:
-                owner_of[at] = len(units)
                 text = self._text(template, times)
                 units.append(Unit(text, log.number(at), log.number(at), score, count=len(template.members)))
             stands_for.append(template)
             trace = self.traces.after.get(at)
             if trace is not None:
-                for text, first, last in stack.shown(log.lines, trace, self.traces):
-                    worth = max(0.6, 0.5 * score)
+                frames = stack.shown(log.lines, trace, self.traces)
+                if frames not in said:
+                    said.add(frames)
+                    owner = len(units) - 1
                     units.append(
-                        Unit(text, log.number(first), log.number(last), worth, parent=len(units) - 1 if not text else None, count=0)
+                        Unit(frames, log.number(trace[0]), log.number(trace[-1]), max(0.6, 0.6 * score), parent=owner, count=len(trace))
                     )
                     stands_for.append(None)
         return Reading(log.kind, units, head=self._head(), lost=lambda kept: self._lost(units, stands_for, kept), noun="lines")
@@ -471,26 +512,17 @@ class _Reader:
         if count > 1:
             text += f" ×{count}"
         if template.also:
-            text += f" (also {self._variants(template)})"
+            text += f" (also {', '.join(template.also)})"
+        family = template.family
+        if family is not None and family.leader is template:
+            alike = sum(len(other.members) for other in family.templates if other is not template and not other.absorbed)
+            if alike > 1:
+                text += f" (and {alike} alike)"
         if template.parts.time and template.score >= times:
             first = _clock(template.parts.time)
             last = _clock(self.log.parts(template.members[-1]).time) if count > 1 else first
             text += f" [{first}]" if first == last else f" [{first}–{last}]"
         return text
-
-    def _variants(self, template: _Template) -> str:
-        """The words that other templates have in the place of one of this: all where they are few, else their number."""
-        said: list[str] = []
-        for place, also in template.also.items():
-            count = sum(len(other.members) for other in also)
-            words = [other.parts.shown.split()[place : place + 1] for other in also]
-            if len(also) > _MOST_VARIANTS or any(not word or len(word[0]) > 32 for word in words):
-                said.append(f"{len(also)} others ×{count}" if count > 1 else "another")
-                continue
-            said += [
-                f"{word[0]} ×{len(other.members)}" if len(other.members) > 1 else word[0] for word, other in zip(words, also, strict=True)
-            ]
-        return ", ".join(said)
 
     def _room_for_times(self, ordered: Sequence[_Template]) -> float:
         """From which score on a template is shown with its first and last time: all that fit while half of the budget is left."""

@@ -69,8 +69,8 @@ def _keep(found: Traces, start: int, end: int) -> None:
     found.inside.update(range(start, end))
 
 
-def shown(lines: Sequence[str], trace: range, traces: Traces) -> list[tuple[str, int, int]]:
-    """The frames worth showing, each with its place, and the number of those passed over."""
+def shown(lines: Sequence[str], trace: range, traces: Traces) -> str:
+    """The frames worth showing, a blank before each, and the number of those passed over."""
     chosen = set(trace[:_FIRST])
     chosen.update(at for at in trace if _CAUSE.match(lines[at]))
     by_package: dict[str, list[int]] = {}
@@ -79,19 +79,11 @@ def shown(lines: Sequence[str], trace: range, traces: Traces) -> list[tuple[str,
     order = sorted(by_package, key=lambda name: (bool(_RUNTIME.match(name)), traces.packages[name], by_package[name][0]))
     chosen.update(by_package[order[0]][:_OWN])
     chosen.update(by_package[name][0] for name in order[1:3])
-    out: list[tuple[str, int, int]] = []
-    said: set[str] = set()
-    passed = 0
-    for at in trace:
-        text = lines[at].strip().removeprefix("\\t")
-        if at not in chosen or text in said:
-            passed += 1
-            continue
-        said.add(text)
-        out.append((" " + text, at, at))
-    if passed:
-        out.append((f" … {passed} more frames", trace[-1], trace[-1]))
-    return out
+    out: dict[str, None] = {}
+    for at in sorted(chosen):
+        out[" " + lines[at].strip().removeprefix("\\t")] = None
+    passed = len(trace) - len(out)
+    return "\n".join([*out, f" … {passed} more frames"] if passed else out)
 
 
 def _package(line: str) -> str:

@@ -1,9 +1,12 @@
-"""Which lines are the same but for their numbers and identifiers, and what those values do.
+"""Which lines are the same but for their numbers and identifiers, and which are alike but for their names.
 
 `VALUE` matches every word with a digit in it; lines whose texts without these values
 are equal share a template. One substitution over the whole text and a dictionary are
 all it takes, so ten megabytes cost about half a second. Only numbers and identifiers
-are ever passed over: lines that differ in a word stay apart.
+are passed over: lines that differ in a word have different templates.
+
+Templates that are alike in most places belong to a family ("session # started for Uma
+Falk", "… for Ivo Rahman"): a family says how unusual a line is, it hides none.
 
 Shared by `logs`, `json_logs` and `fold`; decides nothing about what is shown.
 """
@@ -11,17 +14,16 @@ Shared by `logs`, `json_logs` and `fold`; decides nothing about what is shown.
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 
-VALUE = re.compile(r"\b[A-Za-z_]{0,12}\d\w*(?:[.:-]++(?:[A-Za-z_]{0,12}\d\w*|[a-f]{4}\b))*")
+VALUE = re.compile(r"\b[A-Za-z_]{0,24}\d\w*(?:[.:-]++(?:[A-Za-z_]{0,24}\d\w*|[a-f]{4}\b))*")
 """A number, a time, an address, an identifier: a word with a digit in it and what hangs on to it by `.`, `:` or `-`."""
 
 MOST_TEMPLATES = 20_000
-"""Beyond this many, new templates are gathered by their first words, so that a text without repetition stays cheap."""
+"""Beyond this many, new templates are gathered by their first letters, so that a text without repetition stays cheap."""
 
 _COARSE_LENGTH = 16
-_QUANTITY = re.compile(r"(-?\d{1,15}(?:\.\d{1,9})?)([A-Za-zµ%]{0,5})")
+_MOST_PLACES = 40
+_SHARE_IN_COMMON = 0.5
 
 
 def gather(keys: Sequence[str]) -> dict[str, list[int]]:
@@ -46,61 +48,25 @@ def is_coarse(key: str) -> bool:
     return key.startswith("\0")
 
 
-@dataclass(slots=True)
-class Column:
-    """One place in a template where values stand, over all its lines."""
+def families(templates: Sequence[Sequence[str]]) -> list[tuple[int, tuple[str, ...]] | None]:
+    """For each template, given by its words, the pattern of its family; None for one that is like no other.
 
-    values: Sequence[str]
-    distinct: int
-
-    def rare(self, most: int = 3) -> list[tuple[str, int]]:
-        """Values that stand out because the column otherwise has few different ones: value and where it first stands."""
-        total = len(self.values)
-        if total < 8 or not 1 < self.distinct <= max(4, min(24, total // 6)):
-            return []
-        counts = Counter(self.values)
-        limit = max(1, total // 50)
-        odd = [value for value, count in counts.items() if count <= limit]
-        return [(value, self.values.index(value)) for value in odd[:most]]
-
-    def numbers(self) -> tuple[list[float], str] | None:
-        """The values as numbers of one unit; None where they are names, times, addresses or a running count."""
-        first = _QUANTITY.fullmatch(self.values[0])
-        if first is None or self.distinct < 2:
-            return None
-        unit = first[2]
-        numbers: list[float] = []
-        for value in self.values:
-            match = _QUANTITY.fullmatch(value)
-            if match is None or match[2] != unit:
-                return None
-            numbers.append(float(match[1]))
-        if not unit and _is_identity(self.values, numbers, self.distinct):
-            return None
-        return numbers, unit
-
-
-def _is_identity(values: Sequence[str], numbers: Sequence[float], distinct: int) -> bool:
-    """Whether numbers name things rather than measure them: long and all different, zero-padded, or counting up."""
-    if any("." in value for value in values[:50]):
-        return False
-    total = len(values)
-    if any(len(value) > 1 and value[0] == "0" for value in values[:50]):
-        return True
-    if distinct > 0.95 * total and (min(numbers) >= 10_000 or total < 4):
-        return True
-    if min(numbers) >= 1_000_000:
-        return True
-    steps = sum(1 for before, after in pairwise(numbers) if after - before == 1)
-    return steps >= 0.9 * (total - 1) and total > 3
-
-
-def columns_of(lines: Sequence[str], skip: int = 0) -> list[Column]:
-    """The values of lines of one template, by place; the first `skip` places (times and the like) are left out."""
-    rows = [VALUE.findall(line)[skip:] for line in lines]
-    width = min(map(len, rows), default=0)
-    columns = []
-    for place in range(width):
-        values = [row[place] for row in rows]
-        columns.append(Column(values, len(set(values))))
-    return columns
+    A word is part of the pattern when several templates of the same length have it in the same place; elsewhere
+    names stand. Patterns that have less than half of their words in common with their templates say nothing.
+    """
+    counts: Counter[tuple[int, int, str]] = Counter()
+    of_length: Counter[int] = Counter()
+    for words in templates:
+        length = len(words)
+        of_length[length] += 1
+        for place, word in enumerate(words[:_MOST_PLACES]):
+            counts[length, place, word] += 1
+    found: list[tuple[int, tuple[str, ...]] | None] = []
+    for words in templates:
+        length = len(words)
+        enough = max(3, of_length[length] // 25)
+        pattern = tuple(word if counts[length, place, word] >= enough else "*" for place, word in enumerate(words[:_MOST_PLACES]))
+        names = sum(1 for word in words[:_MOST_PLACES] if word != "#")
+        common = sum(1 for word in pattern if word not in ("*", "#"))
+        found.append((length, pattern) if common >= 2 and common >= _SHARE_IN_COMMON * names else None)
+    return found

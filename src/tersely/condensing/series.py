@@ -1,0 +1,110 @@
+"""What the numbers and the odd words inside lines of one family do: extremes, trends, values unlike the others.
+
+Pure arithmetic over columns of words; what a finding is worth is for `logs` to say.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tersely.condensing.units import trend_of
+
+_NUMBER = re.compile(r"(?:.{0,60}[=:(\[\"'<])?(-?\d{1,15}(?:\.\d{1,9})?)([A-Za-zµ%]{0,5})[\])>\"',;.]{0,3}")
+_UNIT = re.compile(r"(?:ms|us|µs|ns|s|secs?|seconds?|min|minutes?|h|hours?|days?|bytes?|[kKMGT]i?B|%|percent)[.,;)\]]?")
+_TIME_UNIT = re.compile(r"(?:ms|us|µs|ns|s|secs?|seconds?|min|minutes?|h|hours?)\b")
+_MEASURES = re.compile(
+    r"\b(?:took|time|duration|latency|elapsed|size|len|length|count|usage|used|total|free|memory|mem|cpu|load|rate|temp\w*|bytes|delay|"
+    r"wait|average|avg|max|min|retr\w+|attempts?|queue|pending|active|after|over|within)\b|_(?:ms|sec|seconds|bytes|mb|pct|percent|count)\b",
+    re.I,
+)
+"""Words beside a number that measures something, rather than naming it."""
+
+
+@dataclass(slots=True)
+class Series:
+    """One number that all lines of a family have."""
+
+    context: str
+    """The words around it."""
+    members: Sequence[int]
+    """The lines, in order."""
+    numbers: list[float]
+    unit: str
+    measures: bool
+    """It has a unit or stands beside a word like `took` or `size`."""
+
+    @property
+    def in_time(self) -> bool:
+        return bool(_TIME_UNIT.match(self.unit)) or bool(re.search(r"took|duration|latency|elapsed|_ms\b|time", self.context))
+
+    def highest(self) -> int:
+        return max(range(len(self.numbers)), key=self.numbers.__getitem__)
+
+    def lowest(self) -> int:
+        return min(range(len(self.numbers)), key=self.numbers.__getitem__)
+
+    def leaps(self) -> bool:
+        """Whether the highest number is far above what is usual."""
+        ranked = sorted(self.numbers)
+        middle, upper, top = ranked[len(ranked) // 2], ranked[int((len(ranked) - 1) * 0.95)], ranked[-1]
+        return len(ranked) > 10 and top > 3 * max(abs(middle), 1e-9) and top > 1.5 * upper
+
+    def moves(self) -> bool:
+        return trend_of(self.numbers[:: max(1, len(self.numbers) // 200)]) in ("rising", "falling")
+
+
+def series_in(members: Sequence[int], columns: Sequence[tuple[str, ...]]) -> Iterator[Series]:
+    """The numbers that measure something or may be asked for; those that only name things are passed over."""
+    first = [column[0] for column in columns]
+    for place, column in enumerate(columns):
+        if not any(map(str.isdigit, column[0][-24:])) or _NUMBER.fullmatch(column[0]) is None:
+            continue
+        numbers: list[float] = []
+        lines: list[int] = []
+        units: Counter[str] = Counter()
+        for at, word in zip(members, column, strict=True):
+            match = _NUMBER.fullmatch(word)
+            if match is not None:
+                numbers.append(float(match[1]))
+                lines.append(at)
+                units[match[2]] += 1
+        distinct = len(set(numbers))
+        if distinct < 2 or len(numbers) < 0.9 * len(column):
+            continue
+        unit, count = units.most_common(1)[0]
+        if count < 0.9 * len(numbers):
+            continue
+        following = first[place + 1] if place + 1 < len(first) else ""
+        if not unit and _UNIT.fullmatch(following):
+            unit = following
+        context = " ".join(first[max(0, place - 6) : place + 2])
+        near = " ".join(first[max(0, place - 2) : place + 1])
+        measures = bool(unit or "." in column[0] or _MEASURES.search(near))
+        if not unit and _names_things(column, numbers, distinct):
+            continue
+        yield Series(context, lines, numbers, unit, measures)
+
+
+def odd_in(column: Sequence[str], most: int = 3) -> list[tuple[str, int]]:
+    """Words that stand out because the column otherwise has few different ones: word and where it first stands."""
+    total = len(column)
+    if total < 8:
+        return []
+    counts = Counter(column)
+    if not 1 < len(counts) <= max(4, min(24, total // 6)):
+        return []
+    limit = max(1, total // 50)
+    return [(word, column.index(word)) for word, count in counts.items() if count <= limit][:most]
+
+
+def _names_things(words: Sequence[str], numbers: Sequence[float], distinct: int) -> bool:
+    """Whether numbers are names: long and all different, zero-padded, process ids in brackets, or counting up."""
+    if any("." in word for word in words[:50]):
+        return False
+    total = len(numbers)
+    if any(re.search(r"(?:^|\W)0\d", word) for word in words[:50]) or words[0].endswith(("]:", "]")):
+        return True
+    if min(numbers) >= 1_000_000 or (distinct > 0.95 * total and min(numbers) >= 10_000):
+        return True
+    return sum(1 for at in range(1, total) if numbers[at] - numbers[at - 1] == 1) >= 0.9 * (total - 1) and total > 3
