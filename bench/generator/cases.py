@@ -82,10 +82,11 @@ def all_shapes(*, held_out: bool | None = None) -> list[tuple[str, str]]:
     return found + ([("several outputs", ask) for ask in ("lookup", "oddity", "extreme", "trouble")] if held_out is not True else [])
 
 
-def draw(shape: str, ask: str, seed: int) -> Case:
-    """The case of that shape, ask and seed: always the same one."""
+def draw(shape: str, ask: str, seed: int, size: int = 0) -> Case:
+    """The case of that shape, ask and seed: always the same one. `size` is in characters, and rough."""
     rng = Random(crc32(f"{shape}/{ask}/{seed}".encode()))
-    size = int(SMALLEST * (LARGEST / SMALLEST) ** (rng.random() ** 1.7))
+    drawn = int(SMALLEST * (LARGEST / SMALLEST) ** (rng.random() ** 1.7))
+    size = size or drawn
     if shape == "several outputs":
         return _several(rng, ask, size, seed)
     if shape in LOG_SHAPES:

@@ -452,7 +452,7 @@ def invented_domain(rng: Random) -> Domain:
     """A line of business that does not exist; only its trouble words are English."""
 
     def words(count: int) -> tuple[str, ...]:
-        return tuple({pseudo_word(rng, 2) for _ in range(count)})
+        return tuple(dict.fromkeys(pseudo_word(rng, 2) for _ in range(count)))
 
     def state() -> State:
         return State(pseudo_word(rng), words(rng.randint(2, 4)), (rng.choice(("failed", "corrupted", "rejected", "timeout")),), words(1))
