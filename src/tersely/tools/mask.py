@@ -172,7 +172,7 @@ def _custom_finder(name: str, pattern: str) -> Finder:
     if not name.replace("_", "").isalnum() or not name.isascii():
         raise ConfigError(f"Masking pattern {name!r} needs a name of letters, digits and underscores: it becomes part of the mark.")
     try:
-        expression = compiled(pattern)
+        expression = compiled(pattern, encoding=re2.Options.Encoding.UTF8)
     except re2.error as problem:
         reason = problem.args[0].decode() if problem.args and isinstance(problem.args[0], bytes) else problem
         raise ConfigError(f"Masking pattern {name!r} is not a valid re2 expression: {reason} (in {pattern!r}).") from None

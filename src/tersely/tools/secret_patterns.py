@@ -6,8 +6,6 @@ Where in a text to look, and what to put in place of what is found, is the
 business of `tools.mask`; how JSON and YAML nest, of `tools.secret_structures`.
 """
 
-import math
-from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -16,8 +14,10 @@ from typing import Any
 import re2
 
 
-def compiled(pattern: str, *, ignore_case: bool = False) -> Any:
+def compiled(pattern: str, *, ignore_case: bool = False, encoding: Any = re2.Options.Encoding.LATIN1) -> Any:
+    """Ours are ASCII, so they need not know about UTF-8: any byte above is just a byte, and the automata are smaller."""
     options = re2.Options()
+    options.encoding = encoding
     options.max_mem = 64 << 20  # Wide alternations need room, or the matcher falls back to a slower one.
     options.case_sensitive = not ignore_case
     options.log_errors = False
@@ -207,9 +207,9 @@ def name_of_secret(name: bytes) -> Name | None:
 
 # --------------------------------------------------------------------------- values
 
-_PLACEHOLDER = compiled(
-    r"[*•x.#_?=\-]+"
-    r"|<.*|\$\{.*|\$\(.*|\$[a-z_][\w.]*|\$\$.*|\{\{.*|\{%.*|\{[\w.:\-]*\}?|%\([\w.]+\)s|%[a-z]|%[a-z_]\w+%|@[\w.]+@|__\w+__|!.*"
+_PLACEHOLDER_FORMS = (
+    r"[*x.#_?=\-]+"
+    r"|\.{3}.*|<.*|\$\{.*|\$\(.*|\$[a-z_][\w.]*|\$\$.*|\{\{.*|\{%.*|\{[\w.:\-]*\}?|%\([\w.]+\)s|%[a-z]|%[a-z_]\w+%|@[\w.]+@|__\w+__|!.*"
     r"|\[[a-z _*.\-]*\]?|\([a-z _*.\-]*\)?|\[masked.*|\[redacted.*"
     r"|(?:null|none|nil|undefined|nan|true|false|yes|no|y|n|on|off|ok|empty|unset|unknown|default|required|optional|mandatory|missing"
     r"|invalid|incorrect|wrong|expired|revoked|rejected|denied|accepted|changed|reset|set|failed|failure|success|successful|enabled|disabled"
@@ -224,20 +224,30 @@ _PLACEHOLDER = compiled(
     r"|enc\[.*|ansible_vault.*|\$ansible_vault.*|projects/[^/]+/secrets/.*|resolve:.*"
     r"|(?:process\.env|os\.environ|os\.getenv|env|environ|var|vars|local|data|module|secrets|config|settings|self|this|args|params|ctx|request"
     r"|req|context|inputs|outputs|steps|github|each|values)[.\[].*"
-    r"|\.?/[\w.\-]+(?:/[\w.\-]*)+|~/.*|[a-z]:\\.*|https?://[^@\s]*",
-    ignore_case=True,
+    r"|\.?/[\w.\-]+(?:/[\w.\-]*)+|~/.*|[a-z]:\\.*|https?://[^@\s]*"
 )
-_EXAMPLE = compiled(r"EXAMPLE(?:KEY)?$|abcdefghijkl|ABCDEFGHIJKL|(?i:your|insert|replace)[-_]|(?i:x{8}|\*{4}|\.{3}$)")
+_PLACEHOLDER = compiled(rf"(?s:{_PLACEHOLDER_FORMS})", ignore_case=True)
+_SHORT_PLACEHOLDER = compiled(
+    rf"(?s:{_PLACEHOLDER_FORMS}|.*(?:x{{8}}|\*{{4}}|abcdefghijkl|(?:your|insert|replace)[-_]).*|.*\.{{3}}|.*(?-i:EXAMPLE(?:KEY)?))", ignore_case=True
+)
 _HUMPS = r"(?:[A-Z]{2,}|[A-Z]?[a-z]{2,}(?:[A-Z][a-z]+)*[A-Z]?)"
-_WORDY = compiled(rf"{_HUMPS}(?:[ _.\-/:#@+]+(?:{_HUMPS}|v?\d{{1,4}}|[A-Za-z]\d{{0,2}}))*\d{{0,2}}")
-_NAME_LIKE = compiled(r"[a-z][a-z0-9]{0,15}(?:[-_./:][a-z0-9]{1,15})+")
+_WORDY_FORM = rf"{_HUMPS}(?:[ _.\-/:#@+]+(?:{_HUMPS}|v?\d{{1,4}}|[A-Za-z]\d{{0,2}}))*\d{{0,2}}"
+_WORDY = compiled(_WORDY_FORM)
+_NAME_FORM = r"[a-z][a-z0-9]{0,15}(?:[-_./:][a-z0-9]{1,15})+"
+_NAME_LIKE = compiled(_NAME_FORM)
 _CAMEL = compiled(r"[A-Za-z]?[a-z]+(?:[A-Z][a-z]+)*[A-Z]?\d{0,2}")
-_UUID = compiled(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
+_UUID_FORM = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_UUID = compiled(_UUID_FORM)
 _CODE = compiled(r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+")
-_IDENTIFIES = compiled(
+_IDENTIFYING_FORM = (
     r"sha\d+[:-].*|v?\d+(?:\.\d+)+.*|\d{4}-\d\d-\d\d.*|(?:\d{1,3}\.){3}\d{1,3}.*|[\d.,:%+\-]+(?:[a-z]{1,3})?|.*\.(?:pem|crt|key|cer|p12|pfx|jks|json|ya?ml|txt"
     r"|conf|keytab|pub|py|go|js|ts|java|com|net|org|io|local|internal|svc|test)(?::\d+)?|[\w.\-]+@[\w\-]+\.[\w.\-]+|[\w.\-]+:\d{2,5}"
 )
+_IDENTIFIES = compiled(_IDENTIFYING_FORM)
+_NOT_RANDOM = compiled(f"{_WORDY_FORM}|{_UUID_FORM}|{_IDENTIFYING_FORM}|{_NAME_FORM}")
+_DIGITS = b"0123456789"
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_FILLERS = b"xX*._-#0aA1"
 
 
 def is_placeholder(value: bytes) -> bool:
@@ -245,36 +255,40 @@ def is_placeholder(value: bytes) -> bool:
     value = value.strip(b" \t\r\n\"'")
     if not value:
         return True
-    head = value[:256]
-    if _PLACEHOLDER.fullmatch(head) is not None:
+    if len(value) > 64:
+        return _PLACEHOLDER.fullmatch(value[:256]) is not None
+    if _SHORT_PLACEHOLDER.fullmatch(value) is not None or not value.strip(value[:1]):
         return True
-    if len(value) < 64:
-        most, times = Counter(value).most_common(1)[0]
-        if times == len(value) or (times > 0.6 * len(value) and most in b"xX*._-#0aA1"):
-            return True
-    return len(value) <= 64 and _EXAMPLE.search(value) is not None
+    filler = len(value) - len(value.translate(None, _FILLERS))
+    return filler > 0.6 * len(value) and any(value.count(char) > 0.6 * len(value) for char in set(value))
 
 
-def entropy(value: bytes) -> float:
-    """Bits per byte, as Shannon counts."""
-    size = len(value)
-    return -sum(times / size * math.log2(times / size) for times in Counter(value).values())
+def is_wordy(value: bytes) -> bool:
+    return _WORDY.fullmatch(value) is not None
+
+
+def is_uuid(value: bytes) -> bool:
+    return _UUID.fullmatch(value) is not None
+
+
+def variety(value: bytes) -> int:
+    return len(set(value))
 
 
 def is_random(value: bytes) -> bool:
     """Looks like a generator's work: long, mixed, no words; and not a UUID, a version, a host or a time."""
-    if len(value) < 12 or b" " in value:
+    size = len(value)
+    if size < 12 or b" " in value or b"://" in value:
         return False
-    head = value[:256]
-    digits = sum(48 <= char <= 57 for char in head)
-    letters = sum(65 <= (char & 0xDF) <= 90 for char in head)
-    if digits + letters < 0.75 * len(head) or letters < 2:
+    head = value[:256] if size > 256 else value
+    size = len(head)
+    digits = size - len(head.translate(None, _DIGITS))
+    letters = size - len(head.translate(None, _LETTERS))
+    if digits + letters < 0.75 * size or letters < 2:
         return False
-    if _WORDY.fullmatch(head) or _UUID.fullmatch(head) or _IDENTIFIES.fullmatch(head) or _NAME_LIKE.fullmatch(head):
+    if variety(head) < (8 if size < 20 else 9) or _NOT_RANDOM.fullmatch(head) is not None:
         return False
-    if digits == 0:
-        return len(head) >= 24 and _CAMEL.fullmatch(head) is None and entropy(head) > 3.7
-    return entropy(head) > (2.8 if len(head) < 20 else 3.1)
+    return digits > 0 or (size >= 24 and variety(head) >= 14 and _CAMEL.fullmatch(head) is None)
 
 
 def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
@@ -290,13 +304,13 @@ def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
         return False
     if demand is Demand.ANY:
         return size >= 4 and not (size < 6 and value.isdigit() and not quoted)
-    if size < 6:
+    if size < 6 or b"://" in value:
         return False
     if value.isdigit():
         return size >= 14
     if kind == "password":  # A bare `pass` or `pwd`: a word or a path is no password.
         return quoted or not (value.isalpha() or b"/" in value[:1] or _NAME_LIKE.fullmatch(value) is not None)
-    if _NAME_LIKE.fullmatch(value) is not None and size < 40:
+    if _NAME_LIKE.fullmatch(value) is not None and (size < 40 or not any(48 <= char <= 57 for char in value)):
         # registry-credentials-7xk2p names something; 5cb4a5f0-… does not.
         return _UUID.fullmatch(value) is not None or (kind != "secret" and is_random(value.replace(b"-", b"").replace(b"_", b"")))
     if value.isalpha() and size < 20:

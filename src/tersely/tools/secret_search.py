@@ -21,7 +21,7 @@ from typing import Any
 
 from tersely.errors import MaskingFailed
 from tersely.tools import secret_patterns as patterns
-from tersely.tools.secret_patterns import Demand, Name, compiled, is_placeholder, is_random, is_secret, name_of_secret
+from tersely.tools.secret_patterns import Demand, Name, compiled, is_placeholder, is_random, is_secret, is_wordy, name_of_secret
 from tersely.tools.secret_structures import Span, block_body, walk_json, walk_yaml
 
 _LOOK = 512
@@ -145,6 +145,8 @@ def assignments(text: bytes, clock: Clock) -> Iterator[Span]:
         if line_end < at:
             line_end = text.find(b"\n", at)
             line_end = len(text) if line_end < 0 else line_end
+        if text[start - 1 : start] == b"/" and name.demand is not Demand.RANDOM:
+            name = Name(name.kind, Demand.RANDOM, name.in_query_only)  # The last part of a path or of an annotation.
         operator = text[name_end:at].rstrip(b" \t[")[-1:]
         if not _fits(text, name, operator, start, quoted_name=match.end(2) > match.end(1)):
             continue
@@ -186,8 +188,8 @@ def _value(text: bytes, at: int, name_start: int, line_end: int, name: Name, ope
     if newline:
         line_end = text.find(b"\n", start)
         line_end = len(text) if line_end < 0 else line_end
-    if operator == b"," and not quote:
-        return None
+    if operator == b",":
+        return _argument(text, start, line_end, name, quote) if quote and not newline else None
     if operator == b">":
         return _element(text, start, name)
     if quote:
@@ -225,6 +227,16 @@ def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes) ->
         end = _closing(text, start, line_end, quote)
         end = line_end if end < 0 else end
     return Span(start, len(text[start:end].rstrip(b"\r")) + start, name.kind)
+
+
+def _argument(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> Span | None:
+    """`setenv("API_KEY", "…")`: the value behind the name. In a list of words it is only the next word, so it must look like one."""
+    found = _quoted(text, start, line_end, name, quote)
+    if found is None or text[found.end + len(quote) : found.end + len(quote) + 8].lstrip().startswith(b":"):
+        return None
+    value = text[found.start : min(found.end, found.start + _LOOK)]
+    has_scheme = found.start > start
+    return found if has_scheme or (len(value) >= 8 and not is_wordy(value)) else None
 
 
 def _closing(text: bytes, start: int, limit: int, quote: bytes) -> int:
@@ -279,8 +291,8 @@ def _unquoted(text: bytes, start: int, name_start: int, line_end: int, name: Nam
                 return None if value in (b"true", b"false", b"null", b"None", b"True", b"False") else _sure(value, start, end, name)
         else:
             bare = name_quote
-    if operator != b"=" and name.kind == "password" and not name_quote:
-        value = value.rstrip(b".")
+    if operator == b":" and not name_quote:
+        value = value.rstrip(b".:")  # The end of a sentence, or `token: name: message`.
         end = start + len(value)
     if not _worth(value, name, quoted=bool(bare)):
         return None
@@ -394,7 +406,7 @@ def tokens(text: bytes, clock: Clock) -> Iterator[Span]:
         if at < len(text) and text[at] in _TOKEN_BYTES:
             continue
         value = match.group()
-        if is_placeholder(value) or patterns.entropy(value) < 2.8:
+        if is_placeholder(value) or patterns.variety(value) < 9:
             continue
         index = next(i for i in range(len(patterns.FORMS)) if match.start(i + 1) >= 0)
         yield Span(match.start(), at, patterns.FORMS[index][0])
@@ -410,7 +422,7 @@ def _token_end(text: bytes, start: int, prefix: bytes) -> tuple[int, str] | None
         if match is None or (token.exact and match.end() < len(text) and text[match.end()] in _TOKEN_BYTES):
             continue
         body = match.group()[:_LOOK]
-        if token.check and (is_placeholder(body) or is_placeholder(prefix + body[:60]) or patterns.entropy(body) < 2.0 or patterns._WORDY.fullmatch(body)):
+        if token.check and (is_placeholder(body) or is_placeholder(prefix + body[:60]) or patterns.variety(body) < 5 or is_wordy(body)):
             continue
         return match.end(), token.kind
     return None
@@ -445,20 +457,23 @@ def urls(text: bytes, clock: Clock) -> Iterator[Span]:
             yield Span(match.start(1), match.end(1), "url_user")
 
 
-_BEARER = compiled(r"""\bbearer(?:[ \t]+|["']?[ \t]*[:=,][ \t]*["']?)([\w.~+/\-]{16,}=*)""", ignore_case=True)
-_BASIC = compiled(r"\bbasic[ \t]+([A-Za-z0-9+/]{8,}={0,2})", ignore_case=True)
+_SCHEMES = compiled(
+    r"""\b(?:bearer(?:[ \t]+|["']?[ \t]*[:=,][ \t]*["']?)([\w.~+/\-]{16,}=*)|basic[ \t]+([A-Za-z0-9+/]{8,}={0,2}))""", ignore_case=True
+)
 
 
 def headers(text: bytes, clock: Clock) -> Iterator[Span]:
     """`Bearer …` and `Basic …` wherever they stand; whole header lines are `assignments`."""
-    for match in _BEARER.finditer(text):
-        value = match.group(1)[:_LOOK]
-        if not is_placeholder(value) and not patterns._WORDY.fullmatch(value) and (is_random(value) or len(value) > 30):
-            yield Span(match.start(1), match.end(1), "bearer_token")
-    for match in _BASIC.finditer(text):
-        decoded = _base64(match.group(1)[:_LOOK])
-        if decoded and b":" in decoded and _is_text(decoded):
-            yield Span(match.start(1), match.end(1), "basic_auth")
+    for match in _SCHEMES.finditer(text):
+        clock.check()
+        if match.start(1) >= 0:
+            value = match.group(1)[:_LOOK]
+            if not is_placeholder(value) and not is_wordy(value) and (is_random(value) or len(value) > 30):
+                yield Span(*match.span(1), "bearer_token")
+        else:
+            decoded = _base64(match.group(2)[:_LOOK])
+            if decoded and b":" in decoded and _is_text(decoded):
+                yield Span(*match.span(2), "basic_auth")
 
 
 _FLAG = compiled(
@@ -567,29 +582,40 @@ def private_keys(text: bytes, clock: Clock) -> Iterator[Span]:
 # --------------------------------------------------------------------------- structures
 
 _SECRET_KIND = compiled(r"""kind["'\\]*[ \t]*:[ \t]*["'\\]*secret(?:list)?\b""", ignore_case=True)
-_NAMED_JSON = compiled(rf"""["'](?:name|key|variable|header|field)["']\s*:\s*["'][\w.\-]*{_ANCHOR}""", ignore_case=True)
-_NAMED_YAML = compiled(rf"""(?m)^[ \t]*(?:-[ \t]+)*(?:name|key|variable|header|field):[ \t]+["']?[\w.\-]*{_ANCHOR}[\w.\-]*["']?[ \t]*\r?$""", ignore_case=True)
+_NAMED = compiled(
+    rf"""(?:["'](?:name|key|variable|header|field)["']\s*:\s*["']|\b(?:name|key|variable|header|field):[ \t]+["']?)([\w.\-]*{_ANCHOR}[\w.\-]*)""",
+    ignore_case=True,
+)
+_VALUE_FIELD = compiled(r"""\bvalue["']?\s*:""", ignore_case=True)
+_NEARBY = 2048
+"""How far from a name its value is looked for."""
 _GO_MAP = compiled(r"\b(?:data|Data|stringData|StringData):map\[([^\[\]\n]*)\]")
 _GO_PAIR = compiled(r"([\w.\-]+):(\S+)")
 
 
 def structures(text: bytes, clock: Clock) -> Iterator[Span]:
     """Kubernetes Secrets in any nesting, and names with their value in a field beside them."""
-    is_secret_kind = _SECRET_KIND.search(text)
-    json_like = yaml_like = False
-    if is_secret_kind:
-        json_like = b'"' in text and b"{" in text
-        yaml_like = b"\n" in text
+    if _SECRET_KIND.search(text):
+        if b'"' in text and b"{" in text:
+            yield from walk_json(text, clock.check)
+        if b"\n" in text:
+            yield from walk_yaml(text, clock.check)
         if b"kind:Secret" in text or b"Kind:Secret" in text:
             for match in _GO_MAP.finditer(text):
                 for pair in _GO_PAIR.finditer(text, match.start(1), match.end(1)):
-                    yield Span(pair.start(2), pair.end(2), "kubernetes_secret")
-    if json_like or _NAMED_JSON.search(text):
-        yield from walk_json(text)
-        clock.check()
-    if yaml_like or _NAMED_YAML.search(text):
-        yield from walk_yaml(text)
-        clock.check()
+                    yield Span(*pair.span(2), "kubernetes_secret")
+    walked = 0
+    for match in _NAMED.finditer(text):
+        if match.start() < walked or name_of_secret(match.group(1)[:128]) is None:
+            continue
+        start = max(0, text.rfind(b"\n", 0, max(0, match.start() - _NEARBY)) + 1, match.start() - 2 * _NEARBY)
+        walked = text.find(b"\n", match.end() + _NEARBY, match.end() + 2 * _NEARBY)
+        walked = min(len(text), match.end() + 2 * _NEARBY) if walked < 0 else walked
+        nearby = text[start:walked]
+        if _VALUE_FIELD.search(nearby) is None:
+            continue
+        walk = walk_json if text[match.start()] in b"\"'" else walk_yaml
+        yield from (Span(start + span.start, start + span.end, span.kind, span.quote) for span in walk(nearby, clock.check))
 
 
 # --------------------------------------------------------------------------- decoded, and looked at again
@@ -641,9 +667,12 @@ def _in_percent(text: bytes, again: Callable[[bytes], list[Span]], clock: Clock)
         yield from map(view.source, again(view.text))
 
 
-_ENCODED_RUN = compiled(r"[A-Za-z0-9+/_\-]{20,}={0,2}")
+# Four characters of base64 that decode to three of printable ASCII; five of these in a row are no accident. Hex likewise.
+_QUAD = "[CDI-Za-f][ACDEFGHSTUVWXijklmnyz0123][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_\\-]"
+_ENCODED = compiled(rf"(?:{_QUAD}){{5}}[A-Za-z0-9+/_\-]*={{0,2}}|(?:[2-7][0-9A-Fa-f]){{12,}}")
 _HEX = b"0123456789abcdefABCDEF"
 _PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
+_UNPRINTABLE = compiled(r"[^\x20-\x7e\t\r\n]")
 
 
 def _in_encoded(text: bytes, found: list[Span], again: Callable[[bytes], list[Span]], clock: Clock) -> Iterator[Span]:
@@ -651,30 +680,25 @@ def _in_encoded(text: bytes, found: list[Span], again: Callable[[bytes], list[Sp
     covered = sorted((span.start, span.end) for span in found)
     starts = [start for start, _ in covered]
     seen = 0
-    for match in _ENCODED_RUN.finditer(text):
+    for match in _ENCODED.finditer(text):
         seen += 1
         if seen % 256 == 0:
             clock.check()
         start, end = match.span()
-        head = text[start : start + 20]
-        decoded_head = _hex(head) if not head.strip(_HEX) else _base64(head)
-        if not decoded_head or decoded_head.translate(None, _PRINTABLE):
-            continue
         index = bisect_right(starts, start) - 1
         if index >= 0 and covered[index][1] >= end:
             continue
         run = match.group()
         decoded = _hex(run) if not run.strip(_HEX) else _base64(run)
-        if decoded and _is_text(decoded):
-            inner = again(decoded)
-            if inner:
-                yield Span(start, end, inner[0].kind)
+        if decoded and (unprintable := _UNPRINTABLE.search(decoded)):
+            decoded = decoded if _is_text(decoded) else decoded[: unprintable.start()]
+        if decoded and len(decoded) >= 12 and (inner := again(decoded)):
+            yield Span(start, end, inner[0].kind)
 
 
 def _base64(run: bytes) -> bytes | None:
     run = run.rstrip(b"=")
-    if len(run) % 4 == 1:
-        return None
+    run = run[:-1] if len(run) % 4 == 1 else run
     try:
         if b"-" in run or b"_" in run:
             return base64.urlsafe_b64decode(run + b"=" * (-len(run) % 4))

@@ -10,7 +10,7 @@ One pass, a stack, no recursion; a document of a hundred thousand brackets costs
 what any text of that length costs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -120,10 +120,13 @@ class _Walk:
 _JSON_TOKEN = compiled(r'"(?:[^"\\\n]|\\.)*"?[ \t]*(:?)|[{}\[\]]|([^\s"{}\[\],:]+)')
 
 
-def walk_json(text: bytes, start: int = 0, end: int | None = None) -> list[Span]:
+def walk_json(text: bytes, check: Callable[[], None]) -> list[Span]:
+    """`check` is called now and then; it may raise to end the walk."""
     walk = _Walk(text)
     stack = walk.stack
-    for match in _JSON_TOKEN.finditer(text, start, len(text) if end is None else end):
+    for count, match in enumerate(_JSON_TOKEN.finditer(text)):
+        if count % 1024 == 0:
+            check()
         at, to = match.span()
         char = text[at]
         if char == 0x22:
@@ -153,10 +156,13 @@ _YAML_PREFIX = compiled(r"(?:[&!][^\s]*[ \t]+)+")
 _FLOW_PAIR = compiled(r"""([\w.\-]+|"[^"\n]*"|'[^'\n]*')[ \t]*:[ \t]*("[^"\n]*"|'[^'\n]*'|[^\s,{}\[\]"'][^,{}\[\]\n]*)""")
 
 
-def walk_yaml(text: bytes) -> list[Span]:
+def walk_yaml(text: bytes, check: Callable[[], None]) -> list[Span]:
+    """See `walk_json`."""
     walk = _Walk(text)
     stack = walk.stack
-    for indent, dashes, key, value, is_border in _yaml_lines(text):
+    for count, (indent, dashes, key, value, is_border) in enumerate(_yaml_lines(text)):
+        if count % 1024 == 0:
+            check()
         if is_border:
             while len(stack) > 1:
                 walk.close()
