@@ -295,6 +295,8 @@ class _Reader:
         for template in self.templates:
             own += template.hits[1:200] if not template.coarse else template.hits[:400]
         found = scan([*texts, *(log.lines[at] for at in own)], focus)
+        # What half of all lines have tells nothing apart, e.g. the names of fields.
+        usual = sorted(found.relevance)[len(found.relevance) // 2]
         total = max(2, len(log.lines))
         trouble = 1.0 if focus.trouble or not focus else 0.5
         for template, severity, relevance in zip(self.templates, found.severity, found.relevance, strict=False):
@@ -303,7 +305,7 @@ class _Reader:
                 template.severity = severity
             else:
                 template.severity = max(0.0, _LEVEL_SHARE * weight + _WORDS_SHARE * severity)
-            template.relevance = relevance
+            template.relevance = relevance = max(0.0, relevance - usual)
             alike = len(template.family or template.members)
             rarity = 1 - math.log(alike) / math.log(total)
             # Of what is bad, the frequent matters as much as the rare.
@@ -317,7 +319,7 @@ class _Reader:
         for at, relevance, severity in zip(own, found.relevance[start:], found.severity[start:], strict=True):
             kind = log.keys[at]
             # Alike lines with the same identifier: the first ones answer, the others confirm.
-            literal.append((at, (0.3 + 0.5 * trouble * severity + 2.4 * relevance) / (1 + 0.25 * seen[kind] + 0.2)))
+            literal.append((at, (0.3 + 0.5 * trouble * severity + 2.4 * max(0.0, relevance - usual)) / (1 + 0.25 * seen[kind] + 0.2)))
             seen[kind] += 1
         return literal
 
@@ -470,9 +472,11 @@ class _Reader:
     def _laid_out(self, ordered: Sequence[_Template], extras: Sequence[tuple[int, float]]) -> Reading:
         log = self.log
         single: dict[int, float] = {}
-        shown = {template.shown for template in ordered}
+        shown = {template.shown: template for template in ordered}
         for at, score in extras:
-            if at not in shown:
+            if at in shown:
+                shown[at].score = max(score, shown[at].score)
+            else:
                 single[at] = max(score, single.get(at, 0.0))
         asked_for = {at for template in self.templates for at in template.hits}
         entries: list[tuple[int, _Template | None, float]] = [(template.shown, template, template.score) for template in ordered]
