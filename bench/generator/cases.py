@@ -164,7 +164,7 @@ def plant(
     numbers = [column for column in collection.fields if column.kind == "number"]
 
     if ask == "lookup":
-        column = rng.choice(numbers if plain_figures else collection.fields)
+        column = rng.choice(numbers if plain_figures else collection.known(row))
         field = _asked(rng, collection, column)
         focus = rng.choice(
             (

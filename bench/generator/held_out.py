@@ -33,7 +33,7 @@ def resource_blocks(rng: Random, collection: Collection) -> str:
     blocks = []
     for row in collection.rows:
         lines = [f'resource "{kind}" "{collection.name(row)}" {{']
-        lines += [f"  {collection.label(column)} = {json.dumps(row[column])}" for column in collection.fields]
+        lines += [f"  {collection.label(column)} = {json.dumps(row[column])}" for column in collection.known(row)]
         blocks.append("\n".join([*lines, "}"]))
     return "\n\n".join(blocks)
 
@@ -43,7 +43,7 @@ def attribute_pairs(rng: Random, collection: Collection) -> str:
     items = [
         {
             "id": collection.name(row),
-            "attributes": [{"name": collection.label(column), "value": row[column]} for column in collection.fields],
+            "attributes": [{"name": collection.label(column), "value": row[column]} for column in collection.known(row)],
         }
         for row in collection.rows
     ]
@@ -118,7 +118,7 @@ def semicolons(rng: Random, collection: Collection) -> str:
 def symbolic(rng: Random, collection: Collection) -> str:
     return "\n".join(
         f'({collection.noun.replace(" ", "-")} "{collection.name(row)}"\n  '
-        + "\n  ".join(f":{collection.label(column)} {json.dumps(row[column])}" for column in collection.fields)
+        + "\n  ".join(f":{collection.label(column)} {json.dumps(row[column])}" for column in collection.known(row))
         + ")"
         for row in collection.rows
     )
@@ -160,7 +160,7 @@ def yaml_cut(rng: Random, collection: Collection) -> str:
     lines = []
     for row in collection.rows:
         lines.append(f"    - {collection.label(collection.identity)}: {collection.name(row)}")
-        lines += [f"      {collection.label(column)}: {row[column]}" for column in collection.fields]
+        lines += [f"      {collection.label(column)}: {row[column]}" for column in collection.known(row)]
     text = "\n".join(lines)
     return text[int(len(text) * rng.uniform(0.02, 0.1)) : int(len(text) * rng.uniform(0.9, 0.98))]
 

@@ -6,7 +6,7 @@ rest. Shapes only write it down.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 from bench.generator.vocabulary import (
@@ -24,6 +24,9 @@ from bench.generator.vocabulary import (
 )
 
 Value = str | int | float
+
+UNKNOWN = "-"
+"""What a record does not say: tables show it so, other shapes leave the field out."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ class Collection:
     naming: Callable[[str], str]
     """From words to the way this source spells its field names."""
 
-    extra: dict[str, str] = field(default_factory=dict)
+    identity_at: int = 0
+    """Where the name stands among the fields; real records do not always begin with it."""
 
     def name(self, row: dict[Field, Value]) -> str:
         return str(row[self.identity])
@@ -62,7 +66,11 @@ class Collection:
 
     @property
     def columns(self) -> list[Field]:
-        return [self.identity, *self.fields]
+        return [*self.fields[: self.identity_at], self.identity, *self.fields[self.identity_at :]]
+
+    def known(self, row: dict[Field, Value]) -> list[Field]:
+        """The fields, apart from the name, that this record has."""
+        return [column for column in self.fields if row[column] != UNKNOWN]
 
 
 def _camel(words: str) -> str:
@@ -147,6 +155,10 @@ class Blueprint:
     style: str
     verbs: tuple[str, ...]
     naming: Callable[[str], str]
+    missing: dict[Field, float]
+    """How often a field is unknown."""
+
+    identity_at: int
 
     def make(self, rng: Random, count: int) -> Collection:
         taken: set[str] = set()
@@ -163,9 +175,9 @@ class Blueprint:
                 elif column in self.numbers:
                     row[column] = number_text(rng, self.numbers[column])
                 else:
-                    row[column] = _filler(rng, self.fillers[column])
+                    row[column] = UNKNOWN if rng.random() < self.missing.get(column, 0) else _filler(rng, self.fillers[column])
             rows.append(row)
-        return Collection(self.noun, self.plural, self.identity, list(self.order), rows, self.verbs, self.naming)
+        return Collection(self.noun, self.plural, self.identity, list(self.order), rows, self.verbs, self.naming, self.identity_at)
 
 
 def blueprint(rng: Random, *, width: int = 0, style: str = "") -> Blueprint:
@@ -202,6 +214,8 @@ def blueprint(rng: Random, *, width: int = 0, style: str = "") -> Blueprint:
         style or rng.choice(NAME_STYLES),
         domain.verbs,
         rng.choice(NAMINGS),
+        {column: rng.uniform(0.1, 0.6) for column in fillers if rng.random() < 0.5} if rng.random() < 0.4 else {},
+        rng.randint(1, len(order)) if rng.random() < 0.3 else 0,
     )
 
 

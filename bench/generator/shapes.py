@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from xml.sax.saxutils import escape, quoteattr
 
-from bench.generator.records import Collection, Field, Value, as_number
+from bench.generator.records import UNKNOWN, Collection, Field, Value, as_number
 from bench.generator.vocabulary import PLACES, hex_digits, pseudo_word
 
 Writer = Callable[[Random, Collection], str]
@@ -64,6 +64,8 @@ Tree = dict[str, "Tree | Value | list[Tree]"]
 def nested(collection: Collection, row: dict[Field, Value], *, with_identity: bool = True) -> Tree:
     tree: Tree = {}
     for column in collection.columns if with_identity else collection.fields:
+        if row[column] == UNKNOWN:
+            continue
         *parents, last = collection.path(column)
         place = tree
         for parent in parents:
@@ -74,7 +76,7 @@ def nested(collection: Collection, row: dict[Field, Value], *, with_identity: bo
 
 
 def flat(collection: Collection, row: dict[Field, Value]) -> dict[str, Value]:
-    return {collection.label(column): row[column] for column in collection.columns}
+    return {collection.label(column): row[column] for column in collection.columns if row[column] != UNKNOWN}
 
 
 def cells(collection: Collection) -> list[list[str]]:
@@ -162,7 +164,7 @@ def json_settings(rng: Random, collection: Collection) -> str:
     """One object with very many keys; the record is a section."""
     tree: Tree = {"version": 3, "generated": "2026-09-14"}
     for row in collection.rows:
-        for column in collection.fields:
+        for column in collection.known(row):
             tree[f"{collection.name(row)}.{collection.label(column)}"] = row[column]
     return json.dumps(tree, indent=2)
 
@@ -383,7 +385,7 @@ def trace_spans(rng: Random, collection: Collection) -> str:
     trace = hex_digits(rng, 16)
     spans = []
     for row in collection.rows:
-        tags = [{"key": collection.label(c), "type": "string", "value": row[c]} for c in collection.fields]
+        tags = [{"key": collection.label(c), "type": "string", "value": row[c]} for c in collection.known(row)]
         spans.append(
             {
                 "traceID": trace,
@@ -412,7 +414,7 @@ def describe(rng: Random, collection: Collection) -> str:
             if group:
                 lines.append(f"{group.title()}:")
             lines.extend(
-                f"{margin}{column.words.title() + ':':<{pad}}{row[column]}" for column in collection.fields if column.group == group
+                f"{margin}{column.words.title() + ':':<{pad}}{row[column]}" for column in collection.known(row) if column.group == group
             )
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
@@ -422,7 +424,7 @@ def describe(rng: Random, collection: Collection) -> str:
 def ini(rng: Random, collection: Collection) -> str:
     equals = rng.choice((" = ", "=", ": "))
     return "\n\n".join(
-        f"[{collection.name(row)}]\n" + "\n".join(f"{collection.label(column)}{equals}{row[column]}" for column in collection.fields)
+        f"[{collection.name(row)}]\n" + "\n".join(f"{collection.label(column)}{equals}{row[column]}" for column in collection.known(row))
         for row in collection.rows
     )
 
@@ -433,7 +435,7 @@ def properties(rng: Random, collection: Collection) -> str:
     return "\n".join(
         f"{prefix}.{collection.name(row)}.{collection.label(column)}={row[column]}"
         for row in collection.rows
-        for column in collection.fields
+        for column in collection.known(row)
     )
 
 
@@ -519,7 +521,7 @@ def arrows(rng: Random, collection: Collection) -> str:
         "\n".join(
             [
                 f"{collection.noun} {collection.name(row)}",
-                *(f"    {collection.label(column)}{arrow}{row[column]}" for column in collection.fields),
+                *(f"    {collection.label(column)}{arrow}{row[column]}" for column in collection.known(row)),
             ]
         )
         for row in collection.rows
@@ -536,7 +538,7 @@ def own_delimiter(rng: Random, collection: Collection) -> str:
 def bracketed(rng: Random, collection: Collection) -> str:
     return "\n".join(
         f"#{index} <{collection.name(row)}> ["
-        + "; ".join(f"{collection.label(column)}: {row[column]}" for column in collection.fields)
+        + "; ".join(f"{collection.label(column)}: {row[column]}" for column in collection.known(row))
         + "]"
         for index, row in enumerate(collection.rows, 1)
     )
@@ -546,7 +548,7 @@ def bracketed(rng: Random, collection: Collection) -> str:
 def sentences(rng: Random, collection: Collection) -> str:
     lines = []
     for row in collection.rows:
-        facts = [f"{'its' if rng.random() < 0.5 else 'the'} {column.words} is {row[column]}" for column in collection.fields]
+        facts = [f"{'its' if rng.random() < 0.5 else 'the'} {column.words} is {row[column]}" for column in collection.known(row)]
         lines.append(f"{collection.noun.capitalize()} {collection.name(row)}: " + ", ".join(facts[:-1]) + f" and {facts[-1]}.")
     paragraphs = [" ".join(lines[at : at + 5]) for at in range(0, len(lines), 5)]
     return "\n\n".join(paragraphs)
@@ -557,7 +559,7 @@ def bullets(rng: Random, collection: Collection) -> str:
     mark = rng.choice("-*•")
     return "\n".join(
         "\n".join(
-            [f"{mark} {collection.name(row)}", *(f"  {mark} {collection.label(column)}: {row[column]}" for column in collection.fields)]
+            [f"{mark} {collection.name(row)}", *(f"  {mark} {collection.label(column)}: {row[column]}" for column in collection.known(row))]
         )
         for row in collection.rows
     )
