@@ -36,8 +36,10 @@ class Case:
     def score(self, output: str) -> float:
         """The share of its needles that the output holds."""
         seen = _normal(output)
-        if self.focus.strip():
-            seen = seen.replace(_normal(self.focus), " ")
+        echo = _normal(self.focus)
+        # A question that is nothing but a name stands in every right answer; that is no echo.
+        if echo and not any(echo in part for needle in self.needles for part in needle):
+            seen = seen.replace(echo, " ")
         return sum(holds(seen, needle) for needle in self.needles) / len(self.needles)
 
 
