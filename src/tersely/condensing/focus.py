@@ -61,7 +61,8 @@ _COMPARISON = re.compile(
 )
 _AMOUNT = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([a-zA-Zµ%]{0,12})")
 _NOT = re.compile(
-    r"\b(?:not|isn't|aren't|wasn't|weren't|non|never|without|un)[\s-]+(?:yet\s+|fully\s+|in\s+(?:state|status|phase)\s+|the\s+)?([A-Za-z]{3,})",
+    r"\b(?:not|isn't|aren't|wasn't|weren't|non|never|without|other than|except(?: for)?|apart from|different from|besides|but)[\s-]+"
+    r"(?:yet\s+|fully\s+|in\s+(?:state|status|phase)\s+|the\s+|in\s+)?[\"'`]?([\w./-]*\w)",
     re.I,
 )
 _CLOCK = r"(?:\d{4}-\d\d-\d\d[T ])?\d{1,2}:\d\d(?::\d\d)?|\d{4}-\d\d-\d\d"
@@ -129,7 +130,7 @@ class Focus:
     """1 for highest, slowest, latest …; -1 for lowest, fastest, earliest …; 0 for none."""
     comparisons: tuple[Comparison, ...] = ()
     negated: tuple[str, ...] = ()
-    """Stems of states that should *not* be: "not running" → ("run",). Rows with another state are wanted."""
+    """States that should *not* be, as stems and as written: "not running" → ("run", "running"). Rows with another state are wanted."""
     since: str = ""
     until: str = ""
     """As written in the question: a clock time, a date, or both."""
@@ -151,6 +152,11 @@ class Focus:
         if found is None:
             return None
         return _in_window(found, self.since, self.until)
+
+    def rejects(self, value: str) -> bool:
+        """Whether a value is one that the question says should not be: "not running" rejects `Running`."""
+        low = value.lower()
+        return low in self.negated or any(stem(part) in self.negated for part in subwords(value))
 
     def weight(self, index: int) -> float:
         return self.terms[index].weight
@@ -249,7 +255,9 @@ def _parse(text: str) -> Focus:
         unusual=bool(_UNUSUAL.search(text)) or not text.strip(),
         superlative=1 if up and (not down or up.start() <= down.start()) else -1 if down else 0,
         comparisons=tuple(comparisons),
-        negated=tuple(dict.fromkeys(stem(word.lower()) for word in _NOT.findall(text) if word.lower() not in STOP)),
+        negated=tuple(
+            dict.fromkeys(form for word in _NOT.findall(text) if word.lower() not in STOP for form in (stem(word.lower()), word.lower()))
+        ),
         since=since.group(1) if since else around.group(1) if around else "",
         until=until.group(1) if until and since else "",
         _automaton=_build(kept),

@@ -14,7 +14,7 @@ from tersely.condensing.tree import LEAF, LIST, OBJECT, TEXT, Tree, read_tree
 from tersely.condensing.units import Reading
 
 _YAML_KEY = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s#\"'\[{&*!|>%@`-][^#]*?|-[^\s][^#]*?|[*&!?][^:]*?)\s*:(?:\s+(.*))?$")
-_OUTLINE_KEY = re.compile(r"([^\s:=][^:=]{0,60}?)\s*(?::(?:\s+|$)|=\s*(?!=))(.*)$")
+_OUTLINE_KEY = re.compile(r"([^\s:=][^:=]{0,60}?)\s*(?::(?:\s+|$)|[-=]>\s*|=\s*(?!=))(.*)$")
 _WIDE_GAP = re.compile(r"(\S(?:(?! {2}).){0,40}) {2,}(\S(?:(?! {2}).)*)$")
 _BLOCK = re.compile(r"(?:![\w!/.-]*\s+)?[|>][-+0-9]*\s*(?:#.*)?$")
 _SECTION = re.compile(r"\[([^\[\]]{1,80})\]\s*$")
@@ -50,7 +50,8 @@ class _Outline:
         self.first_key, self.by_blank = (None, False) if yaml else _stanzas(lines)
         self.many = yaml and any(line.startswith("---") for line in lines[1:])
         records = self.many or self.first_key is not None or self.by_blank
-        self.root = self.tree.add(-1, "", LIST if records else OBJECT)
+        bulleted = sum(1 for line in lines[:400] if line.startswith("- ")) > 2 and not any(line[:1].isalnum() for line in lines[:400])
+        self.root = self.tree.add(-1, "", LIST if records or bulleted else OBJECT)
         self.records = records
         self.stack: list[tuple[float, int]] = [(-1.0, self.root)]
         self._parse()
@@ -100,10 +101,15 @@ class _Outline:
                 continue
             while (content.startswith("- ") or content == "-") and (self.yaml or len(content) > 2):
                 parent = self._parent(indent + 0.5)
-                if tree.kind[parent] == OBJECT and parent == len(tree) - 1:
-                    tree.kind[parent] = LIST
                 rest = content[1:].lstrip()
                 step = len(content) - len(rest)
+                if tree.kind[parent] == OBJECT and tree.value[parent]:
+                    # Bullets under a bullet that is a name: its fields.
+                    indent += step
+                    content = rest
+                    break
+                if tree.kind[parent] == OBJECT and parent == len(tree) - 1:
+                    tree.kind[parent] = LIST
                 if self._split(rest) is None and not rest.startswith("- "):
                     # A plain item.
                     at = self._value(parent, "", rest, number, at, indent)
@@ -131,7 +137,7 @@ class _Outline:
                 node = self._last_under(parent)
                 joint = content[len(key) : len(content) - len(value)].strip()
                 if not self.yaml and joint != ":":
-                    tree.joint[node] = "=" if joint == "=" else " "
+                    tree.joint[node] = joint if joint == "=" else f" {joint} " if joint else " "
             else:
                 node = tree.add(parent, key, OBJECT, line=number)
             self.stack.append((float(indent), node))
@@ -231,6 +237,8 @@ class _Outline:
 
 def _stanzas(lines: list[str]) -> tuple[str | None, bool]:
     """How records follow each other in a flat text: by a key that starts each of them, or by blank lines."""
+    if sum(1 for line in lines[:2_000] if _SECTION.match(line)) >= 3:
+        return None, False
     first_keys: Counter[str] = Counter()
     all_keys: Counter[str] = Counter()
     stanzas = rows = 0

@@ -176,6 +176,11 @@ def column_table(lines: list[str]) -> Literal["csv", "table"] | None:
             # Prose has commas too, but not the same number in every line.
             if sign == "\t" or len(counts) <= 3 or times >= 0.9 * len(rows):
                 return "csv"
+    for sign in dict.fromkeys(re.findall(r"(?<=\w)[^\w\s\"'.:/@()\[\]{}<>=-]{1,4}(?=\w)", rows[0])):
+        counts = Counter(row.count(sign) for row in rows)
+        most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
+        if most >= 2 and times >= 0.9 * len(rows):
+            return "csv"
     if sum(1 for row in rows if row.lstrip()[:1] in "|│┃" and row.strip()) >= 0.7 * len(rows):
         return "table"
     # The header may stand below a few lines of something else.

@@ -10,7 +10,7 @@ Pure functions, no event loop, no model: call it in a thread when the text is la
 import re
 from collections.abc import Mapping
 
-from tersely.condensing import generic, json_logs, json_shape, logs, outline, tables
+from tersely.condensing import generic, json_logs, json_shape, logs, outline, tables, xml_shape
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, Condensed, Lost
 from tersely.condensing.focus import Focus
 from tersely.condensing.segments import Part, parts_of
@@ -26,6 +26,7 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
     "table": (tables.read,),
     "yaml": (outline.read_yaml, outline.read),
     "outline": (outline.read,),
+    "xml": (xml_shape.read,),
     "log": (logs.read,),
 }
 """Who reads which kind, in this order, until one does not decline; then the generic reader."""

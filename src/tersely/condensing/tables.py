@@ -79,7 +79,7 @@ def _separated(text: str) -> Table | None:
     header: list[str] = []
     table = Table([])
     csv.field_size_limit(max(csv.field_size_limit(), 16_000_000))
-    if '"' not in text:
+    if '"' not in text or len(sign) > 1:
         # No quoting: a plain split is several times faster than the csv module and cannot fail.
         entries: Iterator[tuple[int, list[str], str]] = (
             (number, line.split(sign), line) for number, line in enumerate(text.split("\n"), 1) if line.strip()
@@ -99,11 +99,13 @@ def _separated(text: str) -> Table | None:
 
 def _separator_of(sample: list[str]) -> str | None:
     best: tuple[float, str] | None = None
-    for sign in ("\t", ",", ";", "|"):
+    # The usual signs, and whatever stands between the words of the first line.
+    strange = dict.fromkeys(re.findall(r"(?<=\w)[^\w\s\"'.:-]{1,4}(?=\w)|(?<=\w) ?[|~^¦;!@#&*]{1,3} ?(?=\w)", sample[0]))
+    for sign in ("\t", ",", ";", "|", *list(strange)[:6]):
         counts = Counter(re.sub(r'"[^"]*"', "", line).strip().count(sign) for line in sample)
         most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
         if most and times >= 0.7 * len(sample):
-            worth = times / len(sample) + 0.02 * min(most, 10)
+            worth = times / len(sample) + 0.02 * min(most, 10) + 0.01 * len(sign)
             if best is None or worth > best[0]:
                 best = (worth, sign)
     return best[1] if best else None
@@ -437,15 +439,15 @@ def _compare(scores: list[float], numbers: list[float | None], focus: Focus) -> 
         limit = comparison.amount if amount is None else amount
         for row, number in enumerate(numbers):
             if number is not None and (number > limit) == comparison.above:
-                scores[row] += 0.8
+                scores[row] += 1.6
 
 
 def _negate(scores: list[float], values: list[str], focus: Focus) -> None:
     kinds = set(values)
     if len(kinds) > 40:
         return
-    normal = {value for value in kinds if any(stem(part) in focus.negated for part in subwords(value))}
-    if normal:
+    normal = {value for value in kinds if focus.rejects(value)}
+    if normal and sum(1 for value in values if value in normal) >= 0.15 * len(values):
         for row, value in enumerate(values):
             scores[row] += -0.3 if value in normal else 1.2
 

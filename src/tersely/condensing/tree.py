@@ -18,8 +18,8 @@ from itertools import pairwise
 from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus, Found, scan, stem, subwords
 from tersely.condensing.generic import pieces_of
-from tersely.condensing.records import extremes, numbers_of, oddness
-from tersely.condensing.units import Reading, Unit, runs_of
+from tersely.condensing.records import extremes, number_of, numbers_of, oddness
+from tersely.condensing.units import Reading, Unit, runs_of, trend_of
 
 LEAF, OBJECT, LIST, TEXT = 0, 1, 2, 3
 """Kinds of nodes: a value; named children; numbered children; a long value in pieces."""
@@ -64,6 +64,10 @@ class Tree:
     line: list[int] = field(default_factory=list)
     joint: dict[int, str] = field(default_factory=dict)
     """What stands between key and value where it is not `: `."""
+    named: dict[int, str] = field(default_factory=dict)
+    """Elements of lists that are fields in disguise, `{"key": "port", "value": 80}` → `port`."""
+    series: dict[int, list[float]] = field(default_factory=dict)
+    """Leaves that stand for many numbers."""
 
     def add(self, parent: int, key: str, kind: int, value: str = "", line: int = 1) -> int:
         self.parent.append(parent)
@@ -90,6 +94,22 @@ class Tree:
     def __len__(self) -> int:
         return len(self.parent)
 
+    def without(self, dropped: bytearray) -> "Tree":
+        """The same tree without the marked nodes; what stands under them must be marked too."""
+        kept = [node for node in range(len(self)) if not dropped[node]]
+        moved = {node: index for index, node in enumerate(kept)}
+        moved[-1] = -1
+        return Tree(
+            parent=[moved[self.parent[node]] for node in kept],
+            key=[self.key[node] for node in kept],
+            value=[self.value[node] for node in kept],
+            kind=bytearray(self.kind[node] for node in kept),
+            line=[self.line[node] for node in kept],
+            joint={moved[node]: text for node, text in self.joint.items() if node in moved},
+            named={moved[node]: text for node, text in self.named.items() if node in moved},
+            series={moved[node]: numbers for node, numbers in self.series.items() if node in moved},
+        )
+
 
 class _Shape:
     """Paths, records and identities of a tree."""
@@ -98,7 +118,12 @@ class _Shape:
         self.tree = tree
         self.children = self._children()
         self.maps = self._maps_of_records()
-        self.paths, self.path_key, self.path_parent = self._paths()
+        self.record = self._records()
+        self.positional: set[int] = set()
+        self._walk_paths()
+        self.positional = self._even_lists()
+        if self.positional:
+            self._walk_paths()
         self.identity = self._identities()
 
     def _children(self) -> list[list[int] | None]:
@@ -111,6 +136,40 @@ class _Shape:
                 else:
                     seen.append(node)
         return children
+
+    def _records(self) -> bytearray:
+        """1 for nodes that are one of several alike: elements of lists, entries of maps, repeated keys."""
+        tree = self.tree
+        record = bytearray(len(tree))
+        for node, inside in enumerate(self.children):
+            if inside is None:
+                continue
+            if tree.kind[node] == LIST or node in self.maps:
+                for child in inside:
+                    record[child] = 1
+            elif tree.kind[node] == OBJECT and len(inside) > 1:
+                keys: dict[str, int] = {}
+                for child in inside:
+                    keys[tree.key[child]] = keys.get(tree.key[child], 0) + 1
+                if len(keys) < len(inside):
+                    for child in inside:
+                        if tree.kind[child] != LEAF and keys[tree.key[child]] > 1:
+                            record[child] = 1
+        return record
+
+    def _even_lists(self) -> set[int]:
+        """Short lists that always have the same length, as `[time, value]`: the place says what a value is."""
+        tree = self.tree
+        lengths: dict[int, set[int]] = {}
+        times: dict[int, int] = {}
+        lists = [node for node in range(len(tree)) if tree.kind[node] == LIST and self.children[node]]
+        for node in lists:
+            inside = self.children[node] or []
+            path = self.paths[node]
+            lengths.setdefault(path, set()).add(len(inside) if all(tree.kind[child] == LEAF for child in inside[:40]) else -1)
+            times[path] = times.get(path, 0) + 1
+        even = {path for path, found in lengths.items() if len(found) == 1 and 2 <= next(iter(found)) <= 40 and times[path] >= 4}
+        return {node for node in lists if self.paths[node] in even}
 
     def _maps_of_records(self) -> set[int]:
         """Objects whose keys are names of alike things: `{"web-1": {...}, "web-2": {...}}`."""
@@ -135,18 +194,25 @@ class _Shape:
                     maps.add(node)
         return maps
 
-    def _paths(self) -> tuple[list[int], list[str], list[int]]:
-        """For each node the number of its path, indices and names of records left out."""
-        tree = self.tree
+    def _walk_paths(self) -> None:
+        """For each node the number of its path; indices and names of records are left out of it."""
+        tree, maps, positional = self.tree, self.maps, self.positional
         known: dict[tuple[int, str], int] = {}
         paths: list[int] = []
         path_key: list[str] = []
         path_parent: list[int] = []
-        maps = self.maps
+        place = 0
+        before = -1
         for node, parent in enumerate(tree.parent):
             above = paths[parent] if parent >= 0 else -1
             if parent >= 0 and (tree.kind[parent] in (LIST, TEXT) or parent in maps):
                 step = "[]"
+                if parent in positional:
+                    place = place + 1 if parent == before else 0
+                    before = parent
+                    step = f"[{place}]"
+                elif node in tree.named:
+                    step = tree.named[node]
             else:
                 step = tree.key[node]
             entry = (above, step)
@@ -156,7 +222,7 @@ class _Shape:
                 path_key.append(step)
                 path_parent.append(above)
             paths.append(number)
-        return paths, path_key, path_parent
+        self.paths, self.path_key, self.path_parent = paths, path_key, path_parent
 
     def _identities(self) -> dict[int, list[int]]:
         """Record node → the leaves that tell it from its siblings."""
@@ -164,7 +230,7 @@ class _Shape:
         identity: dict[int, list[int]] = {}
         groups: dict[int, list[int]] = {}
         for node, parent in enumerate(tree.parent):
-            if tree.kind[node] == OBJECT and parent >= 0 and (tree.kind[parent] == LIST or parent in self.maps):
+            if tree.kind[node] == OBJECT and parent >= 0 and self.record[node]:
                 groups.setdefault(self.paths[node], []).append(node)
         for records in groups.values():
             fields: dict[int, list[tuple[int, int]]] = {}
@@ -232,9 +298,154 @@ class _Shape:
 
 def read_tree(tree: Tree, focus: Focus, budget: int, kind: str, *, noun: str = "values", last_line: int = 1) -> Reading:
     """Weigh the leaves of a tree and make units of them that lay themselves out."""
+    tree = _rewritten(tree)
     shape = _Shape(tree)
     worth = _Worth(tree, shape, focus)
     return _TreeReading(tree, shape, worth.scores(), kind, noun, focus).reading()
+
+
+_HEADINGS = frozenset(("columns", "headers", "header", "fields", "columnnames", "colnames", "schema", "keys", "cols", "names"))
+_NAME_KEYS = frozenset(("key", "name", "k", "label", "tag", "attribute", "property", "field"))
+_VALUE_KEYS = frozenset(("value", "val", "v", "values"))
+
+
+def _rewritten(tree: Tree) -> Tree:
+    """The tree with series of numbers as one value each, rows under their column names, and pairs of name and value as such."""
+    children: list[list[int] | None] = [None] * len(tree)
+    worth_it = False
+    for node, parent in enumerate(tree.parent):
+        if parent >= 0:
+            seen = children[parent]
+            if seen is None:
+                children[parent] = [node]
+            else:
+                seen.append(node)
+            worth_it = worth_it or tree.kind[parent] == LIST
+    if not worth_it:
+        return tree
+    dropped = bytearray(len(tree))
+    for node in range(len(tree)):
+        inside = children[node]
+        if tree.kind[node] != LIST or inside is None or dropped[node]:
+            continue
+        if len(inside) >= 8:
+            summary = _series(tree, children, inside)
+            if summary:
+                tree.kind[node] = LEAF
+                tree.value[node], tree.series[node] = summary
+                for child in inside:
+                    dropped[child] = 1
+                    for grand in children[child] or ():
+                        dropped[grand] = 1
+                continue
+        if len(inside) >= 3:
+            _name_columns(tree, children, node, inside)
+        _name_pairs(tree, children, inside, dropped)
+    return tree.without(dropped) if any(dropped) else tree
+
+
+def _series(tree: Tree, children: list[list[int] | None], inside: list[int]) -> tuple[str, list[float]] | None:
+    """`[[time, value], …]` or `[number, …]` in one line: first, last, lowest and highest with their times, and the trend."""
+    times: list[str] = []
+    values: list[str] = []
+    for child in inside:
+        if tree.kind[child] == LEAF:
+            values.append(tree.value[child])
+        elif tree.kind[child] == LIST and len(children[child] or ()) == 2:
+            pair = children[child] or []
+            if tree.kind[pair[0]] != LEAF or tree.kind[pair[1]] != LEAF:
+                return None
+            times.append(tree.value[pair[0]])
+            values.append(tree.value[pair[1]])
+        else:
+            return None
+    if times and len(times) != len(values):
+        return None
+    numbers = [number_of(value) for value in values]
+    if any(number is None for number in numbers) or (times and any(number_of(time) is None for time in times)):
+        return None
+    known = [number for number in numbers if number is not None]
+    if not times and len(values) < 12:
+        return None
+    low, high = min(range(len(known)), key=known.__getitem__), max(range(len(known)), key=known.__getitem__)
+
+    def point(at: int) -> str:
+        return f"{values[at]} @{times[at]}" if times else values[at]
+
+    last = len(values) - 1
+    steps = [abs(after - before) for before, after in pairwise(known)]
+    jump = max(range(len(steps)), key=steps.__getitem__)
+    text = f"{len(values)} values, first {point(0)}, last {point(last)}, min {point(low)}, max {point(high)}"
+    usual = sorted(steps)[len(steps) // 2]
+    if steps[jump] > 6 * usual and steps[jump] > 0:
+        text += f", jump {values[jump]} → {point(jump + 1)}"
+    trend = trend_of(known)
+    return (f"{text}, {trend}" if trend else text), known
+
+
+def _name_columns(tree: Tree, children: list[list[int] | None], node: int, inside: list[int]) -> None:
+    """Rows of plain values under a list of column names beside them, or in their first row: each value gets its name."""
+    width = len(children[inside[0]] or ())
+    rows = [child for child in inside if tree.kind[child] == LIST and len(children[child] or ()) == width]
+    if width < 2 or len(rows) < 0.9 * len(inside):
+        return
+    header: list[int] | None = None
+    parent = tree.parent[node]
+    for sibling in (children[parent] or ()) if parent >= 0 else ():
+        names = children[sibling] or []
+        key = re.sub(r"[^a-z]", "", tree.key[sibling].lower())
+        if (
+            sibling != node
+            and tree.kind[sibling] == LIST
+            and len(names) == width
+            and (key in _HEADINGS or key.endswith(("columns", "fields", "headers")))
+        ):
+            header = names
+    labels: list[str] = []
+    if header is not None:
+        for name in header:
+            if tree.kind[name] == LEAF:
+                labels.append(tree.value[name])
+            else:
+                inner = [leaf for leaf in children[name] or () if tree.kind[leaf] == LEAF]
+                labels.append(
+                    next(
+                        (tree.value[leaf] for leaf in inner if tree.key[leaf].lower() in _NAME_KEYS), tree.value[inner[0]] if inner else ""
+                    )
+                )
+    else:
+        first = [tree.value[leaf] for leaf in children[inside[0]] or ()]
+        second = [tree.value[leaf] for leaf in children[inside[1]] or ()]
+        wordy = all(value and number_of(value) is None and len(value) < 50 for value in first) and len(set(first)) == width
+        if wordy and any(number_of(value) is not None for value in second):
+            labels = first
+            rows = rows[1:]
+    if len(labels) != width:
+        return
+    for row in rows:
+        tree.kind[row] = OBJECT
+        for leaf, label in zip(children[row] or (), labels, strict=True):
+            tree.key[leaf] = label
+
+
+def _name_pairs(tree: Tree, children: list[list[int] | None], inside: list[int], dropped: bytearray) -> None:
+    """`{"key": "port", "value": 80}` is the field `port`."""
+    pairs: list[tuple[int, int, int, int]] = []
+    for child in inside:
+        leaves = children[child] or []
+        if tree.kind[child] != OBJECT or not 2 <= len(leaves) <= 3:
+            return
+        name = next((leaf for leaf in leaves if tree.key[leaf].lower() in _NAME_KEYS and tree.kind[leaf] == LEAF), None)
+        value = next((leaf for leaf in leaves if tree.key[leaf].lower() in _VALUE_KEYS and tree.kind[leaf] == LEAF), None)
+        if name is None or value is None or len(tree.value[name]) > 80:
+            return
+        pairs.append((child, name, value, len(leaves)))
+    for child, name, value, size in pairs:
+        tree.named[child] = tree.value[name]
+        if size == 2:
+            tree.kind[child] = LEAF
+            tree.key[child], tree.value[child] = tree.value[name], tree.value[value]
+            dropped[name] = dropped[value] = 1
 
 
 class _Worth:
@@ -292,8 +503,7 @@ class _Worth:
                 down[node] = relevance[node]
                 continue
             flow = down[parent] * 0.85
-            among_records = tree.kind[parent] == LIST or parent in shape.maps
-            if not among_records:
+            if not shape.record[node] or (tree.kind[node] == LEAF and tree.kind[parent] != LIST):
                 flow = max(flow, up[parent] * 0.8)
             near[node] = flow
             down[node] = max(flow, relevance[node])
@@ -320,26 +530,30 @@ class _Worth:
             values = [tree.value[node] for node in nodes]
             match = matches.get(path, 0.0)
             numbers = numbers_of(values) if len(nodes) >= 3 else None
+            if tree.series and nodes[0] in tree.series:
+                best = min if focus.superlative < 0 else max
+                numbers = [best(tree.series[node]) if node in tree.series else None for node in nodes]
             weight = odd_weight * (1.0 + 0.8 * (match / best_match if best_match else 0.0))
             for position, odd in oddness(values, numbers).items():
                 scores[nodes[position]] += weight * odd
             if numbers is not None and focus.superlative:
                 strength = match / best_match if best_match else 0.0
-                bonus = 2.6 * strength if match else 0.0 if best_match else 0.5
-                for rank, position in enumerate(extremes(numbers, focus.superlative, 4)):
+                bonus = 2.6 * strength if match else 0.0 if best_match else 1.4
+                varied = len({number for number in numbers if number is not None}) > 1
+                for rank, position in enumerate(extremes(numbers, focus.superlative, 4) if varied else ()):
                     scores[nodes[position]] += bonus / (1 + 0.35 * rank)
             if numbers is not None and focus.comparisons and (match or not best_match):
                 for comparison in focus.comparisons:
                     for position, number in enumerate(numbers):
                         if number is not None and (number > comparison.amount) == comparison.above:
-                            scores[nodes[position]] += 0.8
+                            scores[nodes[position]] += 1.6 * (match / best_match if best_match else 0.5)
             if focus.negated:
                 self._negated(scores, nodes, values)
             self._novelty(scores, nodes, values)
 
     def _negated(self, scores: list[float], nodes: list[int], values: list[str]) -> None:
-        normal = {value for value in set(values) if len(value) < 40 and any(stem(part) in self.focus.negated for part in subwords(value))}
-        if normal and len(set(values)) <= 30:
+        normal = {value for value in set(values) if len(value) < 40 and self.focus.rejects(value)}
+        if normal and len(set(values)) <= 30 and sum(1 for value in values if value in normal) >= 0.15 * len(values):
             for node, value in zip(nodes, values, strict=True):
                 scores[node] += -0.3 if value in normal else 1.2
 
@@ -448,7 +662,7 @@ class _TreeReading:
         tree = self.tree
         value = tree.value[node]
         parent = tree.parent[node]
-        if not tree.key[node] or (parent >= 0 and tree.kind[parent] in (LIST, TEXT)):
+        if not tree.key[node] or (parent >= 0 and tree.kind[parent] in (LIST, TEXT) and node not in tree.named):
             return value
         return f"{tree.key[node]}{tree.joint.get(node, ': ')}{value}" if value else f"{tree.key[node]}:"
 
@@ -509,7 +723,7 @@ class _TreeReading:
             if plain:
                 flush()
                 note = f" [{len(children)} of {total}]" if len(children) < total else ""
-                lines.append(" " * depth + label + ", ".join(text_of.get(child) or tree.value[child] for child in children) + note)
+                lines.append(" " * depth + label + ", ".join(text_of.get(child) or self._leaf_text(child) for child in children) + note)
                 continue
             if (
                 len(children) == 1

@@ -1,0 +1,91 @@
+"""XML as a tree: elements are owners, attributes and texts are values.
+
+A tolerant scanner over tags, not a parser: no entities are expanded beyond the
+five of XML, nothing is fetched, unclosed and crossed tags are taken as they come,
+depth costs nothing.
+"""
+
+import re
+from bisect import bisect_right
+
+from tersely.condensing.focus import Focus
+from tersely.condensing.tree import LEAF, OBJECT, Tree, read_tree
+from tersely.condensing.units import Reading
+
+_TAG = re.compile(
+    r"<!--.*?(?:-->|$)|<!\[CDATA\[(?P<cdata>.*?)(?:\]\]>|$)|<[?!][^>]*>?"
+    r"|</(?P<close>[^\s<>]+)\s*>|<(?P<open>[A-Za-z_][\w:.-]*)(?P<attributes>[^<>]*?)(?P<empty>/?)>",
+    re.S,
+)
+_ATTRIBUTE = re.compile(r"([\w:.-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_ENTITY = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}
+_ENTITIES = re.compile("|".join(_ENTITY))
+
+
+def read(text: str, focus: Focus, budget: int) -> Reading | None:
+    tree = parse(text)
+    if len(tree) < 4:
+        return None
+    return read_tree(tree, focus, budget, "xml")
+
+
+def _plain(text: str) -> str:
+    return _ENTITIES.sub(lambda match: _ENTITY[match.group()], text) if "&" in text else text
+
+
+def parse(text: str) -> Tree:
+    tree = Tree()
+    breaks = [match.start() for match in re.finditer("\n", text)]
+    root = tree.add(-1, "", OBJECT)
+    open_nodes = [root]
+    position = 0
+    for match in _TAG.finditer(text):
+        node = open_nodes[-1]
+        between = text[position : match.start()].strip()
+        if between:
+            _add_text(tree, node, between, bisect_right(breaks, position) + 1)
+        position = match.end()
+        if match.group("open") is not None:
+            line = bisect_right(breaks, match.start()) + 1
+            child = tree.add(node, match.group("open"), OBJECT, line=line)
+            attributes = match.group("attributes")
+            if attributes:
+                for name, double, single in _ATTRIBUTE.findall(attributes):
+                    tree.add_value(child, name, _plain(double or single), line)
+            if not match.group("empty"):
+                open_nodes.append(child)
+        elif match.group("close") is not None:
+            name = match.group("close")
+            # Crossed tags: close up to the nearest element of that name, if it is near.
+            for back in range(1, min(len(open_nodes), 6)):
+                if tree.key[open_nodes[-back]] == name:
+                    del open_nodes[-back:]
+                    break
+        elif (match.group("cdata") or "").strip():
+            _add_text(tree, node, match.group("cdata").strip(), bisect_right(breaks, match.start()) + 1)
+    rest = text[position:].strip()
+    if rest:
+        _add_text(tree, open_nodes[-1], rest, bisect_right(breaks, position) + 1)
+    return _settled(tree)
+
+
+def _add_text(tree: Tree, node: int, text: str, line: int) -> None:
+    tree.add_value(node, "", _plain(text), line)
+
+
+def _settled(tree: Tree) -> Tree:
+    """Elements that hold nothing but a text are values."""
+    inside = [0] * len(tree)
+    for parent in tree.parent:
+        if parent >= 0:
+            inside[parent] += 1
+    dropped = bytearray(len(tree))
+    for node in range(1, len(tree)):
+        parent = tree.parent[node]
+        if tree.kind[node] == LEAF and not tree.key[node] and parent > 0 and inside[parent] == 1 and tree.kind[parent] == OBJECT:
+            tree.kind[parent] = LEAF
+            tree.value[parent] = tree.value[node]
+            dropped[node] = 1
+        elif tree.kind[node] == OBJECT and not inside[node]:
+            tree.kind[node] = LEAF
+    return tree.without(dropped) if any(dropped) else tree
