@@ -23,7 +23,7 @@ from tersely.condensing import stack
 from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus, lowered, scan
 from tersely.condensing.preamble import TIME, Parts, Preamble
-from tersely.condensing.series import Series, odd_in, series_in
+from tersely.condensing.series import Series, bad_status, odd_in, series_in
 from tersely.condensing.templates import VALUE, families, gather, is_coarse
 from tersely.condensing.units import Reading, Unit, runs_of
 
@@ -43,8 +43,6 @@ _OF_THE_LOG = re.compile(
 )
 """Words of a question that name the text itself; they are not looked for in it."""
 _TIMELY = re.compile(r"\b(?:slow|fast|quick|long|latency|took|duration|delay|time)", re.I)
-_BAD_STATUS = re.compile(r"[45]\d\d")
-_GOOD_STATUS = re.compile(r"[23]\d\d")
 
 
 @dataclass(slots=True)
@@ -426,9 +424,8 @@ class _Reader:
             columns = list(zip(*rows, strict=True))
             for column in columns:
                 for word, index in odd_in(column):
-                    bad = _BAD_STATUS.fullmatch(word) and _GOOD_STATUS.fullmatch(column[0])
-                    worth = family.leader.score * 0.5 + (0.9 if focus.unusual else 0.3) + (1.2 if bad else 0.0)
-                    out.append((members[index], worth))
+                    worth = family.leader.score * 0.4 + (0.9 if focus.unusual else 0.2)
+                    out.append((members[index], worth + (1.2 if bad_status(word, column[0]) else 0.0)))
             found += [(each, family.leader.score) for each in series_in(members, columns)]
         if found:
             timely = bool(_TIMELY.search(focus.text))
@@ -447,7 +444,7 @@ class _Reader:
     def _ends(self, series: Series, score: float, asked: float, any_asked: bool, top: float) -> Iterator[tuple[int, float]]:
         """The lines with the extremes of one number."""
         high, low = series.highest(), series.lowest()
-        base = 0.4 * score + (0.4 if asked else 0.0)
+        base = 0.4 * score + 0.4 if asked else 0.25 * score
         up, down = base + (0.5 if series.leaps() else 0.0), base if asked else 0.4 * base
         if self.focus.superlative and (asked or not any_asked):
             wanted = 2.0 + asked if asked else 0.7

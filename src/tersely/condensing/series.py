@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tersely.condensing.units import trend_of
 
 _NUMBER = re.compile(r"(?:.{0,60}[=:(\[\"'<])?(-?\d{1,15}(?:\.\d{1,9})?)([A-Za-zµ%]{0,5})[\])>\"',;.]{0,3}")
+_STATUS = re.compile(r"(?:[\w.\"']{1,24}[=:])?([1-5])\d\d[,;\"']?")
 _UNIT = re.compile(r"(?:ms|us|µs|ns|s|secs?|seconds?|min|minutes?|h|hours?|days?|bytes?|[kKMGT]i?B|%|percent)[.,;)\]]?")
 _TIME_UNIT = re.compile(r"(?:ms|us|µs|ns|s|secs?|seconds?|min|minutes?|h|hours?)\b")
 _MEASURES = re.compile(
@@ -87,15 +88,26 @@ def series_in(members: Sequence[int], columns: Sequence[tuple[str, ...]]) -> Ite
 
 
 def odd_in(column: Sequence[str], most: int = 3) -> list[tuple[str, int]]:
-    """Words that stand out because the column otherwise has few different ones: word and where it first stands."""
+    """Words that stand out because the column otherwise has few different ones: word and where it first stands.
+
+    A number is only odd where nearly all others are the same; else it is a quantity, and its extremes speak for it.
+    """
     total = len(column)
     if total < 8:
         return []
     counts = Counter(column)
     if not 1 < len(counts) <= max(4, min(24, total // 6)):
         return []
+    _, times = counts.most_common(1)[0]
     limit = max(1, total // 50)
-    return [(word, column.index(word)) for word, count in counts.items() if count <= limit][:most]
+    odd = [word for word, count in counts.items() if count <= limit and (times >= 0.9 * total or not _NUMBER.fullmatch(word))]
+    return [(word, column.index(word)) for word in odd[:most]]
+
+
+def bad_status(word: str, usual: str) -> bool:
+    """Whether a word is an HTTP status of failure where success is usual."""
+    one, other = _STATUS.fullmatch(word), _STATUS.fullmatch(usual)
+    return one is not None and other is not None and one[1] in "45" and other[1] in "123"
 
 
 def _names_things(words: Sequence[str], numbers: Sequence[float], distinct: int) -> bool:
