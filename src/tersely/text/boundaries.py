@@ -35,17 +35,18 @@ _MAX_DEPTH = 12
 # Beyond this a line is no title: somebody's data happens to start with a hash or stands above dashes.
 _LONGEST_SETEXT_TITLE = 300
 
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?\s*$")
+# One pass each, whatever the line: no two neighbouring repetitions can match the same characters.
+_ATX = re.compile(r" {0,3}(#{1,6})(?![^ \t\r])")
 _SETEXT = re.compile(r" {0,3}(?:={2,}|-{2,})\s*$")
 _RULE = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}\s*$")
 _FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")
-_TABLE_DELIMITER = re.compile(r"\s*[|+:]?[ \t]*:?-+:?[ \t]*(?:[|+][ \t]*:?-*:?[ \t]*)+$")
+_TABLE_DELIMITER = frozenset("|+-: \t\r")
 _LIST_MARKER = re.compile(r"(?:[-*+•]|\d{1,9}[.)])[ \t]")
 _STRUCTURAL_FIRST = frozenset("#`~|+-=*_:")
 
 _JSON_PART = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},]', re.DOTALL)
 _SENTENCE_END = re.compile(
-    r"""[.!?…]+["'”’»)\]]*(?=[ \t\r\n])"""  # Latin, Greek, Cyrillic: white space has to follow
+    r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+(?=[ \t\r\n])"""  # Latin, Greek, Cyrillic: white space has to follow
     r"""|[。！？｡．]+[」』）】”’"')\]]*"""  # Chinese and Japanese: it need not
     r"""|[।॥؟۔։።។။]+"""  # Devanagari, Arabic, Armenian, Ethiopic, Khmer, Burmese
     r"""|\r(?!\n)"""  # what a progress bar leaves behind
@@ -98,7 +99,7 @@ def blocks(text: str) -> Iterator[Block]:
         new_level, new_title, new_closes = 0, "", False
         if first in _STRUCTURAL_FIRST:
             if first == "#" and (atx := _ATX.match(line)):
-                new, new_level, new_title, new_closes = "heading", len(atx[1]), atx[2] or "", True
+                new, new_level, new_title, new_closes = "heading", len(atx[1]), _title(stripped), True
             elif first in "`~":
                 if opening := _FENCE.match(line):
                     new, fence = "fence", opening[1]
@@ -111,7 +112,7 @@ def blocks(text: str) -> Iterator[Block]:
                     kind, level, title = "heading", 1 if first == "=" else 2, previous.strip()
                     strength, must_close = HEADING - level, True
                     continue
-                if "|" in previous and _TABLE_DELIMITER.match(line.rstrip()):
+                if "|" in previous and "-" in line and ("|" in line or "+" in line) and _TABLE_DELIMITER.issuperset(line):
                     if start < previous_start:
                         yield Block(start, previous_start, strength, "text")
                         start, strength = previous_start, LINE
@@ -141,6 +142,12 @@ def blocks(text: str) -> Iterator[Block]:
 
     if start < len(text):
         yield Block(start, len(text), strength, kind, level, title)
+
+
+def _title(heading: str) -> str:
+    title = heading.lstrip("#").strip()
+    bare = title.rstrip("#")
+    return bare.rstrip() if bare[-1:] in ("", " ", "\t") else title
 
 
 def lines(text: str, start: int, end: int, strength: int) -> Iterator[Span]:

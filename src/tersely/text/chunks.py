@@ -31,8 +31,10 @@ STRATEGIES = ("semantic", "token")
 _HEADINGS_SHARE = 4
 """Carried headings take at most a quarter of a chunk."""
 
+# Characters per allowed token. A block is tokenized once: up to the first figure as a whole, since it will mostly fit,
+# else line by line; a paragraph beyond the second is not even looked at as a whole.
+_LIKELY_FITTING = 3
 _SURELY_LARGE = 6
-"""A paragraph with more characters per allowed token than this is taken line by line without counting it first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,19 +246,45 @@ class _Packer:
     def _fitting(self, block: Block) -> Iterator[_Piece]:
         """The block as one piece if it fits, else in finer ones; one that is larger than a chunk has to be cut by tokens."""
         heading = _Heading(block.level, block.title) if block.kind == "heading" else None
-        if block.kind != "text" or block.end - block.start <= _SURELY_LARGE * self.size:
+        length = block.end - block.start
+        if length <= _LIKELY_FITTING * self.size:
             tokens = self._tokens_if_fitting(block.start, block.end)
             if tokens is not None:
                 yield _Piece(block.start, block.end, tokens, block.strength, heading)
                 return
+        pieces = self._fitting_lines(block, heading)
+        if length <= (_SURELY_LARGE if block.kind == "text" else LONGEST_TOKEN) * self.size:
+            # It may fit all the same. The lines are counted anyway; their sum says so.
+            in_lines = list(pieces)
+            tokens = self._tokens_together(in_lines)
+            if tokens <= self.size:
+                yield _Piece(block.start, block.end, tokens, block.strength, heading)
+                return
             if block.kind in ("fence", "table"):
                 body = self._end_of_body(block.start, block.end)
-                tokens = self._tokens_if_fitting(block.start, body)
-                if tokens is not None:
-                    yield _Piece(block.start, body, tokens, block.strength)
-                    yield from self._fitting_line(Span(body, block.end, ANYWHERE))
-                    return
+                if tokens - self.size <= block.end - body:
+                    fitting = self._tokens_if_fitting(block.start, body)
+                    if fitting is not None:
+                        yield _Piece(block.start, body, fitting, block.strength)
+                        yield from self._fitting_line(Span(body, block.end, ANYWHERE))
+                        return
+            pieces = iter(in_lines)
+        yield from pieces
+
+    def _tokens_together(self, pieces: list[_Piece]) -> int:
+        """Of neighbouring pieces as one text; more than the size, though not how much more, where they do not fit."""
+        total = sum(piece.tokens for piece in pieces)
+        if all(is_seam(self.text, piece.start) for piece in pieces[1:]):
+            return total
+        together = self._tokens_if_fitting(pieces[0].start, pieces[-1].end)
+        return max(total, self.size + 1) if together is None else together
+
+    def _fitting_lines(self, block: Block, heading: _Heading | None) -> Iterator[_Piece]:
         for span in boundaries.lines(self.text, block.start, block.end, block.strength):
+            tokens = self._tokens_if_fitting(span.start, span.end)
+            if tokens is not None and not heading:
+                yield _Piece(span.start, span.end, tokens, span.strength)
+                continue
             for piece in self._fitting_line(span):
                 yield piece._replace(heading=heading)
                 heading = None

@@ -101,16 +101,23 @@ def is_seam(text: str, position: int) -> bool:
     return position <= 0 or position >= len(text) or _SEAM.match(text, position) is not None
 
 
-def _pieces(text: str, start: int, end: int, length: int = _PIECE) -> Iterator[tuple[int, int]]:
-    """Offsets of consecutive pieces of about this length that can be tokenized one by one."""
-    longest = 4 * length
-    while end - start > length:
-        seam = _SEAM.search(text, start + length, min(start + longest, end))
-        cut = seam.start() if seam else min(start + longest, end)
-        yield start, cut
-        start = cut
-    if start < end:
-        yield start, end
+def _next_cut(text: str, start: int, end: int, length: int, longest: int) -> tuple[int, bool]:
+    """The next place after `length` characters to cut at, and whether it had to be forced for want of a seam."""
+    if end - start <= length:
+        return end, False
+    seam = _SEAM.search(text, start + length, min(start + longest, end))
+    if seam:
+        return seam.start(), False
+    return (end, False) if end - start <= longest else (start + longest, True)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Consecutive pieces that can be tokenized one by one."""
+    start = 0
+    while start < len(text):
+        stop, _ = _next_cut(text, start, len(text), _PIECE, _LONGEST_PIECE)
+        yield text[start:stop]
+        start = stop
 
 
 def _whole_characters(text: str, floor: int, position: int) -> int:
@@ -155,13 +162,13 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """The ids of the encoding itself; `factor` does not apply."""
         encoding = _encoding(self.name)
-        return [token for start, end in _pieces(text, 0, len(text)) for token in encoding.encode_ordinary(text[start:end])]
+        return [token for piece in _pieces(text) for token in encoding.encode_ordinary(piece)]
 
     def count(self, text: str) -> int:
         encoding = _encoding(self.name)
         if len(text) <= _PIECE:
             return self.scaled(len(encoding.encode_ordinary(text)))
-        return self.scaled(sum(len(encoding.encode_ordinary(text[start:end])) for start, end in _pieces(text, 0, len(text))))
+        return self.scaled(sum(len(encoding.encode_ordinary(piece)) for piece in _pieces(text)))
 
     def exceeds(self, text: str, limit: int) -> bool:
         """Whether the text has more than `limit` tokens; costs in proportion to the limit, not to the text."""
@@ -171,8 +178,8 @@ class Tokenizer:
             return bool(text) or limit < 0
         encoding = _encoding(self.name)
         found = 0
-        for start, end in _pieces(text, 0, len(text)):
-            found += len(encoding.encode_ordinary(text[start:end]))
+        for piece in _pieces(text):
+            found += len(encoding.encode_ordinary(piece))
             if self.scaled(found) > limit:
                 return True
         return False
@@ -191,17 +198,19 @@ class Tokenizer:
         if room <= 0:
             return start
         encoding = _encoding(self.name)
-        left = room
-        exact = True
-        # Pieces no longer than the limit calls for: a short head of a long text is cheap.
-        for begin, stop in _pieces(text, start, end, min(_PIECE, 5 * room + 64)):
+        begin, left, exact = start, room, True
+        characters_per_token = 2.0
+        while begin < end:
+            # Read no more than the limit calls for: a short head of a long text is cheap.
+            length = min(_PIECE, int(left * characters_per_token) + 32)
+            stop, forced = _next_cut(text, begin, end, length, 2 * length)
             ids = encoding.encode_ordinary(text[begin:stop])
             if len(ids) > left:
                 # Bytes, since a token may end inside a character; that character is left out.
                 cut = begin + len(encoding.decode_bytes(ids[:left]).decode("utf-8", "ignore"))
                 return self._settled_end(text, start, cut, room, exact)
-            left -= len(ids)
-            exact = exact and (stop == end or is_seam(text, stop))
+            begin, left, exact = stop, left - len(ids), exact and not forced
+            characters_per_token = (begin - start) / (room - left)
         return end if exact or self._agrees(text, start, end, room) else self._settled_end(text, start, end - 1, room, exact)
 
     def start_within(self, text: str, start: int, end: int, limit: int) -> int:
@@ -213,7 +222,7 @@ class Tokenizer:
         reach = 5 * room + 64
         while True:
             begin = max(start, end - reach)
-            ids = [token for low, high in _pieces(text, begin, end) for token in encoding.encode_ordinary(text[low:high])]
+            ids = self.encode(text[begin:end])
             if len(ids) > room or begin == start:
                 break
             reach *= 3

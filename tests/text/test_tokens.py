@@ -1,0 +1,326 @@
+"""Counting tokens: exact, offline, and for any text."""
+
+import gzip
+import hashlib
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiktoken_ext import openai_public  # type: ignore[import-untyped]
+
+from tersely.text import tokens
+from tersely.text.tokens import LONGEST_TOKEN, O200K, UNKNOWN_MODEL_FACTOR, EncodingName, Tokenizer, count_tokens, is_seam, tokenizer_for
+
+CL100K = Tokenizer("cl100k_base")
+UNKNOWN_MODEL = Tokenizer("o200k_base", UNKNOWN_MODEL_FACTOR)
+NAMES: tuple[EncodingName, ...] = ("o200k_base", "cl100k_base")
+
+NASTY = [
+    *(
+        "a",
+        "B",
+        "word",
+        "1",
+        "12345",
+        " ",
+        "  ",
+        "\n",
+        "\n\n",
+        "\r\n",
+        "\r",
+        "\t",
+        "/",
+        "//",
+        "!",
+        "...",
+        "'s",
+        "'LL",
+        "’",
+        "_",
+        "-",
+        "---",
+    ),
+    *(
+        "。",
+        "、",
+        "日本",
+        "カナ",
+        "ひら",
+        "é",
+        "e\u0301",
+        "\u200d",
+        "😀",
+        "\u3000",
+        "\x0b",
+        "\x0c",
+        "\x85",
+        "\u2028",
+        "\x1c",
+        "\x00",
+        "\u00a0",
+    ),
+    *("\ud83d", "\ude00", "|", "#", "```", '"', ",", "{", "}", "Ω", "ß", "ǅ", "ا", "ไทย", "<|endoftext|>", "<|im_start|>", "\ufeff"),
+]
+TEXTS = st.lists(st.sampled_from(NASTY) | st.text(max_size=4), max_size=40).map("".join)
+
+
+def plain(text: str, name: EncodingName) -> int:
+    """What tiktoken says when it gets the text in one go."""
+    return len(tokens._encoding(name).encode_ordinary(text))
+
+
+# Exact
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_vocabulary_and_pattern_are_those_that_tiktoken_would_download(name: EncodingName, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, str] = {}
+
+    def note_the_hash(address: str, expected_hash: str) -> dict[bytes, int]:
+        asked["sha256"] = expected_hash
+        return {}
+
+    monkeypatch.setattr(openai_public, "load_tiktoken_bpe", note_the_hash)
+    published = getattr(openai_public, name)()
+    ours = files("tersely.text").joinpath("vocabulary", f"{name}.tiktoken.gz").read_bytes()
+
+    assert hashlib.sha256(gzip.decompress(ours)).hexdigest() == asked["sha256"]
+    assert tokens._PATTERNS[name] == published["pat_str"]
+
+
+@pytest.mark.parametrize(
+    ("text", "o200k", "cl100k"),
+    [("", 0, 0), ("antidisestablishmentarianism", 6, 6), ("2 + 2 = 4", 7, 7), ("お誕生日おめでとう", 8, 9)],
+)
+def test_counts_are_those_that_openai_publishes(text: str, o200k: int, cl100k: int) -> None:
+    assert (O200K.count(text), CL100K.count(text)) == (o200k, cl100k)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_long_texts_count_exactly_as_in_one_go(name: EncodingName) -> None:
+    """They go through tiktoken in pieces; characters divided by four would be wrong by a third on JSON and by most on Japanese."""
+    texts = {
+        "prose": "The disk of node 7 filled up, while the backup was running again. " * 2_000,
+        "json": json.dumps([{"id": number, "state": "running", "at": [number, None]} for number in range(4_000)]),
+        "japanese": "ディスクが正午にいっぱいになりました。再起動して、空き容量を増やしました。" * 3_000,
+        "korean": "디스크가 정오에 가득 찼습니다. 다시 시작했습니다!\n" * 3_000,
+        "log": "".join(f"2026-11-15T05:{number % 60:02}Z [/api/v1] status={number} path=/x/y\n/var/log\n" for number in range(3_000)),
+        "crlf": "one line!\r\n\r\n  another one\t\r\n" * 4_000,
+    }
+    for kind, text in texts.items():
+        assert len(text) > 3 * tokens._PIECE, kind
+        assert Tokenizer(name).count(text) == plain(text, name), kind
+        assert Tokenizer(name).encode(text) == tokens._encoding(name).encode_ordinary(text), kind
+
+
+@given(TEXTS)
+@settings(max_examples=300, deadline=None)
+def test_counts_add_up_at_every_seam(text: str) -> None:
+    """The rule behind counting in pieces, and behind adding up the parts of a chunk."""
+    for place in range(1, len(text)):
+        if is_seam(text, place):
+            for name in NAMES:
+                assert plain(text[:place], name) + plain(text[place:], name) == plain(text, name), (place, text)
+
+
+@given(TEXTS, st.sampled_from(NAMES), st.integers(1, 6))
+@settings(deadline=None)
+def test_nasty_texts_count_as_in_one_go_when_they_grow_long(text: str, name: EncodingName, spread: int) -> None:
+    long = (text + " a" * spread + "\n") * (40_000 // (len(text) + 3))
+    assert Tokenizer(name).count(long) == plain(long, name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_token_is_longer_than_we_assume(name: EncodingName) -> None:
+    values = tokens._encoding(name).token_byte_values()
+    assert max(len(value.decode("utf-8", "ignore")) for value in values) <= LONGEST_TOKEN
+
+
+# Any text
+
+
+def test_special_tokens_in_a_text_are_ordinary_text() -> None:
+    """A tokenizer that raised on them let pages through unsummarized: an attacker's bypass."""
+    assert O200K.count("<|endoftext|>") == plain("<|endoftext|>", "o200k_base") > 1
+    assert O200K.head("<|endoftext|> and more", 3) != ""
+
+
+@pytest.mark.parametrize("unit", [" ", "\n", "a", "-", "漢", "\ud800", "\t", "\u200b"])
+def test_a_long_run_of_one_character_is_counted_in_little_work(unit: str) -> None:
+    """A million white space characters in one go panic tiktoken with an error that `except Exception` does not catch."""
+    assert O200K.count(unit * 1_000_000) > 1_000
+
+
+def test_five_megabytes_of_spaces_are_counted() -> None:
+    assert 39_000 < O200K.count(" " * 5_000_000) < 41_000
+
+
+def test_lone_surrogates_are_counted() -> None:
+    assert O200K.count("a\ud83db\udc00") > 0
+    assert O200K.head("\ud83d" * 100, 5)
+
+
+# Offline
+
+
+def test_counting_needs_no_network_and_writes_no_cache(tmp_path: Any) -> None:
+    """tiktoken downloads its vocabulary at first use: a machine without internet could not start."""
+    program = (
+        "import socket\n"
+        "def refuse(*arguments, **named): raise AssertionError('somebody wants the network')\n"
+        "socket.socket.connect = socket.getaddrinfo = socket.create_connection = refuse\n"
+        "from tersely.text.tokens import count_tokens\n"
+        "print(count_tokens('hello world'), count_tokens('hello world', 'gpt-4'))\n"
+    )
+    environment = {"TIKTOKEN_CACHE_DIR": str(tmp_path), "TMPDIR": str(tmp_path), "PATH": ""}
+    finished = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+
+    assert (finished.stdout, finished.stderr) == ("2 2\n", "")
+    assert not list(tmp_path.iterdir())
+
+
+def test_many_threads_share_one_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "_encodings", {})
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(lambda _: id(tokens._encoding("cl100k_base")), range(8)))
+    assert len(found) == 1
+
+
+# More than N?
+
+
+@given(TEXTS, st.integers(-2, 40), st.sampled_from([O200K, CL100K, UNKNOWN_MODEL]))
+@settings(deadline=None)
+def test_more_than_n_agrees_with_the_count(text: str, limit: int, tokenizer: Tokenizer) -> None:
+    assert tokenizer.exceeds(text, limit) == (tokenizer.count(text) > limit)
+
+
+def test_more_than_n_agrees_with_the_count_around_the_limit() -> None:
+    text = "The disk of node 7 filled up. " * 5_000
+    exact = O200K.count(text)
+    assert [O200K.exceeds(text, exact + difference) for difference in (-1, 0, 1)] == [True, False, False]
+
+
+class Meter:
+    """A tiktoken encoding that adds up how many characters it was given."""
+
+    def __init__(self, encoding: Any) -> None:
+        self.encoding = encoding
+        self.characters = 0
+        self.longest = 0
+
+    def encode_ordinary(self, text: str) -> list[int]:
+        self.characters += len(text)
+        self.longest = max(self.longest, len(text))
+        found: list[int] = self.encoding.encode_ordinary(text)
+        return found
+
+    def decode_bytes(self, ids: list[int]) -> bytes:
+        found: bytes = self.encoding.decode_bytes(ids)
+        return found
+
+
+@pytest.fixture
+def meter(monkeypatch: pytest.MonkeyPatch) -> Meter:
+    made = Meter(tokens._encoding("o200k_base"))
+    monkeypatch.setitem(tokens._encodings, "o200k_base", made)
+    return made
+
+
+@pytest.mark.parametrize("unit", ["The disk filled up. ", "漢字", "a", " "])
+def test_more_than_n_head_and_tail_cost_in_proportion_to_n(unit: str, meter: Meter) -> None:
+    text = unit * (9_000_000 // len(unit))
+    for limit in (100, 1_000, 8_000):
+        allowed = 2 * tokens._LONGEST_PIECE + 3 * LONGEST_TOKEN * limit
+        for ask in (O200K.exceeds, O200K.head, O200K.tail):
+            meter.characters = 0
+            ask(text, limit)
+            assert meter.characters < allowed, (ask, limit)
+
+
+@pytest.mark.parametrize("unit", ["The disk filled up. ", "漢字", "a", " "])
+def test_tiktoken_is_never_given_so_much_at_once_that_it_panics_or_stalls(unit: str, meter: Meter) -> None:
+    text = unit * (300_000 // len(unit))
+    O200K.count(text)
+    O200K.encode(text)
+    O200K.exceeds(text, 299_999)
+    O200K.head(text, 200_000)
+    O200K.tail(text, 200_000)
+    assert meter.longest <= tokens._LONGEST_PIECE
+
+
+def test_head_and_tail_of_ordinary_text_read_little_more_than_they_return(meter: Meter) -> None:
+    text = "The disk of node 7 filled up while the backup was running again. " * 100_000
+    for limit in (50, 500, 5_000):
+        for ask in (O200K.head, O200K.tail):
+            meter.characters = 0
+            assert meter.characters <= 3 * len(ask(text, limit)) + 1_000
+
+
+# Head and tail
+
+
+@given(TEXTS, st.integers(0, 30), st.sampled_from([O200K, CL100K, UNKNOWN_MODEL]))
+@settings(max_examples=300, deadline=None)
+def test_head_and_tail_are_parts_of_the_text_within_the_limit(text: str, limit: int, tokenizer: Tokenizer) -> None:
+    head, tail = tokenizer.head(text, limit), tokenizer.tail(text, limit)
+
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert tokenizer.count(head) <= limit
+    assert tokenizer.count(tail) <= limit
+    if not tokenizer.exceeds(text, limit):
+        assert head == tail == text
+
+
+def test_head_and_tail_use_nearly_all_of_the_limit_and_keep_words() -> None:
+    text = "unbelievable consequences happened everywhere " * 1_000
+    for limit in (20, 100, 1_000):
+        for part in (O200K.head(text, limit), O200K.tail(text, limit)):
+            assert limit - 5 <= O200K.count(part) <= limit
+            assert set(part.split()) == set(text.split())
+
+
+def test_head_and_tail_of_one_endless_word_use_nearly_all_of_the_limit() -> None:
+    text = "".join(chr(0x4E00 + (number * 7919) % 20_000) for number in range(100_000))
+    for part in (O200K.head(text, 300), O200K.tail(text, 300)):
+        assert 280 <= O200K.count(part) <= 300
+
+
+# Which tokenizer
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (None, O200K),
+        ("", O200K),
+        ("openai/gpt-4o-mini", O200K),
+        ("gpt-4o", O200K),
+        ("gpt-4.1-nano", O200K),
+        ("gpt-5", O200K),
+        ("o3-mini", O200K),
+        ("openai/gpt-oss-120b:free", O200K),
+        ("gpt-4", CL100K),
+        ("gpt-4-turbo-2024-04-09", CL100K),
+        ("openai/gpt-3.5-turbo", CL100K),
+        ("text-embedding-3-small", CL100K),
+        ("anthropic/claude-sonnet-5", UNKNOWN_MODEL),
+        ("google/gemini-3-flash", UNKNOWN_MODEL),
+        ("llama3.1:8b", UNKNOWN_MODEL),
+        ("olmo-3", UNKNOWN_MODEL),
+    ],
+)
+def test_the_model_name_chooses_the_encoding_and_unknown_ones_get_a_safety_factor(model: str | None, expected: Tokenizer) -> None:
+    assert tokenizer_for(model) == expected
+
+
+def test_the_safety_factor_rounds_up() -> None:
+    assert count_tokens("hello world") == 2
+    assert count_tokens("hello world", "some/model") == 3
