@@ -1,0 +1,204 @@
+"""HTML as blocks: what a reader would see, line by line, with where it stands.
+
+One pass over the tags, no tree: what decides is which elements are open (a menu, a
+footer, a link, a table) and where a block begins, and every block must know its
+source lines, which the fast parsers do not tell. Nothing is rendered and nothing
+is fetched, so a tag that closes the wrong element moves a boundary and does no harm.
+Linear for any input; elements nested deeper than `DEEPEST` count as text.
+"""
+
+import re
+from dataclasses import dataclass, field
+from html import unescape
+
+from tersely.condensing.blocks import Block, BlockKind, is_ended
+
+DEEPEST = 2_000
+
+_TAG = re.compile(
+    r"<(?:(?P<close>/)?(?P<name>[A-Za-z][A-Za-z0-9]*)(?P<rest>(?:[^<>\"']|\"[^\"<>]{0,4000}\"|'[^'<>]{0,4000}'|[\"'])*)>|!--|[!?][A-Za-z])"
+)
+_SPACE = re.compile(r"\s+")
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_UNSEEN = _names("script style noscript template svg iframe select option button textarea head object canvas audio video map datalist")
+_FURNITURE = _names("nav footer aside form dialog menu")
+_CONTAINERS = _FURNITURE | _names(
+    "div section article main header ul ol dl table tbody thead tr figure figcaption blockquote pre details center fieldset body"
+)
+_BREAKS = _CONTAINERS | _names("p li h1 h2 h3 h4 h5 h6 hr dt dd address caption summary title label legend br")
+_ROLE = re.compile(
+    r"\brole\s*=\s*[\"']?(?:navigation|banner|contentinfo|complementary|search|dialog|alertdialog|menu|menubar|toolbar|tablist)\b", re.I
+)
+_HIDDEN = re.compile(r"\bhidden(?:\s|=|$)|aria-hidden\s*=\s*[\"']?true|display\s*:\s*none", re.I)
+_HINT = re.compile(
+    r"(?:class|id)\s*=\s*[\"'][^\"']{0,200}?(?<![a-z])(?:nav|navbar|navigation|menu|footer|sidebar|cookies?|consent|gdpr|share|sharing|social|related|"
+    r"recommend\w*|promo\w*|advert\w*|ads?|banner|sponsor\w*|newsletter|subscri\w*|breadcrumbs?|pagination|pager|comments?|comment-form|popup|modal|"
+    r"overlay|teaser|widget|byline|toolbar|skip|masthead)(?![a-z])",
+    re.I,
+)
+_KEPT_WHATEVER = frozenset(("body", "main", "article"))
+
+
+def blocks_of(text: str) -> tuple[str, list[Block]]:
+    """The title of the document, and its blocks in order."""
+    return _Walk(text).run()
+
+
+@dataclass(slots=True)
+class _Walk:
+    text: str
+    blocks: list[Block] = field(default_factory=list)
+    open: list[tuple[str, float]] = field(default_factory=list)
+    """Open containers and how much of furniture each adds."""
+    furniture: float = 0.0
+    title: str = ""
+    words: list[str] = field(default_factory=list)
+    linked: int = 0
+    link: bool = False
+    kind: BlockKind = "text"
+    prefix: str = ""
+    begun: int = 1
+    line: int = 1
+    counted: int = 0
+    """Up to which offset lines are counted."""
+    apart: bool = True
+    cells: list[str] | None = None
+    literal: bool = False
+
+    def run(self) -> tuple[str, list[Block]]:
+        text = self.text
+        at = 0
+        while True:
+            tag = _TAG.search(text, at)
+            if tag is None:
+                self.say(at, len(text))
+                break
+            if tag.start() > at:
+                self.say(at, tag.start())
+            at = tag.end()
+            name = tag.group("name")
+            if name is None:
+                end = text.find("-->" if tag.group() == "<!--" else ">", at)
+                at = len(text) if end < 0 else end + (3 if tag.group() == "<!--" else 1)
+                continue
+            name = name.lower()
+            if tag.group("close"):
+                self.close(name, tag.start())
+            elif name in _UNSEEN and not tag.group("rest").endswith("/"):
+                at = self.skip(name, at)
+            else:
+                self.begin(name, tag.group("rest"), tag.start())
+        self.flush(len(text))
+        return self.title, self.blocks
+
+    def skip(self, name: str, at: int) -> int:
+        """To the end of an element that is not read; its title is, if it is the head."""
+        end = re.compile(rf"</{name}\s*>", re.I).search(self.text, at)
+        if name == "head" and end:
+            found = re.search(r"<title[^<>]*>([^<]{1,400})", self.text[at : end.start()], re.I)
+            self.title = _SPACE.sub(" ", unescape(found.group(1))).strip() if found else ""
+        if end is None:
+            # Never closed: what follows is read rather than lost, except for code.
+            return len(self.text) if name in ("script", "style", "svg") else at
+        return end.end()
+
+    def say(self, start: int, end: int) -> None:
+        piece = self.text[start:end]
+        if not self.literal:
+            if piece.isspace():
+                if self.words:
+                    self.words.append(" ")
+                return
+            piece = _SPACE.sub(" ", piece)
+        if "&" in piece:
+            piece = unescape(piece).replace("\xa0", " ")
+        if not self.words:
+            self.begun = self.line_at(start + (len(self.text[start:end]) - len(self.text[start:end].lstrip())))
+        if self.link:
+            self.linked += len(piece)
+        self.words.append(piece)
+
+    def line_at(self, offset: int) -> int:
+        self.line += self.text.count("\n", self.counted, offset)
+        self.counted = max(offset, self.counted)
+        return self.line
+
+    def begin(self, name: str, rest: str, at: int) -> None:
+        if name == "a":
+            self.link = True
+        if name == "img" or name not in _BREAKS:
+            return
+        if name in ("td", "th"):
+            return
+        self.flush(at)
+        if name != "br":
+            self.apart = True
+        if name[0] == "h" and len(name) == 2 and name[1].isdigit():
+            self.kind, self.prefix = "heading", "#" * int(name[1]) + " "
+        elif name == "li":
+            self.kind, self.prefix = "item", "* "
+        elif name == "pre":
+            self.literal = True
+        if name in _CONTAINERS and not rest.endswith("/") and len(self.open) < DEEPEST:
+            weight = 0.0
+            if name in _FURNITURE or (rest and name not in _KEPT_WHATEVER and (_ROLE.search(rest) or _HIDDEN.search(rest))):
+                weight = 1.0
+            elif rest and name not in _KEPT_WHATEVER and _HINT.search(rest):
+                weight = 0.5
+            self.open.append((name, weight))
+            self.furniture += weight
+
+    def close(self, name: str, at: int) -> None:
+        if name == "a":
+            self.link = False
+        if name in ("td", "th"):
+            self.words.append(" | ")
+            return
+        if name not in _BREAKS:
+            return
+        self.flush(at)
+        self.apart = True
+        if name == "pre":
+            self.literal = False
+        if name in _CONTAINERS:
+            for depth in range(len(self.open) - 1, max(-1, len(self.open) - 40), -1):
+                if self.open[depth][0] == name:
+                    self.furniture -= sum(weight for _, weight in self.open[depth:])
+                    del self.open[depth:]
+                    break
+
+    def flush(self, at: int) -> None:
+        """What was said since the last boundary, as a block (or one for each line where lines are literal)."""
+        words, linked, kind, prefix = self.words, self.linked, self.kind, self.prefix
+        if words:
+            self.words, self.linked = [], 0
+            whole = "".join(words)
+            pieces = whole.split("\n") if self.literal else [whole]
+            last = self.line_at(at)
+            for piece in pieces:
+                text = piece.rstrip() if self.literal else piece.strip()
+                if text.endswith("|"):
+                    kind, prefix, text = "row", "| ", text.strip()
+                if self.literal and kind == "text":
+                    kind = "code"
+                if not text.strip(" |"):
+                    continue
+                self.blocks.append(
+                    Block(
+                        prefix + text,
+                        self.begun,
+                        last,
+                        kind,
+                        min(linked, len(text)),
+                        self.apart,
+                        is_ended(text),
+                        min(1.0, max(0.0, self.furniture)),
+                    )
+                )
+                self.apart = False
+        self.kind, self.prefix = "text", ""

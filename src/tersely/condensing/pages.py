@@ -1,0 +1,526 @@
+"""Crawled pages, as markdown, plain text or HTML: the text stays, the furniture goes.
+
+Menus, banners, link farms, share buttons, teasers, footers and comment forms look
+alike in every language: short lines, mostly links, no ends of sentences, the same
+words again and again. So a page is judged by its shape. Every block gets a value
+(text counts for it, links and fragments against it), the stretch of blocks with the
+highest sum after the title is the body, and inside the body what is not text of its
+own is left out. A few words that are the same everywhere (cookie, newsletter, ©)
+help. Furniture never becomes a unit; it is named in the account with its lines.
+
+A crawl dump holds several pages: each is judged by itself and keeps its address,
+and all compete for the one budget. Sentences and their worth are `prose`'s business,
+tags are `html_pages`'.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tersely.condensing import html_pages, prose
+from tersely.condensing.blocks import Block, BlockKind, is_ended
+from tersely.condensing.budget import Lost
+from tersely.condensing.focus import Focus
+from tersely.condensing.prose import Paragraph
+from tersely.condensing.units import Reading, runs_of
+
+LARGEST_PAGE = 2_000_000
+"""A page is judged as one up to this many characters; what is longer is taken in slices."""
+
+_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]\n]{0,200}\]){0,600}?)\]\(([^()\n]{0,2000}(?:\([^()\n]{0,300}\)[^()\n]{0,300}){0,3})\)")
+_ITEM = re.compile(r"\s*(?:[*+•·‣–-]|\d{1,3}[.)])\s+")
+_WORD = re.compile(r"\w+")
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+_HOUSEHOLD = re.compile(
+    r"\bcookies?\b|\bnewsletter|©|\bcopyright\b|all rights reserved|privacy policy|datenschutz|mentions légales|akismet"
+    r"|クッキー|プライバシーポリシー",
+    re.I,
+)
+"""Words of the house rather than of the text, the same in most languages."""
+_CREDIT = re.compile(
+    r"(?:photo|foto|image|bild|credits?|crédits?|picture|imagen|immagine|fotografía|grafik|illustration)s?\s*(?::|©|/|\bby\b|\bvon\b)"
+    r"|[(/](?:AP|AFP|Reuters|Getty|dpa)\b|(?:写真|画像|提供)[：:]",
+    re.I,
+)
+_SOURCE = re.compile(
+    r"[\s#=*_>\[(|-]{0,12}(?:(?:url|source|page|link|address|quelle|seite|adresse|fuente|fonte|uri|document|from)\b[^\n:]{0,20}[:=]\s*|\d{1,3}[.):]\s+)?[<\"'(\[*]{0,3}"
+    r"(?P<url>https?://[^\s<>\"'()\[\]]{4,1000})[>\"')\]*|]{0,3}[\s=*_-]{0,80}$",
+    re.I,
+)
+_PAIR = re.compile(r"^[^:：\n]{2,40}[:：]\s*\S", re.M)
+_RULE = re.compile(r"\s*(?:[-=*_~#]\s?){3,}$")
+
+_BOTH_ENDS = 0.5
+"""A block at the end of a page counts this much less than one at its beginning: comments and footers come last."""
+_BESIDE_REPEATED = 0.4
+"""What stands beside a line that the page repeats (Reply, Share, Add to cart) is one of many: a comment, a card, a teaser."""
+_BETWEEN_LINKS = 0.2
+_DIVIDER = 0.4
+_FALL = 3.0
+_FALL_SHARE = 0.3
+"""The body ends where the sum has fallen by this much, or by this share of what it had gathered."""
+_LEAD = 0.05
+_MOST_ASIDES = 2_000
+_SECOND = 0.5
+"""Another stretch belongs to the body when it is worth at least this share of the first."""
+
+
+def read(text: str, focus: Focus, budget: int) -> Reading | None:
+    parts: list[Paragraph] = []
+    furniture: list[tuple[int, int]] = []
+    named = False
+    for page in split_pages(text):
+        body = body_of(page, focus)
+        named = named or body.named
+        if page.address and body.parts:
+            parts.append(Paragraph(page.line, page.line, page.address, heading=1))
+        parts += body.parts
+        furniture += body.furniture
+    if not any(not part.heading for part in parts):
+        return None
+    return _reading(parts, furniture, focus, budget, named)
+
+
+# ---------------------------------------------------------------- pages and blocks
+
+
+@dataclass(slots=True)
+class Page:
+    text: str
+    line: int
+    """The source line it begins with."""
+    address: str = ""
+    """The line that names it in a dump."""
+    offset: int = 0
+    """How many lines its text lies behind `line`."""
+
+
+def looks_like_html(text: str) -> bool:
+    opening = text[:20_000]
+    return (
+        opening.count("</") >= 3 and len(re.findall(r"<(?:html|head|body|div|p|a|span|li|td|h[1-6]|script|meta)[\s>]", opening, re.I)) >= 5
+    )
+
+
+def split_pages(text: str) -> Iterator[Page]:
+    """The pages of a crawl dump with the lines that name them; a single page is all there is."""
+    starts: list[tuple[int, int, str]] = []
+    if "http" in text:
+        starts = _addresses(text)
+    if not starts:
+        yield from _slices(text, 1, "")
+        return
+    first = starts[0][0]
+    if text[:first].strip():
+        yield from _slices(text[:first], 1, "")
+    line, counted = 1, 0
+    for (begin, end, address), (following, _, _) in zip(starts, [*starts[1:], (len(text), 0, "")], strict=True):
+        line += text.count("\n", counted, begin)
+        counted = begin
+        yield from _slices(text[end:following], line, address)
+
+
+def _addresses(text: str) -> list[tuple[int, int, str]]:
+    """Where the lines that open a page begin and end, and what they say; a bare link must be ruled off, or open the text."""
+    found: list[tuple[int, int, str]] = []
+    at = text.find("http")
+    while at >= 0:
+        begin = text.rfind("\n", 0, at) + 1
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        if at - begin <= 60 and end - begin <= 1_200 and (match := _SOURCE.match(text[begin:end])):
+            line = text[begin:end].strip()
+            before = text[max(0, begin - 200) : begin].rstrip().rsplit("\n", 1)[-1]
+            bare = match.start("url") == len(text[begin:end]) - len(text[begin:end].lstrip())
+            if not bare or not before or _RULE.match(before):
+                found.append((begin, end, line))
+        at = text.find("http", end)
+    if not found:
+        return []
+    # A page has a body: addresses in a row are a list of links.
+    kept = [here for here, after in zip(found, [*found[1:], (len(text), 0, "")], strict=True) if after[0] - here[1] >= 200]
+    if len(kept) < 0.6 * len(found) or (len(kept) == 1 and text[: kept[0][0]].strip()):
+        return []
+    return kept
+
+
+def _slices(text: str, line: int, address: str) -> Iterator[Page]:
+    offset = start = 0
+    while len(text) - start > LARGEST_PAGE:
+        end = text.find("\n", start + LARGEST_PAGE // 2, start + LARGEST_PAGE) + 1 or start + LARGEST_PAGE // 2
+        yield Page(text[start:end], line, address if start == 0 else "", offset)
+        offset += text.count("\n", start, end)
+        start = end
+    yield Page(text[start:], line, address if start == 0 else "", offset)
+
+
+def without_links(text: str) -> str:
+    """Markdown with link texts in the place of links, and without images."""
+    return _marked(text).replace("\x01", "").replace("\x02", "")
+
+
+def _marked(text: str) -> str:
+    """Link texts between \\x01 and \\x02; a link may run over lines, and hold an image."""
+    if "\x01" in text or "\x02" in text:
+        text = text.replace("\x01", "").replace("\x02", "")
+    for _ in range(2):
+        if "](" in text:
+            text = _LINK.sub(_mark_link, text)
+    return text
+
+
+def _mark_link(link: re.Match[str]) -> str:
+    if link.group(1):
+        return ""
+    return "\x01" + link.group(2).replace("\n", "\x02\n\x01") + "\x02"
+
+
+def blocks_of(text: str) -> list[Block]:
+    """The blocks of a page in markdown or plain text."""
+    blocks: list[Block] = []
+    apart, fenced = True, False
+    for number, line in enumerate(_marked(text).split("\n"), 1):
+        shown = line.strip()
+        if not shown:
+            apart = True
+            continue
+        linked = 0
+        if "\x01" in shown:
+            linked = sum(part.find("\x02") for part in shown.split("\x01")[1:])
+            line = line.replace("\x01", "").replace("\x02", "")
+            shown = line.strip()
+            if not shown:
+                continue
+        kind: BlockKind = "text"
+        sign = shown[0]
+        if sign == "`" and shown.startswith("```"):
+            fenced = not fenced
+            kind = "code"
+        elif fenced:
+            kind, shown = "code", line.rstrip()
+        elif sign == "#":
+            if not shown.strip("# *"):
+                continue
+            kind = "heading"
+        elif sign == "|":
+            if not shown.strip("|-: "):
+                continue
+            kind = "row"
+        elif (not sign.isalpha()) and _ITEM.match(line):
+            kind = "item"
+        before = blocks[-1] if blocks and not apart else None
+        if (
+            before
+            and kind == before.kind == "text"
+            and linked <= len(shown) / 2
+            and before.linked <= before.plain
+            and len(before.text) < 4_000
+        ):
+            # Lines of one paragraph: wrapped, or broken by hand.
+            before.text += "\n" + shown
+            before.last = number
+            before.linked += linked
+            before.ended = is_ended(shown)
+        else:
+            blocks.append(Block(shown, number, number, kind, linked, apart, is_ended(shown)))
+        apart = False
+    return blocks
+
+
+# ---------------------------------------------------------------- the body
+
+
+@dataclass(slots=True)
+class Body:
+    parts: list[Paragraph]
+    furniture: list[tuple[int, int]]
+    named: bool
+    """Whether the focus is the title: then nothing in the page answers it better than the rest."""
+
+
+def body_of(page: Page, focus: Focus) -> Body:
+    title = ""
+    if looks_like_html(page.text):
+        title, blocks = html_pages.blocks_of(page.text)
+    else:
+        blocks = blocks_of(page.text)
+    asked = _words(focus.text)
+    wide = 2.5 if _is_wide("".join(block.text for block in blocks[:200])) else 1.0
+    values = [_value(block, wide) for block in blocks]
+    titled = _title_at(blocks, asked, _words(title))
+    chosen = _stretches(blocks, values, titled)
+    kept = _text_within(blocks, values, chosen, wide)
+    kept = _without_hanging_headings(blocks, kept)
+    named = titled is not None and _names_it(focus, blocks[titled].text)
+    if named:
+        kept = [at for at in kept if not (blocks[at].kind == "heading" and _words(blocks[at].text) <= asked)]
+    shown = set(kept)
+    line = page.line + page.offset - 1
+    parts = [part for at in kept for part in _paragraphs(blocks[at], line)]
+    if parts and not named and titled not in shown:
+        if titled is not None and blocks[titled].kind == "heading":
+            parts = [*_paragraphs(blocks[titled], line), *parts]
+            shown.add(titled)
+        elif title:
+            parts.insert(0, Paragraph(page.line, page.line, title, heading=2))
+    furniture = [(block.first + line, block.last + line) for at, block in enumerate(blocks) if at not in shown]
+    if not named and prose.asks(focus):
+        parts = _with_asides(parts, blocks, values, shown, line)
+    return Body(parts, furniture, named)
+
+
+def _with_asides(parts: list[Paragraph], blocks: list[Block], values: list[float], shown: set[int], line: int) -> list[Paragraph]:
+    """The body and, in their places, the lines beside it that say something: an answer may stand in a box or a footer."""
+    seen = {part.text for part in parts}
+    asides: list[Paragraph] = []
+    for at, block in enumerate(blocks):
+        if (
+            at in shown
+            or block.kind == "heading"
+            or values[at] <= -0.3
+            or block.plain < 8
+            or block.text in seen
+            or len(asides) >= _MOST_ASIDES
+        ):
+            continue
+        seen.add(block.text)
+        for part in _paragraphs(block, line):
+            part.aside = True
+            asides.append(part)
+    return sorted([*parts, *asides], key=lambda part: part.first) if asides else parts
+
+
+def _is_wide(text: str) -> bool:
+    """Whether a script is used whose signs say as much as two or three letters each."""
+    return len(_WIDE.findall(text[:8_000])) * 4 > len(text[:8_000])
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in _WORD.findall(text.lower()) if len(word) > 2 or not word.isascii()}
+
+
+def _names_it(focus: Focus, title: str) -> bool:
+    """Whether the focus is hardly more than the title: the title itself, or its words and no question."""
+    plain, wanted = (" ".join(_WORD.findall(text.lower())) for text in (title, focus.text))
+    if len(plain) > 10 and plain in wanted:
+        return True
+    words, asked = _words(title), _words(focus.text)
+    return not prose.asks(focus) and len(words & asked) >= 0.6 * len(words) and len(asked - words) <= max(4, len(words))
+
+
+def _value(block: Block, wide: float) -> float:
+    """What a block says for (or against) being part of the body; about one for a short sentence."""
+    if block.furniture >= 1:
+        return -0.6
+    plain = block.plain * wide
+    if block.kind == "heading":
+        return -0.5 if block.linked > block.plain else 0.0
+    if block.linked > (0.8 * len(block.text) if block.kind == "row" else block.plain):
+        return -0.3 - min(block.linked * wide, 200) / 200
+    if block.kind in ("row", "code"):
+        return 0.2
+    if (block.ended and plain >= 25) or plain > 200:
+        text = block.text
+        if _HOUSEHOLD.search(text):
+            return -1.0
+        if block.kind == "text" and plain < 320 and _CREDIT.search(text, max(0, len(text) - 90)):
+            return -0.3
+        value = min(plain, 400) / 100 * block.plain / len(text)
+    elif plain >= 100:
+        value = plain / 200
+        if _CREDIT.search(block.text, max(0, len(block.text) - 90)):
+            return -0.3
+    elif (block.kind == "item" and plain >= 30) or _has_pairs(block):
+        value = 0.1
+    elif block.ended or (block.text.startswith("**") and block.text.endswith("**") and plain > 8):
+        return 0.0
+    else:
+        return -0.2
+    return value * (1 - 0.75 * min(1.0, 2 * block.furniture))
+
+
+def _title_at(blocks: list[Block], asked: set[str], title: set[str]) -> int | None:
+    """The heading that names the page: the one that was asked for, else a first-level one."""
+    best, where = 0.25, None
+    for at, block in enumerate(blocks):
+        heading = block.kind == "heading"
+        if not heading and (block.kind != "text" or block.linked or len(block.text) > 200):
+            continue
+        words = _words(block.text)
+        if not words:
+            continue
+        share = max(len(words & asked), len(words & title)) / len(words)
+        score = 0.0
+        if share >= (0.6 if heading else 0.8) and (heading or len(words) > 2):
+            score = share * min(1.0, len(words) / 2) - (0.0 if heading else 0.4)
+        if block.text.startswith("# "):
+            score += 0.3
+        if score > best:
+            best, where = score + 1e-9, at
+    return where
+
+
+def _stretches(blocks: list[Block], values: list[float], titled: int | None) -> list[tuple[int, int]]:
+    """The stretches of blocks that make the body, in order."""
+    count = len(blocks)
+    repeated = Counter(block.text for block in blocks if len(block.text) < 60 and block.kind != "row")
+    marks = [repeated[block.text] >= 3 for block in blocks]
+    weighed = []
+    for at, value in enumerate(values):
+        if value > 0:
+            value *= 1 - _BOTH_ENDS * at / count
+            if any(marks[max(0, at - 2) : at + 3]):
+                value *= _BESIDE_REPEATED
+            elif 0 < at < count - 1 and _is_link(blocks[at - 1], values[at - 1]) and _is_link(blocks[at + 1], values[at + 1]):
+                value *= _BETWEEN_LINKS
+        elif marks[at]:
+            # A divider, not a menu: a page of many equal parts is still one page.
+            value *= _DIVIDER
+        weighed.append(value)
+    best, begin, end = _best_run(weighed, 0, count)
+    if titled is not None:
+        after = _best_run(weighed, titled, count, stop=True)
+        if after[0] >= 0.4 * best:
+            best, begin, end = after
+    while begin and blocks[begin - 1].kind == "heading" and values[begin - 1] == 0:
+        begin -= 1
+    found = [(begin, _to_block_end(blocks, end))]
+    # A lead under the title; a body in two halves, with a shop or a gallery between them.
+    for low, high, share in ((begin if titled is None else titled, begin, _LEAD), (found[0][1], count, _SECOND)):
+        while high - low > 0:
+            value, begin, end = _best_run(weighed, low, high)
+            if value < share * best or value < 0.5:
+                break
+            end = min(high, _to_block_end(blocks, end))
+            found.append((begin, end))
+            low = end
+    return sorted(found)
+
+
+def _is_link(block: Block, value: float) -> bool:
+    return value <= -0.4 and block.linked >= 15
+
+
+def _best_run(values: list[float], low: int, high: int, *, stop: bool = False) -> tuple[float, int, int]:
+    """The run with the highest sum; with `stop`, the first good one, which ends where the sum falls for long."""
+    best, found = 0.0, (low, low)
+    current, begin = 0.0, low
+    for at in range(low, high):
+        if current <= 0:
+            current, begin = 0.0, at
+        current += values[at]
+        if current > best:
+            best, found = current, (begin, at + 1)
+        elif stop and best >= 1.5 and best - current > max(_FALL, _FALL_SHARE * best):
+            break
+    return best, *found
+
+
+def _to_block_end(blocks: list[Block], end: int) -> int:
+    """Further on while lines belong to the paragraph before, or to a list that a colon promises."""
+    while 0 < end < len(blocks):
+        block = blocks[end]
+        promised = blocks[end - 1].text.rstrip("*_ ").endswith((":", "："))
+        if block.linked > block.plain or block.kind == "heading" or (block.apart and not promised):
+            break
+        end += 1
+    return end
+
+
+def _text_within(blocks: list[Block], values: list[float], stretches: list[tuple[int, int]], wide: float) -> list[int]:
+    """The blocks of the body that are text of its own."""
+    kept: list[int] = []
+    seen: set[str] = set()
+    for begin, end in stretches:
+        run = range(begin, end)
+        whole = sum(blocks[at].plain for at in run if blocks[at].kind == "text" and blocks[at].ended)
+        stubs = sum(blocks[at].plain for at in run if blocks[at].kind == "text" and not blocks[at].ended)
+        prose_like = whole > 4 * stubs
+        for at in run:
+            block = blocks[at]
+            if values[at] <= -0.3:
+                continue
+            start = block.text[:80]
+            if len(start) > 12 and start in seen:
+                continue
+            seen.add(start)
+            if prose_like and _is_stub(block, wide) and not _in_list(blocks, at, begin, end, wide):
+                continue
+            kept.append(at)
+    return kept
+
+
+def _is_stub(block: Block, wide: float) -> bool:
+    """A line that says nothing whole: a caption, a label, a button."""
+    return (
+        block.kind == "text" and not block.ended and block.plain * wide < 150 and not block.text.startswith("**") and not _has_pairs(block)
+    )
+
+
+def _has_pairs(block: Block) -> bool:
+    """Whether most of its lines are a name and a value: `Weight: 2.4 kg`."""
+    lines = block.text.count("\n") + 1
+    return lines > 1 and len(_PAIR.findall(block.text)) * 2 > lines
+
+
+def _in_list(blocks: list[Block], at: int, begin: int, end: int, wide: float) -> bool:
+    """Whether a stub is one of several in a row that state something (a date, an amount, a pair), as lists without signs do."""
+    if blocks[at].plain * wide < 15:
+        return False
+    low = high = at
+    while low > begin and at - low < 3 and _is_stub(blocks[low - 1], wide):
+        low -= 1
+    while high + 1 < end and high - at < 3 and _is_stub(blocks[high + 1], wide):
+        high += 1
+    if high - low < 3:
+        return False
+    stating = sum(1 for other in range(low, high + 1) if any(sign.isdigit() or sign in ":：" for sign in blocks[other].text))
+    return stating * 2 > high - low
+
+
+def _without_hanging_headings(blocks: list[Block], kept: list[int]) -> list[int]:
+    """Headings under which nothing is left go as well."""
+    result: list[int] = []
+    below = 0
+    for at in reversed(kept):
+        block = blocks[at]
+        if block.kind == "heading":
+            level = len(block.text) - len(block.text.lstrip("#"))
+            if below == 0 or (below < 9 and below <= level):
+                continue
+            below = level
+        else:
+            below = 9
+        result.append(at)
+    return result[::-1]
+
+
+def _paragraphs(block: Block, line: int) -> list[Paragraph]:
+    first, last = block.first + line, block.last + line
+    if block.kind == "heading":
+        return [Paragraph(first, last, block.text, heading=1 + max(1, len(block.text) - len(block.text.lstrip("#"))))]
+    if "\n" not in block.text:
+        return [Paragraph(first, last, block.text, whole=block.kind in ("row", "code"))]
+    parts = prose.paragraphs(block.text)
+    for part in parts:
+        part.first, part.last = part.first + first - 1, part.last + first - 1
+    return parts
+
+
+# ---------------------------------------------------------------- the reading
+
+
+def _reading(parts: list[Paragraph], furniture: list[tuple[int, int]], focus: Focus, budget: int, named: bool) -> Reading:
+    reading = prose.reading_of(parts, focus, budget, "page", from_the_top=named)
+    said = reading.lost
+    lines = sum(last - first + 1 for first, last in furniture)
+
+    def lost(kept: set[int]) -> list[Lost]:
+        entries = said(kept)
+        if furniture:
+            entries.append(Lost(f"{lines} lines of menus, links and notices", runs_of(furniture)))
+        return entries
+
+    reading.lost = lost
+    return reading

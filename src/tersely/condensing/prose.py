@@ -1,0 +1,512 @@
+"""Prose of any language: articles, reports, minutes, dialogues and chats, down to the sentence.
+
+The text becomes paragraphs (with a heading or a speaker where there is one) and the
+paragraphs sentences; a sentence is the unit, so small budgets still show whole
+thoughts. With a focus the passage counts more than the single sentence: what
+answers a question stands where its words gather, and seldom repeats all of them.
+Without one, the sentences whose words the whole text keeps coming back to are
+central, spread over its parts.
+
+Scripts without spaces are read by pairs of characters. Nothing is rewritten; how
+pages with menus and adverts are cleaned is the business of `pages`, which uses the
+sentences from here.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from tersely.condensing.budget import Lost
+from tersely.condensing.focus import Focus, Found, scan, stem
+from tersely.condensing.units import Reading, Unit, runs_of
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(stem(word) for word in text.split())
+
+
+WINDOW = 2_200
+"""Characters around a sentence that decide whether its passage answers the focus: about 400 words, a minute or two of talk."""
+
+LONGEST_SENTENCE = 500
+"""Speech without punctuation is cut where a pause is likely, or one breathless turn takes the whole budget."""
+
+MOST_TEXT = 2_000_000
+"""Of longer texts only the blocks that promise most are read sentence by sentence."""
+
+FEW_TOKENS = 200
+"""Under this budget only a few sentences fit: each must say by itself what was asked for, and marks of gaps are too dear."""
+
+MARK = "[…]"
+
+_BLOCK = 8_000
+_MARK_SHARE = 0.03
+_TIRED = 30
+"""A word that is in more than one of this many sentences is a word of the language or of the trade, and makes none of them central."""
+
+_ASKING_ABOUT = _stems("""
+    summarize summary discuss discussion discussed conclusion conclude opinion opinions view think thinks thought thoughts say says said
+    talk talked talking mention mentioned mean meant meeting group team people participants everyone whole entire text article page main
+    document content overview topics topic propose proposed suggest suggested suggestion recommend recommended agree agreed disagree
+    disagreed decide decided decision reason explain explained consider considered regard regarding part attitude towards
+    zusammenfassung zusammenfassen artikel seite résumé résumer resumen resumir riassunto
+""")
+"""How one asks about talk and texts. These words say which *kind* of answer is wanted, not where it stands."""
+
+_FUNCTION_WORDS = _stems("""
+    der die das den dem des ein eine einer eines einem einen und oder ist sind war waren hat haben hatte wird werden wurde was wer wie wo
+    wann warum wieviel welche welcher welches im am an auf aus bei mit nach von vor zu zum zur über unter für nicht auch es er sie wir ihr
+    le la les un une du et ou est sont était ont quel quelle quels quelles qui que quoi où quand comment pourquoi combien dans sur avec
+    pour par au aux ce cette ces il elle nous vous ils elles el los las una unos del son era fue ha han cuál cuáles qué quién cómo dónde
+    cuándo cuánto por en con para al se lo gli di della dei sono hanno quale quali chi che cosa come dove quando quanto perché nel nella
+    per da sul os um uma do dos das na em het een van wat wie hoe
+""")
+"""What the questions of some languages are built with; in a short text even these would look rare."""
+
+_FACTS_WANTED = re.compile(
+    r"\b(?:extract|facts?|schema|fields?|entit(?:y|ies)|names?|dates?|relations?|records?|fakten|extraire|extraer|estrarre)\b|[{\[]\s*[\"{]",
+    re.I,
+)
+_QUESTION = re.compile(r"\?|？|^\s*(?:what|why|how|who|when|where|which|did|does|is|are|was|summari[sz]e)\b", re.I)
+_NUMBER = re.compile(r"\d[\d.,:/%-]*")
+_NAME = re.compile(
+    r"(?<![.!?…:]\s)(?<!^)(?<![\"“„«*#-])\b[A-ZÀ-ÖØ-Þ][\w'’-]*[^\W\d_](?:\s+(?:of|the|de|du|la|von|van|der|den|zu|al)?\s?[A-ZÀ-ÖØ-Þ][\w'’-]+)*"
+)
+_SENTENCE_END = re.compile(
+    r"(?:(?P<dot>\.)|[!?…‽؟۔।॥]|\.{2,4}|[.!?]{2,5})[\"'”’»)\]*_]{0,3}(?P<space>\s+)(?![\s,;)a-zà-öø-ÿа-яα-ω])|[。！？｡][」』）”’]{0,2}(?=\S)"
+)
+_SHORT_FORMS = frozenset(
+    """
+    mr mrs ms dr prof hon st sr jr vs no nr art abs bzw ca etc inc ltd co corp jan feb mar apr jun jul aug sep sept oct nov dec mt ft
+    gen col sgt capt rev sen rep gov fig eq al cf ed vol pp approx dept univ str tel mme mlle sra ing ggf evtl usw dgl vgl inkl exkl zzgl
+    max min
+    """.split()  # noqa: SIM905
+)
+_PAUSE = re.compile(r"[,;:–—]\s|\s[-–—]\s|[、，；]")
+_LABEL = re.compile(
+    r"[\s>]{0,3}(?:[\[(]?\d{1,4}[-/.:]\d\d[^\]\n]{0,24}[\])]?[\s,-]{1,3})?(?:\*\*)?"
+    r"(?P<name><[^<>\n]{1,40}>|[^\W\d_][^:：\n]{0,99}?)"
+    r"(?:\*\*)?\s?(?:[:：](?:\*\*)?(?:\s|$)|(?<=>)\s)"
+)
+_HEADING = re.compile(
+    r"#{1,6}\s|(?:[IVXLC]{1,6}|\d{1,2}(?:\.\d{1,2}){0,3})[.)]?\s+\S.{0,78}[^.!?,;:]$|(?:chapter|kapitel|chapitre|capítulo|capitolo|part|teil)\s",
+    re.I,
+)
+_WORDS = re.compile(r"[^\W_]{2,}")
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f\u1780-\u17ff]")
+
+
+def sentences(paragraph: str) -> list[str]:
+    """The sentences of one paragraph, none longer than `LONGEST_SENTENCE`; only the white space between them is dropped."""
+    found: list[str] = []
+    start = 0
+    for end in _SENTENCE_END.finditer(paragraph):
+        if end.group("dot") and _is_short_form(paragraph, end.start()):
+            continue
+        cut = end.start("space") if end.group("space") else end.end()
+        piece = paragraph[start:cut]
+        # "Yeah." and "Right?" are no thoughts of their own: they go with what follows.
+        if len(piece) < 12 and len(paragraph) - end.end() > 12 and not _WIDE.search(piece):
+            continue
+        found.append(piece)
+        start = end.end()
+    if start < len(paragraph):
+        found.append(paragraph[start:])
+    if len(paragraph) <= LONGEST_SENTENCE:
+        return found
+    return [piece for sentence in found for piece in _cut_at_pauses(sentence)]
+
+
+def _is_short_form(text: str, dot: int) -> bool:
+    """ "Dr.", "Nov.", "J.": the dot does not end the sentence."""
+    begin = dot
+    while begin and dot - begin < 6 and text[begin - 1].isalpha():
+        begin -= 1
+    word = text[begin:dot]
+    return (len(word) == 1 and word != "I") or word.lower() in _SHORT_FORMS
+
+
+def _cut_at_pauses(sentence: str) -> Iterator[str]:
+    while len(sentence) > LONGEST_SENTENCE:
+        cut = 0
+        for pause in _PAUSE.finditer(sentence, LONGEST_SENTENCE // 3, LONGEST_SENTENCE * 3 // 4):
+            cut = pause.end()
+        if not cut:
+            cut = sentence.rfind(" ", 1, LONGEST_SENTENCE * 3 // 4) + 1 or LONGEST_SENTENCE * 3 // 4
+        yield sentence[:cut].rstrip()
+        sentence = sentence[cut:].lstrip()
+    if sentence:
+        yield sentence
+
+
+def words_of(sentence: str) -> list[str]:
+    """Lower-case words; pairs of characters where a script has no spaces."""
+    words = _WORDS.findall(sentence.lower())
+    if _WIDE.search(sentence):
+        return [pair for word in words for pair in (_pairs(word) if _WIDE.search(word) else (word,))]
+    return words
+
+
+def _pairs(word: str) -> list[str]:
+    return [word[at : at + 2] for at in range(len(word) - 1)]
+
+
+@dataclass(slots=True)
+class Paragraph:
+    """Lines that belong together: a paragraph, or one turn of a dialogue."""
+
+    first: int
+    last: int
+    text: str
+    label: str = ""
+    """Who speaks, as written, colon included."""
+    heading: int = 0
+    """The level of a heading, 0 for text; the highest, 1, names a page."""
+    whole: bool = False
+    """Not to be cut into sentences: a row, a line of code."""
+    aside: bool = False
+    """Not part of the body: shown only when it answers the focus as well as the body does."""
+
+
+def looks_like_dialogue(lines: Sequence[str]) -> bool:
+    """Whether most lines begin with one of a few recurring names."""
+    full = [line for line in lines if line.strip()][:400]
+    if len(full) < 6:
+        return False
+    names = Counter(found.group("name") for line in full if (found := _LABEL.match(line)))
+    labelled = sum(names.values())
+    return labelled >= 0.6 * len(full) and len(names) <= max(3, 0.5 * labelled)
+
+
+def paragraphs(text: str) -> list[Paragraph]:
+    """Paragraphs in order; wrapped lines are joined, a line is a turn of its own in a dialogue."""
+    lines = text.split("\n")
+    dialogue = looks_like_dialogue(lines)
+    found: list[Paragraph] = []
+    open_, before = False, ""
+    for number, line in enumerate(lines, 1):
+        stripped = line.strip()
+        if not stripped:
+            open_ = False
+            continue
+        if dialogue:
+            label = _LABEL.match(line)
+            if label:
+                rest = line[label.end() :].strip()
+                if rest:
+                    found.append(Paragraph(number, number, rest, line[: label.end()].strip()))
+                open_, before = bool(rest), line
+                continue
+        if stripped[0] == "#" or (not open_ and len(stripped) < 90 and _HEADING.match(stripped)):
+            found.append(Paragraph(number, number, stripped, heading=1 + max(1, len(stripped) - len(stripped.lstrip("#")))))
+            open_ = False
+            continue
+        last = found[-1] if open_ and found else None
+        if last is not None and not last.heading and len(last.text) < 20_000 and _continues(before, stripped):
+            # A wide script needs no space where its line was wrapped.
+            last.text += ("" if "\u3000" <= last.text[-1] <= "\uffef" else " ") + stripped
+            last.last = number
+        else:
+            found.append(Paragraph(number, number, stripped))
+        before = stripped
+        open_ = True
+    return found
+
+
+_ITEM = re.compile(r"(?:[-*+•·‣–]|\d{1,3}[.)]|[a-z]\))\s")
+
+
+def _continues(before: str, line: str) -> bool:
+    """Whether a line goes on with the paragraph of the line before it rather than opening one of its own."""
+    if _ITEM.match(line) or line[0] == "|":
+        return False
+    # Only a line that is full was wrapped; after a short one somebody pressed Return.
+    return len(before) >= (16 if _WIDE.search(before) else 45)
+
+
+def read(text: str, focus: Focus, budget: int) -> Reading | None:
+    parts = paragraphs(text) if len(text) <= MOST_TEXT else _promising(text, focus)
+    if not parts:
+        return None
+    kind = "dialogue" if any(part.label for part in parts[:50]) else "prose"
+    return reading_of(parts, focus, budget, kind)
+
+
+def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "prose", *, from_the_top: bool = False) -> Reading:
+    """A reading of paragraphs that are already separated; `from_the_top` when the text as a whole is wanted."""
+    texts: list[str] = []
+    owners: list[Paragraph] = []
+    for part in parts:
+        if not part.heading:
+            found = [part.text] if part.whole else sentences(part.text)
+            texts += found
+            owners += [part] * len(found)
+    scores = from_the_beginning(texts) if from_the_top else worth(texts, owners, focus, budget)
+    facts = wants_facts(focus)
+    if facts:
+        scores = [0.5 * score + 1.2 * facts_in(text) if score >= 0 else score for score, text in zip(scores, texts, strict=True)]
+    return _in_units(parts, texts, owners, scores, budget, kind, facts)
+
+
+def _in_units(
+    parts: list[Paragraph], texts: list[str], owners: list[Paragraph], scores: list[float], budget: int, kind: str, facts: bool
+) -> Reading:
+    units: list[Unit] = []
+    opened_by: list[int] = []
+    """For each unit the first one of its paragraph: only units of one paragraph share a line."""
+    headings: list[tuple[int, int]] = []
+    """Open headings: level and unit."""
+    at = 0
+    said: set[str] = set()
+    for part in parts:
+        begin = len(units)
+        if part.heading:
+            while headings and headings[-1][0] >= part.heading:
+                headings.pop()
+            units.append(Unit(part.text, part.first, part.last, 0.0, parent=headings[-1][1] if headings else None, count=0))
+            headings.append((part.heading, begin))
+            opened_by.append(begin)
+            continue
+        heading = headings[-1][1] if headings else None
+        owner = heading
+        if part.label:
+            owner = begin
+            units.append(Unit(part.label, part.first, part.first, 0.0, parent=heading, count=0))
+            opened_by.append(begin)
+        while at < len(texts) and owners[at] is part:
+            text = texts[at]
+            if scores[at] < 0:
+                at += 1
+                continue
+            # `pack` prefers what is short, which suits rows and not sentences: a long one says more.
+            score = scores[at] * (1 + 0.004 * len(text))
+            if len(text) > 40:
+                same = text if len(text) < 200 else text[:200]
+                if same in said:
+                    score = 0.0
+                said.add(same)
+            units.append(
+                Unit(text, part.first, part.last, score, parent=owner, family=_facts_of(text) if facts else None, inline=len(units) > begin)
+            )
+            opened_by.append(begin)
+            at += 1
+    total = sum(unit.count for unit in units)
+
+    def lost(kept: set[int]) -> list[Lost]:
+        missing = [unit for index, unit in enumerate(units) if unit.count and index not in kept]
+        return [Lost(f"{len(missing)} of {total} sentences", runs_of((unit.first, unit.last) for unit in missing))] if missing else []
+
+    def layout(kept: set[int], changed: dict[int, str]) -> str:
+        return lay_out(units, opened_by, kept, changed, budget)
+
+    return Reading(kind, units, lost=lost, noun="sentences", layout=layout)
+
+
+def lay_out(units: list[Unit], opened_by: list[int], kept: set[int], changed: dict[int, str], budget: int) -> str:
+    """Sentences of one paragraph on one line; `[…]` where something between them, or much between paragraphs, is left out."""
+    order = sorted(kept)
+    gaps: list[tuple[int, int]] = []
+    previous = -1
+    for index in order:
+        if opened_by[index] > previous + 1:
+            gaps.append((previous - index, index))
+        previous = index
+    most = int(budget * _MARK_SHARE / 3) if budget >= FEW_TOKENS else 0
+    marked = {index for _, index in sorted(gaps)[:most]}
+    lines: list[str] = []
+    previous = -1
+    for index in order:
+        text = changed.get(index, units[index].text)
+        if previous >= 0 and opened_by[previous] == opened_by[index]:
+            before = lines[-1]
+            if index == previous + 1 or previous == units[index].parent:
+                lines[-1] += text if "\u3000" <= before[-1:] <= "\uffef" else " " + text
+            else:
+                lines[-1] += f" {MARK} {text}"
+        else:
+            if index in marked:
+                lines.append(MARK)
+            lines.append(text)
+        previous = index
+    return "\n".join(lines)
+
+
+def from_the_beginning(texts: list[str]) -> list[float]:
+    """Earlier sentences before later ones: what is told as a whole says first what matters most."""
+    return [1.0 - 0.5 * at / len(texts) for at in range(len(texts))]
+
+
+def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) -> list[float]:
+    """How much each sentence is worth: by what gathers around it when something is asked, else by how central it is."""
+    found = scan(texts, focus)
+    speakers = _named(owners, focus)
+    weights = _telling(focus, found, speakers)
+    central = centrality(texts)
+    count = len(texts)
+    if not weights:
+        if any(owner.aside for owner in owners):
+            return [-1.0 if owner.aside else score for owner, score in zip(owners, from_the_beginning(texts), strict=True)]
+        # Beginnings and endings say what a talk or a report is about and what came of it.
+        return [
+            (value + 0.5 * found.relevance[at] + (0.2 if at < 0.1 * count or at > 0.93 * count else 0.0))
+            * min(1.0, 0.2 + len(texts[at]) / 100)
+            for at, value in enumerate(central)
+        ]
+    passage = _passages(texts, found, weights)
+    top = max(passage) or 1.0
+    own = [sum(weights[index] for index in seen if index in weights) if seen else 0.0 for seen in found.terms]
+    enough = max(0.15, 0.5 * max(own))
+    few = budget < FEW_TOKENS
+    short = 60 if few else 35
+    beside = 1.0 if few else 0.7
+    scores = []
+    for at, value in enumerate(passage):
+        if owners[at].aside and own[at] < enough:
+            scores.append(-1.0)
+            continue
+        score = 2.0 * value / top + beside * own[at] + 0.15 * central[at]
+        if owners[at].label in speakers:
+            score *= 1.6
+        if len(texts[at]) < short and not _WIDE.search(texts[at]):
+            score *= 0.2 + 0.8 * len(texts[at]) / short
+        scores.append(score)
+    return scores
+
+
+def _telling(focus: Focus, found: Found, speakers: set[str]) -> dict[int, float]:
+    """Term → weight, for the terms that can tell one passage from another; who speaks is no such term."""
+    names = {stem(word) for label in speakers for word in words_of(label)}
+    weights: dict[int, float] = {}
+    for index, idf in found.idf.items():
+        term = focus.terms[index]
+        if idf >= 0.05 and not (term.text in _ASKING_ABOUT or term.text in _FUNCTION_WORDS or term.text in names):
+            weights[index] = term.weight * math.sqrt(idf)
+    most = sum(sorted(weights.values(), reverse=True)[:3]) or 1.0
+    return {index: weight / most for index, weight in weights.items()}
+
+
+def _passages(texts: list[str], found: Found, weights: dict[int, float]) -> list[float]:
+    """For each sentence, how much of the focus gathers within `WINDOW` characters around it; each term counts, repetition counts less."""
+    count = len(texts)
+    starts = [0, *accumulate(map(len, texts))]
+    lows, highs = [0] * count, [0] * count
+    low = high = 0
+    for at in range(count):
+        middle = (starts[at] + starts[at + 1]) // 2
+        while starts[low + 1] < middle - WINDOW // 2:
+            low += 1
+        while high < count and starts[high] < middle + WINDOW // 2:
+            high += 1
+        lows[at], highs[at] = low, high
+    places: dict[int, list[int]] = {index: [] for index in weights}
+    for at, seen in enumerate(found.terms):
+        for index in seen or ():
+            if index in places:
+                places[index].append(at)
+    scores = [0.0] * count
+    blocks = starts[count] // WINDOW + 1
+    for index, hits in places.items():
+        # A word that turns up everywhere does not say where to look, however rare it is among sentences.
+        everywhere = len({starts[at] // WINDOW for at in hits})
+        weight = weights[index] * max(0.02, math.log((blocks + 0.5) / everywhere) / math.log(blocks + 1.5))
+        first = last = 0
+        for at in range(max(0, hits[0] - 1000), count):
+            while last < len(hits) and hits[last] < highs[at]:
+                last += 1
+            while first < last and hits[first] < lows[at]:
+                first += 1
+            if last > first:
+                scores[at] += weight * (last - first) / (last - first + 1.5)
+            elif last == len(hits):
+                break
+    return scores
+
+
+def _named(owners: list[Paragraph], focus: Focus) -> set[str]:
+    """Labels of the speakers whose names are in the focus."""
+    asked = focus.text.lower()
+    labels = {owner.label for owner in owners if owner.label}
+    return {label for label in labels if (name := label.strip(" :*<>").lower()) and name in asked}
+
+
+def centrality(texts: list[str]) -> list[float]:
+    """0..1 for each sentence: how much of it are words that the text comes back to, without those that every sentence has."""
+    count = len(texts)
+    spread: Counter[str] = Counter()
+    words = []
+    for text in texts:
+        own = set(words_of(text))
+        words.append(own)
+        spread.update(own)
+    most = max(4, count // _TIRED)
+    value = {
+        word: math.log(df) * math.log(count / df) for word, df in spread.items() if 1 < df <= most and (len(word) > 3 or not word.isascii())
+    }
+    raw = [sum(value.get(word, 0.0) for word in own) / (len(own) + 6) for own in words]
+    top = max(raw, default=0.0) or 1.0
+    return [each / top for each in raw]
+
+
+def asks(focus: Focus) -> bool:
+    """Whether something in particular is asked for; a mere title is not."""
+    return bool(_QUESTION.search(focus.text)) or wants_facts(focus)
+
+
+def wants_facts(focus: Focus) -> bool:
+    """Whether the focus is a list of things to extract rather than a question."""
+    text = focus.text
+    if not text or _QUESTION.search(text):
+        return False
+    return bool(_FACTS_WANTED.search(text)) or text.count(",") >= 2
+
+
+def facts_in(sentence: str) -> float:
+    """0..1: how much a sentence states (names, numbers, dates) rather than colours."""
+    numbers = len(_NUMBER.findall(sentence))
+    names = len(_NAME.findall(sentence))
+    return min(1.0, 0.25 * numbers + 0.2 * names)
+
+
+def _facts_of(sentence: str) -> tuple[str, ...] | None:
+    """What a sentence is about: two with the same names and numbers say the same thing in other words."""
+    found = sorted({*_NUMBER.findall(sentence), *_NAME.findall(sentence)})
+    return tuple(found) if len(found) > 1 else None
+
+
+def _promising(text: str, focus: Focus) -> list[Paragraph]:
+    """Paragraphs of the blocks that answer the focus best, and of some spread evenly over the text."""
+    blocks, lines = [], []
+    start, line = 0, 1
+    while start < len(text):
+        end = _block_end(text, start)
+        blocks.append(text[start:end])
+        lines.append(line)
+        line += text.count("\n", start, end)
+        start = end
+    room = MOST_TEXT // _BLOCK
+    relevance = scan(blocks, focus).relevance if focus else [0.0] * len(blocks)
+    ranked = sorted(range(len(blocks)), key=lambda at: (-relevance[at], at))
+    chosen = {at for at in ranked[: room * 2 // 3] if relevance[at] > 0}
+    step = max(1, len(blocks) // max(1, room - len(chosen)))
+    chosen.update(range(0, len(blocks), step))
+    parts: list[Paragraph] = []
+    for at in sorted(chosen):
+        for part in paragraphs(blocks[at]):
+            part.first += lines[at] - 1
+            part.last += lines[at] - 1
+            parts.append(part)
+    return parts
+
+
+def _block_end(text: str, start: int) -> int:
+    """After a paragraph, else a line, else a word, about `_BLOCK` characters on."""
+    if len(text) - start <= _BLOCK * 3 // 2:
+        return len(text)
+    for sign in ("\n\n", "\n", " "):
+        cut = text.find(sign, start + _BLOCK, start + _BLOCK * 3 // 2)
+        if cut > 0:
+            return cut + len(sign)
+    return start + _BLOCK

@@ -1,0 +1,62 @@
+"""HTML becomes the blocks a reader would see, with where they stand."""
+
+from tersely.condensing import pages
+from tersely.condensing.focus import Focus
+from tersely.condensing.html_pages import blocks_of
+from tersely.condensing.units import pack
+
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><title>Harbour reopens &ndash; The Gazette</title><script>if (a < b) { document.write("<p>no</p>"); }</script></head>
+<body>
+<header><a href="/">The Gazette</a><nav><ul><li><a href="/a">News</a><li><a href="/b">Weather</a></ul></nav></header>
+<div class="cookie-banner"><p>We value your privacy and use trackers of many kinds on this site.</p><button>Accept</button></div>
+<main><article>
+<h1>Harbour reopens</h1>
+<p>The harbour of Lindmark reopened on 3&nbsp;June after <a href="/storm">the storm</a> of April. Repairs took nine
+weeks, the mayor said.</p>
+<div class="share-buttons"><a href="#">Share</a> <a href="#">Tweet</a></div>
+<table><tr><th>Quay</th><th>Open from</th></tr><tr><td>North</td><td>3 June</td></tr><tr><td>South</td><td>1 July</td></tr></table>
+<ul><li>Ferries to Holm run twice a day.<li>The market moves to the old customs house.</ul>
+<pre>tide table
+06:12 high</pre>
+</article>
+<aside><h3>Most read</h3><p>Ten gardens you should see this summer, and why they matter to us all.</p></aside></main>
+<footer><p>The Gazette is published by Lindmark Media, 4 Pier Road, and is a member of the press council.</p></footer>
+</body></html>
+"""
+
+
+def test_text_table_and_list_stay_and_furniture_goes() -> None:
+    reading = pages.read(PAGE, Focus.parse(""), 400)
+    assert reading is not None
+    text = pack(reading, 400).text
+    assert text == (
+        "# Harbour reopens\n"
+        "The harbour of Lindmark reopened on 3 June after the storm of April. Repairs took nine weeks, the mayor said.\n"
+        "| Quay | Open from |\n| North | 3 June |\n| South | 1 July |\n"
+        "* Ferries to Holm run twice a day.\n* The market moves to the old customs house.\ntide table\n06:12 high"
+    )
+
+
+def test_a_block_knows_its_source_lines_and_how_much_of_it_is_links() -> None:
+    title, blocks = blocks_of(PAGE)
+    assert title == "Harbour reopens – The Gazette"
+    paragraph = next(block for block in blocks if block.text.startswith("The harbour of"))
+    assert (paragraph.first, paragraph.last, paragraph.linked, paragraph.ended) == (8, 9, len("the storm"), True)
+
+
+def test_menus_footers_and_hidden_elements_are_marked_as_furniture() -> None:
+    _, blocks = blocks_of(
+        '<nav>a</nav><div role="navigation">b</div><div hidden>c</div><footer><p>d</p></footer><div class="sidebar">e</div><p>f</p>'
+    )
+    assert [(block.text, block.furniture) for block in blocks] == [("a", 1.0), ("b", 1.0), ("c", 1.0), ("d", 1.0), ("e", 0.5), ("f", 0.0)]
+
+
+def test_an_element_that_is_never_closed_does_not_swallow_the_page() -> None:
+    _, blocks = blocks_of("<div><nav><a href=x>Menu</a></div><p>Text after the menu.</p><noscript>on")
+    assert [(block.text, block.furniture) for block in blocks] == [("Menu", 1.0), ("Text after the menu.", 0.0), ("on", 0.0)]
+
+
+def test_nesting_without_end_is_read_in_linear_time() -> None:
+    _, blocks = blocks_of("<div>" * 100_000 + "deep" + "</div>" * 100_000)
+    assert [block.text for block in blocks] == ["deep"]

@@ -1,0 +1,342 @@
+"""Pages of several kinds and languages: what a reader came for stays, the furniture goes."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tersely.condensing import pages
+from tersely.condensing.focus import Focus
+from tersely.condensing.units import pack
+from tersely.text.tokens import count_tokens
+
+NEWS_DE = """
+[Lokalblatt](/)
+
+* [Politik](/politik)
+* [Sport](/sport)
+  + [Fußball](/sport/fussball)
+  + [Handball](/sport/handball)
+* [Kultur](/kultur)
+* [Anmelden](/login)
+
+Wir verwenden Cookies, um unsere Webseite für Sie zu verbessern. Mit der Nutzung stimmen Sie dem zu.
+
+# Brücke am Rathaus gesperrt
+
+Von [Jana Petersen](/autor/petersen)
+
+12.02.2024, 11:40
+
+[Teilen](https://social.example/t?u=1) [Twittern](https://social.example/s?u=2) [Mailen](mailto:?x)
+
+Die Stadt hat die Brücke am Rathaus am Montag gesperrt. Gutachter fanden bei einer Prüfung Risse von bis zu 4 mm.
+
+![Die Brücke](/bild.jpg) Die gesperrte Brücke. Foto: Amt
+
+Die Sperrung dauert nach Angaben des Bauamts bis zum 14. März. Busse der Linie 12 fahren eine [Umleitung über die Hafenstraße](/linie12).
+
+### Das könnte Sie auch interessieren
+
+* [Fünf Tipps für den Garten, die wirklich helfen](/garten)
+* [Warum der Zoo schließt und was nun aus den Tieren wird](/zoo)
+* [So wird das Wetter am Wochenende im ganzen Land](/wetter)
+
+Die Reparatur kostet rund 380.000 Euro, sagte Bauamtsleiterin Mira Holm. Das Geld stehe im Haushalt bereit.
+
+Zuletzt war die Brücke 1998 gesperrt. Damals mussten alle Lager getauscht werden, weil Salzwasser den Stahl angegriffen hatte.
+
+## Kommentare
+
+[Antworten](#)
+
+Finde ich gut!
+
+[Antworten](#)
+
+Na endlich.
+
+[Antworten](#)
+
+## Bleiben Sie auf dem Laufenden
+
+Abonnieren Sie unseren Newsletter und erhalten Sie jeden Morgen die wichtigsten Meldungen.
+
+[Impressum](/impressum) [Datenschutz](/datenschutz) [AGB](/agb)
+
+© 2024 Lokalblatt Verlag. Alle Rechte vorbehalten.
+"""
+
+WIKI_FR = """
+[Accueil](/) [Portails](/p) [Article au hasard](/a)
+
+Menu principal
+
+# Phare de Kermor
+
+Un article de l'encyclopédie libre.
+
+Le phare de Kermor est un phare situé sur la pointe nord de l'île. Il fut construit en 1856 par l'ingénieur Yves Le Gall.
+
+| Hauteur | 42 m |
+| --- | --- |
+| Portée | 24 milles |
+| Automatisation | 1987 |
+
+## Histoire
+
+La première lampe fut allumée le 3 mars 1857. Une tempête endommagea la lanterne en 1911, et les gardiens durent la réparer eux-mêmes.
+
+## Voir aussi
+
+* [Liste des phares](/liste)
+* [Île de Kermor](/ile)
+
+Catégories : [Phare](/c1) [Bretagne](/c2)
+
+[Politique de confidentialité](/conf) [À propos](/apropos)
+"""
+
+SHOP = """
+* [Home](/)
+* [Drills](/drills)
+* [Saws](/saws)
+* [Basket (0)](/basket)
+
+# Drill DX-40
+
+£84.99
+
+[Add to basket](/add)
+
+The DX-40 is a hammer drill for masonry and steel. It has two speeds and a chuck of 13 mm.
+
+Power: 850 W
+Weight: 2.4 kg
+Warranty: 3 years
+Order number: 40-1177
+
+### Customers also bought
+
+[Drill bits, set of 10](/bits)
+
+£9.99
+
+[Add to basket](/add)
+
+[Work gloves](/gloves)
+
+£4.50
+
+[Add to basket](/add)
+
+[Delivery](/delivery) [Returns](/returns) [Contact](/contact)
+"""
+
+FORUM_JA = """
+[ホーム](/) [新着](/new) [ログイン](/login)
+
+# 電源が入らない
+
+昨日から電源ボタンを押しても何も起きません。コンセントは確認しました。型番はKX-300です。
+
+[返信](/r1)
+
+保護回路が働いているかもしれません。三十分ほど電源コードを抜いてから試してください。
+
+[返信](/r2)
+
+解決しました。コードを抜いて三十分待ったら動きました。ありがとうございました。
+
+[返信](/r3)
+
+[利用規約](/terms) [プライバシー](/privacy)
+"""
+
+
+def shown(text: str, budget: int = 400, focus: str = "") -> str:
+    wish = Focus.parse(focus)
+    reading = pages.read(text, wish, budget)
+    assert reading is not None
+    packed = pack(reading, budget, focus=wish)
+    assert count_tokens(packed.text) <= budget
+    return packed.text
+
+
+def test_a_german_news_page_keeps_its_article_and_loses_menu_banner_teasers_comments_and_footer() -> None:
+    text = shown(NEWS_DE)
+    for fact in (
+        "Risse von bis zu 4 mm",
+        "bis zum 14. März",
+        "Umleitung über die Hafenstraße.",
+        "380.000 Euro, sagte Bauamtsleiterin Mira Holm.",
+    ):
+        assert fact in text
+    for furniture in ("Handball", "Cookies", "Twittern", "Garten", "Antworten", "Newsletter", "Impressum", "Verlag", "Foto:", "https://"):
+        assert furniture not in text
+
+
+def test_a_french_encyclopedia_page_keeps_text_and_table() -> None:
+    text = shown(WIKI_FR)
+    for fact in (
+        "en 1856 par l'ingénieur Yves Le Gall.",
+        "| Hauteur | 42 m |",
+        "| Automatisation | 1987 |",
+        "## Histoire",
+        "le 3 mars 1857",
+    ):
+        assert fact in text
+    for furniture in ("Article au hasard", "Liste des phares", "Catégories", "confidentialité"):
+        assert furniture not in text
+
+
+def test_a_shop_page_keeps_the_description_and_the_pairs_of_the_product() -> None:
+    text = shown(SHOP)
+    assert "hammer drill for masonry and steel." in text
+    assert "Power: 850 W" in text and "Order number: 40-1177" in text
+    for furniture in ("Saws", "Add to basket", "Work gloves", "Returns"):
+        assert furniture not in text
+
+
+def test_a_forum_in_a_script_without_spaces_keeps_question_and_answers() -> None:
+    text = shown(FORUM_JA)
+    for fact in ("型番はKX-300です。", "三十分ほど電源コードを抜いて", "解決しました。"):
+        assert fact in text
+    for furniture in ("ログイン", "返信", "利用規約"):
+        assert furniture not in text
+
+
+def test_a_question_picks_the_sentence_that_answers_it_and_keeps_the_title() -> None:
+    text = shown(NEWS_DE, 60, "Was kostet die Reparatur?")
+    assert "380.000 Euro" in text
+    assert "# Brücke am Rathaus gesperrt" in text
+
+
+def test_an_answer_in_the_footer_is_found_when_it_is_asked_for_and_not_shown_otherwise() -> None:
+    page = NEWS_DE + "\nRedaktion: Hafenweg 3, Telefon 0431 5550\n"
+    assert "0431 5550" in shown(page, 120, "Welche Telefonnummer hat die Redaktion?")
+    assert "0431 5550" not in shown(page, 400, "")
+
+
+def test_the_title_as_focus_means_the_whole_article_from_its_beginning() -> None:
+    text = shown(NEWS_DE, 70, "Main article: Brücke am Rathaus gesperrt - Lokalblatt")
+    assert text.startswith("Die Stadt hat die Brücke am Rathaus am Montag gesperrt. Gutachter fanden")
+
+
+def test_what_was_left_out_is_named_with_its_lines() -> None:
+    wish = Focus.parse("")
+    reading = pages.read(SHOP, wish, 400)
+    assert reading is not None
+    said = [str(entry) for entry in reading.lost(set(range(len(reading.units))))]
+    assert len(said) == 1
+    assert "lines of menus, links and notices (lines 2–5" in said[0]
+
+
+DUMP = f"""URL: https://shop.example/dx-40
+{SHOP}
+URL: https://wiki.example/kermor
+{WIKI_FR}
+URL: https://news.example/bruecke
+{NEWS_DE}
+"""
+
+
+def test_each_page_of_a_dump_is_judged_by_itself_and_keeps_its_address() -> None:
+    text = shown(DUMP, 900)
+    places = [text.index(part) for part in ("shop.example", "850 W", "wiki.example", "42 m", "news.example", "380.000 Euro")]
+    assert places == sorted(places)
+    assert "Work gloves" not in text and "Handball" not in text
+
+
+def test_the_budget_of_a_dump_goes_to_the_page_that_answers() -> None:
+    text = shown(DUMP, 120, "When was the phare of Kermor automatisé? Automatisation?")
+    assert "wiki.example" in text and "1987" in text
+    assert "850 W" not in text
+
+
+def test_units_of_a_dump_carry_the_lines_of_the_source() -> None:
+    lines = DUMP.split("\n")
+    reading = pages.read(DUMP, Focus.parse(""), 900)
+    assert reading is not None
+    for unit in reading.units:
+        source = pages.without_links("\n".join(lines[unit.first - 1 : unit.last]))
+        assert unit.text.strip() in source
+
+
+def test_a_list_of_links_is_no_dump() -> None:
+    text = "# Links\n\n" + "\n".join(f"https://example.org/{number}" for number in range(30))
+    assert [page.address for page in pages.split_pages(text)] == [""]
+
+
+def test_when_facts_are_wanted_names_and_numbers_beat_colour() -> None:
+    colour = "The wind moved softly over the grass and it was quiet there for a long while.\n\n"
+    fact = "Captain Ilsa Venn joined the Order of the Grey Lantern on 4 May 1203."
+    page = (
+        "# The valley\n\n"
+        + colour * 3
+        + "The path went on and on through the old and silent wood, and nobody spoke.\n\n"
+        + fact
+        + "\n\n"
+        + colour.replace("grass", "river") * 3
+    )
+    assert fact in shown(page, 48, "NPCs with faction allegiances, dates, items")
+
+
+def test_the_same_fact_twice_is_shown_once() -> None:
+    fact = "Captain Ilsa Venn joined the Order of the Grey Lantern on 4 May 1203 and stayed there for nine years."
+    page = f"# The valley\n\n{fact}\n\nThe lantern hall burned down in the winter of 1212, and was never built again.\n\n{fact}\n"
+    assert shown(page, 200, "people, dates, items").count("Ilsa Venn") == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 50_000,
+        "](" * 50_000,
+        "[a](" * 20_000,
+        "![[" * 20_000,
+        "#" * 100_000,
+        "| " * 50_000,
+        "* " * 50_000,
+        "http://" * 20_000,
+        "URL: http://x.example/\n" * 5_000,
+        "```\n" * 20_000,
+        "\x01\x02" * 10_000,
+        "<div>" * 50_000 + "text",
+        "<!--" * 50_000,
+        "<a href='" * 20_000,
+        "</p><p>" * 20_000,
+        "<script>" * 20_000,
+        "&amp;" * 50_000,
+    ],
+)
+def test_hostile_pages_cost_little_and_break_nothing(text: str) -> None:
+    wish = Focus.parse("anything?")
+    reading = pages.read(text, wish, 100)
+    if reading is not None:
+        assert count_tokens(pack(reading, 100, focus=wish).text) <= 100
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "# Title",
+                "",
+                "A sentence of some length, really.",
+                "* [link](/x)",
+                "| a | b |",
+                "<p>x</p>",
+                "URL: http://a.example/",
+                "```",
+                "Reply",
+            ]
+        )
+    ),
+    st.sampled_from(["", "What is the length?", "names, dates, places"]),
+)
+def test_any_mixture_of_lines_is_read_within_the_budget(lines: list[str], focus: str) -> None:
+    wish = Focus.parse(focus)
+    reading = pages.read("\n".join(lines), wish, 50)
+    if reading is not None:
+        assert count_tokens(pack(reading, 50, focus=wish).text) <= 50

@@ -1,0 +1,163 @@
+"""Prose of several languages: whole sentences, speakers and headings kept, the passage that answers."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tersely.condensing import prose
+from tersely.condensing.focus import Focus
+from tersely.condensing.units import pack
+from tersely.text.tokens import count_tokens
+
+
+def shown(text: str, budget: int, focus: str = "") -> str:
+    wish = Focus.parse(focus)
+    reading = prose.read(text, wish, budget)
+    assert reading is not None
+    packed = pack(reading, budget, focus=wish)
+    assert count_tokens(packed.text) <= budget
+    return packed.text
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "expected"),
+    [
+        ("Dr. Holm arrived on Nov. 3 in St. Ives. She left at once.", ["Dr. Holm arrived on Nov. 3 in St. Ives.", "She left at once."]),
+        ('"Is it open?" he asked. "No!" Nobody answered him.', ['"Is it open?" he asked.', '"No!" Nobody answered him.']),
+        ("Das kostet ca. 30 Euro. Mehr nicht, z. B. keine Miete.", ["Das kostet ca. 30 Euro.", "Mehr nicht, z. B. keine Miete."]),
+        ("橋は閉鎖された。工事は三月まで続く。", ["橋は閉鎖された。", "工事は三月まで続く。"]),
+        ("¿Dónde está? Nadie lo sabe todavía.", ["¿Dónde está?", "Nadie lo sabe todavía."]),
+        ("Version 2.4 costs 3.50 a month.", ["Version 2.4 costs 3.50 a month."]),
+        ("यह पुल बंद है। मरम्मत मार्च तक चलेगी।", ["यह पुल बंद है।", "मरम्मत मार्च तक चलेगी।"]),
+    ],
+)
+def test_sentences_end_where_a_reader_of_the_language_would_say(paragraph: str, expected: list[str]) -> None:
+    assert prose.sentences(paragraph) == expected
+
+
+def test_speech_without_punctuation_is_cut_at_pauses_and_loses_no_word() -> None:
+    speech = ", ".join(f"and then we looked at point {number} again" for number in range(60))
+    pieces = prose.sentences(speech)
+    assert max(map(len, pieces)) <= prose.LONGEST_SENTENCE
+    assert " ".join(pieces).split() == speech.split()
+
+
+REPORT = (
+    "# Annual report of the Lindmark water works\n\n"
+    "## Supply\n\n"
+    + "The works supplied the town with water in every month of the year. The pressure was steady in all districts. "
+    * 3
+    + "\n\n## Repairs\n\n"
+    "The main under Pier Road burst in January. A crew of six replaced forty metres of pipe within two days. "
+    "The cost of the repair was 41,300 crowns, paid from the reserve.\n\n"
+    "## Staff\n\n" + "Two apprentices joined in the spring. The canteen was painted in a friendly yellow. " * 3
+)
+
+
+def test_a_question_brings_the_sentence_that_answers_it_under_its_heading() -> None:
+    text = shown(REPORT, 60, "How much did the repair of the burst main cost?")
+    assert "41,300 crowns" in text
+    assert "## Repairs" in text and "canteen" not in text
+
+
+def test_left_out_sentences_inside_a_paragraph_are_marked() -> None:
+    text = (
+        "The survey of the reef began in spring. Boats were hired from three villages. Many tents were bought as well. "
+        "The survey of the reef ended in autumn with a map of all corals."
+    )
+    assert shown(text, 30, "survey of the reef") == (
+        "The survey of the reef began in spring. […] The survey of the reef ended in autumn with a map of all corals."
+    )
+
+
+MEETING = "\n".join(
+    [
+        "Anna Berg: Good morning. Let us begin with the budget for the playground.",
+        "Tom: Fine with me.",
+        "Rita: The swings cost 4,000 and the slide another 2,500. I would rather wait with the slide until next year.",
+        "Anna Berg: Okay.",
+        "Tom: Yes.",
+        "Rita: Then the lights in the hall. Three of twelve lamps are broken and the caretaker cannot reach them without scaffolding.",
+        "Tom: We could borrow scaffolding from the fire brigade. They lent it to us two years ago and asked for nothing but cake.",
+        "Anna Berg: Mm-hmm.",
+        "Rita: The choir has asked for the hall on Thursdays. I see no reason against it, they pay thirty a month.",
+        "Anna Berg: Then we say yes to the choir.",
+        "Tom: Agreed.",
+    ]
+    * 3
+)
+
+
+def test_a_dialogue_keeps_the_speaker_of_every_line_it_shows() -> None:
+    text = shown(MEETING, 90, "What was said about the scaffolding for the lamps?")
+    assert "Tom: We could borrow scaffolding from the fire brigade." in text
+    for line in text.split("\n"):
+        assert line == prose.MARK or line.startswith(("Anna Berg: ", "Tom: ", "Rita: "))
+
+
+def test_who_is_asked_about_speaks_first() -> None:
+    text = shown(MEETING, 40, "What did Rita think about the slide?")
+    assert text.startswith("Rita: ") and "slide until next year" in text
+    assert "Tom:" not in text
+
+
+def test_without_a_focus_the_whole_text_is_represented_by_what_it_comes_back_to() -> None:
+    themes = ["glacier", "harbour", "railway"]
+    text = "\n\n".join(
+        f"The {theme} commission met in {2000 + year}. It measured the {theme} and reported on the {theme} commission's plans. "
+        "Then there was tea."
+        for theme in themes
+        for year in range(6)
+    )
+    summary = shown(text, 120)
+    assert "Then there was tea." not in summary
+    assert all(theme in summary for theme in themes)
+
+
+def test_a_question_in_a_script_without_spaces_finds_its_sentence() -> None:
+    text = "".join(f"第{number}回の会議では庭園の花について長い議論が行われた。" for number in range(20))
+    text += "修理費は約三億八千万円と市の担当者は説明した。" + "次の会議の日程はまだ決まっていない。"
+    assert "三億八千万円" in shown(text, 60, "修理費はいくらですか")
+
+
+def test_a_very_long_text_is_read_where_it_promises_an_answer() -> None:
+    dull = "The committee met again and spoke about many things that had been on the list for a while. " * 12 + "\n\n"
+    text = dull * 3_000 + "The lighthouse keeper found the missing ledger under the stairs.\n\n" + dull * 1_000
+    assert len(text) > prose.MOST_TEXT
+    assert "ledger under the stairs" in shown(text, 100, "Where was the missing ledger found?")
+
+
+def test_every_sentence_and_its_line_come_from_the_source() -> None:
+    lines = REPORT.split("\n")
+    reading = prose.read(REPORT, Focus.parse("repair"), 200)
+    assert reading is not None
+    for unit in reading.units:
+        assert unit.text in "\n".join(lines[unit.first - 1 : unit.last])
+
+
+def test_the_account_counts_the_sentences_that_are_not_shown() -> None:
+    reading = prose.read(REPORT, Focus.parse("repair"), 60)
+    assert reading is not None
+    sentences = [index for index, unit in enumerate(reading.units) if unit.count]
+    (entry,) = reading.lost(set(sentences[:3]))
+    assert entry.what == f"{len(sentences) - 3} of {len(sentences)} sentences"
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.text(max_size=600), st.integers(16, 120), st.sampled_from(["", "why?", "names, dates, places"]))
+def test_any_text_is_read_within_the_budget(text: str, budget: int, focus: str) -> None:
+    wish = Focus.parse(focus)
+    reading = prose.read(text, wish, budget)
+    if reading is not None:
+        packed = pack(reading, budget, focus=wish)
+        assert count_tokens(packed.text) <= budget
+        assert pack(prose.read(text, wish, budget) or reading, budget, focus=wish).text == packed.text
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 300_000, ". " * 100_000, "A: " * 60_000, "。" * 100_000, "\n" * 100_000 + "x", "Ab. " * 60_000, ": : :\n" * 20_000]
+)
+def test_hostile_prose_costs_little_and_breaks_nothing(text: str) -> None:
+    reading = prose.read(text, Focus.parse("why?"), 100)
+    if reading is not None:
+        assert count_tokens(pack(reading, 100).text) <= 100
