@@ -32,7 +32,8 @@ _PILED_MARKS = "[\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u06
 _MARKS_KEPT = 8
 
 _DECEPTION = re.compile(
-    rf"{_TERMINAL} | \r(?!\n) | [\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f] | [{_INVISIBLE}] | [\ud800-\udfff] | {_PILED_MARKS}{{{_MARKS_KEPT + 1},}}+",
+    rf"{_TERMINAL} | \r(?!\n) | [\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f] | [{_INVISIBLE}] | [\ud800-\udfff]"
+    rf" | {_PILED_MARKS}{{{_MARKS_KEPT + 1},}}+",
     re.VERBOSE,
 )
 # Where one may begin. A single class is searched ten times faster than the alternatives above.

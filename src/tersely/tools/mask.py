@@ -16,6 +16,7 @@ import hashlib
 import hmac
 import json
 import secrets
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -25,9 +26,9 @@ import re2
 from tersely.errors import ConfigError, MaskingFailed
 from tersely.text.clean import deceptions
 from tersely.text.masked import Masked
-from tersely.tools.secret_patterns import compiled
+from tersely.tools.secret_patterns import Pattern, compiled
 from tersely.tools.secret_search import GROUPS, Clock, Finder, View, find_secrets
-from tersely.tools.secret_structures import Span
+from tersely.tools.secret_structures import Span, scalar_to_quote
 
 DEFAULT_GROUPS: tuple[str, ...] = (*GROUPS, "encoded")
 """All of them. A server's policy may name fewer."""
@@ -77,9 +78,11 @@ class Masker:
             return Masked(self._masked(text))
         except MaskingFailed:
             raise
-        except Exception as problem:
+        except Exception as problem:  # noqa: BLE001
             # As broad as can be, on purpose: whatever happened, the text was not masked, and its words must not leave in an error.
-            raise MaskingFailed(f"A text of {len(text)} characters could not be masked ({type(problem).__name__}) and was dropped.") from None
+            raise MaskingFailed(
+                f"A text of {len(text)} characters could not be masked ({type(problem).__name__}) and was dropped."
+            ) from None
 
     def mask_json(self, value: Any) -> Any:
         """A parsed JSON value with its secrets masked: for arguments and structured content.
@@ -92,7 +95,7 @@ class Masker:
             return json.loads(self._masked(json.dumps(inner, ensure_ascii=False)))
         except MaskingFailed:
             raise
-        except Exception as problem:
+        except Exception as problem:  # noqa: BLE001
             # See `mask`.
             raise MaskingFailed(f"A value could not be masked ({type(problem).__name__}) and was dropped.") from None
 
@@ -116,38 +119,41 @@ class Masker:
             return text
         if view:
             found = [view.source(span) for span in found]
-        return b"".join(self._pieces(raw, _merged(found, searched), forged)).decode("utf-8", "surrogatepass")
+        return _edited(raw, self._edits(raw, _merged(found, searched), forged)).decode("utf-8", "surrogatepass")
 
     def _without_marks(self, raw: bytes) -> tuple[bytes, list[tuple[int, int]]]:
         """The text with marks made inert for the search, and where something stands that only looks like a mark of ours."""
         forged: list[tuple[int, int]] = []
         pieces: list[bytes] = []
         at = 0
-        for match in _MARK.finditer(raw):
-            start, end = match.span()
+        for (start, end), elsewhere in _MARK.every(raw):
             pieces += (raw[at:start], _INERT * (end - start))
             at = end
-            known = _OURS.fullmatch(raw, start, end)
-            if not (known and hmac.compare_digest(self._check(known.group(1), known.group(2)), known.group(3))) and match.start(1) < 0:
+            if elsewhere[0] < 0 and not self._is_ours(raw[start:end]):
                 forged.append((start, end))
         return b"".join((*pieces, raw[at:])) if at else raw, forged
 
-    def _pieces(self, raw: bytes, spans: list[Span], forged: list[tuple[int, int]]) -> Iterator[bytes]:
-        at = 0
-        pending = iter([*forged, (len(raw) + 1, len(raw) + 1)])
-        start, end = next(pending)
-        for span in [*spans, Span(len(raw), len(raw), "")]:
-            while end <= span.start:
-                yield raw[at:start]
-                yield _NOT_OURS
-                at = raw.index(b":", start) + 1
-                start, end = next(pending)
-            while start < span.end:  # It goes with the secret around it.
-                start, end = next(pending)
-            yield raw[at : span.start]
-            at = span.end
-            if span.kind:
-                yield span.quote + self._mark(span.kind, raw[span.start : span.end]) + span.quote
+    def _is_ours(self, mark: bytes) -> bool:
+        places = _OURS.match(mark)
+        if places is None or places[0][1] < len(mark):
+            return False
+        kind, digits, check = (mark[start:end] for start, end in places[1:])
+        return hmac.compare_digest(self._check(kind, digits), check)
+
+    def _edits(self, raw: bytes, spans: list[Span], forged: list[tuple[int, int]]) -> Iterator[tuple[int, int, bytes]]:
+        for start, _ in forged:
+            if not _is_inside(spans, start + 1):
+                yield start, raw.index(b":", start) + 1, _NOT_OURS
+        quoted_to = 0
+        for span in spans:
+            yield span.start, span.end, span.quote + self._mark(span.kind, raw[span.start : span.end]) + span.quote
+            if not span.quote and span.start >= quoted_to and (scalar := scalar_to_quote(raw, span.start, span.end)):
+                inside = raw[scalar[0] : scalar[1]]
+                quote = next((quote for quote in (b'"', b"'") if quote not in inside and b"\\" not in inside), None)
+                if quote and not _is_inside(spans, scalar[0]) and not _is_inside(spans, scalar[1]):
+                    yield scalar[0], scalar[0], quote
+                    yield scalar[1], scalar[1], quote
+                    quoted_to = scalar[1]
 
     def _mark(self, kind: str, value: bytes) -> bytes:
         digits = hmac.digest(self._key, b"value:" + value, hashlib.sha256).hex()[:5].encode()
@@ -172,19 +178,19 @@ def _custom_finder(name: str, pattern: str) -> Finder:
     if not name.replace("_", "").isalnum() or not name.isascii():
         raise ConfigError(f"Masking pattern {name!r} needs a name of letters, digits and underscores: it becomes part of the mark.")
     try:
-        expression = compiled(pattern, encoding=re2.Options.Encoding.UTF8)
+        expression = Pattern(pattern, encoding=re2.Options.Encoding.UTF8)
     except re2.error as problem:
         reason = problem.args[0].decode() if problem.args and isinstance(problem.args[0], bytes) else problem
         raise ConfigError(f"Masking pattern {name!r} is not a valid re2 expression: {reason} (in {pattern!r}).") from None
-    if expression.fullmatch(b"") is not None:
+    if expression.is_all_of(b""):
         raise ConfigError(f"Masking pattern {name!r} matches the empty text, so it would mask nothing everywhere: {pattern!r}.")
-    groups = {group.decode() if isinstance(group, bytes) else group: index for group, index in dict(expression.groupindex).items()}
-    group = groups.get("secret", min(expression.groups, 1))
+    group = expression.named.get(b"secret", min(expression.groups, 1))
 
-    def find(text: bytes, clock: Clock) -> Iterable[Span]:
-        for match in expression.finditer(text):
-            clock.check()
-            start, end = match.span(group)
+    def find(text: bytes, clock: Clock) -> Iterator[Span]:
+        for seen, places in enumerate(expression.every(text)):
+            if seen % 256 == 0:
+                clock.check()
+            start, end = places[group]
             if start < end:
                 yield Span(start, end, name.lower())
 
@@ -202,6 +208,21 @@ def _visible(text: str, raw: bytes) -> View | None:
         size += width
         at = hidden.end
     return View(raw, 0, len(raw), changes) if changes else None
+
+
+def _is_inside(spans: list[Span], place: int) -> bool:
+    """Whether a span begins before this place and ends behind it."""
+    number = bisect_left(spans, place, key=lambda span: span.start) - 1
+    return number >= 0 and spans[number].end > place
+
+
+def _edited(raw: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
+    pieces: list[bytes] = []
+    at = 0
+    for start, end, replacement in sorted(edits, key=lambda edit: edit[:2]):
+        pieces += (raw[at:start], replacement)
+        at = end
+    return b"".join((*pieces, raw[at:]))
 
 
 def _merged(spans: list[Span], searched: bytes) -> list[Span]:

@@ -6,6 +6,7 @@ Where in a text to look, and what to put in place of what is found, is the
 business of `tools.mask`; how JSON and YAML nest, of `tools.secret_structures`.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -13,15 +14,55 @@ from typing import Any
 
 import re2
 
+Places = list[tuple[int, int]]
+"""Where a pattern matched, then where its groups did; (-1, -1) for a group that took no part."""
 
-def compiled(pattern: str, *, ignore_case: bool = False, encoding: Any = re2.Options.Encoding.LATIN1) -> Any:
+_NOWHERE = (-1, -1)
+_ANYWHERE, _HERE, _EXACTLY = re2._re2.RE2.Anchor.UNANCHORED, re2._re2.RE2.Anchor.ANCHOR_START, re2._re2.RE2.Anchor.ANCHOR_BOTH
+
+
+class Pattern:
+    """An re2 expression that answers with places.
+
+    The match objects of the library cost three times the matching itself, and a
+    hostile text makes us ask ten thousand times; so its inner call is used here.
+    """
+
+    __slots__ = ("_match", "groups", "named")
+
+    def __init__(self, pattern: str, *, ignore_case: bool = False, encoding: Any = re2.Options.Encoding.LATIN1) -> None:
+        options = re2.Options()
+        options.encoding = encoding
+        options.max_mem = 64 << 20  # Wide alternations need room, or the matcher falls back to a slower one.
+        options.case_sensitive = not ignore_case
+        options.log_errors = False
+        expression = re2.compile(pattern.encode(), options)
+        self._match: Callable[[Any, bytes, int, int], Places] = expression._regexp.Match
+        self.groups: int = expression.groups
+        self.named: dict[bytes, int] = dict(expression.groupindex)
+
+    def search(self, text: bytes, start: int = 0, end: int | None = None) -> Places | None:
+        places = self._match(_ANYWHERE, text, start, len(text) if end is None else end)
+        return None if places[0] == _NOWHERE else places
+
+    def match(self, text: bytes, start: int = 0, end: int | None = None) -> Places | None:
+        places = self._match(_HERE, text, start, len(text) if end is None else end)
+        return None if places[0] == _NOWHERE else places
+
+    def is_all_of(self, text: bytes, start: int = 0, end: int | None = None) -> bool:
+        return self._match(_EXACTLY, text, start, len(text) if end is None else end)[0] != _NOWHERE
+
+    def every(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[Places]:
+        """All matches, one behind the other."""
+        limit = len(text) if end is None else end
+        while start <= limit and (places := self._match(_ANYWHERE, text, start, limit))[0] != _NOWHERE:
+            yield places
+            start = places[0][1] + (places[0][0] == places[0][1])
+
+
+def compiled(pattern: str, *, ignore_case: bool = False) -> Pattern:
     """Ours are ASCII, so they need not know about UTF-8: any byte above is just a byte, and the automata are smaller."""
-    options = re2.Options()
-    options.encoding = encoding
-    options.max_mem = 64 << 20  # Wide alternations need room, or the matcher falls back to a slower one.
-    options.case_sensitive = not ignore_case
-    options.log_errors = False
-    return re2.compile(pattern.encode(), options)
+    return Pattern(pattern, ignore_case=ignore_case)
 
 
 # --------------------------------------------------------------------------- names
@@ -53,86 +94,91 @@ ANCHORS = (
 SHORT_ANCHORS = ("pin", "otp", "totp", "cvv", "cvc", "sig", "pw", "psw", "sid", "code", "pat", "pa_token")
 """These only count as a whole word."""
 
-_PASSWORD = frozenset("password passwd passphrase passcode passwort kennwort pswd userpassword pgpassword mypassword".split())
-_SHORT_PASSWORD = frozenset("pass pw pwd psw".split())
-_NOT_PASS = frozenset("bypass compass surpass trespass overpass underpass encompass pypass multipass".split())
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_PASSWORD = _words("password passwd passphrase passcode passwort kennwort pswd userpassword pgpassword mypassword")
+_SHORT_PASSWORD = _words("pass pw pwd psw")
+_NOT_PASS = _words("bypass compass surpass trespass overpass underpass encompass pypass multipass")
 _PASSWORD_ENDINGS = ("password", "passwd", "passphrase", "passcode")
 _TOKEN_ENDINGS = ("token", "jwt", "bearer", "pat")
 _KEY_COMPOUNDS = (
     "apikey", "accesskey", "secretkey", "privatekey", "authkey", "accountkey", "masterkey", "encryptionkey", "signingkey", "sharedkey",
     "licensekey", "servicekey", "appkey", "clientkey", "cryptkey", "hmackey",
 )  # fmt: skip
-_SECRET_KEYS = frozenset(
-    "api secret private access auth encryption encrypt encrypted signing sign signature master account shared ssh service license app "
-    "application client consumer storage admin root deploy hmac aes des rsa ecdsa jwt session webhook subscription cipher crypt crypto "
-    "token user integration ingest ingestion write project developer rapidapi recaptcha captcha server vapid fernet oauth bot unseal "
-    "recovery backup install activation passwd password vault wallet".split()
+_SECRET_KEYS = _words(
+    "api secret private access auth encryption encrypt encrypted signing sign signature master account shared ssh service license "
+    "app application client consumer storage admin root deploy hmac aes des rsa ecdsa jwt session webhook subscription cipher crypt "
+    "crypto token user integration ingest ingestion write project developer rapidapi recaptcha captcha server vapid fernet oauth bot "
+    "unseal recovery backup install activation passwd password vault wallet"
 )
-_HARMLESS_KEYS = frozenset(
+_HARMLESS_KEYS = _words(
     "public pub primary foreign partition routing sort cache bucket hash range group message msg object map idempotency dedup "
-    "deduplication i18n translation config configuration row column col unique index candidate natural surrogate composite shard topology "
-    "registry event hot lookup label tag metric item param parameter dict json field property state query lock feature flag sub parent "
-    "child left right arrow host hosts meta tracking kms next prev previous last first start end min max exclusive entry record sequence "
-    "correlation trace request context attribute attr header node pod cluster zone region tenant customer order product path file dir "
-    "locale menu shortcut fn press down up hotkey keyboard issue jira ticket evaluated template resource resourcetype agg aggregation "
-    "join distribution dist clustering selector known trusted allowed release author set same different missing invalid unknown bad "
-    "duplicate expected required new old".split()
+    "deduplication i18n translation config configuration row column col unique index candidate natural surrogate composite shard "
+    "topology registry event hot lookup label tag metric item param parameter dict json field property state query lock feature flag "
+    "sub parent child left right arrow host hosts meta tracking kms next prev previous last first start end min max exclusive entry "
+    "record sequence s s3 gcs minio blob correlation trace request context attribute attr header node pod cluster zone region tenant "
+    "customer order product path file dir locale menu shortcut fn press down up hotkey keyboard issue jira ticket evaluated template "
+    "resource resourcetype agg aggregation join distribution dist clustering selector known trusted allowed release author set same "
+    "different missing invalid unknown bad duplicate expected required new old"
 )
-_NEUTRAL = frozenset(
-    "value val data base64 b64 encoded plain plaintext cleartext text string str default prod production dev development staging stage test "
-    "testing qa uat old new prev previous current next primary secondary main live raw env var base hex here local global internal "
-    "external real actual override input param arg opt option ro rw read write admin root user app".split()
+_NEUTRAL = _words(
+    "value val data base64 b64 encoded plain plaintext cleartext text string str default prod production dev development staging "
+    "stage test testing qa uat old new prev previous current next primary secondary main live raw env var base hex here local global "
+    "internal external real actual override input param arg opt option ro rw read write admin root user app"
 )
 """Words behind the telling one that change nothing: DB_PASSWORD_PROD, secret_key_base, client-key-data."""
 
-_ABOUT = frozenset(
-    "id ids name names ref refs reference file filename path dir directory url uri endpoint type kind length len size limit limits count "
-    "counts num number max min expiry expires expiration expired exp ttl age policy policies hash hashed algorithm alg algo version status "
-    "state time timestamp at date created updated changed rotation rotated provider providers store manager class format prefix suffix "
-    "pattern regex template label hint reset required enabled disabled valid invalid strength arn usage used budget rate bucket index "
-    "position field fields column scope scopes issuer audience host hosts port domain server service method mode source target location "
-    "line lines threshold window per second seconds minute minutes days error errors failed failure attempts retries validator handler "
-    "helper generator factory util utils client config configuration settings options authentication encryption review reviews request "
-    "requests response list set map cache size selector mount namespace annotation annotations volume volumes fingerprint thumbprint "
-    "description desc title prompt message msg info details spec schema property properties hashing salt rounds iterations lifetime "
-    "duration interval period accessor owner group role roles permissions bytes bits chars characters function func callback event down "
-    "up press stroke board word words words1 space spaces frame frames press pair pairs str_len parser stream reader writer lexer".split()
+_ABOUT = _words(
+    "id ids name names ref refs reference file filename path dir directory url uri endpoint type kind length len size limit limits "
+    "count counts num number max min expiry expires expiration expired exp ttl age policy policies hash hashed algorithm alg algo "
+    "version status state time timestamp at date created updated changed rotation rotated provider providers store manager class "
+    "format prefix suffix pattern regex template label hint reset required enabled disabled valid invalid strength arn usage used "
+    "budget rate bucket index position field fields column scope scopes issuer audience host hosts port domain server service method "
+    "mode source target location line lines threshold window per second seconds minute minutes days error errors failed failure "
+    "attempts retries validator handler helper generator factory util utils client config configuration settings options "
+    "authentication encryption review reviews request requests response list set map cache selector mount namespace annotation "
+    "annotations volume volumes fingerprint thumbprint description desc title prompt message msg info details spec schema property "
+    "properties hashing salt rounds iterations lifetime duration interval period accessor owner group role roles permissions bytes "
+    "bits chars characters function func callback event down up press stroke board word words words1 space spaces frame frames pair "
+    "pairs str_len parser stream reader writer lexer"
 )
 """Words behind the telling one that make it a thing *about* a secret: token_limit, secretName, password_changed_at."""
 
-_HARMLESS_TOKENS = frozenset(
-    "csrf xsrf public next page continuation continue cancellation cancel cursor sync pagination unexpected eos bos pad unk special start "
-    "end stop first last mask lexer parser syntax max min prompt completion total input output per num idempotency client resume sequence "
-    "syncing nextpage nextsync change fencing".split()
+_HARMLESS_TOKENS = _words(
+    "csrf xsrf public next page continuation continue cancellation cancel cursor sync pagination unexpected eos bos pad unk special "
+    "start end stop first last mask lexer parser syntax max min prompt completion total input output per num idempotency client "
+    "resume sequence syncing nextpage nextsync change fencing"
 )
-_PROVIDERS = frozenset(
-    "adafruit adobe airtable algolia alibaba anthropic artifactory asana atlassian aws azure bitbucket bittrex cloudflare codecov cohere "
-    "coinbase confluent contentful datadog deepl digitalocean discord docker doppler drone dropbox dynatrace elastic etsy facebook fastly "
-    "figma finnhub firebase flickr freshbooks github gitlab gitter google grafana groq heroku hubspot huggingface intercom jfrog jira "
-    "kraken kucoin launchdarkly linear linkedin lob looker loki mailchimp mailgun mapbox maxmind meraki messagebird mistral mongodb "
-    "netlify newrelic npm nytimes okta openai openrouter opsgenie pagerduty paypal pinecone plaid postman pulumi rapidapi render rollbar "
-    "rubygems segment sendbird sendgrid sentry shippo shodan shopify slack snyk sonar sourcegraph splunk square squarespace stripe "
-    "sumologic supabase telegram terraform travis trello twilio twitch twitter typeform vercel virustotal yandex zendesk zapier".split()
+_PROVIDERS = _words(
+    "adafruit adobe airtable algolia alibaba anthropic artifactory asana atlassian aws azure bitbucket bittrex cloudflare codecov "
+    "cohere coinbase confluent contentful datadog deepl digitalocean discord docker doppler drone dropbox dynatrace elastic etsy "
+    "facebook fastly figma finnhub firebase flickr freshbooks github gitlab gitter google grafana groq heroku hubspot huggingface "
+    "intercom jfrog jira kraken kucoin launchdarkly linear linkedin lob looker loki mailchimp mailgun mapbox maxmind meraki "
+    "messagebird mistral mongodb netlify newrelic npm nytimes okta openai openrouter opsgenie pagerduty paypal pinecone plaid "
+    "postman pulumi rapidapi render rollbar rubygems segment sendbird sendgrid sentry shippo shodan shopify slack snyk sonar "
+    "sourcegraph splunk square squarespace stripe sumologic supabase telegram terraform travis trello twilio twitch twitter typeform "
+    "vercel virustotal yandex zendesk zapier"
 )
 
-_WORD = compiled(r"[A-Z]{2,}s?(?:[^A-Za-z]|$)|[A-Z]+[a-z]*|[a-z]+|[0-9]+")
+_WORD = compiled(r"[A-Z]+s?(?:[^A-Za-z]|$)|[A-Z][a-z]+|[A-Z]+|[a-z]+|[0-9]+")
 
 
 def words_of(name: bytes) -> list[str]:
     """`AWS_SecretAccessKey2` → aws, secret, access, key, 2."""
     found: list[str] = []
     at = 0
-    while match := _WORD.search(name, at):
-        at = match.end()
-        word = match.group().rstrip(b"_-.0123456789 ")
-        if not word:
-            word = match.group()
-        elif len(word) > 2 and word[:2].isupper() and not word.isupper():
-            # HTTPToken: the last capital belongs to the next word.
-            upper = next(i for i, char in enumerate(word) if not 65 <= char <= 90) - 1
-            found.append(word[:upper].decode().lower())
-            word = word[upper:]
-        at = match.start() + len(match.group().rstrip(b"_-. ")) if word else at
+    while places := _WORD.search(name, at):
+        start, at = places[0]
+        word = name[start:at]
+        if not word[-1:].isalnum():
+            word, at = word[:-1], at - 1
+        elif word.isalpha() and word.isupper() and len(word) > 1 and name[at : at + 1].islower():
+            word, at = word[:-1], at - 1  # HTTPToken: the last capital belongs to the next word.
+        elif word[-1:].isdigit() and not word.isdigit():
+            word, at = word[:-1], at - 1
         found.append(word.decode().lower())
     return found
 
@@ -213,7 +259,7 @@ _PLACEHOLDER_FORMS = (
     r"|\[[a-z _*.\-]*\]?|\([a-z _*.\-]*\)?|\[masked.*|\[redacted.*"
     r"|(?:null|none|nil|undefined|nan|true|false|yes|no|y|n|on|off|ok|empty|unset|unknown|default|required|optional|mandatory|missing"
     r"|invalid|incorrect|wrong|expired|revoked|rejected|denied|accepted|changed|reset|set|failed|failure|success|successful|enabled|disabled"
-    r"|include|omit|same-origin|redacted|masked|hidden|removed|omitted|censored|filtered|protected|encrypted|secure|sensitive|sanitized"
+    r"|include|omit|installed|running|active|inactive|ready|available|updated|deleted|created|locked|unlocked|verified|present|absent|found|malformed|same-origin|redacted|masked|hidden|removed|omitted|censored|filtered|protected|encrypted|secure|sensitive|sanitized"
     r"|change[-_ ]?me.*|changeit|replace[-_ ]?(?:me|with|this).*|insert[-_ ].*|enter[-_ ].*|add[-_]your.*|put[-_ ].*|your[-_ ]?\w*.*"
     r"|my[-_ ]?(?:password|secret|token|api[-_]?key|key)|(?:some|the|a)[-_ ](?:password|secret|token|key)|example.*|placeholder.*|dummy.*"
     r"|sample.*|todo|tbd|n/a|string|str|text|bytes|int|integer|number|bool|boolean|object|any|password|passwd|pass|pwd|secret|token|key|value"
@@ -228,7 +274,8 @@ _PLACEHOLDER_FORMS = (
 )
 _PLACEHOLDER = compiled(rf"(?s:{_PLACEHOLDER_FORMS})", ignore_case=True)
 _SHORT_PLACEHOLDER = compiled(
-    rf"(?s:{_PLACEHOLDER_FORMS}|.*(?:x{{8}}|\*{{4}}|abcdefghijkl|(?:your|insert|replace)[-_]).*|.*\.{{3}}|.*(?-i:EXAMPLE(?:KEY)?))", ignore_case=True
+    rf"(?s:{_PLACEHOLDER_FORMS}|.*(?:x{{8}}|\*{{4}}|abcdefghijkl|(?:your|insert|replace)[-_]).*|.*\.{{3}}|.*(?-i:EXAMPLE(?:KEY)?))",
+    ignore_case=True,
 )
 _HUMPS = r"(?:[A-Z]{2,}|[A-Z]?[a-z]{2,}(?:[A-Z][a-z]+)*[A-Z]?)"
 _WORDY_FORM = rf"{_HUMPS}(?:[ _.\-/:#@+]+(?:{_HUMPS}|v?\d{{1,4}}|[A-Za-z]\d{{0,2}}))*\d{{0,2}}"
@@ -256,19 +303,19 @@ def is_placeholder(value: bytes) -> bool:
     if not value:
         return True
     if len(value) > 64:
-        return _PLACEHOLDER.fullmatch(value[:256]) is not None
-    if _SHORT_PLACEHOLDER.fullmatch(value) is not None or not value.strip(value[:1]):
+        return _PLACEHOLDER.is_all_of(value[:256])
+    if _SHORT_PLACEHOLDER.is_all_of(value) or not value.strip(value[:1]):
         return True
     filler = len(value) - len(value.translate(None, _FILLERS))
     return filler > 0.6 * len(value) and any(value.count(char) > 0.6 * len(value) for char in set(value))
 
 
 def is_wordy(value: bytes) -> bool:
-    return _WORDY.fullmatch(value) is not None
+    return _WORDY.is_all_of(value)
 
 
 def is_uuid(value: bytes) -> bool:
-    return _UUID.fullmatch(value) is not None
+    return _UUID.is_all_of(value)
 
 
 def variety(value: bytes) -> int:
@@ -286,9 +333,9 @@ def is_random(value: bytes) -> bool:
     letters = size - len(head.translate(None, _LETTERS))
     if digits + letters < 0.75 * size or letters < 2:
         return False
-    if variety(head) < (8 if size < 20 else 9) or _NOT_RANDOM.fullmatch(head) is not None:
+    if variety(head) < (8 if size < 20 else 9) or _NOT_RANDOM.is_all_of(head):
         return False
-    return digits > 0 or (size >= 24 and variety(head) >= 14 and _CAMEL.fullmatch(head) is None)
+    return digits > 0 or (size >= 24 and variety(head) >= 14 and not _CAMEL.is_all_of(head))
 
 
 def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
@@ -299,8 +346,8 @@ def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
         return is_random(value)
     size = len(value)
     if kind in ("pin", "otp", "totp", "cvv"):
-        return value.isdigit() and 3 <= size <= 12 or is_random(value)
-    if not quoted and (value.endswith((b"(", b"[")) or (_CODE.fullmatch(value) is not None and not any(map(is_random, value.split(b"."))))):
+        return (value.isdigit() and 3 <= size <= 12) or is_random(value)
+    if not quoted and (value.endswith((b"(", b"[")) or (_CODE.is_all_of(value) and not any(map(is_random, value.split(b"."))))):
         return False
     if demand is Demand.ANY:
         return size >= 4 and not (size < 6 and value.isdigit() and not quoted)
@@ -309,19 +356,19 @@ def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
     if value.isdigit():
         return size >= 14
     if kind == "password":  # A bare `pass` or `pwd`: a word or a path is no password.
-        return quoted or not (value.isalpha() or b"/" in value[:1] or _NAME_LIKE.fullmatch(value) is not None)
-    if _NAME_LIKE.fullmatch(value) is not None and (size < 40 or not any(48 <= char <= 57 for char in value)):
+        return quoted or not (value.isalpha() or b"/" in value[:1] or _NAME_LIKE.is_all_of(value))
+    if _NAME_LIKE.is_all_of(value) and (size < 40 or not any(48 <= char <= 57 for char in value)):
         # registry-credentials-7xk2p names something; 5cb4a5f0-… does not.
-        return _UUID.fullmatch(value) is not None or (kind != "secret" and is_random(value.replace(b"-", b"").replace(b"_", b"")))
+        return _UUID.is_all_of(value) or (kind != "secret" and any(map(is_random, value.replace(b"_", b"-").split(b"-"))))
     if value.isalpha() and size < 20:
-        return (quoted and kind == "secret") or (size >= 12 and _WORDY.fullmatch(value) is None)
+        return (quoted and kind == "secret") or (size >= 12 and not _WORDY.is_all_of(value))
     if kind == "secret":
-        return _IDENTIFIES.fullmatch(value) is None
+        return not _IDENTIFIES.is_all_of(value)
     if b" " in value and not value.startswith((b"FlyV1 ", b"Bearer ", b"Basic ", b"Token ")):
         return False
-    if _IDENTIFIES.fullmatch(value) is not None:
+    if _IDENTIFIES.is_all_of(value):
         return size >= 20 and is_random(value.replace(b".", b""))
-    return size >= 8 and not (_WORDY.fullmatch(value) is not None and (size < 16 or not any(48 <= char <= 57 for char in value)))
+    return size >= 8 and not (_WORDY.is_all_of(value) and (size < 16 or not any(48 <= char <= 57 for char in value)))
 
 
 # --------------------------------------------------------------------------- tokens known by their form

@@ -15,13 +15,12 @@ it decides: a hostile text cannot make it read the same stretch over and over.
 import base64
 import binascii
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from tersely.errors import MaskingFailed
 from tersely.tools import secret_patterns as patterns
-from tersely.tools.secret_patterns import Demand, Name, compiled, is_placeholder, is_random, is_secret, is_wordy, name_of_secret
+from tersely.tools.secret_patterns import Demand, Name, Pattern, compiled, is_placeholder, is_random, is_secret, is_wordy, name_of_secret
 from tersely.tools.secret_structures import Span, block_body, walk_json, walk_yaml
 
 _LOOK = 512
@@ -93,6 +92,7 @@ def find_secrets(text: bytes, finders: Iterable[Finder], *, decode: bool, clock:
         spans += finder(text, clock)
         clock.check()
     if decode and depth < _DEEPEST:
+
         def again(inner: bytes) -> list[Span]:
             return find_secrets(inner, finders, decode=True, clock=clock, depth=depth + 1)
 
@@ -108,20 +108,23 @@ _QUOTE = r"""(?:\\*["'`]|&quot;|&#34;)"""
 _ANCHOR = rf"(?:{'|'.join(patterns.ANCHORS)}|(?:\b|_)(?:{'|'.join(patterns.SHORT_ANCHORS)})\b)"
 _GAP = r"(?:[ \t]|\\+t)*"
 _ASSIGNED = compiled(
-    rf"({_ANCHOR}[\w.\-]*)({_QUOTE}?)"
+    rf"{_ANCHOR}[\w.\-]*({_QUOTE}?)"
     rf"(?:[\])]{{0,2}}{_GAP}(?:(?:string|str|\[\]byte)[ \t]+)?(?:[:?.+]{{0,3}}=[=>]?|:|>)|{_GAP},[ \t]*\[?|[ \t]+value[ \t]*=)",
     ignore_case=True,
 )
 _VALUE_START = compiled(rf"""(?:[ \t]|\\+t)*(\r?\n[ \t]*)?(?:[&!][\w!:.\-]+[ \t]+)*(\[[ \t\n\r]*)?(?:(?i:rb|br|[bruf@])?({_QUOTE}))?""")
+_PLAIN_START = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789<${*"
 _RUN = compiled(r"""[^\s"'`,;&<>(){}\[\]|\\]+""")
 _LINE_LEAD = compiled(r"""[ \t]*(?:[-#>+]+[ \t]*)?(?:export[ \t]+|set[ \t]+|env[ \t]+|declare[ \t]+-x[ \t]+|\$env:)?["']?""")
 _NEXT_PAIR = compiled(r"[;&,][ \t]*[\w.\-]+[=:]")
 _SCHEME = compiled(
-    r"(?:bearer|basic|token|api-?key|api-token|negotiate|digest|hmac|sso-key|key|oauth|bot|splunk|jwt|geniekey|flyv1|discogs|apitoken|ssws|bearer:)[ \t]+",
+    r"(?:bearer:?|basic|token|api-?key|api-?token|negotiate|hmac|sso-key|key|oauth|bot|splunk|jwt|geniekey|flyv1|discogs|ssws)[ \t]+",
     ignore_case=True,
 )
 _BLOCK_SCALAR = compiled(r"[|>][+\-\d]*[ \t]*(?:#[^\n]*)?\r?\n")
 _TYPE = compiled(r"(?:string|str|String|char\*?|&str|Secret|Optional\[str\]|bytes)[ \t]*(?:\|[ \t]*None[ \t]*)?=[ \t]*")
+_MNEMONIC = compiled(r"(?:[a-z]{3,8}[ ,]+){11,23}[a-z]{3,8}")
+_TYPE_STARTS = frozenset((b"str", b"Str", b"cha", b"&st", b"Sec", b"Opt", b"byt"))
 _INNER_VALUE = compiled(rf"\{{\s*{_QUOTE}(?:value|plain|plaintext|literal|secret|S|\$value){_QUOTE}\s*:\s*({_QUOTE})")
 _UNIT = compiled(r"[ \t]+(?:bytes|chars|characters|bits|tokens|days|seconds|attempts|failed|passed)\b")
 _IDENTIFIER = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
@@ -132,29 +135,29 @@ def assignments(text: bytes, clock: Clock) -> Iterator[Span]:
     """`password = …`, `"api_key": "…"`, `<token>…</token>`, `setProperty("SECRET", "…")`, headers, query parameters."""
     at = seen = 0
     line_end = -1
-    while match := _ASSIGNED.search(text, at):
+    while places := _ASSIGNED.search(text, at):
         seen += 1
         if seen % 256 == 0:
             clock.check()
-        at = match.end()
-        name_end = match.end(1)
-        start = _name_start(text, match.start())
+        (start, at), (quote_start, quote_end) = places
+        start, name_end = _name_start(text, start), quote_start
         name = name_of_secret(text[start:name_end])
         if name is None:
+            continue
+        before = text[start - 1 : start]
+        if before == b"/" and name.demand is not Demand.RANDOM:
+            name = Name(name.kind, Demand.RANDOM, name.in_query_only)  # The last part of a path or of an annotation.
+        operator = b"=" if text[at - 2 : at] == b"=>" else text[name_end:at].rstrip(b" \t[")[-1:]
+        if not _fits(name, operator, before, quoted_name=quote_end > quote_start):
             continue
         if line_end < at:
             line_end = text.find(b"\n", at)
             line_end = len(text) if line_end < 0 else line_end
-        if text[start - 1 : start] == b"/" and name.demand is not Demand.RANDOM:
-            name = Name(name.kind, Demand.RANDOM, name.in_query_only)  # The last part of a path or of an annotation.
-        operator = text[name_end:at].rstrip(b" \t[")[-1:]
-        if not _fits(text, name, operator, start, quoted_name=match.end(2) > match.end(1)):
-            continue
         if name.kind == "cookie" and operator == b":":
             yield from _cookies(text, at, line_end)
             at = line_end
             continue
-        found = _value(text, at, start, line_end, name, operator, match.group(2))
+        found = _value(text, at, start, line_end, name, operator, text[quote_start:quote_end])
         if found is not None:
             yield found
             at = found.end
@@ -163,13 +166,12 @@ def assignments(text: bytes, clock: Clock) -> Iterator[Span]:
 def _name_start(text: bytes, at: int) -> int:
     before = text[max(0, at - 64) : at]
     start = at - len(before) + len(before.rstrip(_IDENTIFIER))
-    if start and text[start - 1] == 0x5C and text[start : start + 1] in b"nrtbf" and start < at:
+    if start < at and text[start - 1 : start] == b"\\" and text[start] in b"nrtbf":
         start += 1  # The n of an escaped line break is no part of the name.
     return start
 
 
-def _fits(text: bytes, name: Name, operator: bytes, start: int, *, quoted_name: bool) -> bool:
-    before = text[start - 1 : start]
+def _fits(name: Name, operator: bytes, before: bytes, *, quoted_name: bool) -> bool:
     if operator == b">":
         return before == b"<" or (quoted_name and before in (b'"', b"'"))
     if operator == b",":
@@ -180,12 +182,21 @@ def _fits(text: bytes, name: Name, operator: bytes, start: int, *, quoted_name: 
 
 
 def _value(text: bytes, at: int, name_start: int, line_end: int, name: Name, operator: bytes, name_quote: bytes) -> Span | None:
-    begin = _VALUE_START.match(text, at)
-    newline, bracket, quote = begin.group(1), begin.group(2), begin.group(3)
-    start = begin.end()
-    if newline and operator != b">" and not (name_quote and quote):
-        return None
+    newline = bracket = False
+    quote = b""
+    start = at + 1 if text[at : at + 1] == b" " else at
+    first = text[start : start + 1]
+    if first in (b'"', b"'"):
+        quote, start = first, start + 1
+    elif not first or first not in _PLAIN_START or text[start + 1 : start + 2] in (b'"', b"'"):
+        places = _VALUE_START.match(text, at)
+        assert places is not None  # It matches the empty text.
+        start = places[0][1]
+        newline, bracket, quote = places[1][0] >= 0, places[2][0] >= 0, text[places[3][0] : places[3][1]] if places[3][0] >= 0 else b""
+        first = text[start : start + 1]
     if newline:
+        if operator != b">" and not (name_quote and quote):
+            return None
         line_end = text.find(b"\n", start)
         line_end = len(text) if line_end < 0 else line_end
     if operator == b",":
@@ -194,27 +205,42 @@ def _value(text: bytes, at: int, name_start: int, line_end: int, name: Name, ope
         return _element(text, start, name)
     if quote:
         return _quoted(text, start, line_end, name, quote)
-    if bracket and name.kind != "authorization":
+    if first in (b"", b"<", b"$") or (bracket and name.kind != "authorization"):
         return None
-    first = text[start : start + 1]
     if first == b"{":
-        inner = _INNER_VALUE.match(text, start, start + 80)
-        return _quoted(text, inner.end(), line_end, name, inner.group(1)) if inner else None
-    if first in (b"|", b">") and _BLOCK_SCALAR.match(text, start):
-        line_start = text.rfind(b"\n", 0, name_start) + 1 if name_start - text.rfind(b"\n", max(0, name_start - 200), name_start) <= 200 else name_start
-        indent = name_start - line_start
-        body = block_body(text, line_end + 1, len(text[line_start:name_start]) - len(text[line_start:name_start].lstrip(b" \t")))
-        if body and indent >= 0 and is_secret(text[body[0] : min(body[1], body[0] + _LOOK)], name.demand, quoted=True, kind=name.kind):
-            return Span(body[0], body[1], name.kind)
+        inner = _INNER_VALUE.match(text, start, min(len(text), start + 80))
+        return _quoted(text, inner[0][1], line_end, name, text[inner[1][0] : inner[1][1]]) if inner else None
+    if first in (b"|", b">"):
+        return _block(text, start, name_start, name)
+    if text[start : start + 3] in _TYPE_STARTS and (typed := _TYPE.match(text, start, min(line_end, start + 40))):
+        return _value(text, typed[0][1], name_start, line_end, name, b"=", b"")
+    found = _unquoted(text, start, name_start, line_end, name, name_quote, operator)
+    if found is not None and operator == b":" and b"!" in text[at:start]:
+        return Span(found.start, found.end, found.kind, b'"')  # A tag such as !!str wants a scalar.
+    return found
+
+
+def _block(text: bytes, start: int, name_start: int, name: Name) -> Span | None:
+    """A YAML block scalar: the lines below that are indented deeper than the name."""
+    head = _BLOCK_SCALAR.match(text, start, min(len(text), start + 200))
+    if head is None:
         return None
-    if typed := _TYPE.match(text, start, min(line_end, start + 40)):
-        return _value(text, typed.end(), name_start, line_end, name, b"=", b"")
-    return _unquoted(text, start, name_start, line_end, name, name_quote, operator)
+    line_start = text.rfind(b"\n", max(0, name_start - 200), name_start) + 1
+    lead = text[line_start:name_start]
+    body = block_body(text, head[0][1], len(lead) - len(lead.lstrip(b" \t")), _LOOK)
+    if body is None or not _worth(text[body[0] : body[1]], name, quoted=True):
+        return None
+    if body[1] - body[0] >= _LOOK:
+        body = block_body(text, head[0][1], len(lead) - len(lead.lstrip(b" \t"))) or body
+    return Span(*body, name.kind)
 
 
 def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> Span | None:
-    if name.kind == "authorization" and (scheme := _SCHEME.match(text, start, start + 40)):
-        start = scheme.end()
+    if name.kind == "authorization":
+        if text[start : start + 7].lower() in (b"digest ", b"aws4-hm"):
+            return None  # Fields of their own follow, and only one of them is secret.
+        if scheme := _SCHEME.match(text, start, min(line_end, start + 40)):
+            start = scheme[0][1]
     end = _closing(text, start, min(line_end, start + _LOOK), quote)
     is_whole = end >= 0
     if not is_whole:
@@ -256,6 +282,8 @@ def _closing(text: bytes, start: int, limit: int, quote: bytes) -> int:
 
 def _element(text: bytes, start: int, name: Name) -> Span | None:
     start += len(text[start : start + 200]) - len(text[start : start + 200].lstrip())
+    if text.startswith(b"<value>", start):
+        start += 7
     if text.startswith(b"<![CDATA[", start):
         start += 9
     end = text.find(b"<", start, start + _LOOK)
@@ -264,41 +292,48 @@ def _element(text: bytes, start: int, name: Name) -> Span | None:
 
 
 def _unquoted(text: bytes, start: int, name_start: int, line_end: int, name: Name, name_quote: bytes, operator: bytes) -> Span | None:
-    if name.kind == "authorization" and (scheme := _SCHEME.match(text, start, start + 40)):
-        start = scheme.end()
-    run = _RUN.match(text, start, min(line_end, start + _LOOK))
+    if name.kind == "authorization":
+        if text[start : start + 7].lower() in (b"digest ", b"aws4-hm"):
+            return None  # Fields of their own follow, and only one of them is secret.
+        if scheme := _SCHEME.match(text, start, min(line_end, start + 40)):
+            start = scheme[0][1]
+    if name.kind == "mnemonic":
+        words = _MNEMONIC.match(text, start, line_end)
+        return Span(*words[0], name.kind) if words else None
+    limit = min(line_end, start + _LOOK)
+    run = _RUN.match(text, start, limit) if start < limit else None
     if run is None:
         return None
-    end = run.end()
+    end = run[0][1]
     following = text[end : end + 1]
-    value = run.group()
-    if following in (b"(", b"[") and value[:1].isalpha() and b"~" not in value and value.replace(b"_", b"").replace(b".", b"").isalnum():
+    value = text[start:end]
+    if following in (b"(", b"[") and value[:1].isalpha() and value.replace(b"_", b"").replace(b".", b"").isalnum():
         return None  # A call or a subscript: code that gets a secret, not the secret.
-    rest = text[start : min(line_end, start + _LOOK)].rstrip()
-    if not name_quote and operator != b"," and len(rest) > len(value) and not any(blank in rest for blank in (b" ", b"\t", b"\\")):
-        line_start = text.rfind(b"\n", max(0, name_start - 80), name_start) + 1
-        if _LINE_LEAD.fullmatch(text, line_start, name_start) and _NEXT_PAIR.search(rest) is None:
-            value = rest.rstrip(b",;\"'")  # `PASSWORD=a,b(c` on a line of its own.
-            end = start + len(value)
-    elif name.demand is Demand.ANY and value.isalpha() and operator == b":" and rest[len(value) :].strip(b" \t,;.)") and not name_quote:
-        return None  # "Password: must be changed": a sentence.
-    if _UNIT.match(text, end, min(line_end, end + 16)) and value.isdigit():
+    if not name_quote and operator != b"," and end < limit:
+        rest = text[start:limit].rstrip()
+        if not any(blank in rest for blank in (b" ", b"\t", b"\\")):
+            line_start = text.rfind(b"\n", max(0, name_start - 80), name_start) + 1
+            if _LINE_LEAD.is_all_of(text, line_start, name_start) and _NEXT_PAIR.search(rest) is None:
+                value = rest.rstrip(b",;\"'")  # `PASSWORD=a,b(c` on a line of its own.
+                end = start + len(value)
+        elif name.demand is Demand.ANY and operator == b":" and value.isalpha() and rest[len(value) :].strip(b" \t,;.)"):
+            return None  # "Password: must be changed": a sentence.
+    if value.isdigit() and _UNIT.match(text, end, min(line_end, end + 16)):
         return None
     bare = b""
     if name_quote:
         if value.strip(_NUMBER):
-            if name_quote.endswith((b'"', b"'")) and following in (b",", b"}", b"]", b""):
+            if following in (b",", b"}", b"]", b""):
                 return None if value in (b"true", b"false", b"null", b"None", b"True", b"False") else _sure(value, start, end, name)
         else:
             bare = name_quote
-    if operator == b":" and not name_quote:
+    elif operator == b":":
         value = value.rstrip(b".:")  # The end of a sentence, or `token: name: message`.
         end = start + len(value)
     if not _worth(value, name, quoted=bool(bare)):
         return None
-    if end - start >= _LOOK - 1 and end < line_end:
-        longer = _RUN.match(text, start, line_end)
-        end = longer.end()
+    if end - start >= _LOOK - 1 and end < line_end and (longer := _RUN.match(text, start, line_end)):
+        end = longer[0][1]
     return Span(start, end, name.kind, bare)
 
 
@@ -310,23 +345,27 @@ def _worth(value: bytes, name: Name, *, quoted: bool) -> bool:
     return bool(value) and is_secret(value, name.demand, quoted=quoted, kind=name.kind)
 
 
-_COOKIE = compiled(r"""([^\s=;,"']+)=("?)([^;,\s"']+)""")
+_COOKIE = compiled(r"""([^\s=;,"']+)="?([^;,\s"']+)""")
+_COOKIE_NAME = Name("cookie", Demand.RANDOM)
+_HARMLESS_COOKIES = frozenset((b"expires", b"path", b"domain", b"max-age", b"samesite", b"_ga", b"_gid"))
 
 
 def _cookies(text: bytes, start: int, end: int) -> Iterator[Span]:
-    for match in _COOKIE.finditer(text, start, end):
-        name = name_of_secret(match.group(1)) or Name("cookie", Demand.RANDOM)
-        value = match.group(3)[:_LOOK]
-        if match.group(1).lower() in (b"expires", b"path", b"domain", b"max-age", b"samesite", b"_ga", b"_gid"):
+    for _, (name_start, name_end), (value_start, value_end) in _COOKIE.every(text, start, end):
+        cookie = text[name_start:name_end].lower()
+        if cookie in _HARMLESS_COOKIES:
             continue
+        name = name_of_secret(cookie[:128]) or _COOKIE_NAME
+        value = text[value_start : min(value_end, value_start + _LOOK)]
         demand = Demand.RANDOM if name.in_query_only else name.demand
         if is_secret(value, demand, quoted=False, kind=name.kind) or (b"%" in value and len(value) > 24):
-            yield Span(match.start(3), match.end(3), "cookie")
+            yield Span(value_start, value_end, "cookie")
 
 
 _PROSE = compiled(
     r"\b(?:password|passphrase|passcode|token|secret|(?:api|access|secret|private|license)[ _\-]?key|credentials?)"
-    r"""(?:[ \t]+(is|was|to|as|of|value|with|provided|=|->)|:)?[ \t]*(?:is|was|=|:)?[ \t]+["'`(]?([^\s"'`<>(){}]{6,})""",
+    r"(?:[ \t]+(?:for|of|on)[ \t]+[\w.@\-]+(?:[ \t]+\w+)?)?(?:[ \t]+(is|was|to|as|of|value|with|provided|=|->)|:)?"
+    r"""[ \t]*(?:is|was|=|:)?[ \t]+["'`(]?([^\s"'`<>(){}]{6,})""",
     ignore_case=True,
 )
 
@@ -334,37 +373,37 @@ _PROSE = compiled(
 def prose(text: bytes, clock: Clock) -> Iterator[Span]:
     """`use token 8f3a… for staging`, `the password is …`: names that are followed by nothing but a space."""
     at = seen = 0
-    while match := _PROSE.search(text, at):
+    while places := _PROSE.search(text, at):
         seen += 1
         if seen % 256 == 0:
             clock.check()
-        start, end = match.span(2)
+        _, verb, (start, end) = places
+        at = verb[1] if verb[0] >= 0 else start
         value = text[start : min(end, start + _LOOK)].rstrip(b".,;:!?")
-        at = match.end(1) if match.start(1) >= 0 else match.start(2)
-        said = match.start(1) >= 0 and match.group(1).lower() in (b"is", b"was", b"to", b"as", b"=", b"->")
-        if is_placeholder(value) or not _mixed(value, said=said):
+        said = verb[0] >= 0 and text[verb[0] : verb[1]].lower() in (b"is", b"was", b"to", b"as", b"=", b"->")
+        if not _mixed(value, said=said) or is_placeholder(value):
             continue
-        if len(value) < _LOOK:
-            end = start + len(value)
+        at = end = start + len(value) if len(value) < _LOOK - 8 else end
         yield Span(start, end, "secret")
-        at = end
 
 
 def _mixed(value: bytes, *, said: bool) -> bool:
-    if is_random(value) and len(value) >= 16:
+    if len(value) < 8:
+        return False
+    if len(value) >= 16 and is_random(value):
         return True
     digits = sum(48 <= char <= 57 for char in value)
     letters = sum(65 <= (char & 0xDF) <= 90 for char in value)
     symbols = len(value) - digits - letters
-    return said and digits > 0 and letters > 2 and len(value) >= 8 and (symbols > 0 or value.lower() != value) and b"/" not in value and b":" not in value
+    return said and digits > 0 and letters > 2 and (symbols > 0 or value.lower() != value) and not set(value) & set(b"/:")
 
 
 # --------------------------------------------------------------------------- tokens
 
 
-_BY_PREFIX: dict[bytes, list[tuple[patterns.Token, Any]]] = {}
-for _token in patterns.TOKENS:
-    _BY_PREFIX.setdefault(_token.prefix.encode(), []).append((_token, compiled(_token.rest)))
+_BY_PREFIX: dict[bytes, list[tuple[patterns.Token, Pattern]]] = {}
+for _known in patterns.TOKENS:
+    _BY_PREFIX.setdefault(_known.prefix.encode(), []).append((_known, compiled(_known.rest)))
 
 
 def _escaped(literal: str) -> str:
@@ -386,52 +425,49 @@ _TOKEN_BYTES = frozenset(_IDENTIFIER.replace(b".", b""))
 def tokens(text: bytes, clock: Clock) -> Iterator[Span]:
     """Tokens of known providers and JWTs, told by their form."""
     at = seen = 0
-    while match := _PREFIX.search(text, at):
+    while places := _PREFIX.search(text, at):
         seen += 1
         if seen % 256 == 0:
             clock.check()
-        group = 1 if match.start(1) >= 0 else 2
-        start, at = match.span(group)
-        for prefix in _prefixes_of(match.group(group)):
-            if (end := _token_end(text, start, prefix)) is not None:
-                yield Span(start, end[0], end[1])
-                at = end[0]
+        start, at = places[1] if places[1][0] >= 0 else places[2]
+        found = text[start:at]
+        for size in range(len(found), 1, -1):
+            if (token := _token(text, start, found[:size])) is not None:
+                yield token
+                at = token.end
                 break
     at = 0
-    while match := _FORM.search(text, at):
-        seen += 1
-        if seen % 256 == 0:
-            clock.check()
-        at = match.end()
+    while places := _FORM.search(text, at):
+        start, at = places[0]
         if at < len(text) and text[at] in _TOKEN_BYTES:
             continue
-        value = match.group()
-        if is_placeholder(value) or patterns.variety(value) < 9:
+        value = text[start:at]
+        if patterns.variety(value) >= 9 and not is_placeholder(value):
+            index = next(index for index, place in enumerate(places[1:]) if place[0] >= 0)
+            yield Span(start, at, patterns.FORMS[index][0])
+
+
+def _token(text: bytes, start: int, prefix: bytes) -> Span | None:
+    for token, rest in _BY_PREFIX.get(prefix, ()):
+        body_start = start + len(prefix)
+        places = rest.match(text, body_start)
+        if places is None:
             continue
-        index = next(i for i in range(len(patterns.FORMS)) if match.start(i + 1) >= 0)
-        yield Span(match.start(), at, patterns.FORMS[index][0])
-
-
-def _prefixes_of(found: bytes) -> Iterator[bytes]:
-    return (found[:size] for size in range(len(found), 1, -1) if found[:size] in _BY_PREFIX)
-
-
-def _token_end(text: bytes, start: int, prefix: bytes) -> tuple[int, str] | None:
-    for token, rest in _BY_PREFIX[prefix]:
-        match = rest.match(text, start + len(prefix))
-        if match is None or (token.exact and match.end() < len(text) and text[match.end()] in _TOKEN_BYTES):
+        end = places[0][1]
+        if token.exact and end < len(text) and text[end] in _TOKEN_BYTES:
             continue
-        body = match.group()[:_LOOK]
-        if token.check and (is_placeholder(body) or is_placeholder(prefix + body[:60]) or patterns.variety(body) < 5 or is_wordy(body)):
-            continue
-        return match.end(), token.kind
+        if token.check:
+            body = text[body_start : min(end, body_start + _LOOK)]
+            if patterns.variety(body) < 5 or is_wordy(body) or is_placeholder(body) or is_placeholder(prefix + body[:60]):
+                continue
+        return Span(start, end, token.kind)
     return None
 
 
 # --------------------------------------------------------------------------- URLs, headers, command lines, keys
 
 _URL = compiled(
-    r"""://([^\s/:@"'<>\\,]*):((?:[^\s/@"'<>\\]+@)+|\d{0,5}[^\d\s/@:"'<>\\][^\s@"'<>\\]*@)""",
+    r"""(?:jdbc:oracle:\w+:[^\s/@:]{1,64}/()|://([^\s/:@"'<>\\,]*):)((?:[^\s/@"'<>\\]+@)+|\d{0,5}[^\d\s/@:"'<>\\][^\s@"'<>\\]*@)""",
 )
 _URL_USER = compiled(r"""://([^\s/:@"'<>\\,?]{20,})(?::(?:x-oauth-basic)?)?@""")
 _HEX_USER = compiled(r"[0-9a-f]{8,}")
@@ -439,158 +475,170 @@ _HEX_USER = compiled(r"[0-9a-f]{8,}")
 
 def urls(text: bytes, clock: Clock) -> Iterator[Span]:
     """`scheme://user:password@host`, and tokens in the place of the user."""
-    at = seen = 0
-    while match := _URL.search(text, at):
-        seen += 1
+    for seen, (_, _, user, (start, end)) in enumerate(_URL.every(text)):
         if seen % 256 == 0:
             clock.check()
-        at = match.end()
-        start, end = match.start(2), match.end(2) - 1
+        end -= 1
         password = text[start : min(end, start + _LOOK)]
         if len(password) < 3 or is_placeholder(password):
             continue
         yield Span(start, end, "url_password")
-        if _HEX_USER.fullmatch(match.group(1)[:_LOOK]):
-            yield Span(match.start(1), match.end(1), "url_user")  # Hex for a name is the other half of a key pair.
-    for match in _URL_USER.finditer(text):
-        if is_random(match.group(1)[:_LOOK]):
-            yield Span(match.start(1), match.end(1), "url_user")
+        if user[1] - user[0] >= 8 and _HEX_USER.is_all_of(text, *user):
+            yield Span(*user, "url_user")  # Hex for a name is the other half of a key pair.
+    for _, (start, end) in _URL_USER.every(text):
+        if is_random(text[start : min(end, start + _LOOK)]):
+            yield Span(start, end, "url_user")
 
 
 _SCHEMES = compiled(
-    r"""\b(?:bearer(?:[ \t]+|["']?[ \t]*[:=,][ \t]*["']?)([\w.~+/\-]{16,}=*)|basic[ \t]+([A-Za-z0-9+/]{8,}={0,2}))""", ignore_case=True
+    r"""\b(?:bearer(?:[ \t]+|["']?[ \t]*[:=,][ \t]*["']?)([\w.~+/\-]{16,}=*)|basic[ \t]+([A-Za-z0-9+/]{8,}={0,2})"""
+    r"""|digest[ \t][^\n]{0,400}\bresponse="?([0-9a-f]{32,}))""",
+    ignore_case=True,
 )
 
 
 def headers(text: bytes, clock: Clock) -> Iterator[Span]:
     """`Bearer …` and `Basic …` wherever they stand; whole header lines are `assignments`."""
-    for match in _SCHEMES.finditer(text):
-        clock.check()
-        if match.start(1) >= 0:
-            value = match.group(1)[:_LOOK]
+    for seen, (_, bearer, basic, digest) in enumerate(_SCHEMES.every(text)):
+        if seen % 256 == 0:
+            clock.check()
+        if bearer[0] >= 0:
+            value = text[bearer[0] : min(bearer[1], bearer[0] + _LOOK)]
             if not is_placeholder(value) and not is_wordy(value) and (is_random(value) or len(value) > 30):
-                yield Span(*match.span(1), "bearer_token")
+                yield Span(*bearer, "bearer_token")
+        elif digest[0] >= 0:
+            yield Span(*digest, "digest_response")
         else:
-            decoded = _base64(match.group(2)[:_LOOK])
+            decoded = _base64(text[basic[0] : min(basic[1], basic[0] + _LOOK)])
             if decoded and b":" in decoded and _is_text(decoded):
-                yield Span(*match.span(2), "basic_auth")
+                yield Span(*basic, "basic_auth")
 
 
 _FLAG = compiled(
-    r"""(?:^|[\s"'\[,=(`])(--?[\w.\-]*(?:pass|pwd|secret|token|key|auth|cred|pw)[\w.\-]*)(?:["'],\s*["']|[ \t]+["']?|["'][ \t]+["'])([^\s"',\-`][^\s"'`]*)""",
+    r"""(?:^|[\s"'\[,=(`])(--?[\w.\-]*(?:pass|pwd|secret|token|key|auth|cred|pw)[\w.\-]*)"""
+    r"""(?:["'],\s*["']|[ \t]+["']?|["'][ \t]+["']|[ \t]*\r?\n[ \t]+)([^\s"',\-`][^\s"'`]*)""",
     ignore_case=True,
 )
 _WORD = r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'|;&]+))"""
-_COMMAND_SOURCES: tuple[tuple[str, bool], ...] = (
-        (rf"\b(?:mysql|mysqldump|mysqladmin|mariadb|mariadb-dump|mycli)\b[^\n|;]*?[ \t]-p{_WORD}", False),
-        (rf"\bsshpass[ \t]+-p[ \t]*{_WORD}", False),
-        (rf"\b(?:docker|podman|buildah|skopeo|nerdctl|helm|oras|crane|az|acr|oc|argocd|vault|cf|ibmcloud)\b[^\n|;]*?\blogin\b[^\n|;]*?[ \t]-p[ \t]+{_WORD}", False),
-        (rf"\b(?:mongo|mongosh|mongodump|mongorestore|mongoexport|cqlsh|clickhouse-client|influx|sqlcmd|bcp|impala-shell|trino|ftp|lftp|ipmitool|net-?use)\b[^\n|;]*?[ \t]-[pP][ \t]+{_WORD}", False),
-        (rf"\b(?:sqlcmd|bcp|osql|zip|unzip)\b[^\n|;]*?[ \t]-P[ \t]*{_WORD}", False),
-        (rf"\b(?:redis-cli|keydb-cli|valkey-cli)\b[^\n|;]*?[ \t]-a[ \t]+{_WORD}", False),
-        (rf"\b(?:ldapsearch|ldapmodify|ldapadd|ldapdelete|ldapwhoami|ldappasswd)\b[^\n|;]*?[ \t]-w[ \t]+{_WORD}", False),
-        (rf"\b(?:7z|7za|rar|unrar)\b[^\n|;]*?[ \t]-p{_WORD}", False),
-        (rf"\bhtpasswd\b[^\n|;]*?[ \t]-[a-zA-Z]*b[a-zA-Z]*[ \t]+\S+[ \t]+\S+[ \t]+{_WORD}", False),
-        (rf"\b(?:rabbitmqctl|rabbitmq-admin)\b[^\n|;]*?(?:add_user|change_password|authenticate_user)[ \t]+\S+[ \t]+{_WORD}", False),
-        (rf"\bvault[ \t]+login[ \t]+{_WORD}", False),
-        (rf"\bmc[ \t]+(?:alias[ \t]+set|config[ \t]+host[ \t]+add)[ \t]+\S+[ \t]+\S+[ \t]+\S+[ \t]+{_WORD}", False),
-        (rf"\baws[ \t]+configure[ \t]+set[ \t]+\S*(?:secret|token)\S*[ \t]+{_WORD}", False),
-        (rf"\b(?:requirepass|masterauth|sasl_passwd|bindpw|rootpw|enable secret(?: \d)?|snmp-server community)[ \t]+{_WORD}", False),
-        (rf"\bmachine[ \t]+\S+[ \t\n]+login[ \t]+\S+[ \t\n]+password[ \t]+{_WORD}", False),
-        (r"(?i:\bidentified[ \t]+(?:with[ \t]+\S+[ \t]+)?by(?:[ \t]+password)?[ \t]+|\bpassword[ \t]+|\bset[ \t]+password[^\n=]{0,80}=[ \t]*)'([^'\n]+)'()()", False),
-        (rf"\bopenssl\b[^\n|;]*?[ \t]-(?:passin|passout|pass)[ \t]+pass:{_WORD}", False),
-        (rf"\becho[ \t]+{_WORD}[ \t]*\|[ \t]*(?:sudo[ \t]+-S|su\b|passwd|docker[ \t]+login|chpasswd)", False),
-        (rf"\b--from-literal[= ]['\"]?[\w.\-]+={_WORD}", False),
-        (rf"\b(?:smbclient|mount\.cifs|rpcclient)\b[^\n|;]*?[ \t]-U[ \t]+['\"]?[^\s%'\"]+%{_WORD}", False),
-        (rf"\b(?:snmpwalk|snmpget|snmpbulkwalk)\b[^\n|;]*?[ \t]-[AX][ \t]+{_WORD}", False),
-        (rf"(?:\b(?:wget|curl|xh)|(?:^|[\s$])https?[ \t])\b[^\n|;]*?(?:\\\n[^\n]*?)*?[ \t](?:-u|--user|--proxy-user|-U|-a|--auth)[= \t][ \t]*"
-         r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"']*(?:"[^"\n]*"|'[^'\n]*')?))""", True),
-)  # fmt: skip
-"""What a command line looks like, with the secret in one of three groups (by quote); True: it is `user:password`."""
-_COMMANDS = tuple((compiled(source), is_pair) for source, is_pair in _COMMAND_SOURCES)
 
 
-_ANY_COMMAND = compiled("|".join(source for source, _ in _COMMAND_SOURCES))
+def _line(programs: str, option: str) -> str:
+    """A command line: one of the programs, anything on the same line, then the option with its value."""
+    return rf"\b(?:{programs})\b[^\n|;]*?[ \t]{option}{_WORD}"
+
+
+_COMMAND_SOURCES = (
+    _line("mysql|mysqldump|mysqladmin|mariadb|mariadb-dump|mycli", "-p"),
+    _line("sshpass", r"-p[ \t]*"),
+    _line("docker|podman|buildah|skopeo|nerdctl|helm|oras|crane|az|acr|oc|argocd|cf|ibmcloud", r"login\b[^\n|;]*?[ \t]-p[ \t]+"),
+    _line(
+        "mongo|mongosh|mongodump|mongorestore|mongoexport|cqlsh|clickhouse-client|influx|impala-shell|trino|ftp|lftp|ipmitool",
+        r"-[pP][ \t]+",
+    ),
+    _line("sqlcmd|bcp|osql|zip|unzip", r"-P[ \t]*"),
+    _line("redis-cli|keydb-cli|valkey-cli", r"-a[ \t]+"),
+    _line("ldapsearch|ldapmodify|ldapadd|ldapdelete|ldapwhoami|ldappasswd", r"-w[ \t]+"),
+    _line("ssh-keygen", r"-[NP][ \t]+"),
+    _line("7z|7za|rar|unrar", "-p"),
+    _line("htpasswd", r"-[a-zA-Z]*b[a-zA-Z]*[ \t]+\S+[ \t]+\S+[ \t]+"),
+    _line("rabbitmqctl|rabbitmq-admin", r"(?:add_user|change_password|authenticate_user)[ \t]+\S+[ \t]+"),
+    _line("smbclient|mount\\.cifs|rpcclient", r"""-U[ \t]+["']?[^\s%'"]+%"""),
+    _line("snmpwalk|snmpget|snmpbulkwalk", r"-[AX][ \t]+"),
+    _line("openssl", r"-(?:passin|passout|pass)[ \t]+pass:"),
+    _line("vault", r"login[ \t]+"),
+    _line("mc", r"(?:alias[ \t]+set|config[ \t]+host[ \t]+add)[ \t]+\S+[ \t]+\S+[ \t]+\S+[ \t]+"),
+    _line("aws", r"configure[ \t]+set[ \t]+\S*(?:secret|token)\S*[ \t]+"),
+    _line("kubectl|oc", r"""--from-literal[= ]["']?[\w.\-]+="""),
+    rf"\becho[ \t]+(?:-n[ \t]+)?{_WORD}[ \t]*\|[ \t]*(?:sudo[ \t]+-S|su\b|passwd|chpasswd|(?:docker|podman|helm)[ \t][^\n|;]*login)",
+    rf"\b(?:requirepass|masterauth|sasl_passwd|bindpw|rootpw|enable secret(?: \d)?|snmp-server community)[ \t]+{_WORD}",
+    rf"\bmachine[ \t]+\S+[ \t\n]+login[ \t]+\S+[ \t\n]+password[ \t]+{_WORD}",
+    r"(?i:\bidentified[ \t]+(?:with[ \t]+\S+[ \t]+)?by(?:[ \t]+password)?|\bpassword|\bset[ \t]+password[^\n=]{0,80}=)[ \t]+'([^'\n]+)'",
+)
+"""Command lines and settings without a separator; the secret is in one of the groups."""
+
+_LOGIN = compiled(
+    r"(?:\b(?:wget|curl|xh)\b|(?:^|[\s$])https?\b)[^\n|;]*?(?:\\\n[^\n]*?)*?[ \t](?:-u|--user|--proxy-user|-U|-a|--auth)[= \t][ \t]*"
+    r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"']*(?:"[^"\n]*"|'[^'\n]*')?))"""
+)
+"""`curl -u user:password`, also when the command goes on over several lines."""
+_COMMANDS = tuple(map(compiled, _COMMAND_SOURCES))
+
+
+_ANY_COMMAND = compiled("|".join(_COMMAND_SOURCES))
 
 
 def commands(text: bytes, clock: Clock) -> Iterator[Span]:
     """Secrets given on a command line: `--token …`, `mysql -p…`, `curl -u user:…`."""
     at = seen = 0
-    while match := _FLAG.search(text, at):
+    while places := _FLAG.search(text, at):
         seen += 1
         if seen % 256 == 0:
             clock.check()
-        at = match.start(2)
-        name = name_of_secret(match.group(1)[:128])
-        value = match.group(2)[:_LOOK]
-        if name is not None and not name.in_query_only and _worth(value.rstrip(b"\\,;"), name, quoted=False) and not _is_word(value):
-            end = match.end(2) if len(value) == _LOOK else match.start(2) + len(value.rstrip(b"\\,;"))
-            yield Span(match.start(2), end, name.kind)
-            at = match.end(2)
+        _, (flag_start, flag_end), (start, end) = places
+        at = start
+        name = name_of_secret(text[flag_start : min(flag_end, flag_start + 128)])
+        if name is None or name.in_query_only:
+            continue
+        value = text[start : min(end, start + _LOOK)].rstrip(b"\\,;")
+        if not (value.isalpha() and value.islower()) and _worth(value, name, quoted=False):
+            at = end = start + len(value) if len(value) < _LOOK - 8 else end
+            yield Span(start, end, name.kind)
+    for places in _LOGIN.every(text):
+        place = next(((start, end) for start, end in places[1:] if start < end), (0, 0))
+        user, colon, password = text[place[0] : min(place[1], place[0] + _LOOK)].partition(b":")
+        password = password.strip(b"\"'")
+        if colon and password != user and not is_placeholder(password or user):
+            yield Span(*place, "command_password")
     if _ANY_COMMAND.search(text) is None:
         return
-    for pattern, pair in _COMMANDS:
+    for command in _COMMANDS:
         clock.check()
-        for match in pattern.finditer(text):
-            group = next((number for number in (1, 2, 3) if match.start(number) >= 0 and match.end(number) > match.start(number)), None)
-            if group is None:
-                continue
-            start, end = match.span(group)
-            value = match.group(group)[:_LOOK]
-            if pair:
-                user, colon, password = value.partition(b":")
-                password = password.strip(b"\"'")
-                if not colon or is_placeholder(password or user) or (password in (b"test", user)):
-                    continue
-            elif len(value) < 4 or is_placeholder(value):
-                continue
-            yield Span(start, end, "command_password")
-
-
-def _is_word(value: bytes) -> bool:
-    return value.isalpha() and value.islower()
+        for places in command.every(text):
+            place = next(((start, end) for start, end in places[1:] if start < end), (0, 0))
+            value = text[place[0] : min(place[1], place[0] + _LOOK)]
+            if len(value) >= 4 and not is_placeholder(value):
+                yield Span(*place, "command_password")
 
 
 _PRIVATE_KEY = compiled(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
 _PRIVATE_KEY_END = compiled(r"-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
-_KEY_LINES = compiled(r"""(?:(?:[\s"'+,>|\\]|\\+[nrt]|[A-Z][\w\-]+: [^\n\\]*)*[A-Za-z0-9+/=]{20,})*(?:(?:\s|\\+[nr])*[A-Za-z0-9+/]{1,63}={1,2})?""")
+_KEY_LINES = compiled(
+    r"""(?:(?:[\s"'+,>|\\]|\\+[nrt]|[A-Z][\w\-]+: [^\n\\]*)*[A-Za-z0-9+/=]{20,})*(?:(?:\s|\\+[nr])*[A-Za-z0-9+/]{1,63}={1,2})?"""
+)
 _KEY_MATERIAL = compiled(r"[A-Za-z0-9+/=]{12,}")
-_PUTTY = compiled(r"Private-Lines: \d+\s+((?:[A-Za-z0-9+/=]+\s+)+)Private-MAC: ([0-9a-f]+)")
+_PUTTY = compiled(r"Private-Lines: \d+\s+((?:[A-Za-z0-9+/=]+\s+)+)Private-MAC: [0-9a-f]+")
 
 
 def private_keys(text: bytes, clock: Clock) -> Iterator[Span]:
     """PEM, OpenSSH and PGP private keys, whole, cut off, or written in one line with escaped breaks."""
-    at = 0
-    ends: int | None = 0
-    while match := _PRIVATE_KEY.search(text, at):
+    begins = [places[0] for places in _PRIVATE_KEY.every(text)]
+    ends = [places[0] for places in _PRIVATE_KEY_END.every(text)] if begins else []
+    for number, (start, body) in enumerate(begins):
         clock.check()
-        if ends is not None and ends < match.end():
-            closing = _PRIVATE_KEY_END.search(text, match.end())
-            ends, end = (closing.start(), closing.end()) if closing else (None, -1)
-        following = _PRIVATE_KEY.search(text, match.end(), len(text) if ends is None else ends)
-        if ends is None or following is not None:
-            stop = _KEY_LINES.match(text, match.end(), following.start() if following else len(text)).end()
+        following = begins[number + 1][0] if number + 1 < len(begins) else len(text)
+        index = bisect_left(ends, (body, body))
+        if index < len(ends) and ends[index][1] <= following:
+            stop = ends[index][1]
         else:
-            stop = end
-        at = max(stop, match.end())
-        if _KEY_MATERIAL.search(text, match.end(), stop):
-            yield Span(match.start(), stop, "private_key")
-    for match in _PUTTY.finditer(text):
-        yield Span(match.start(1), match.start(1) + len(match.group(1).rstrip()), "private_key")
+            lines = _KEY_LINES.match(text, body, following)
+            stop = lines[0][1] if lines else body
+        if _KEY_MATERIAL.search(text, body, stop):
+            yield Span(start, stop, "private_key")
+    for _, (start, end) in _PUTTY.every(text):
+        yield Span(start, start + len(text[start:end].rstrip()), "private_key")
 
 
 # --------------------------------------------------------------------------- structures
 
 _SECRET_KIND = compiled(r"""kind["'\\]*[ \t]*:[ \t]*["'\\]*secret(?:list)?\b""", ignore_case=True)
-_NAMED = compiled(
-    rf"""(?:["'](?:name|key|variable|header|field)["']\s*:\s*["']|\b(?:name|key|variable|header|field):[ \t]+["']?)([\w.\-]*{_ANCHOR}[\w.\-]*)""",
-    ignore_case=True,
-)
+_NAME_FIELD = "(?:name|key|variable|header|field)"
+_NAMED = compiled(rf"""(?:["']{_NAME_FIELD}["']\s*:\s*["']|\b{_NAME_FIELD}:[ \t]+["']?)([\w.\-]*{_ANCHOR}[\w.\-]*)""", ignore_case=True)
+_NAMED_XML = compiled(rf"""<name>\s*([\w.\-]*{_ANCHOR}[\w.\-]*)\s*</name>\s*<value>\s*([^<]*)""", ignore_case=True)
 _VALUE_FIELD = compiled(r"""\bvalue["']?\s*:""", ignore_case=True)
 _NEARBY = 2048
 """How far from a name its value is looked for."""
 _GO_MAP = compiled(r"\b(?:data|Data|stringData|StringData):map\[([^\[\]\n]*)\]")
-_GO_PAIR = compiled(r"([\w.\-]+):(\S+)")
+_GO_PAIR = compiled(r"[\w.\-]+:(\S+)")
 
 
 def structures(text: bytes, clock: Clock) -> Iterator[Span]:
@@ -601,69 +649,77 @@ def structures(text: bytes, clock: Clock) -> Iterator[Span]:
         if b"\n" in text:
             yield from walk_yaml(text, clock.check)
         if b"kind:Secret" in text or b"Kind:Secret" in text:
-            for match in _GO_MAP.finditer(text):
-                for pair in _GO_PAIR.finditer(text, match.start(1), match.end(1)):
-                    yield Span(*pair.span(2), "kubernetes_secret")
+            for _, (start, end) in _GO_MAP.every(text):
+                for _, place in _GO_PAIR.every(text, start, end):
+                    yield Span(*place, "kubernetes_secret")
+    for _, (name_start, name_end), (start, end) in _NAMED_XML.every(text):
+        name = name_of_secret(text[name_start : min(name_end, name_start + 128)])
+        value = text[start : min(end, start + _LOOK)].rstrip()
+        if name is not None and value and _worth(value, name, quoted=True):
+            yield Span(start, start + len(text[start:end].rstrip()), name.kind)
     walked = 0
-    for match in _NAMED.finditer(text):
-        if match.start() < walked or name_of_secret(match.group(1)[:128]) is None:
+    for (at, to), named in _NAMED.every(text):
+        if at < walked or name_of_secret(text[named[0] : min(named[1], named[0] + 128)]) is None:
             continue
-        start = max(0, text.rfind(b"\n", 0, max(0, match.start() - _NEARBY)) + 1, match.start() - 2 * _NEARBY)
-        walked = text.find(b"\n", match.end() + _NEARBY, match.end() + 2 * _NEARBY)
-        walked = min(len(text), match.end() + 2 * _NEARBY) if walked < 0 else walked
+        start = max(0, text.rfind(b"\n", max(0, at - 2 * _NEARBY), max(0, at - _NEARBY)) + 1, at - 2 * _NEARBY)
+        walked = text.find(b"\n", to + _NEARBY, to + 2 * _NEARBY)
+        walked = min(len(text), to + 2 * _NEARBY) if walked < 0 else walked
         nearby = text[start:walked]
-        if _VALUE_FIELD.search(nearby) is None:
-            continue
-        walk = walk_json if text[match.start()] in b"\"'" else walk_yaml
-        yield from (Span(start + span.start, start + span.end, span.kind, span.quote) for span in walk(nearby, clock.check))
+        if _VALUE_FIELD.search(nearby):
+            walk = walk_json if text[at] in b"\"'" else walk_yaml
+            yield from (Span(start + span.start, start + span.end, span.kind, span.quote) for span in walk(nearby, clock.check))
 
 
 # --------------------------------------------------------------------------- decoded, and looked at again
 
 _STRING_WORTH_DECODING = compiled(r"""kind\W{1,12}secret|:[ ]?[|>][+\-]?\\+n|\\u00[2-7][0-9a-f]""", ignore_case=True)
-_ESCAPED_STRING = compiled(r'"[^"\\\n]*\\(?:[^"\\\n]|\\.)*"?')
+_ESCAPED_SEPARATOR = compiled(r"\\u00(?:3[aAdD]|2[267])")
+_ESCAPED_ASCII = compiled(r"\\u00[2-7][0-9a-fA-F]")
+_ESCAPED_STRING = compiled(r'"[^"\\\n]*\\.(?:[^"\\\n]|\\.)*"?')
 _ESCAPE = compiled(r"\\(?:u([0-9a-fA-F]{4})|([^u\n])|u)")
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b" ", b"f": b" "}
 
 
 def _in_strings(text: bytes, again: Callable[[bytes], list[Span]], clock: Clock) -> Iterator[Span]:
-    """Documents inside JSON strings."""
+    """Documents inside JSON strings, and separators written as \\u003d."""
     if b"\\" not in text or _STRING_WORTH_DECODING.search(text) is None:
         return
-    for match in _ESCAPED_STRING.finditer(text):
+    if _ESCAPED_SEPARATOR.search(text):
+        changes = ((at, to, bytes((int(text[at + 4 : to], 16),))) for ((at, to),) in _ESCAPED_ASCII.every(text))
+        view = View(text, 0, len(text), changes)
+        yield from map(view.source, again(view.text))
+    for ((start, end),) in _ESCAPED_STRING.every(text):
         clock.check()
-        if _STRING_WORTH_DECODING.search(text, match.start(), match.end()) is None:
+        if _STRING_WORTH_DECODING.search(text, start, end) is None:
             continue
-        end = match.end() - 1 if text[match.end() - 1] == 0x22 else match.end()
-        view = View(text, match.start() + 1, end, _unescaped(text, match.start() + 1, end))
+        start, end = start + 1, end - (text[end - 1] == 0x22)
+        view = View(text, start, end, _unescaped(text, start, end))
         for span in again(view.text):
             found = view.source(span)
             yield Span(found.start, found.end, found.kind, b'\\"' if found.quote else b"")
 
 
 def _unescaped(text: bytes, start: int, end: int) -> Iterator[tuple[int, int, bytes]]:
-    for match in _ESCAPE.finditer(text, start, end):
-        if match.start(1) >= 0:
-            code = int(match.group(1), 16)
-            replacement = chr(code).encode("utf-8", "replace") if not 0xD800 <= code <= 0xDFFF else b"?"
+    for (at, to), code, letter in _ESCAPE.every(text, start, end):
+        if code[0] >= 0:
+            yield at, to, chr(int(text[code[0] : code[1]], 16)).encode("utf-8", "replace")
         else:
-            letter = match.group(2) or b""
-            replacement = _ESCAPES.get(letter, letter)
-        yield match.start(), match.end(), replacement
+            character = text[letter[0] : letter[1]] if letter[0] >= 0 else b""
+            yield at, to, _ESCAPES.get(character, character)
 
 
 _PERCENT_WORTH_DECODING = compiled(r"%(?:3[AaDd]|22|27|40|7[Bb]|26|2[0Ff5])")
 _PERCENT_RUN = compiled(r"""[^\s"'<>]*%[0-9A-Fa-f]{2}[^\s"'<>]*""")
-_PERCENT = compiled(r"%([0-9A-Fa-f]{2})")
+_PERCENT = compiled(r"%[0-9A-Fa-f]{2}")
 
 
 def _in_percent(text: bytes, again: Callable[[bytes], list[Span]], clock: Clock) -> Iterator[Span]:
     if b"%" not in text or _PERCENT_WORTH_DECODING.search(text) is None:
         return
-    for match in _PERCENT_RUN.finditer(text):
+    for ((start, end),) in _PERCENT_RUN.every(text):
         clock.check()
-        escapes = _PERCENT.finditer(text, match.start(), match.end())
-        view = View(text, match.start(), match.end(), ((e.start(), e.end(), bytes.fromhex(e.group(1).decode())) for e in escapes))
+        changes = ((at, to, bytes.fromhex(text[at + 1 : to].decode())) for ((at, to),) in _PERCENT.every(text, start, end))
+        view = View(text, start, end, changes)
         yield from map(view.source, again(view.text))
 
 
@@ -679,19 +735,16 @@ def _in_encoded(text: bytes, found: list[Span], again: Callable[[bytes], list[Sp
     """Base64 and hex that decode to a text with a secret in it: the whole run goes."""
     covered = sorted((span.start, span.end) for span in found)
     starts = [start for start, _ in covered]
-    seen = 0
-    for match in _ENCODED.finditer(text):
-        seen += 1
+    for seen, ((start, end),) in enumerate(_ENCODED.every(text)):
         if seen % 256 == 0:
             clock.check()
-        start, end = match.span()
         index = bisect_right(starts, start) - 1
         if index >= 0 and covered[index][1] >= end:
             continue
-        run = match.group()
+        run = text[start:end]
         decoded = _hex(run) if not run.strip(_HEX) else _base64(run)
         if decoded and (unprintable := _UNPRINTABLE.search(decoded)):
-            decoded = decoded if _is_text(decoded) else decoded[: unprintable.start()]
+            decoded = decoded if _is_text(decoded) else decoded[: unprintable[0][0]]
         if decoded and len(decoded) >= 12 and (inner := again(decoded)):
             yield Span(start, end, inner[0].kind)
 

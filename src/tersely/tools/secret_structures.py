@@ -124,16 +124,14 @@ def walk_json(text: bytes, check: Callable[[], None]) -> list[Span]:
     """`check` is called now and then; it may raise to end the walk."""
     walk = _Walk(text)
     stack = walk.stack
-    for count, match in enumerate(_JSON_TOKEN.finditer(text)):
+    for count, ((at, to), colon, _) in enumerate(_JSON_TOKEN.every(text)):
         if count % 1024 == 0:
             check()
-        at, to = match.span()
         char = text[at]
         if char == 0x22:
-            colon = match.start(1) != match.end(1)
             close = text.rfind(b'"', at + 1, to)
             inner_end = close if close > at else to
-            if colon:
+            if colon[0] < colon[1]:
                 stack[-1].key = text[at + 1 : min(inner_end, at + 129)]
             else:
                 walk.leaf(_Leaf(at + 1, inner_end))
@@ -147,11 +145,9 @@ def walk_json(text: bytes, check: Callable[[], None]) -> list[Span]:
     return walk.finish()
 
 
-_YAML_LINE = compiled(
-    r"(?m)^([ \t]*)((?:-[ \t]+)*)"
-    r"""(?:("[^"\n]*"|'[^'\n]*'|[^\s#\-"'{\[&*!|>%@`,?:][^\n:#]*|-[^\s\n:][^\n:#]*)[ \t]*:(?:[ \t]+([^\n]*))?[ \t\r]*$|(---.*|\.\.\.\s*)$|([^\n]*))"""
-)
-_YAML_BLOCK = compiled(r"(?:[&!][^\s]*[ \t]+)*[|>][+\-\d]*[ \t]*(?:#.*)?\r?$")
+_YAML_KEY = r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s#\-"'{\[&*!|>%@`,?:][^\n:#]*|-[^\s\n:][^\n:#]*)"""
+_YAML_LINE = compiled(rf"(?m)^([ \t]*)((?:-[ \t]+)*)(?:({_YAML_KEY})[ \t]*:(?:[ \t]+([^\n]*))?[ \t\r]*$|(---.*|\.\.\.\s*)$|([^\n]*))")
+_YAML_BLOCK = compiled(r"(?:[&!][^\s]*[ \t]+)*[|>][+\-\d]*[ \t]*(?:#.*)?\r?")
 _YAML_PREFIX = compiled(r"(?:[&!][^\s]*[ \t]+)+")
 _FLOW_PAIR = compiled(r"""([\w.\-]+|"[^"\n]*"|'[^'\n]*')[ \t]*:[ \t]*("[^"\n]*"|'[^'\n]*'|[^\s,{}\[\]"'][^,{}\[\]\n]*)""")
 
@@ -186,9 +182,9 @@ def walk_yaml(text: bytes, check: Callable[[], None]) -> list[Span]:
             walk.leaf(_Leaf(start, end))
             continue
         walk.open(column=column + 1)
-        for pair in _FLOW_PAIR.finditer(text, start, end):
-            stack[-1].key = pair.group(1).strip(b"\"'")
-            walk.leaf(_unquoted(text, *pair.span(2)))
+        for _, (key_start, key_end), flow_value in _FLOW_PAIR.every(text, start, end):
+            stack[-1].key = text[key_start:key_end].strip(b"\"'")
+            walk.leaf(_unquoted(text, *flow_value))
         walk.close()
     return walk.finish()
 
@@ -196,40 +192,35 @@ def walk_yaml(text: bytes, check: Callable[[], None]) -> list[Span]:
 def _yaml_lines(text: bytes) -> Iterator[tuple[int, int, bytes, tuple[int, int, bool] | None, bool]]:
     """Per line: indentation, width of its dashes, key, where its value lies (and whether that is a flow mapping), document border."""
     at = 0
-    while match := _YAML_LINE.search(text, at):
-        at = match.end() + 1
-        indent, dashes = match.end(1) - match.start(1), match.end(2) - match.start(2)
-        if match.start(5) >= 0:
+    while at <= len(text) and (places := _YAML_LINE.search(text, at)):
+        (_, line_end), (indent_start, indent_end), (dash_start, dash_end), key_place, value_place, border, rest = places
+        at = line_end + 1
+        indent, dashes = indent_end - indent_start, dash_end - dash_start
+        if border[0] >= 0:
             yield 0, 0, b"", None, True
             continue
-        key = match.group(3) or b""
-        start, end = match.span(4) if key else match.span(6)
-        if start < 0 or (not key and not dashes):
+        key = text[key_place[0] : key_place[1]].strip(b" \t\"'") if key_place[0] >= 0 else b""
+        start, end = value_place if key else rest
+        if start < 0 or not (key or dashes):
             if key:
-                yield indent, dashes, key.strip(b" \t\"'"), None, False
-            elif at > len(text):
-                return
-            continue
-        key = key.strip(b" \t\"'")
-        if _YAML_BLOCK.match(text, start, end) is not None:
-            body = block_body(text, match.end() + 1, indent + dashes if key else indent)
-            if body is None:
                 yield indent, dashes, key, None, False
-                continue
-            yield indent, dashes, key, (*body, False), False
-            at = body[1] + 1
+            continue
+        if text[start : start + 1] in (b"|", b">", b"&", b"!") and _YAML_BLOCK.is_all_of(text, start, end):
+            body = block_body(text, line_end + 1, indent + dashes if key else indent)
+            yield indent, dashes, key, (*body, False) if body else None, False
+            at = body[1] + 1 if body else at
             continue
         if prefix := _YAML_PREFIX.match(text, start, end):
-            start = prefix.end()
+            start = prefix[0][1]
         leaf = _unquoted(text, start, end)
         is_flow = text[leaf.start : leaf.start + 1] == b"{"
         yield indent, dashes, key, (leaf.start, leaf.end, is_flow) if leaf.end > leaf.start else None, False
 
 
-def block_body(text: bytes, start: int, indent: int) -> tuple[int, int] | None:
-    """The lines of a block scalar: all that are indented deeper than its key."""
+def block_body(text: bytes, start: int, indent: int, enough: int | None = None) -> tuple[int, int] | None:
+    """The lines of a block scalar: all that are indented deeper than its key, or as many as have `enough` bytes."""
     at, first, last = start, -1, -1
-    while at < len(text):
+    while at < len(text) and (enough is None or last - start < enough):
         end = text.find(b"\n", at)
         end = len(text) if end < 0 else end
         line = text[at:end]
@@ -253,3 +244,41 @@ def _unquoted(text: bytes, start: int, end: int) -> _Leaf:
     comment = text.find(b" #", start, end)
     end = comment if comment >= 0 else end
     return _Leaf(start, start + len(text[start:end].rstrip()))
+
+
+_SCALAR_LEAD = compiled(r"""[ \t]*(?:-[ \t]+)*(?:(?:[\w.\-/]+|"[^"]*"|'[^']*')[ \t]*:[ \t]+)?(?:&\S+[ \t]+)?""")
+_FLOW_LEAD = compiled(r"""[ \t]*(?:(?:-[ \t]+)+(?:[\w.\-/"']+:[ \t]+)?|[\w.\-/"']+:[ \t]+)[\[{]""")
+_YAML_LIKE = compiled(r"""[ \t]*(?:-[ \t]+[^\n]*|(?:-[ \t]+)?[\w.\-/"']+:(?:[ \t][^\n]*)?)\r?""")
+_LINE = 400
+
+
+def scalar_to_quote(text: bytes, start: int, end: int) -> tuple[int, int] | None:
+    """The plain YAML scalar that would no longer be one if a bracket stood at `start`; None where that does no harm.
+
+    A mark in the middle of a scalar is only text, and a mark in place of a whole one is a list of one: both parse. A mark with
+    something behind it, or inside `[a, b]`, does not.
+    """
+    line_start = text.rfind(b"\n", max(0, start - _LINE), start) + 1
+    if start - line_start > _LINE:
+        return None
+    lead = text[line_start:start]
+    line_end = text.find(b"\n", end, end + _LINE)
+    line_end = min(len(text), end + _LINE) if line_end < 0 else line_end
+    behind = text[end:line_end].strip()
+    if behind and not behind.startswith(b"#") and lead.strip() and _SCALAR_LEAD.is_all_of(lead):
+        before = text[text.rfind(b"\n", max(0, line_start - _LINE), max(0, line_start - 1)) + 1 : max(0, line_start - 1)]
+        after_end = text.find(b"\n", line_end + 1, line_end + _LINE)
+        after = text[line_end + 1 : after_end if after_end >= 0 else line_end + _LINE]
+        if (before.strip() and _YAML_LIKE.is_all_of(before)) or (after.strip() and _YAML_LIKE.is_all_of(after)):
+            return start, line_end - len(text[end:line_end]) + len(text[end:line_end].rstrip())
+        return None
+    if _FLOW_LEAD.match(lead) and lead.count(b'"') % 2 == lead.count(b"'") % 2 == 0:
+        if lead.count(b"[") + lead.count(b"{") <= lead.count(b"]") + lead.count(b"}"):
+            return None
+        opened = max(lead.rfind(b"["), lead.rfind(b"{"), lead.rfind(b","), lead.rfind(b": "))
+        first = line_start + opened + 1
+        first += len(text[first:start]) - len(text[first:start].lstrip())
+        closing = [place for place in (text.find(mark, end, line_end) for mark in (b",", b"]", b"}")) if place >= 0]
+        last = min(closing, default=line_end)
+        return None if (first, last) == (start, end) else (first, last)
+    return None
