@@ -116,8 +116,9 @@ class _JsonLines(Lines):
     def asked(self, at: int, room: int) -> str:
         return self._fitted(at, room)
 
-    def measured(self, at: int) -> str:
-        return self.short[at]
+    def measured(self, at: int, like: int) -> list[str]:
+        # Numbers in fields of their own are compared over all records, in `series`.
+        return next((value.split() for path, value in self.leaves[at] if path == self.message), [])
 
     def odd(self) -> Iterable[tuple[int, float]]:
         """Records with a value that is rare in a field which has few different ones."""

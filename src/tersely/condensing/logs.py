@@ -132,9 +132,10 @@ class Lines:
         """As shown when it holds what was asked for: all of it, time and host too, within `room` characters if need be."""
         return " ".join(self.lines[at].split())
 
-    def measured(self, at: int) -> str:
-        """The text whose numbers are compared with those of other lines of the template."""
-        return self.lines[at]
+    def measured(self, at: int, like: int) -> list[str]:
+        """The words that are compared, place by place, with those of a line of the same family."""
+        # From the end, for what stands before the message is not of the same length everywhere.
+        return self.lines[at].split()[-len(self.parts(like).shown.split()) :]
 
     def odd(self) -> Iterable[tuple[int, float]]:
         """Further lines that stand out, and how much (0..1)."""
@@ -231,6 +232,7 @@ class _Reader:
         self.templates = self._templates()
         self.bad_is_usual = self._bad_is_usual()
         self.families = self._families()
+        self.unusual = focus.unusual
 
     def reading(self) -> Reading:
         literal = self._weigh()
@@ -295,6 +297,8 @@ class _Reader:
         found = scan([*texts, *(log.lines[at] for at in own)], focus)
         # What half of all lines have tells nothing apart, e.g. the names of fields.
         usual = sorted(found.relevance)[len(found.relevance) // 2]
+        # Nothing in the text answers to the words of the question: then what is unusual does.
+        self.unusual = focus.unusual or max(found.relevance) <= usual
         total = max(2, len(log.lines))
         trouble = 1.0 if focus.trouble or not focus else 0.5
         for template, severity, relevance in zip(self.templates, found.severity, found.relevance, strict=False):
@@ -307,7 +311,7 @@ class _Reader:
             alike = len(template.family or template.members)
             rarity = 1 - math.log(alike) / math.log(total)
             # Of what is bad, the frequent matters as much as the rare.
-            rare = (0.8 if focus.unusual else 0.35) * (rarity if template.severity < 1.8 else 0.6)
+            rare = (0.8 if self.unusual else 0.35) * (rarity if template.severity < 1.8 else 0.6)
             template.score = 0.3 + 0.9 * trouble * template.severity + 2.4 * relevance + rare
             if self._outside_window(template):
                 template.score *= 0.3
@@ -411,20 +415,22 @@ class _Reader:
     def _odd_and_extreme(self) -> list[tuple[int, float]]:
         """Lines with the largest and smallest number, an odd value or the end of a trend, with their scores."""
         log, focus = self.log, self.focus
-        out = [(at, 0.4 + (2.0 if focus.unusual else 0.5) * strength) for at, strength in log.odd()]
+        out = [(at, 0.4 + (2.0 if self.unusual else 0.5) * strength) for at, strength in log.odd()]
         found: list[tuple[Series, float]] = [(each, 0.5) for each in log.series()]
         candidates = [each for each in self.families if len(each) > 1 and not each.leader.coarse]
         candidates.sort(key=lambda each: (-each.leader.score, each.leader.shown))
         for family in candidates[:400]:
             members = family.lines()
-            width = len(family.leader.parts.shown.split())
-            rows = [log.measured(at).split()[-width:] for at in members]
-            if min(map(len, rows)) < width:
-                continue
+            first = members[0]
+            rows = [log.measured(at, first) for at in members]
+            width = len(rows[0])
+            if any(len(row) != width for row in rows):
+                members = [at for at, row in zip(members, rows, strict=True) if len(row) == width]
+                rows = [row for row in rows if len(row) == width]
             columns = list(zip(*rows, strict=True))
             for column in columns:
                 for word, index in odd_in(column):
-                    worth = family.leader.score * 0.4 + (0.9 if focus.unusual else 0.2)
+                    worth = family.leader.score * 0.4 + (0.9 if self.unusual else 0.2)
                     out.append((members[index], worth + (1.2 if bad_status(word, column[0]) else 0.0)))
             found += [(each, family.leader.score) for each in series_in(members, columns)]
         if found:
