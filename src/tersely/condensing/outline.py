@@ -50,7 +50,9 @@ class _Outline:
         self.first_key, self.by_blank = (None, False) if yaml else _stanzas(lines)
         self.many = yaml and any(line.startswith("---") for line in lines[1:])
         records = self.many or self.first_key is not None or self.by_blank
-        bulleted = sum(1 for line in lines[:400] if line.startswith("- ")) > 2 and not any(line[:1].isalnum() for line in lines[:400])
+        bulleted = sum(1 for line in lines[:400] if line.startswith(("- ", "* ", "• "))) > 2 and not any(
+            line[:1].isalnum() for line in lines[:400]
+        )
         self.root = self.tree.add(-1, "", LIST if records or bulleted else OBJECT)
         self.records = records
         self.stack: list[tuple[float, int]] = [(-1.0, self.root)]
@@ -99,6 +101,8 @@ class _Outline:
                 self.stack = [base, (-0.5, node)]
                 fresh = False
                 continue
+            if not self.yaml and content[:2] in ("* ", "• ", "+ ", "– "):
+                content = "- " + content[2:]
             while (content.startswith("- ") or content == "-") and (self.yaml or len(content) > 2):
                 parent = self._parent(indent + 0.5)
                 rest = content[1:].lstrip()

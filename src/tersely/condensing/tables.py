@@ -209,6 +209,8 @@ def _columns(lines: list[str], at: int) -> tuple[Table, int] | None:
     if len(body) < 2:
         return None
     header = lines[at]
+    if sum(1 for line in body if line.count("|") >= 2 and "|" not in header) > 0.5 * len(body):
+        return None
     split = _splitter(header, body)
     headed = True
     if split is None:
@@ -268,13 +270,24 @@ def _splitter(header: str, body: list[str]) -> Split | None:
     tight = [match.start() for match in re.finditer(r"(?:(?<=\s)|(?<=^))\S", header)]
     if len(tight) >= 3 and tight != starts:
         trials.append(_by_position(tight))
-    trials.append(_by_words(len(words)))
+    if all(word[0].isalnum() or word[0] in "%(_/@" for word in words) and _words_fit(len(words), body):
+        trials.append(_by_words(len(words)))
     if len(starts) >= 3:
         trials.append(_by_blanks(len(starts)))
     for trial in trials:
         if sum(1 for row in body if trial(row) is not None) >= 0.75 * len(body) and trial(header) is not None:
             return trial
     return None
+
+
+def _words_fit(count: int, body: list[str]) -> bool:
+    """Whether rows have a word for each header, or more only in a last column of free text."""
+    rows = [row.split(None, count - 1) for row in body]
+    if sum(1 for row in body if len(row.split()) == count) >= 0.75 * len(body):
+        return count >= 3
+    if count < 4:
+        return False
+    return any(sum(1 for row in rows if len(row) == count and number_of(row[at]) is not None) >= 0.8 * len(rows) for at in range(count - 1))
 
 
 def _by_position(starts: list[int]) -> Split:
@@ -404,25 +417,30 @@ def _row_scores(table: Table, focus: Focus, relevance: list[float], severity: li
     width = max(len(table.header), Counter(map(len, table.rows)).most_common(1)[0][0] if size else 0)
     matches = [_header_match(table.header[column], focus) if column < len(table.header) else 0.0 for column in range(width)]
     best = max(matches, default=0.0)
+    measured = {column: numbers for column in range(width) if (numbers := numbers_of(_column(table, column))) is not None}
+    best_measured = max((matches[column] for column in measured), default=0.0)
     odd_weight = 2.4 if focus.unusual else 0.6 if focus else 1.2
     for column in range(width):
         values = _column(table, column)
         match = matches[column] / best if best else 0.0
-        numbers = numbers_of(values)
+        numbers = measured.get(column)
         for row, odd in oddness(values, numbers).items():
             scores[row] += odd_weight * odd * (0.6 + 0.8 * match)
-        if numbers is not None and focus.superlative:
-            bonus = 2.8 * match if best and match > 0.3 else (0.3 if best else 0.9)
-            for rank, row in enumerate(extremes(numbers, focus.superlative, 6 if match else 2)):
-                scores[row] += bonus / (1 + 0.12 * rank)
-        elif numbers is not None and not focus:
-            for direction in (1, -1):
-                for row in extremes(numbers, direction, 1):
-                    scores[row] += 0.4
-        if numbers is not None and focus.comparisons and (match > 0.3 or not best):
-            _compare(scores, numbers, focus)
+        if numbers is not None:
+            asked = matches[column] / best_measured if best_measured else 0.0
+            if focus.superlative and len(set(numbers)) > 2:
+                # The answer must stand above all that merely has the right words.
+                bonus = 4.0 * asked if best_measured else 1.5
+                for rank, row in enumerate(extremes(numbers, focus.superlative, 6 if asked else 2)):
+                    scores[row] += bonus / (1 + 0.12 * rank)
+            elif not focus:
+                for direction in (1, -1):
+                    for row in extremes(numbers, direction, 1):
+                        scores[row] += 0.4
+            if focus.comparisons and (asked > 0.3 or not best_measured):
+                _compare(scores, numbers, focus)
         if focus.negated:
-            _negate(scores, values, focus)
+            _negate(scores, values, focus, 1.0 + 1.5 * match)
         if focus.trouble:
             for row, value in enumerate(values):
                 ratio = _RATIO.match(value) if len(value) < 12 else None
@@ -439,17 +457,17 @@ def _compare(scores: list[float], numbers: list[float | None], focus: Focus) -> 
         limit = comparison.amount if amount is None else amount
         for row, number in enumerate(numbers):
             if number is not None and (number > limit) == comparison.above:
-                scores[row] += 1.6
+                scores[row] += 2.4
 
 
-def _negate(scores: list[float], values: list[str], focus: Focus) -> None:
+def _negate(scores: list[float], values: list[str], focus: Focus, weight: float) -> None:
     kinds = set(values)
     if len(kinds) > 40:
         return
     normal = {value for value in kinds if focus.rejects(value)}
     if normal and sum(1 for value in values if value in normal) >= 0.15 * len(values):
         for row, value in enumerate(values):
-            scores[row] += -0.3 if value in normal else 1.2
+            scores[row] += -0.3 if value in normal else weight
 
 
 def _header_match(header: str, focus: Focus) -> float:

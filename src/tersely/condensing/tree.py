@@ -44,6 +44,7 @@ _NAMELIKE = {
 
 _NOISE = re.compile(r"[0-9a-f]{32,}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|sha\d+:|(?:null|none|false|true|0|\"\"|\[]|{}|~)?$", re.I)
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
+_OPAQUE = re.compile(r"\d+|[0-9a-fA-F]{8,}|[0-9a-fA-F-]{30,}|[A-Za-z0-9+/=_-]{18,}")
 _CONFIGURED = frozenset(
     ("spec", "env", "args", "command", "annotations", "managedfields", "template", "description", "help", "doc", "documentation", "enum")
 )
@@ -180,6 +181,8 @@ class _Shape:
             if kind != OBJECT or inside is None or len(inside) < 4:
                 continue
             nested = [child for child in inside if tree.kind[child] == OBJECT]
+            if len({tree.key[child] for child in inside}) < len(inside):
+                continue  # Repeated keys name the kind, not the thing.
             if len(nested) >= 0.8 * len(inside):
                 keys = [frozenset(tree.key[grand] for grand in children[child] or ()) for child in nested[:24]]
                 pairs = list(pairwise(keys))
@@ -250,7 +253,8 @@ class _Shape:
                 if len(records) > 1 and distinct * len(values) <= 1:
                     continue
                 long = 0.006 * max(0.0, length - 24)
-                ranked.append((like + distinct * coverage - 0.02 * min(place, 20) - long + 0.2 * (coverage == 1), -place, path))
+                measured = 0.5 if like < 0.3 and numbers_of(values[:200]) is not None else 0.0
+                ranked.append((like + distinct * coverage - 0.02 * min(place, 20) - long - measured + 0.2 * (coverage == 1), -place, path))
             ranked.sort(reverse=True)
             chosen: list[int] = []
             signature: dict[int, tuple[str, ...]] = dict.fromkeys(records, ())
@@ -269,6 +273,14 @@ class _Shape:
                 signature, distinct_before = trial, distinct_now
                 if distinct_now >= 0.95 * len(records):
                     break
+            if chosen and not maps and _is_opaque([tree.value[leaf] for _, leaf in fields[chosen[0]][:20]]):
+                # A number or a hash identifies, but a name tells the reader what it is.
+                for _, _, path in ranked[:12]:
+                    name = re.sub(r"[^a-z]", "", self.path_key[path].lower())
+                    like = _NAMELIKE.get(name, 0.45 if name.endswith("name") else 0.0)
+                    if path not in chosen and like >= 0.4 and not _is_opaque([tree.value[leaf] for _, leaf in fields[path][:20]]):
+                        chosen.append(path)
+                        break
             if maps:
                 chosen = [path for path in chosen[:1] if re.sub(r"[^a-z]", "", self.path_key[path].lower()) in _NAMELIKE]
             wanted = set(chosen)
@@ -278,6 +290,9 @@ class _Shape:
                     if record not in seen and path in wanted:
                         identity.setdefault(record, []).append(leaf)
                         seen.add(record)
+        for node in tree.named:
+            if tree.kind[node] == OBJECT:
+                identity[node] = [leaf for leaf in self.children[node] or () if tree.key[leaf].lower() in _NAME_KEYS][:1]
         for leaves in identity.values():
             leaves.sort()
         return identity
@@ -294,6 +309,10 @@ class _Shape:
             if len(found) > 60:
                 break
         return found
+
+
+def _is_opaque(values: list[str]) -> bool:
+    return sum(1 for value in values if _OPAQUE.fullmatch(value)) > 0.7 * len(values)
 
 
 def read_tree(tree: Tree, focus: Focus, budget: int, kind: str, *, noun: str = "values", last_line: int = 1) -> Reading:
@@ -525,37 +544,45 @@ class _Worth:
                 columns.setdefault(path, []).append(node)
         odd_weight = 2.4 if focus.unusual else 0.5 if focus else 1.2
         matches = self._path_matches()
-        best_match = max(matches.values(), default=0.0)
+        measured: dict[int, list[float | None]] = {}
         for path, nodes in columns.items():
-            values = [tree.value[node] for node in nodes]
-            match = matches.get(path, 0.0)
-            numbers = numbers_of(values) if len(nodes) >= 3 else None
+            if len(nodes) < 3:
+                continue
             if tree.series and nodes[0] in tree.series:
                 best = min if focus.superlative < 0 else max
-                numbers = [best(tree.series[node]) if node in tree.series else None for node in nodes]
-            weight = odd_weight * (1.0 + 0.8 * (match / best_match if best_match else 0.0))
-            for position, odd in oddness(values, numbers).items():
+                measured[path] = [best(tree.series[node]) if node in tree.series else None for node in nodes]
+            elif (numbers := numbers_of([tree.value[node] for node in nodes])) is not None:
+                measured[path] = numbers
+        best_match = max((matches.get(path, 0.0) for path in columns), default=0.0)
+        best_measured = max((matches.get(path, 0.0) for path in measured), default=0.0)
+        for path, nodes in columns.items():
+            values = [tree.value[node] for node in nodes]
+            strength = matches.get(path, 0.0) / best_match if best_match else 0.0
+            weight = odd_weight * (1.0 + 0.8 * strength)
+            known = measured.get(path)
+            for position, odd in oddness(values, known).items():
                 scores[nodes[position]] += weight * odd
-            if numbers is not None and focus.superlative:
-                strength = match / best_match if best_match else 0.0
-                bonus = 2.6 * strength if match else 0.0 if best_match else 1.4
-                varied = len({number for number in numbers if number is not None}) > 1
-                for rank, position in enumerate(extremes(numbers, focus.superlative, 4) if varied else ()):
-                    scores[nodes[position]] += bonus / (1 + 0.35 * rank)
-            if numbers is not None and focus.comparisons and (match or not best_match):
+            if known is not None:
+                asked = matches.get(path, 0.0) / best_measured if best_measured else 0.5
+                if focus.superlative and len({number for number in known if number is not None}) > 1:
+                    # The answer must stand above all that merely has the right key.
+                    bonus = (4.0 if best_measured else 2.8) * asked
+                    for rank, position in enumerate(extremes(known, focus.superlative, 4)):
+                        scores[nodes[position]] += bonus / (1 + 0.35 * rank)
                 for comparison in focus.comparisons:
-                    for position, number in enumerate(numbers):
-                        if number is not None and (number > comparison.amount) == comparison.above:
-                            scores[nodes[position]] += 1.6 * (match / best_match if best_match else 0.5)
+                    limit = number_of(f"{comparison.amount:g}{comparison.unit}") or comparison.amount
+                    for position, number in enumerate(known):
+                        if number is not None and (number > limit) == comparison.above:
+                            scores[nodes[position]] += 3.0 * asked
             if focus.negated:
-                self._negated(scores, nodes, values)
+                self._negated(scores, nodes, values, 1.0 + 1.5 * strength)
             self._novelty(scores, nodes, values)
 
-    def _negated(self, scores: list[float], nodes: list[int], values: list[str]) -> None:
+    def _negated(self, scores: list[float], nodes: list[int], values: list[str], weight: float) -> None:
         normal = {value for value in set(values) if len(value) < 40 and self.focus.rejects(value)}
         if normal and len(set(values)) <= 30 and sum(1 for value in values if value in normal) >= 0.15 * len(values):
             for node, value in zip(nodes, values, strict=True):
-                scores[node] += -0.3 if value in normal else 1.2
+                scores[node] += -0.3 if value in normal else weight
 
     def _path_matches(self) -> dict[int, float]:
         """How well the keys of a path name what the focus asks for."""
@@ -653,7 +680,7 @@ class _TreeReading:
         parent = self.tree.parent[node]
         value = self.tree.value[node]
         if parent >= 0 and self.tree.kind[parent] == LIST:
-            return "- "
+            return f"- {value}, " if value else "- "
         if value:
             return f"{key}{self.tree.joint.get(node, ': ')}{value}, " if key else f"{value}, "
         return f"{key}: " if key else ""
@@ -713,7 +740,7 @@ class _TreeReading:
                 continue
             label = prefix + self._label(node)
             total = len(shape.children[node] or ())
-            in_list = label.endswith("- ")
+            in_list = label.lstrip().startswith("- ")
             if tree.kind[node] == TEXT:
                 flush()
                 joined = self._joined(children)
