@@ -12,11 +12,12 @@ pages with menus and adverts are cleaned is the business of `pages`, which uses 
 sentences from here.
 """
 
+import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from tersely.condensing.budget import Lost
@@ -34,7 +35,7 @@ WINDOW = 2_200
 LONGEST_SENTENCE = 500
 """Speech without punctuation is cut where a pause is likely, or one breathless turn takes the whole budget."""
 
-MOST_TEXT = 2_000_000
+MOST_TEXT = 1_500_000
 """Of longer texts only the blocks that promise most are read sentence by sentence."""
 
 FEW_TOKENS = 200
@@ -248,90 +249,138 @@ def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "p
     facts = wants_facts(focus)
     if facts:
         scores = [0.5 * score + 1.2 * facts_in(text) if score >= 0 else score for score, text in zip(scores, texts, strict=True)]
-    return _in_units(parts, texts, owners, scores, budget, kind, facts)
-
-
-def _in_units(
-    parts: list[Paragraph], texts: list[str], owners: list[Paragraph], scores: list[float], budget: int, kind: str, facts: bool
-) -> Reading:
-    units: list[Unit] = []
-    opened_by: list[int] = []
-    """For each unit the first one of its paragraph: only units of one paragraph share a line."""
-    headings: list[tuple[int, int]] = []
-    """Open headings: level and unit."""
+    shown = _with_a_chance(texts, scores, budget)
+    sheet = _Sheet(budget)
     at = 0
-    said: set[str] = set()
     for part in parts:
-        begin = len(units)
         if part.heading:
-            while headings and headings[-1][0] >= part.heading:
-                headings.pop()
-            units.append(Unit(part.text, part.first, part.last, 0.0, parent=headings[-1][1] if headings else None, count=0))
-            headings.append((part.heading, begin))
-            opened_by.append(begin)
+            sheet.add_heading(part)
             continue
-        heading = headings[-1][1] if headings else None
-        owner = heading
-        if part.label:
-            owner = begin
-            units.append(Unit(part.label, part.first, part.first, 0.0, parent=heading, count=0))
-            opened_by.append(begin)
+        begin = at
         while at < len(texts) and owners[at] is part:
-            text = texts[at]
-            if scores[at] < 0:
-                at += 1
-                continue
-            # `pack` prefers what is short, which suits rows and not sentences: a long one says more.
-            score = scores[at] * (1 + 0.004 * len(text))
-            if len(text) > 40:
-                same = text if len(text) < 200 else text[:200]
-                if same in said:
-                    score = 0.0
-                said.add(same)
-            units.append(
-                Unit(text, part.first, part.last, score, parent=owner, family=_facts_of(text) if facts else None, inline=len(units) > begin)
-            )
-            opened_by.append(begin)
             at += 1
-    total = sum(unit.count for unit in units)
+        sheet.add_paragraph(
+            part, [(number, texts[number], shown[number]) for number in range(begin, at) if number in shown], with_facts=facts
+        )
+    body = [number for number in range(len(texts)) if scores[number] >= 0]
 
     def lost(kept: set[int]) -> list[Lost]:
-        missing = [unit for index, unit in enumerate(units) if unit.count and index not in kept]
-        return [Lost(f"{len(missing)} of {total} sentences", runs_of((unit.first, unit.last) for unit in missing))] if missing else []
+        present = {sheet.numbers[index] for index in kept}
+        missing = [owners[number] for number in body if number not in present]
+        return [Lost(f"{len(missing)} of {len(body)} sentences", runs_of((part.first, part.last) for part in missing))] if missing else []
 
-    def layout(kept: set[int], changed: dict[int, str]) -> str:
-        return lay_out(units, opened_by, kept, changed, budget)
-
-    return Reading(kind, units, lost=lost, noun="sentences", layout=layout)
+    return Reading(kind, sheet.units, lost=lost, noun="sentences", layout=sheet.lay_out)
 
 
-def lay_out(units: list[Unit], opened_by: list[int], kept: set[int], changed: dict[int, str], budget: int) -> str:
-    """Sentences of one paragraph on one line; `[…]` where something between them, or much between paragraphs, is left out."""
-    order = sorted(kept)
-    gaps: list[tuple[int, int]] = []
-    previous = -1
-    for index in order:
-        if opened_by[index] > previous + 1:
-            gaps.append((previous - index, index))
-        previous = index
-    most = int(budget * _MARK_SHARE / 3) if budget >= FEW_TOKENS else 0
-    marked = {index for _, index in sorted(gaps)[:most]}
-    lines: list[str] = []
-    previous = -1
-    for index in order:
-        text = changed.get(index, units[index].text)
-        if previous >= 0 and opened_by[previous] == opened_by[index]:
-            before = lines[-1]
-            if index == previous + 1 or previous == units[index].parent:
-                lines[-1] += text if "\u3000" <= before[-1:] <= "\uffef" else " " + text
+def _with_a_chance(texts: list[str], scores: list[float], budget: int) -> dict[int, float]:
+    """Sentence number → score for `pack`, for as many of the best as could ever be shown; said twice counts once."""
+    most = 400 + 2 * budget
+    candidates: Iterable[int] = range(len(texts))
+    if len(texts) > most:
+        candidates = sorted(heapq.nlargest(most, candidates, key=lambda number: (scores[number], -number)))
+    chosen: dict[int, float] = {}
+    said: set[str] = set()
+    for number in candidates:
+        text = texts[number]
+        if scores[number] < 0:
+            continue
+        if len(text) > 40:
+            if text in said:
+                continue
+            said.add(text)
+        # `pack` prefers what is short, which suits rows and not sentences: a long one says more.
+        chosen[number] = scores[number] * (1 + 0.004 * len(text))
+    return chosen
+
+
+@dataclass(slots=True)
+class _Sheet:
+    """Units as they are added, and how those that are kept are written down."""
+
+    budget: int
+    units: list[Unit] = field(default_factory=list)
+    opened_by: list[int] = field(default_factory=list)
+    """For each unit the first one of its paragraph: only units of one paragraph share a line."""
+    numbers: list[int] = field(default_factory=list)
+    """For each unit the number of its sentence, -1 for headings and speakers."""
+    headings: list[tuple[int, int]] = field(default_factory=list)
+    """Open headings: level and unit."""
+
+    def add_heading(self, part: Paragraph) -> None:
+        while self.headings and self.headings[-1][0] >= part.heading:
+            self.headings.pop()
+        at = self._add(Unit(part.text, part.first, part.last, 0.0, parent=self._heading(), count=0), len(self.units), -1)
+        self.headings.append((part.heading, at))
+
+    def add_paragraph(self, part: Paragraph, found: list[tuple[int, str, float]], *, with_facts: bool) -> None:
+        if not found:
+            return
+        begin = len(self.units)
+        owner = self._heading()
+        if part.label:
+            owner = self._add(Unit(part.label, part.first, part.first, 0.0, parent=owner, count=0), begin, -1)
+        for number, text, score in found:
+            family = _facts_of(text) if with_facts else None
+            self._add(Unit(text, part.first, part.last, score, parent=owner, family=family), begin, number)
+
+    def _heading(self) -> int | None:
+        return self.headings[-1][1] if self.headings else None
+
+    def _add(self, unit: Unit, begin: int, number: int) -> int:
+        self.units.append(unit)
+        self.opened_by.append(begin)
+        self.numbers.append(number)
+        return len(self.units) - 1
+
+    def lay_out(self, kept: set[int], changed: dict[int, str]) -> str:
+        """Sentences of one paragraph on one line; `[…]` where something between them, or much between paragraphs, is left out."""
+        order = self._with_content(kept)
+        marked = self._marked(order)
+        lines: list[str] = []
+        before = -1
+        for index in order:
+            text = changed.get(index, self.units[index].text)
+            if before >= 0 and self.opened_by[before] == self.opened_by[index]:
+                if self.numbers[before] >= 0 and self.numbers[index] > self.numbers[before] + 1:
+                    lines[-1] += f" {MARK} {text}"
+                else:
+                    # Scripts without spaces have none between sentences either.
+                    lines[-1] += text if "\u3000" <= lines[-1][-1:] <= "\uffef" else " " + text
             else:
-                lines[-1] += f" {MARK} {text}"
-        else:
-            if index in marked:
-                lines.append(MARK)
-            lines.append(text)
-        previous = index
-    return "\n".join(lines)
+                if index in marked:
+                    lines.append(MARK)
+                lines.append(text)
+            before = index
+        return "\n".join(lines)
+
+    def _with_content(self, kept: set[int]) -> list[int]:
+        """What is kept, in order, without headings and speakers of which nothing is kept."""
+        order: list[int] = []
+        owners: set[int] = set()
+        for index in sorted(kept, reverse=True):
+            if self.numbers[index] >= 0 or index in owners:
+                order.append(index)
+                parent = self.units[index].parent
+                if parent is not None:
+                    owners.add(parent)
+        return order[::-1]
+
+    def _marked(self, order: list[int]) -> set[int]:
+        """Before which units a gap between paragraphs is marked: the largest gaps, as far as the budget allows."""
+        most = int(self.budget * _MARK_SHARE / 3) if self.budget >= FEW_TOKENS else 0
+        gaps: list[tuple[int, int]] = []
+        last, paragraph = -1, -1
+        start: int | None = None
+        for index in order:
+            if start is None:
+                start = index  # A heading or a speaker, else the sentence itself.
+            number = self.numbers[index]
+            if number < 0:
+                continue
+            if number > last + 1 and self.opened_by[index] != paragraph:
+                gaps.append((last - number, start))
+            last, paragraph, start = number, self.opened_by[index], None
+        return {index for _, index in sorted(gaps)[:most]}
 
 
 def from_the_beginning(texts: list[str]) -> list[float]:
@@ -344,22 +393,22 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
     found = scan(texts, focus)
     speakers = _named(owners, focus)
     weights = _telling(focus, found, speakers)
-    central = centrality(texts)
-    count = len(texts)
     if not weights:
         if any(owner.aside for owner in owners):
             return [-1.0 if owner.aside else score for owner, score in zip(owners, from_the_beginning(texts), strict=True)]
+        count = len(texts)
         # Beginnings and endings say what a talk or a report is about and what came of it.
         return [
             (value + 0.5 * found.relevance[at] + (0.2 if at < 0.1 * count or at > 0.93 * count else 0.0))
             * min(1.0, 0.2 + len(texts[at]) / 100)
-            for at, value in enumerate(central)
+            for at, value in enumerate(centrality(texts))
         ]
     passage = _passages(texts, found, weights)
     top = max(passage) or 1.0
     own = [sum(weights[index] for index in seen if index in weights) if seen else 0.0 for seen in found.terms]
     enough = max(0.15, 0.5 * max(own))
     few = budget < FEW_TOKENS
+    central = centrality(texts) if few else None
     short = 60 if few else 35
     beside = 1.0 if few else 0.7
     scores = []
@@ -367,7 +416,7 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
         if owners[at].aside and own[at] < enough:
             scores.append(-1.0)
             continue
-        score = 2.0 * value / top + beside * own[at] + 0.15 * central[at]
+        score = 2.0 * value / top + beside * own[at] + (0.15 * central[at] if central else 0.0)
         if owners[at].label in speakers:
             score *= 1.6
         if len(texts[at]) < short and not _WIDE.search(texts[at]):
