@@ -7,16 +7,30 @@ import json
 from random import Random
 from xml.sax.saxutils import escape
 
-from bench.generator.records import Collection
+from bench.generator.records import UNKNOWN, Collection
 from bench.generator.shapes import AS_KEY, NO_BLANKS, aligned, cells, flat, heading, nested, shape
 from bench.generator.vocabulary import PLACES, hex_digits, pseudo_word
 
 
-@shape("python literals", held_out=True)
-def python_literals(rng: Random, collection: Collection) -> str:
-    if rng.random() < 0.5:
-        return repr([{**flat(collection, row), "active": rng.random() < 0.5, "parent": None} for row in collection.rows])
-    return "\n".join(repr(flat(collection, row)) for row in collection.rows)
+@shape("assignments", styles=AS_KEY, held_out=True)
+def assignments(rng: Random, collection: Collection) -> str:
+    """As a shell shows its variables: one assignment after the other, the name in the middle of the variable."""
+    lines = []
+    for index, row in enumerate(collection.rows):
+        lines.append(f"declare -A item_{index}")
+        lines += [
+            f"item_{index}[{collection.label(column)}]={json.dumps(row[column])}" for column in collection.columns if row[column] != UNKNOWN
+        ]
+    return "\n".join(lines)
+
+
+@shape("nested parentheses", held_out=True)
+def parentheses(rng: Random, collection: Collection) -> str:
+    """As a debugger prints objects: Kind(field=value, …)."""
+    kind = collection.noun.title().replace(" ", "")
+    return ",\n".join(
+        f"{kind}(" + ", ".join(f"{key}={value!r}" for key, value in flat(collection, row).items()) + ")" for row in collection.rows
+    )
 
 
 @shape("toml tables", held_out=True)

@@ -216,6 +216,13 @@ def json_two_kinds(rng: Random, collection: Collection) -> str:
     return json.dumps(out, indent=rng.choice((None, 2)))
 
 
+@shape("python literals")
+def python_literals(rng: Random, collection: Collection) -> str:
+    if rng.random() < 0.5:
+        return repr([{**flat(collection, row), "active": rng.random() < 0.5, "parent": None} for row in collection.rows])
+    return "\n".join(repr(flat(collection, row)) for row in collection.rows)
+
+
 # --- YAML
 
 
