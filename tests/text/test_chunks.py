@@ -112,6 +112,35 @@ def test_a_fence_and_a_table_that_fit_stay_whole_even_where_headings_leave_too_l
             assert any(block in part.text for part in parts), size
 
 
+@pytest.mark.parametrize(
+    "fence",
+    [
+        "~~~~\n# a\n\n```\nb\n~~~~",
+        "````md\n```\n# a\n```\n\n# b\n````",
+        "- ```sh\n  # a\n\n  make\n  ```",
+        "> ```sh\n> # a\n>\n> make\n> ```",
+        "```\r\n# a\r\n\r\nmake\r\n```",
+        "  ```\n# a\n\n> ```\n\nmake\n  ```",
+    ],
+)
+def test_fences_of_every_kind_stay_whole(fence: str) -> None:
+    for before in range(1, 40):
+        text = f"{words(before)}:\n{fence}\n\n{words(40)}.\n"
+        assert any(fence in part.text for part in chunk(text, size=50, overlap=0)), before
+
+
+def test_a_table_right_behind_a_paragraph_stays_whole() -> None:
+    for table in (
+        "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |",
+        "a | b\n:-: | ---\n1 | 2\n3 | 4",
+        " id | name\n----+------\n  1 | x\n  2 | y",
+        "+---+---+\n| a | b |\n+===+===+\n| 1 | 2 |\n+---+---+",
+    ):
+        for before in range(1, 60):
+            text = f"{words(before)}:\n{table}\nand {words(40)}.\n"
+            assert any(table in part.text for part in chunk(text, size=60, overlap=0)), before
+
+
 def test_a_fence_that_does_not_fit_is_cut_between_lines() -> None:
     fence = "```python\n" + "".join(f"value_{number} = load({number}, 'of disk')\n" for number in range(200)) + "```\n"
     parts = sources(fence, chunk(fence, size=100, overlap=0))
@@ -198,6 +227,14 @@ def test_json_on_one_line_is_cut_between_records() -> None:
         assert len(parts) > 10
         for part in parts[1:-1]:
             assert json.loads("[" + part.strip().removesuffix(",") + "]")
+
+
+def test_a_line_that_fits_alone_is_never_cut_however_little_text_a_token_covers() -> None:
+    """Runs of blanks or dashes have over a hundred characters to a token: length says little."""
+    for line in ("-" * 4_000, "id" + " " * 5_000 + "name", "x" * 700):
+        size = O200K.count(line)
+        text = f"{words(size)}\n{line}\n{words(size)}\n"
+        assert any(line in part.text for part in chunk(text, size=size, overlap=0))
 
 
 def test_a_value_is_cut_only_when_it_does_not_fit_alone() -> None:
@@ -328,6 +365,14 @@ def test_nonsense_settings_are_refused_with_both_values_in_the_message(size: int
             chunk("some text", size=size, overlap=overlap, strategy=strategy)
         assert str(size) in str(refused.value)
         assert str(overlap) in str(refused.value)
+
+
+def test_a_small_size_alone_is_enough_since_the_overlap_follows_it() -> None:
+    text = words(3_000)
+    parts = chunk(text, size=160, strategy="token")
+
+    check(text, parts, 160)
+    assert all(8 <= O200K.count(text[after.start : before.end]) <= 10 for before, after in itertools.pairwise(parts))
 
 
 def test_an_unknown_strategy_is_refused_with_the_known_ones_in_the_message() -> None:

@@ -39,10 +39,10 @@ _LONGEST_SETEXT_TITLE = 300
 _ATX = re.compile(r" {0,3}(#{1,6})(?![^ \t\r])")
 _SETEXT = re.compile(r" {0,3}(?:={2,}|-{2,})\s*$")
 _RULE = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}\s*$")
-_FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")
+_FENCE = re.compile(r"\s*(?:(?:>|[-*+]|\d{1,9}[.)])[ \t]*)*(`{3,}(?=[^`]*$)|~{3,})")
 _TABLE_DELIMITER = frozenset("|+-: \t\r")
 _LIST_MARKER = re.compile(r"(?:[-*+•]|\d{1,9}[.)])[ \t]")
-_STRUCTURAL_FIRST = frozenset("#`~|+-=*_:")
+_STRUCTURAL_FIRST = frozenset("#`~|+-=*_:>0123456789")
 
 _JSON_PART = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},]', re.DOTALL)
 _SENTENCE_END = re.compile(
@@ -77,7 +77,7 @@ def blocks(text: str) -> Iterator[Block]:
     must_close = False  # the open block is complete, whatever comes next
     after_blank = False
     after_rule = False
-    fence = ""
+    fence, in_quotation = "", False
     previous = ""
     previous_start = 0
     position = 0
@@ -87,7 +87,8 @@ def blocks(text: str) -> Iterator[Block]:
         position += len(line) + 1
         stripped = line.strip()
         if fence:
-            if stripped.startswith(fence) and not stripped.strip(fence[0]):
+            closing = stripped.lstrip("> \t") if in_quotation else stripped
+            if closing.startswith(fence) and not closing.strip(fence[0]):
                 fence, must_close = "", True
             continue
         if not stripped:
@@ -100,9 +101,8 @@ def blocks(text: str) -> Iterator[Block]:
         if first in _STRUCTURAL_FIRST:
             if first == "#" and (atx := _ATX.match(line)):
                 new, new_level, new_title, new_closes = "heading", len(atx[1]), _title(stripped), True
-            elif first in "`~":
-                if opening := _FENCE.match(line):
-                    new, fence = "fence", opening[1]
+            elif ("```" in line or "~~~" in line) and (opening := _FENCE.match(line)):
+                new, fence, in_quotation = "fence", opening[1], first == ">"
             elif first == "|" or stripped.startswith(("+-", "+=")):
                 if kind != "table" or new:
                     new = "table"
@@ -150,8 +150,12 @@ def _title(heading: str) -> str:
     return bare.rstrip() if bare[-1:] in ("", " ", "\t") else title
 
 
-def lines(text: str, start: int, end: int, strength: int) -> Iterator[Span]:
-    """Lines, each with the blank lines after it; the less a line is indented, the better it is to cut there."""
+def lines(text: str, start: int, end: int, strength: int, grain: int = 0) -> Iterator[Span]:
+    """Lines, each with the blank lines after it; the less a line is indented, the better it is to cut there.
+
+    Lines that have no more than `grain` characters together come as one span, unless one of them is a better place to
+    cut than the first: a chunk is filled in handfuls rather than in crumbs.
+    """
     open_start, open_strength = start, strength
     position = start
     after_blank = False
@@ -163,26 +167,28 @@ def lines(text: str, start: int, end: int, strength: int) -> Iterator[Span]:
             after_blank = True
             continue
         if here > open_start:
-            yield Span(open_start, here, open_strength)
-            open_start = here
             indent = min(len(line) - len(bare), _MAX_INDENT)
             if bare[0] in "}])":
-                open_strength = CLOSING_BRACKET
+                new_strength = CLOSING_BRACKET
             elif after_blank:
-                open_strength = AFTER_BLANK_LINE - indent
+                new_strength = AFTER_BLANK_LINE - indent
             elif _LIST_MARKER.match(bare):
-                open_strength = LIST_ITEM - indent
+                new_strength = LIST_ITEM - indent
             else:
-                open_strength = LINE - indent
+                new_strength = LINE - indent
+            if new_strength > open_strength or position - open_start > grain:
+                yield Span(open_start, here, open_strength)
+                open_start, open_strength = here, new_strength
         after_blank = False
     if open_start < end:
         yield Span(open_start, end, open_strength)
 
 
-def json_members(text: str, start: int, end: int, strength: int, longest: int) -> Iterator[Span]:
+def json_members(text: str, start: int, end: int, strength: int, *, longest: int, grain: int = 0) -> Iterator[Span]:
     """Cuts one-line JSON after the commas of the shallowest depth that leaves no member longer than `longest` characters.
 
-    Text that does not start like JSON comes back as one span.
+    Members that have no more than `grain` characters together come as one span. Text that does not start like JSON
+    is one span.
     """
     head = text[start : start + 200].lstrip()
     commas: list[tuple[int, int]] = []
@@ -202,10 +208,11 @@ def json_members(text: str, start: int, end: int, strength: int, longest: int) -
         cuts = [start, *(position for position, _ in chosen), end]
         if all(after - before <= longest for before, after in itertools.pairwise(cuts)):
             break
-    for position, depth in chosen:
-        if start < position < end:
+    for (position, depth), (following, _) in itertools.pairwise([*chosen, (end, 0)]):
+        new_strength = JSON_MEMBER - depth
+        if start < position < end and (new_strength > strength or following - start > grain):
             yield Span(start, position, strength)
-            start, strength = position, JSON_MEMBER - depth
+            start, strength = position, new_strength
     if start < end:
         yield Span(start, end, strength)
 

@@ -31,6 +31,9 @@ STRATEGIES = ("semantic", "token")
 _HEADINGS_SHARE = 4
 """Carried headings take at most a quarter of a chunk."""
 
+_GRAINS = 16
+"""Short lines and records are counted by the handful: up to a sixteenth as many characters as a chunk has tokens, 1 or 2 % of it."""
+
 # Characters per allowed token. A block is tokenized once: up to the first figure as a whole, since it will mostly fit,
 # else line by line; a paragraph beyond the second is not even looked at as a whole.
 _LIKELY_FITTING = 3
@@ -52,17 +55,22 @@ class Chunk:
     """Of `.text`, carried headings included."""
 
 
-def chunk(text: str, size: int = 8000, overlap: int = 500, strategy: str = "semantic", *, tokenizer: Tokenizer = O200K) -> list[Chunk]:
+def chunk(
+    text: str, size: int = 8000, overlap: int | None = None, strategy: str = "semantic", *, tokenizer: Tokenizer = O200K
+) -> list[Chunk]:
     """Cut a text into chunks of at most `size` tokens, in order. Text without any visible character has none.
 
     `overlap` is how many tokens two chunks share where text had to be cut by tokens: always with "token", in
-    "semantic" only inside a single sentence or value that does not fit (and then at most half of a chunk).
+    "semantic" only inside a single sentence or value that does not fit (and then at most half of a chunk). Unless
+    given it is 500, or a sixteenth of the size where that is less.
 
     Raises:
         InputError: Size, overlap or strategy make no sense; the message says which and what would.
     """
     if strategy not in STRATEGIES:
         raise InputError(f"strategy is {strategy!r}; choose 'semantic' or 'token'.")
+    if overlap is None:
+        overlap = max(0, min(500, size // 16))
     if size < 1:
         raise InputError(f"size is {size} with an overlap of {overlap}; a chunk needs a size of at least 1 token, e.g. 8000.")
     if overlap < 0:
@@ -116,6 +124,7 @@ class _Packer:
     def __init__(self, text: str, size: int, overlap: int, tokenizer: Tokenizer) -> None:
         self.text = text
         self.size = max(1, tokenizer.room(size))
+        self.grain = self.size // _GRAINS
         self.overlap = min(tokenizer.room(overlap), self.size - 1)
         self.tokenizer = tokenizer
         self.raw = tokenizer.unscaled
@@ -280,7 +289,7 @@ class _Packer:
         return max(total, self.size + 1) if together is None else together
 
     def _fitting_lines(self, block: Block, heading: _Heading | None) -> Iterator[_Piece]:
-        for span in boundaries.lines(self.text, block.start, block.end, block.strength):
+        for span in boundaries.lines(self.text, block.start, block.end, block.strength, self.grain):
             tokens = self._tokens_if_fitting(span.start, span.end)
             if tokens is not None and not heading:
                 yield _Piece(span.start, span.end, tokens, span.strength)
@@ -299,7 +308,7 @@ class _Packer:
             yield from self._fitting_line(Span(line.start, body, line.strength))
             yield from self._fitting_line(Span(body, line.end, ANYWHERE))
             return
-        for member in boundaries.json_members(self.text, line.start, line.end, line.strength, longest=2 * self.size):
+        for member in boundaries.json_members(self.text, line.start, line.end, line.strength, longest=2 * self.size, grain=self.grain):
             tokens = self._tokens_if_fitting(member.start, member.end)
             if tokens is not None:
                 yield _Piece(member.start, member.end, tokens, member.strength)
