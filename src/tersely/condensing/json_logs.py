@@ -12,6 +12,7 @@ Choosing is `logs`' work; this module says what a record reads like.
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tersely.condensing.focus import Focus, scan
@@ -28,17 +29,27 @@ _NUMBER_LEVELS = {10: "TRACE", 20: "DEBUG", 30: "INFO", 40: "WARN", 50: "ERROR",
 
 _USUAL = 0.8
 """A field where this share of the records agrees is said once; the records that differ show theirs."""
-_MOST_VALUES = 1_000
-"""Different values counted for a field; one with more tells records apart."""
+_MOST_SHAPES = 2_000
+"""Records with yet other fields are taken as texts."""
 _SHARE_OF_RECORDS = 0.6
 
 _Leaf = tuple[str, str]
+_CONSTANTS = {True: "true", False: "false", None: "null"}
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
     """The records as units; None where the lines are not mostly JSON objects."""
-    records = _JsonLines.parse(text, focus)
-    return None if records is None else reading_of(records, focus, budget)
+    parsed = _parsed(text)
+    return None if parsed is None else reading_of(_JsonLines(*parsed, focus), focus, budget)
+
+
+@dataclass(slots=True)
+class _Shape:
+    """Records with the same fields in the same order, by column: what is done for all is done at once."""
+
+    paths: tuple[str, ...]
+    members: list[int]
+    columns: list[tuple[str, ...]]
 
 
 class _JsonLines(Lines):
@@ -49,53 +60,26 @@ class _JsonLines(Lines):
         self.numbers = numbers
         self.total = total
         self.focus = focus
-        self.columns = _columns(leaves)
+        self.shapes = _shapes(leaves)
+        self.values = _values(self.shapes)
+        """For each field how often it has which value."""
         count = len(leaves)
-        self.time = _role(_TIME_KEYS, self.columns, count)
-        self.level = _role(_LEVEL_KEYS, self.columns, count)
-        self.message = _role(_MESSAGE_KEYS, self.columns, count)
-        self.usual = {
-            path: values.most_common(1)[0][0]
-            for path, values in self.columns.items()
-            if count > 2 and path != self.message and values.most_common(1)[0][1] >= _USUAL * count
-        }
-        self.telling = {
-            path
-            for path, values in self.columns.items()
-            if path != self.message and values.total() > 3 and len(values) > 0.5 * values.total()
-        }
+        self.time = _role(_TIME_KEYS, self.values, count)
+        self.level = _role(_LEVEL_KEYS, self.values, count)
+        self.message = _role(_MESSAGE_KEYS, self.values, count)
+        self.usual: dict[str, str] = {}
+        self.telling: set[str] = set()
         """Fields that tell records apart."""
-        self.lines = [self._rendered(each, full=True) for each in leaves]
-        self.short = self.lines if self.message is None else [self._rendered(each, full=False) for each in leaves]
-        self.keys = [VALUE.sub("#", line) for line in self.short]
-
-    @staticmethod
-    def parse(text: str, focus: Focus) -> "_JsonLines | None":
-        leaves: list[list[_Leaf]] = []
-        numbers: list[int] = []
-        lines = text.split("\n")
-        records = 0
-        decode = json.loads
-        for number, line in enumerate(lines, 1):
-            stripped = line.strip()
-            if not stripped:
-                continue
-            numbers.append(number)
-            if stripped[0] == "{":
-                try:
-                    record = decode(stripped)
-                except (ValueError, RecursionError):
-                    record = None
-                if isinstance(record, dict):
-                    leaves.append(list(_leaves(record)))
-                    records += 1
-                    continue
-            leaves.append([("", stripped)])
-            if number == 200 and records < 100:
-                return None
-        if records < 2 or records < _SHARE_OF_RECORDS * len(leaves):
-            return None
-        return _JsonLines(leaves, numbers, len(lines) - (not lines[-1]), focus)
+        for path, values in self.values.items():
+            value, times = values.most_common(1)[0]
+            if path != self.message and count > 2:
+                if times >= _USUAL * count:
+                    self.usual[path] = value
+                elif values.total() > 3 and len(values) > 0.5 * values.total():
+                    self.telling.add(path)
+        self.lines = self._rendered(full=True)
+        self.short = self.lines if self.message is None else self._rendered(full=False)
+        self.keys = VALUE.sub("#", "\0".join(self.short)).split("\0")
 
     def number(self, at: int) -> int:
         return self.numbers[at]
@@ -110,21 +94,27 @@ class _JsonLines(Lines):
         return Parts(self.short[at], time, level, level_weight(level))
 
     def single(self, at: int) -> str:
-        text = self._rendered([leaf for leaf in self.leaves[at] if leaf[0] != self.time], full=True)
+        text = self._without_time(at)
         return text if len(text) <= 600 else self._fitted(at, 600)
 
     def asked(self, at: int, room: int) -> str:
         return self._fitted(at, room)
 
-    def measured(self, at: int, like: int) -> list[str]:
-        # Numbers in fields of their own are compared over all records, in `series`.
+    def width(self, at: int) -> int:
+        # Only of the message: numbers in fields of their own are compared over all records, in `series`.
+        return len(self._message(at))
+
+    def measured(self, at: int, width: int) -> list[str]:
+        return self._message(at)
+
+    def _message(self, at: int) -> list[str]:
         return next((value.split() for path, value in self.leaves[at] if path == self.message), [])
 
     def odd(self) -> Iterable[tuple[int, float]]:
         """Records with a value that is rare in a field which has few different ones."""
         count = len(self.leaves)
         rare: dict[_Leaf, float] = {}
-        for path, values in self.columns.items():
+        for path, values in self.values.items():
             total = values.total()
             if path in (self.time, self.message) or total < 8 or not 1 < len(values) <= max(3, min(24, total // 4)):
                 continue
@@ -143,42 +133,58 @@ class _JsonLines(Lines):
 
     def series(self) -> Iterator[Series]:
         """The fields that are numbers, over all records."""
-        for path, values in self.columns.items():
+        for path, values in self.values.items():
             if path in (self.time, self.message) or len(values) < 2 or values.total() < 4:
                 continue
             if not any(map(str.isdigit, next(iter(values))[-24:])):
                 continue
             members: list[int] = []
             column: list[str] = []
-            for at, leaves in enumerate(self.leaves):
-                for name, value in leaves:
-                    if name == path:
-                        members.append(at)
-                        column.append(f"{path}={value}")
-                        break
+            for shape in self.shapes:
+                if path in shape.paths:
+                    members += shape.members
+                    column += shape.columns[shape.paths.index(path)]
+            if len(self.shapes) > 1:
+                order = sorted(range(len(members)), key=members.__getitem__)
+                members, column = [members[at] for at in order], [column[at] for at in order]
+            column[0] = f"{path}={column[0]}"  # The name of the field is the context of its numbers.
             yield from series_in(members, [tuple(column)])
 
     def shared(self) -> list[str]:
         count = len(self.leaves)
         said: list[str] = []
         for path, value in self.usual.items():
-            times = self.columns[path][value]
+            times = self.values[path][value]
             shown = _pair(path, value if len(value) <= 80 else value[:77] + "…")
             said.append(shown if times == count else f"{shown} in {times}")
         return ["all: " + ", ".join(said)] if said else []
 
-    def _rendered(self, leaves: Sequence[_Leaf], full: bool) -> str:
-        level = message = ""
-        rest: list[str] = []
-        for path, value in leaves:
-            if path == self.level:
-                level = "" if self.usual.get(path) == value else _level_name(value)
-            elif path == self.message:
-                message = value
-            elif self.usual.get(path) == value:
-                continue
-            elif full or (path != self.time and path not in self.telling):
-                rest.append(_pair(path, value))
+    def _rendered(self, full: bool) -> list[str]:
+        """Every record as a line; in full, or without its time and what tells it apart."""
+        lines = [""] * len(self.leaves)
+        for shape in self.shapes:
+            level: Sequence[str] = ()
+            message: Sequence[str] = ()
+            rest: list[list[str]] = []
+            for path, column in zip(shape.paths, shape.columns, strict=True):
+                usual = self.usual.get(path)
+                if path == self.level:
+                    level = ["" if value == usual else _level_name(value) for value in column]
+                elif path == self.message:
+                    message = column
+                elif full or (path != self.time and path not in self.telling):
+                    rest.append(["" if value == usual else _pair(path, value) for value in column])
+            parts = [column for column in (level, message, *rest) if column]
+            for at, row in zip(shape.members, zip(*parts, strict=True), strict=bool(parts)):
+                lines[at] = " ".join([part for part in row if part])
+        return lines
+
+    def _without_time(self, at: int) -> str:
+        leaves = self.leaves[at]
+        level = next((_level_name(value) for path, value in leaves if path == self.level and self.usual.get(path) != value), "")
+        message = next((value for path, value in leaves if path == self.message), "")
+        taken = (self.time, self.level, self.message)
+        rest = [_pair(path, value) for path, value in leaves if path not in taken and self.usual.get(path) != value]
         return " ".join(part for part in (level, message, *rest) if part)
 
     def _fitted(self, at: int, room: int) -> str:
@@ -196,7 +202,7 @@ class _JsonLines(Lines):
             usual = self.usual.get(path) == value
             special = path in (self.level, self.message)
             score = 3 * relevance + 0.4 * severity + 0.6 * special + 0.4 * (path in self.telling) - 0.8 * usual
-            score += 0.5 * (self.columns[path][value] <= 2 and path not in self.telling)
+            score += 0.5 * (self.values.get(path, Counter())[value] <= 2 and path not in self.telling)
             worth.append(score)
         left = room
         chosen: set[int] = set()
@@ -223,41 +229,78 @@ class _JsonLines(Lines):
         return " ".join(out)
 
 
-def _leaves(record: dict[str, Any], limit: int = 400) -> Iterator[_Leaf]:
+def _parsed(text: str) -> tuple[list[list[_Leaf]], list[int], int] | None:
+    """The fields of every line, where the lines stand, and how many there are; None where they are not mostly objects."""
+    leaves: list[list[_Leaf]] = []
+    numbers: list[int] = []
+    lines = text.split("\n")
+    records = 0
+    # Numbers stay as they are written.
+    decode = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).decode
+    for number, line in enumerate(lines, 1):
+        stripped = line.strip()
+        if not stripped:
+            continue
+        numbers.append(number)
+        if stripped[0] == "{":
+            try:
+                record = decode(stripped)
+            except (ValueError, RecursionError):
+                record = None
+            if isinstance(record, dict):
+                leaves.append(_leaves(record))
+                records += 1
+                continue
+        leaves.append([("", stripped)])
+        if number == 200 and records < 100:
+            return None
+    if records < 2 or records < _SHARE_OF_RECORDS * len(leaves):
+        return None
+    return leaves, numbers, len(lines) - (not lines[-1])
+
+
+def _leaves(record: dict[str, Any], limit: int = 400) -> list[_Leaf]:
     """Path and text of every scalar, without recursion: depth costs nothing."""
-    pending: list[tuple[str, Any]] = [(str(key), value) for key, value in reversed(record.items())]
-    given = 0
-    while pending and given < limit:
+    if all(type(value) is str for value in record.values()):
+        return list(record.items())
+    found: list[_Leaf] = []
+    pending: list[tuple[str, Any]] = list(reversed(record.items()))
+    while pending and len(found) < limit:
         path, value = pending.pop()
-        if isinstance(value, str):
-            yield path, value
+        if type(value) is str:
+            found.append((path, value))
         elif isinstance(value, dict) and value:
             pending += [(f"{path}.{key}", inner) for key, inner in reversed(value.items())]
-            continue
         elif isinstance(value, list) and value:
-            if all(isinstance(inner, (str, int, float)) for inner in value) and len(value) <= 20:
-                yield path, ", ".join(map(str, value))
+            if len(value) <= 20 and all(type(inner) is str for inner in value):
+                found.append((path, ", ".join(value)))
             else:
                 pending += [(f"{path}.{index}", inner) for index, inner in reversed(list(enumerate(value[:100])))]
-                continue
         else:
-            yield path, json.dumps(value)
-        given += 1
+            found.append((path, str(value) if isinstance(value, (dict, list)) else _CONSTANTS[value]))
+    return found
 
 
-def _columns(records: Sequence[Sequence[_Leaf]]) -> dict[str, Counter[str]]:
-    """How often each field has which value."""
-    columns: dict[str, Counter[str]] = {}
-    for record in records:
-        for path, value in record:
-            counts = columns.get(path)
-            if counts is None:
-                counts = columns[path] = Counter()
-            if value in counts or len(counts) < _MOST_VALUES:
-                counts[value] += 1
-            else:
-                counts[""] += 1
-    return columns
+def _shapes(records: Sequence[list[_Leaf]]) -> list[_Shape]:
+    gathered: dict[tuple[str, ...], tuple[list[int], list[tuple[str, ...]]]] = {}
+    for at, leaves in enumerate(records):
+        if not leaves:
+            continue
+        paths, values = zip(*leaves, strict=True)
+        if len(gathered) >= _MOST_SHAPES and paths not in gathered:
+            paths, values = ("",), (" ".join(map(_pair, paths, values)),)
+        members, rows = gathered.setdefault(paths, ([], []))
+        members.append(at)
+        rows.append(values)
+    return [_Shape(paths, members, list(zip(*rows, strict=True))) for paths, (members, rows) in gathered.items()]
+
+
+def _values(shapes: Sequence[_Shape]) -> dict[str, Counter[str]]:
+    found: dict[str, Counter[str]] = {}
+    for shape in shapes:
+        for path, column in zip(shape.paths, shape.columns, strict=True):
+            found.setdefault(path, Counter()).update(column)
+    return found
 
 
 def _role(names: Sequence[str], columns: dict[str, Counter[str]], count: int) -> str | None:

@@ -132,10 +132,13 @@ class Lines:
         """As shown when it holds what was asked for: all of it, time and host too, within `room` characters if need be."""
         return " ".join(self.lines[at].split())
 
-    def measured(self, at: int, like: int) -> list[str]:
-        """The words that are compared, place by place, with those of a line of the same family."""
-        # From the end, for what stands before the message is not of the same length everywhere.
-        return self.lines[at].split()[-len(self.parts(like).shown.split()) :]
+    def width(self, at: int) -> int:
+        """How many words of a line are compared with those of others of its family."""
+        return len(self.parts(at).shown.split())
+
+    def measured(self, at: int, width: int) -> list[str]:
+        """These words. From the end, for what stands before the message is not of the same length everywhere."""
+        return self.lines[at].split()[-width:]
 
     def odd(self) -> Iterable[tuple[int, float]]:
         """Further lines that stand out, and how much (0..1)."""
@@ -296,9 +299,9 @@ class _Reader:
             own += template.hits[1:200] if not template.coarse else template.hits[:400]
         found = scan([*texts, *(log.lines[at] for at in own)], focus)
         # What half of all lines have tells nothing apart, e.g. the names of fields.
-        usual = sorted(found.relevance)[len(found.relevance) // 2]
+        usual = sorted(found.relevance)[len(found.relevance) // 2] if texts else 0.0
         # Nothing in the text answers to the words of the question: then what is unusual does.
-        self.unusual = focus.unusual or max(found.relevance) <= usual
+        self.unusual = focus.unusual or max(found.relevance, default=0.0) <= usual
         total = max(2, len(log.lines))
         trouble = 1.0 if focus.trouble or not focus else 0.5
         for template, severity, relevance in zip(self.templates, found.severity, found.relevance, strict=False):
@@ -421,9 +424,8 @@ class _Reader:
         candidates.sort(key=lambda each: (-each.leader.score, each.leader.shown))
         for family in candidates[:400]:
             members = family.lines()
-            first = members[0]
-            rows = [log.measured(at, first) for at in members]
-            width = len(rows[0])
+            width = log.width(members[0])
+            rows = [log.measured(at, width) for at in members] if width else []
             if any(len(row) != width for row in rows):
                 members = [at for at, row in zip(members, rows, strict=True) if len(row) == width]
                 rows = [row for row in rows if len(row) == width]
@@ -451,7 +453,9 @@ class _Reader:
         """The lines with the extremes of one number."""
         high, low = series.highest(), series.lowest()
         base = 0.4 * score + 0.4 if asked else 0.25 * score
-        up, down = base + (0.5 if series.leaps() else 0.0), base if asked else 0.4 * base
+        above, below = series.leaps()
+        leap = 1.2 if self.unusual else 0.5
+        up, down = base + above * leap, (base if asked else 0.4 * base) + below * leap * 0.6
         if self.focus.superlative and (asked or not any_asked):
             wanted = 2.0 + asked if asked else 0.7
             if self.focus.superlative > 0:

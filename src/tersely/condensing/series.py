@@ -45,11 +45,15 @@ class Series:
     def lowest(self) -> int:
         return min(range(len(self.numbers)), key=self.numbers.__getitem__)
 
-    def leaps(self) -> bool:
-        """Whether the highest number is far above what is usual."""
+    def leaps(self) -> tuple[bool, bool]:
+        """Whether the highest number is far above, and the lowest far below, what is usual."""
+        if len(self.numbers) <= 10:
+            return False, False
         ranked = sorted(self.numbers)
-        middle, upper, top = ranked[len(ranked) // 2], ranked[int((len(ranked) - 1) * 0.95)], ranked[-1]
-        return len(ranked) > 10 and top > 3 * max(abs(middle), 1e-9) and top > 1.5 * upper
+        last = len(ranked) - 1
+        lower, middle, upper = ranked[int(last * 0.05)], ranked[last // 2], ranked[int(last * 0.95)]
+        far = 2 * max(upper - lower, 1e-9)
+        return ranked[-1] > max(3 * abs(middle), upper + far), ranked[0] < lower - far or 0 < 3 * ranked[0] < min(middle, 1.5 * lower)
 
     def moves(self) -> bool:
         return trend_of(self.numbers[:: max(1, len(self.numbers) // 200)]) in ("rising", "falling")

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 VALUE = re.compile(r"\b[A-Za-z_]{0,24}\d\w*(?:[.:-]++(?:[A-Za-z_]{0,24}\d\w*|[a-f]{4}\b))*")
 """A number, a time, an address, an identifier: a word with a digit in it and what hangs on to it by `.`, `:` or `-`."""
 
-MOST_TEMPLATES = 20_000
+MOST_TEMPLATES = 10_000
 """Beyond this many, new templates are gathered by their first letters, so that a text without repetition stays cheap."""
 
 _COARSE_LENGTH = 16
