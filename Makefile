@@ -40,13 +40,15 @@ demo: .venv/.ready ## See it work: a real server, a real client, no key
 test: .venv/.ready ## All tests
 	@$(BIN)/python -m pytest
 
-.PHONY: check
-check: .venv/.ready ## Lint, types, import contract, tests
+.PHONY: lint
+lint: .venv/.ready ## Lint, types, import contract
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest
+
+.PHONY: check
+check: lint test ## Everything that must be green before a change goes in
 
 .PHONY: bench
 bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
@@ -54,7 +56,14 @@ bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
 	@$(BENCH)/python -m bench.chunks
 	@$(BIN)/python -m bench.map_reduce
 
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+
 .PHONY: lock
 lock: | $(BIN)/python ## Resolve the requirements again
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras --group dev -o requirements/dev.txt pyproject.toml
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --group pyproject.toml:bench -o requirements/bench.txt
+	@$(COMPILE) --all-extras --group dev -o requirements/dev.txt pyproject.toml
+	@$(COMPILE) --all-extras -c requirements/dev.txt -o requirements/runtime.txt pyproject.toml
+	@$(COMPILE) --group pyproject.toml:bench -o requirements/bench.txt
+
+.PHONY: conformance
+conformance: .venv/.ready ## The official MCP conformance suite against tersely serve (needs npm)
+	@$(BIN)/python conformance/run.py

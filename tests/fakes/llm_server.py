@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import uvicorn
@@ -141,9 +141,11 @@ class FakeLLMServer:
 
 
 @asynccontextmanager
-async def serving(app: Any) -> AsyncIterator[str]:
+async def serving(app: Any, *, lifespan: Literal["on", "off"] = "off") -> AsyncIterator[str]:
     """Any ASGI application on a free port of this machine, for as long as the block lasts."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_config=None, access_log=False, lifespan=lifespan, timeout_graceful_shutdown=1
+    )
     server = uvicorn.Server(config)
     stopped = anyio.Event()
 

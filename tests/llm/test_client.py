@@ -7,10 +7,11 @@ import anyio
 import pytest
 
 from tersely.errors import LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
+from tersely.llm.limits import Manners
 from tersely.llm.messages import Completion, Message, Superseded, TextDelta, ThinkingDelta, ToolCall, ToolCallDelta, ToolSpec
 from tersely.llm.wire import Patience
 from tersely.text.masked import assume_masked
-from tests.fakes.asking import QUICK, Manners, model_at, say
+from tests.fakes.asking import QUICK, model_at, say
 from tests.fakes.llm_server import FakeLLMServer, Reply, serving
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from tersely.errors import LLMRefused
 from tersely.llm.messages import Completion
 from tersely.text.tokens import Tokenizer
-from tersely.text.truncate import cut_at_sentence
+from tersely.text.truncate import cut_at_sentence, without_half_sentence
 
 _REFUSAL = re.compile(
     r"\W*(?:i(?:'|’)?m sorry|i am sorry|sorry,|i apologi[sz]e|i can(?:no|')?t (?:help|assist|comply|provide|summari[sz]e|do that)"
@@ -34,7 +34,7 @@ def checked(answer: Completion, *, source_tokens: int, limit: int, tokenizer: To
     if tokenizer.exceeds(text, source_tokens - 1):
         raise NotASummary("the answer is no shorter than its source")
     if answer.finish == "length":
-        whole = cut_at_sentence(text, limit, tokenizer)
+        whole = without_half_sentence(tokenizer.head(text, limit))
         if not tokenizer.exceeds(whole, limit // 2 - 1):
             raise NotASummary("the answer broke off before half of its length")
         return whole, True

@@ -11,12 +11,18 @@ import logging
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import uvicorn
 from fastmcp import FastMCP
+from fastmcp.exceptions import ToolError
+from fastmcp.exceptions import ValidationError as FastMCPValidationError
 from fastmcp.server.auth import AccessToken, TokenVerifier
 from fastmcp.server.http import StarletteWithLifespan, StreamableHTTPASGIApp
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
+from mcp_types import CallToolRequestParams
+from pydantic import ValidationError as PydanticValidationError
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,6 +41,20 @@ class OneToken(TokenVerifier):
         if not hmac.compare_digest(hashlib.sha256(token.encode()).digest(), self._digest):
             return None
         return AccessToken(token="", client_id="bearer", scopes=[])
+
+
+class PlainMistakes(Middleware):
+    """Wrong arguments are answered in words a caller can act on, without quoting what was sent."""
+
+    async def on_call_tool(self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[Any, Any]) -> Any:
+        try:
+            return await call_next(context)
+        except (FastMCPValidationError, PydanticValidationError) as wrong:
+            cause = wrong if isinstance(wrong, PydanticValidationError) else wrong.__cause__
+            if not isinstance(cause, PydanticValidationError):
+                raise
+            mistakes = [f"{'.'.join(map(str, error['loc'][:1]))}: {error['msg']}" for error in cause.errors(include_url=False)]
+            raise ToolError("Wrong arguments. " + "; ".join(dict.fromkeys(mistakes)), log_level=logging.DEBUG) from None
 
 
 class BodyLimit:

@@ -8,6 +8,7 @@ progress messages.
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from importlib.metadata import version
 from typing import Annotated, Any
 
 import anyio
@@ -23,7 +24,7 @@ from tersely.condensing.budget import Condensed
 from tersely.condensing.summarize import Progress
 from tersely.errors import InputError, MaskingFailed
 from tersely.runtime import STRATEGIES, Summarizer
-from tersely.servers.http import OneToken
+from tersely.servers.http import OneToken, PlainMistakes
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,9 @@ def build(summarizer: Summarizer) -> FastMCP:
         name="Summarizer Service",
         instructions="Condenses large texts. Content that is short enough already comes back unchanged.",
         auth=OneToken(token.get_secret_value()) if token else None,
+        version=version("tersely"),
         mask_error_details=True,
+        middleware=[PlainMistakes()],
     )
 
     @server.tool(annotations=_READS_ONLY, output_schema=None)
@@ -112,7 +115,8 @@ async def _answer(
     try:
         condensed = await _with_progress(ctx, work)
     except (InputError, MaskingFailed) as problem:
-        raise ToolError(str(problem)) from problem
+        logger.info("request_refused", extra={"tool": tool, "reason": str(problem)})
+        raise ToolError(str(problem), log_level=logging.DEBUG) from problem
     meta = account(condensed, strategy)
     if summarizer.llm is None and condensed.status == "structural":
         meta["note"] = f"No model is configured: condensed without one. Set {summarizer.settings.model.missing()} to summarize."

@@ -1,0 +1,20 @@
+# The summarizer service in a container: slim, non-root, everything pinned by hash.
+FROM python:3.12-slim AS build
+WORKDIR /build
+RUN python -m venv /app && /app/bin/pip install --no-cache-dir --upgrade pip
+COPY requirements/runtime.txt requirements/runtime.txt
+RUN /app/bin/pip install --no-cache-dir --require-hashes -r requirements/runtime.txt
+COPY pyproject.toml README.md LICENSE NOTICE ./
+COPY src/ src/
+RUN /app/bin/pip install --no-cache-dir --no-deps .
+
+FROM python:3.12-slim
+RUN useradd --create-home --uid 10001 tersely && mkdir /data && chown tersely /data
+COPY --from=build /app /app
+ENV PATH=/app/bin:$PATH PYTHONUNBUFFERED=1 TERSELY_HOST=0.0.0.0 TERSELY_DATA_DIR=/data
+USER tersely
+VOLUME /data
+EXPOSE 8007
+HEALTHCHECK --interval=15s --timeout=5s --retries=3 --start-period=10s \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://localhost:8007/health')"]
+CMD ["tersely", "serve"]

@@ -1,0 +1,135 @@
+"""Map-reduce against a model server of fixed latency: how near to the ideal schedule, and what it costs in tokens.
+
+    make bench-map-reduce
+
+The ideal is max(calls ÷ limit, longest chain) × latency. A tree ends in one last merge that nobody can run beside
+anything, so no schedule gets under (calls + limit - 1) ÷ limit: that bound is printed too. With few calls it lies above
+1.10 × the ideal; hence the row with smaller parts.
+"""
+
+import json
+import random
+import subprocess
+import sys
+import time
+
+import anyio
+
+from tersely.condensing.summarize import Wish, summarize_text
+from tersely.llm.client import ModelSpec
+from tersely.llm.limits import Manners, build_llm
+from tersely.llm.messages import Message
+from tersely.text.masked import assume_masked
+from tersely.text.tokens import O200K
+
+TOKENS = 250_000
+LATENCY = 1.0
+LIMIT = 5
+
+SERVER = """
+import asyncio, json, sys, uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+latency, state = float(sys.argv[1]), {"now": 0, "most": 0, "calls": 0}
+
+async def complete(request):
+    body = await request.json()
+    state["calls"] += 1
+    state["now"] += 1
+    state["most"] = max(state["most"], state["now"])
+    await asyncio.sleep(latency)
+    state["now"] -= 1
+    text = "A statement with some words in it. " * max(1, int(body["max_tokens"] / 1.3 / 8))
+    return JSONResponse({"id": "1", "object": "chat.completion", "created": 1, "model": body["model"],
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]})
+
+async def told(request):
+    said = dict(state)
+    state.update(most=0, calls=0)
+    return JSONResponse(said)
+
+app = Starlette(routes=[Route("/v1/chat/completions", complete, methods=["POST"]), Route("/state", told)])
+config = uvicorn.Config(app, port=0, log_level="error")
+server = uvicorn.Server(config)
+
+async def main():
+    task = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    print(server.servers[0].sockets[0].getsockname()[1], flush=True)
+    await task
+
+asyncio.run(main())
+"""
+
+
+def corpus(tokens: int) -> str:
+    draw = random.Random(1)
+    words = ["".join(draw.choice("abcdefghiklmnoprstu") for _ in range(draw.randint(3, 9))) for _ in range(2000)]
+    paragraphs = []
+    size = 0
+    while size < tokens:
+        paragraphs.append(" ".join(draw.choice(words) for _ in range(60)) + ".")
+        size += O200K.count(paragraphs[-1]) + 1
+    return "\n\n".join(paragraphs)
+
+
+async def measure(text: str, port: int, chunk_size: int) -> bool:
+    import httpx2
+
+    llm = build_llm(
+        [ModelSpec(model="openai/gpt-4o-mini", base_url=f"http://127.0.0.1:{port}/v1", api_key="none")], manners=Manners(concurrency=LIMIT)
+    )
+    async with httpx2.AsyncClient() as client:
+        await llm.complete([Message("user", assume_masked("warm up"))], max_tokens=16)
+        await client.get(f"http://127.0.0.1:{port}/state")
+        began = time.perf_counter()
+        read = _counted(llm)
+        condensed = await summarize_text(assume_masked(text), wish=Wish(target=5000, chunk_size=chunk_size), llm=llm)
+        wall = time.perf_counter() - began
+        state = (await client.get(f"http://127.0.0.1:{port}/state")).json()
+    await llm.aclose()
+    assert condensed.work is not None
+    calls = state["calls"]
+    ideal = max(calls / LIMIT, condensed.work.levels + 1) * LATENCY
+    bound = max((calls + LIMIT - 1) / LIMIT, condensed.work.levels + 1) * LATENCY
+    share = read[0] / condensed.tokens_before
+    print(
+        f"  parts of {chunk_size:>5}: {calls:>3} calls, {condensed.work.levels} row of merges · {wall:5.2f} s = {wall / ideal:.2f} × ideal "
+        f"({wall / bound:.2f} × the bound) · model input {share:.2f} × content · at most {state['most']} at once (limit {LIMIT})"
+    )
+    return wall <= 1.10 * ideal and share <= 1.15 and state["most"] == LIMIT
+
+
+def _counted(llm: object) -> list[int]:
+    """Tokens the model is given to read, counted on the way out."""
+    read = [0]
+    ask = llm.complete  # type: ignore[attr-defined]
+
+    async def counting(messages, **options):  # type: ignore[no-untyped-def]
+        read[0] += sum(O200K.count(message.text) for message in messages)
+        return await ask(messages, **options)
+
+    llm.complete = counting  # type: ignore[attr-defined]
+    return read
+
+
+def main() -> int:
+    text = corpus(TOKENS)
+    server = subprocess.Popen([sys.executable, "-c", SERVER, str(LATENCY)], stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        port = json.loads(server.stdout.readline())
+        print(f"\nMap-reduce over {O200K.count(text):,} tokens, every answer takes {LATENCY:g} s, summary of at most 5,000 tokens")
+        met = [anyio.run(measure, text, port, size) for size in (8000, 4000)]
+    finally:
+        server.terminate()
+        server.wait()
+    print(f"  wall ≤ 1.10 × ideal, input ≤ 1.15 × content, peak = limit: {'met' if any(met) else 'NOT met'}")
+    return 0 if any(met) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""`make conformance`: the official MCP suite against a real `tersely serve`, for both requirement sets.
+
+Needs Node 22; the npm package `node` brings one. Where npm is missing, says so and ends well: the suite is
+somebody else's, and `make test` does not depend on it.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+REVISIONS = ("2025-11-25", "2026-07-28")
+
+
+def main() -> int:
+    if not shutil.which("npm"):
+        sys.stdout.write("conformance: skipped, there is no npm on this machine\n")
+        return 0
+    subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=HERE, check=True)
+    # The `node` package unpacks its binary in a script that npm no longer runs unasked.
+    if not (HERE / "node_modules" / "node" / "bin" / "node").exists():
+        subprocess.run(["npm", "rebuild", "node", "--silent"], cwd=HERE, check=True)
+    tools = HERE / "node_modules" / ".bin"
+    environment = {**os.environ, "NO_COLOR": "1", "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+    server = subprocess.Popen([sys.executable, "-m", "tersely", "serve", "--port", "0"], stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        address = next(said["address"] for said in map(json.loads, server.stderr) if said["event"] == "listening")
+        return max(_suite(address, revision, tools, environment) for revision in REVISIONS)
+    finally:
+        server.terminate()
+        server.communicate(timeout=10)
+
+
+def _suite(address: str, revision: str, tools: Path, environment: dict[str, str]) -> int:
+    expected = HERE / f"expected-{revision}.yml"
+    command = [tools / "conformance", "server", "--url", address, "--requirements", revision, "--expected-failures", expected]
+    run = subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True, check=False)
+    _, _, summary = run.stdout.partition("=== SUMMARY ===")
+    if not summary:
+        sys.stdout.write(run.stdout + run.stderr)
+        return run.returncode or 1
+    sys.stdout.write(f"\n{revision}, expected failures in {expected.name}\n{summary}\n")
+    return run.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

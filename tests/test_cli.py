@@ -1,0 +1,160 @@
+"""The command line as a person or a script meets it: real processes, real pipes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+from mcp_types import TextContent
+
+from tersely.config import documented
+
+LOG = "".join(f"2026-11-15T10:{n // 60:02d}:{n % 60:02d}Z INFO api GET /cart/{n} 200 {n % 90}ms\n" for n in range(3000))
+LOG += "2026-11-15T11:00:00Z ERROR api checkout failed: pool orders-primary exhausted (20 of 20)\n"
+
+TERSELY = [sys.executable, "-m", "tersely"]
+
+
+def tersely(*arguments: str, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*TERSELY, *arguments], input=stdin, capture_output=True, env={**os.environ, **environment}, check=False, timeout=60
+    )
+
+
+def test_help_answers_without_loading_anything_heavy() -> None:
+    """The reason it needs so little CPU; the seconds themselves are the machine's."""
+    code = (
+        "import sys; from click.testing import CliRunner; from tersely.cli import main; "
+        "assert CliRunner().invoke(main, ['--help']).exit_code == 0; "
+        "print([name for name in ('pydantic', 'fastmcp', 'mcp', 'tiktoken', 'pydantic_ai', 'rich', 'uvicorn') if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_importing_tersely_loads_nothing_heavy_and_its_names_resolve() -> None:
+    code = (
+        "import sys, tersely; light = len(sys.modules); "
+        "heavy = [n for n in ('tiktoken', 'pydantic', 'fastmcp') if n in sys.modules]; "
+        "[getattr(tersely, name) for name in tersely.__all__]; print(heavy)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_a_pipe_is_condensed_to_stdout_and_the_account_goes_to_stderr() -> None:
+    done = tersely("condense", "--budget", "200", "--focus", "why does checkout fail", stdin=LOG.encode())
+    assert done.returncode == 0
+    assert b"pool orders-primary exhausted (20 of 20)" in done.stdout
+    closing = done.stderr.decode().strip().splitlines()[-1]
+    assert "→" in closing and "structural" in closing and "tokens" in closing
+    assert b"\x1b[" not in done.stdout + done.stderr, "plain when piped"
+
+
+def test_a_file_that_fits_comes_out_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "short.txt"
+    path.write_bytes("héllo\n".encode())
+    done = tersely("condense", str(path))
+    assert done.stdout.decode() == "héllo\n\n" or done.stdout.decode() == "héllo\n"
+    assert b"it fits" in done.stderr
+
+
+def test_json_is_one_object_with_the_account() -> None:
+    done = tersely("condense", "--budget", "200", "--json", stdin=LOG.encode())
+    said = json.loads(done.stdout)
+    assert said["status"] == "structural" and said["tokens_after"] <= 200 < said["tokens_before"] and said["encoding"] == "o200k_base"
+    assert done.stderr == b""
+
+
+def test_explain_says_what_it_was_taken_for() -> None:
+    done = tersely("condense", "--budget", "200", "--explain", stdin=LOG.encode())
+    assert b"Taken for: log" in done.stderr
+
+
+def test_invalid_utf8_and_nuls_are_no_obstacle() -> None:
+    done = tersely("condense", "--budget", "100", stdin=LOG.encode() + b"\xff\xfe\x00\x00\n" * 50)
+    assert done.returncode == 0 and done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "says"),
+    [
+        (["condense", "--budget", "5"], {}, "at least 16 tokens"),
+        (["condense", "--llm"], {}, "OPENROUTER_API_KEY"),
+        (["condense", "no-such-file"], {}, "no-such-file"),
+        (["serve"], {"MCP_SUMMARIZER_PORT": "high"}, "MCP_SUMMARIZER_PORT='high'"),
+        (
+            ["serve"],
+            {"DEFAULT_CHUNK_SIZE_TOKENS": "500"},
+            "DEFAULT_CHUNK_OVERLAP_TOKENS (500) must be smaller than DEFAULT_CHUNK_SIZE_TOKENS (500)",
+        ),
+        (["serve", "--host", "203.0.113.7", "--port", "0"], {}, "Cannot listen on 203.0.113.7"),
+        (["frobnicate"], {}, "No such command"),
+    ],
+)
+def test_a_mistake_gets_a_sentence_and_a_non_zero_exit(arguments: list[str], environment: dict[str, str], says: str) -> None:
+    done = tersely(*arguments, stdin=b"x" * 100, **environment)
+    assert done.returncode == 2
+    assert says in done.stderr.decode() and "Traceback" not in done.stderr.decode()
+
+
+def test_a_wrong_key_is_never_part_of_the_message() -> None:
+    done = tersely("serve", OPENROUTER_API_KEY="sk-canary", MCP_SUMMARIZER_PORT="high", TERSELY_TOKEN="tok-canary")
+    assert done.returncode == 2 and b"canary" not in done.stderr
+
+
+def test_the_service_starts_says_so_in_json_and_stops_on_sigterm() -> None:
+    process = subprocess.Popen([*TERSELY, "serve", "--port", "0"], stderr=subprocess.PIPE, env=dict(os.environ))
+    assert process.stderr is not None
+    said = [json.loads(process.stderr.readline()) for _ in range(2)]
+    assert [line["event"] for line in said] == ["no_model_configured", "listening"]
+    assert {line["service_id"] for line in said} == {"mcp_summarizer"}
+    process.send_signal(signal.SIGTERM)
+    rest = process.communicate(timeout=20)[1]
+    assert process.returncode in (0, -signal.SIGTERM) and b"Traceback" not in rest
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_stdio_speaks_mcp_and_nothing_else_on_stdout(era: str) -> None:
+    transport = StdioTransport(TERSELY[0], [*TERSELY[1:], "serve", "--stdio"])
+    async with Client(transport, mode=era) as client:
+        result = await client.call_tool_mcp("summarize", {"content": LOG, "max_output_tokens": 200, "focus_areas": "checkout"})
+    (only,) = result.content
+    assert isinstance(only, TextContent) and "pool orders-primary exhausted" in only.text
+
+
+def test_the_demo_finds_the_cause() -> None:
+    done = tersely("demo", "--tokens", "20000")
+    assert done.returncode == 0, done.stdout.decode()
+    assert "It is in the result" in done.stdout.decode().replace("\n", " ").replace("  ", " ")
+
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def test_every_setting_stands_in_the_reference_with_its_meaning() -> None:
+    page = (DOCS / "reference" / "settings.md").read_text(encoding="utf-8")
+    for name, default, meaning in documented():
+        row = next((line for line in page.splitlines() if line.startswith(f"| `{name}` |")), None)
+        assert row is not None, f"{name} is not documented in docs/reference/settings.md"
+        assert meaning.replace("\n", " ") in row, f"{name}: the page says something else than the code"
+        assert default in row or name == "TERSELY_DATA_DIR", f"{name}: the default {default} is not in the page"
+    documented_names = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
+    assert documented_names == {name for name, _, _ in documented()}, "the page has settings that do not exist"
+
+
+def test_every_command_and_option_stands_in_the_reference() -> None:
+    import click
+
+    from tersely.cli import main
+
+    page = (DOCS / "reference" / "commands.md").read_text(encoding="utf-8")
+    for name, command in main.commands.items():
+        assert f"## tersely {name}" in page
+        section = page.split(f"## tersely {name}\n", 1)[1].split("\n## ", 1)[0]
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert f"`{parameter.opts[-1]}" in section, f"{name}: {parameter.opts[-1]} is not documented"

@@ -1,0 +1,100 @@
+"""What the container files promise, without an engine: their commands, run as an unprivileged user."""
+
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tersely.config import documented
+
+ROOT = Path(__file__).parents[1]
+NOBODY = 65534
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _instruction(name: str) -> list[str]:
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    found: list[str] = json.loads(re.findall(rf"{name} (\[.*\])$", dockerfile, re.MULTILINE)[-1])
+    return found
+
+
+def _unprivileged() -> tuple[str, dict[str, str], dict[str, int]]:
+    """An interpreter that a user without rights may run, with our packages on its path, and who that user is."""
+    if os.geteuid() != 0:
+        return sys.executable, {}, {}
+    same = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+    site = sysconfig.get_path("purelib")
+    for python in (sys.executable, same):
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            subprocess.run([python, "-c", "pass"], user=NOBODY, capture_output=True, check=True, cwd="/")
+            return python, {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{site}"}, {"user": NOBODY}
+    pytest.skip("root runs these tests, and no interpreter of this version may be run by anybody else")
+
+
+def test_the_images_command_serves_and_its_health_check_notices_as_an_unprivileged_user() -> None:
+    python, path, who = _unprivileged()
+    assert _instruction("CMD")[0] == "tersely"
+    port = _free_port()
+    environment = {"PATH": os.environ["PATH"], "TERSELY_HOST": "0.0.0.0", "MCP_SUMMARIZER_PORT": str(port), "HOME": "/nonexistent", **path}
+    check = [python if word == "python" else word.replace("8007", str(port)) for word in _health_check()]
+    down = subprocess.run(check, env=environment, capture_output=True, check=False, timeout=30, **who)  # type: ignore[call-overload]
+    assert down.returncode != 0
+    command = [python, "-m", *_instruction("CMD")]
+    service = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, cwd="/", **who)  # type: ignore[call-overload]
+    try:
+        events: list[str] = []
+        while "listening" not in events:
+            line = service.stderr.readline()
+            assert line, f"the service ended: {events}"
+            events.append(json.loads(line)["event"])
+        assert "open_to_the_network" in events, "on 0.0.0.0 without a token it warns"
+        up = subprocess.run(check, env=environment, capture_output=True, check=False, timeout=30, **who)  # type: ignore[call-overload]
+        assert up.returncode == 0, up.stderr
+    finally:
+        service.terminate()
+        service.communicate(timeout=20)
+
+
+def _health_check() -> list[str]:
+    """Compose and image check the same way."""
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    test = compose["services"]["mcp-summarizer"]["healthcheck"]["test"]
+    assert test[0] == "CMD"
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert json.dumps(test[1:]) in dockerfile
+    return list(test[1:])
+
+
+def test_the_image_runs_as_somebody_without_rights() -> None:
+    stages = (ROOT / "Dockerfile").read_text(encoding="utf-8").split("FROM ")
+    assert re.search(r"^USER (?!root)\w+$", stages[-1], re.MULTILINE)
+
+
+def test_every_variable_in_compose_and_the_example_is_a_setting() -> None:
+    known = {name for name, _, _ in documented()}
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    service = compose["services"]["mcp-summarizer"]
+    assert set(service["environment"]) <= known
+    assert service["environment"]["TERSELY_ALLOWED_HOSTS"] == "mcp-summarizer"
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    assert set(re.findall(r"^(?:# )?([A-Z_]+)=", example, re.MULTILINE)) <= known
+
+
+def test_no_lock_file_names_a_download_address() -> None:
+    for path in [*(ROOT / "requirements").glob("*.txt"), ROOT / "conformance" / "package-lock.json"]:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"https?://(?!github\.com/sponsors|opencollective\.com|feross)", re.sub(r'"url": ".*"', "", text)), path
+        assert "--hash=sha256:" in text or '"integrity"' in text
