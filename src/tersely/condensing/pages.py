@@ -445,16 +445,28 @@ def _text_within(blocks: list[Block], values: list[float], stretches: list[tuple
         prose_like = whole > 4 * stubs
         for at in run:
             block = blocks[at]
-            if values[at] <= -0.3:
+            if values[at] <= -0.3 or _opens_box(blocks, values, at):
                 continue
-            start = block.text[:80]
+            # A short one that begins like another is its teaser; a long one must be the same throughout.
+            start = block.text[:80] if len(block.text) < 250 else block.text
             if len(start) > 12 and start in seen:
                 continue
-            seen.add(start)
+            seen.update((start, block.text[:80]))
             if prose_like and _is_stub(block, wide) and not _in_list(blocks, at, begin, end, wide):
                 continue
             kept.append(at)
     return kept
+
+
+def _opens_box(blocks: list[Block], values: list[float], at: int) -> bool:
+    """Whether a heading stands over links only: "Related", "Most read"."""
+    block = blocks[at]
+    if block.kind != "heading" or block.text.startswith("# ") or at + 1 >= len(blocks):
+        return False
+    below = blocks[at + 1]
+    return (
+        values[at + 1] <= -0.3 and below.kind != "heading" and (below.kind == "item" or (at + 2 < len(blocks) and values[at + 2] <= -0.3))
+    )
 
 
 def _is_stub(block: Block, wide: float) -> bool:

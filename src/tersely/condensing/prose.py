@@ -74,8 +74,11 @@ _FACTS_WANTED = re.compile(
 _QUESTION = re.compile(r"\?|？|^\s*(?:what|why|how|who|when|where|which|did|does|is|are|was|summari[sz]e)\b", re.I)
 _NUMBER = re.compile(r"\d[\d.,:/%-]*")
 _NAME = re.compile(
-    r"(?<![.!?…:]\s)(?<!^)(?<![\"“„«*#-])\b[A-ZÀ-ÖØ-Þ][\w'’-]*[^\W\d_](?:\s+(?:of|the|de|du|la|von|van|der|den|zu|al)?\s?[A-ZÀ-ÖØ-Þ][\w'’-]+)*"
+    r"[A-ZÀ-ÖØ-Þ][\w'’-]*[^\W\d_](?:\s(?:(?:of|the|de|du|la|von|van|der|den|zu|al)\s){0,2}[A-ZÀ-ÖØ-Þ][\w'’-]+)+"
+    r"|(?<=[\w,;]\s)[A-ZÀ-ÖØ-Þ][\w'’-]*[^\W\d_]"
 )
+"""Words with a capital in a row, or one of them inside a sentence."""
+
 _SENTENCE_END = re.compile(
     r"(?:(?P<dot>\.)|[!?…‽؟۔।॥]|\.{2,4}|[.!?]{2,5})[\"'”’»)\]*_]{0,3}(?P<space>\s+)(?![\s,;)a-zà-öø-ÿа-яα-ω])|[。！？｡][」』）”’]{0,2}(?=\S)"
 )
@@ -247,8 +250,11 @@ def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "p
             owners += [part] * len(found)
     scores = from_the_beginning(texts) if from_the_top else worth(texts, owners, focus, budget)
     facts = wants_facts(focus)
-    if facts:
-        scores = [0.5 * score + 1.2 * facts_in(text) if score >= 0 else score for score, text in zip(scores, texts, strict=True)]
+    # A page that is asked about a topic is asked for what it states on it.
+    stating = 1.2 if facts else 0.4 if kind == "page" and not from_the_top else 0.0
+    if stating:
+        share = 0.5 if facts else 1.0
+        scores = [share * score + stating * facts_in(text) if score >= 0 else score for score, text in zip(scores, texts, strict=True)]
     shown = _with_a_chance(texts, scores, budget)
     sheet = _Sheet(budget)
     at = 0
