@@ -67,6 +67,8 @@ class _JsonLines(Lines):
         self.time = _role(_TIME_KEYS, self.values, count)
         self.level = _role(_LEVEL_KEYS, self.values, count)
         self.message = _role(_MESSAGE_KEYS, self.values, count)
+        self.ends: dict[tuple[int, str], float] = {}
+        """Records and fields that have an extreme, and how much that says."""
         self.usual: dict[str, str] = {}
         self.telling: set[str] = set()
         """Fields that tell records apart."""
@@ -148,7 +150,11 @@ class _JsonLines(Lines):
                 order = sorted(range(len(members)), key=members.__getitem__)
                 members, column = [members[at] for at in order], [column[at] for at in order]
             column[0] = f"{path}={column[0]}"  # The name of the field is the context of its numbers.
-            yield from series_in(members, [tuple(column)])
+            for series in series_in(members, [tuple(column)]):
+                above, below = series.leaps()
+                self.ends[series.members[series.highest()], path] = 1.5 if above else 0.4
+                self.ends[series.members[series.lowest()], path] = 1.5 if below else 0.4
+                yield series
 
     def shared(self) -> list[str]:
         count = len(self.leaves)
@@ -203,7 +209,7 @@ class _JsonLines(Lines):
             special = path in (self.level, self.message)
             score = 3 * relevance + 0.4 * severity + 0.6 * special + 0.4 * (path in self.telling) - 0.8 * usual
             score += 0.5 * (self.values.get(path, Counter())[value] <= 2 and path not in self.telling)
-            worth.append(score)
+            worth.append(score + self.ends.get((at, path), 0.0))
         left = room
         chosen: set[int] = set()
         for index in sorted(range(len(leaves)), key=lambda index: (-worth[index] / (1 + 0.004 * len(texts[index])), index)):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tersely.condensing.units import trend_of
 
-_NUMBER = re.compile(r"(?:.{0,60}[=:(\[\"'<])?(-?\d{1,15}(?:\.\d{1,9})?)([A-Za-zµ%]{0,5})[\])>\"',;.]{0,3}")
+_NUMBER = re.compile(r"(?:[A-Za-z_@][\w.@-]{0,60}[=:])?[(\[\"'<]{0,2}(-?\d{1,15}(?:\.\d{1,9})?)([A-Za-zµ%]{0,5})[\])>\"',;.]{0,3}")
 _STATUS = re.compile(r"(?:[\w.\"']{1,24}[=:])?([1-5])\d\d[,;\"']?")
 _UNIT = re.compile(r"(?:ms|us|µs|ns|s|secs?|seconds?|min|minutes?|h|hours?|days?|bytes?|[kKMGT]i?B|%|percent)[.,;)\]]?")
 _TIME_UNIT = re.compile(r"(?:ms|us|µs|ns|s|secs?|seconds?|min|minutes?|h|hours?)\b")

@@ -47,6 +47,8 @@ def find(lines: Sequence[str]) -> Traces:
     match = FRAME.match
     start = -1
     for at, line in enumerate(lines):
+        if start < 0 and line[:1] not in _OPENINGS:
+            continue
         continues = line[:1] in _OPENINGS and bool(match(line) or (start >= 0 and _CAUSE.match(line)))
         if not continues and start >= 0 and line[:1] in (" ", "\t") and line.strip() and lines[at - 1].lstrip().startswith('File "'):
             continues = True  # The source line under a frame of Python.
@@ -63,6 +65,7 @@ def find(lines: Sequence[str]) -> Traces:
 
 
 def _keep(found: Traces, start: int, end: int) -> None:
+    start = max(1, start)  # Where the text begins inside a trace, its first frame stands for the line it hung on.
     if end - start < 2:
         return  # One line is no trace.
     found.after[start - 1] = range(start, end)
