@@ -203,7 +203,7 @@ def name_of_secret(name: bytes) -> Name | None:
     if b"contribsys" in lowered:  # Bundler names a variable after the host whose password it holds.
         return Name("credential", Demand.ANY)
     if last.endswith(_PASSWORD_ENDINGS) or last in _PASSWORD:
-        return Name("password", Demand.ANY)
+        return Name("passphrase" if last.endswith("passphrase") else "password", Demand.ANY)
     if last in _SHORT_PASSWORD:
         return Name("password", Demand.ANY if before and last != "pwd" else Demand.LIKELY)
     if last.endswith("pass") and last not in _NOT_PASS:
@@ -277,7 +277,7 @@ _SHORT_PLACEHOLDER = compiled(
     rf"(?s:{_PLACEHOLDER_FORMS}|.*(?:x{{8}}|\*{{4}}|abcdefghijkl|(?:your|insert|replace)[-_]).*|.*\.{{3}}|.*(?-i:EXAMPLE(?:KEY)?))",
     ignore_case=True,
 )
-_HUMPS = r"(?:[A-Z]{2,}|[A-Z]?[a-z]{2,}(?:[A-Z][a-z]+)*[A-Z]?)"
+_HUMPS = r"(?:[A-Z]{2,24}|[A-Z]?[a-z]{2,24}(?:[A-Z][a-z]{1,24})*[A-Z]?)"
 _WORDY_FORM = rf"{_HUMPS}(?:[ _.\-/:#@+]+(?:{_HUMPS}|v?\d{{1,4}}|[A-Za-z]\d{{0,2}}))*\d{{0,2}}"
 _WORDY = compiled(_WORDY_FORM)
 _NAME_FORM = r"[a-z][a-z0-9]{0,15}(?:[-_./:][a-z0-9]{1,15})+"

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from tersely.errors import MaskingFailed
 from tersely.tools import secret_patterns as patterns
 from tersely.tools.secret_patterns import Demand, Name, Pattern, compiled, is_placeholder, is_random, is_secret, is_wordy, name_of_secret
-from tersely.tools.secret_structures import Span, block_body, walk_json, walk_yaml
+from tersely.tools.secret_structures import Span, block_body, walk_json, walk_yaml, yaml_scalar
 
 _LOOK = 512
 """How much of a value is read before deciding whether it is one."""
@@ -115,6 +115,7 @@ _ASSIGNED = compiled(
 _VALUE_START = compiled(rf"""(?:[ \t]|\\+t)*(\r?\n[ \t]*)?(?:[&!][\w!:.\-]+[ \t]+)*(\[[ \t\n\r]*)?(?:(?i:rb|br|[bruf@])?({_QUOTE}))?""")
 _PLAIN_START = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789<${*"
 _RUN = compiled(r"""[^\s"'`,;&<>(){}\[\]|\\]+""")
+_NEXT_WORD = compiled(r"""[ \t]+([^\s"'`,;&<>(){}\[\]|\\=]+)""")
 _LINE_LEAD = compiled(r"""[ \t]*(?:[-#>+]+[ \t]*)?(?:export[ \t]+|set[ \t]+|env[ \t]+|declare[ \t]+-x[ \t]+|\$env:)?["']?""")
 _NEXT_PAIR = compiled(r"[;&,][ \t]*[\w.\-]+[=:]")
 _SCHEME = compiled(
@@ -309,15 +310,19 @@ def _unquoted(text: bytes, start: int, name_start: int, line_end: int, name: Nam
     value = text[start:end]
     if following in (b"(", b"[") and value[:1].isalpha() and value.replace(b"_", b"").replace(b".", b"").isalnum():
         return None  # A call or a subscript: code that gets a secret, not the secret.
-    if not name_quote and operator != b"," and end < limit:
+    if not name_quote and name.kind != "authorization" and end < limit:
         rest = text[start:limit].rstrip()
         if not any(blank in rest for blank in (b" ", b"\t", b"\\")):
             line_start = text.rfind(b"\n", max(0, name_start - 80), name_start) + 1
             if _LINE_LEAD.is_all_of(text, line_start, name_start) and _NEXT_PAIR.search(rest) is None:
                 value = rest.rstrip(b",;\"'")  # `PASSWORD=a,b(c` on a line of its own.
                 end = start + len(value)
-        elif name.demand is Demand.ANY and operator == b":" and value.isalpha() and rest[len(value) :].strip(b" \t,;.)"):
-            return None  # "Password: must be changed": a sentence.
+        elif operator == b":" and name.demand is not Demand.RANDOM:
+            if name.kind != "passphrase" and value.isalpha() and rest[len(value) :].strip(b" \t,;.)"):
+                return None  # "Password: must be changed": a sentence.
+            scalar = yaml_scalar(text, name_start, start)
+            end = scalar if scalar is not None else _more_words(text, end, limit)
+            value = text[start:end]
     if value.isdigit() and _UNIT.match(text, end, min(line_end, end + 16)):
         return None
     bare = b""
@@ -337,11 +342,21 @@ def _unquoted(text: bytes, start: int, name_start: int, line_end: int, name: Nam
     return Span(start, end, name.kind, bare)
 
 
+def _more_words(text: bytes, end: int, limit: int) -> int:
+    """Where a secret of several words ends: it goes on as long as the words look like parts of one."""
+    while (word := _NEXT_WORD.match(text, end, limit)) and _mixed(text[word[1][0] : word[1][1]], said=True):
+        end = word[1][1]
+    return end
+
+
 def _sure(value: bytes, start: int, end: int, name: Name) -> Span | None:
     return Span(start, end, name.kind) if _worth(value, name, quoted=False) else None
 
 
 def _worth(value: bytes, name: Name, *, quoted: bool) -> bool:
+    if b"<<<<<<<<" in value:
+        # A mark of ours stands there, made inert; only a second secret beside it counts.
+        return any(_mixed(word.strip(b",;."), said=True) for word in value.replace(b"<", b"").split())
     return bool(value) and is_secret(value, name.demand, quoted=quoted, kind=name.kind)
 
 
@@ -364,7 +379,7 @@ def _cookies(text: bytes, start: int, end: int) -> Iterator[Span]:
 
 _PROSE = compiled(
     r"\b(?:password|passphrase|passcode|token|secret|(?:api|access|secret|private|license)[ _\-]?key|credentials?)"
-    r"(?:[ \t]+(?:for|of|on)[ \t]+[\w.@\-]+(?:[ \t]+\w+)?)?(?:[ \t]+(is|was|to|as|of|value|with|provided|=|->)|:)?"
+    r"(?:[ \t]+(?:for|of|on)[ \t]+[\w.@\-]+(?:[ \t]+\w+)??)?(?:[ \t]+(is|was|to|as|of|value|with|provided|=|->)|:)?"
     r"""[ \t]*(?:is|was|=|:)?[ \t]+["'`(]?([^\s"'`<>(){}]{6,})""",
     ignore_case=True,
 )

@@ -248,8 +248,41 @@ def _unquoted(text: bytes, start: int, end: int) -> _Leaf:
 
 _SCALAR_LEAD = compiled(r"""[ \t]*(?:-[ \t]+)*(?:(?:[\w.\-/]+|"[^"]*"|'[^']*')[ \t]*:[ \t]+)?(?:&\S+[ \t]+)?""")
 _FLOW_LEAD = compiled(r"""[ \t]*(?:(?:-[ \t]+)+(?:[\w.\-/"']+:[ \t]+)?|[\w.\-/"']+:[ \t]+)[\[{]""")
+_FLOW_LINE = compiled(r"""[ \t]*(?:\{[\w.\-/"']+: [^\n]*\}|\[[^\n]*\])[ \t\r]*""")
 _YAML_LIKE = compiled(r"""[ \t]*(?:-[ \t]+[^\n]*|(?:-[ \t]+)?[\w.\-/"']+:(?:[ \t][^\n]*)?)\r?""")
 _LINE = 400
+"""Longer lines are not looked at as YAML."""
+
+
+_QUOTED = compiled(r"""(?:^|[\[{,:])[ \t]*("(?:[^"\\]|\\.)*"|'[^']*(?:''[^']*)*')""")
+_OPEN_QUOTE = compiled(r"""(?:^|[\[{,:])[ \t]*["']""")
+
+
+def _blanked(flow: bytes) -> bytes:
+    """Quoted scalars made invisible, so that brackets and commas in them do not count."""
+    for _, (start, end) in _QUOTED.every(flow):
+        flow = flow[:start] + b"q" * (end - start) + flow[end:]
+    return flow
+
+
+def _line_around(text: bytes, start: int, end: int) -> tuple[int, int] | None:
+    line_start = text.rfind(b"\n", max(0, start - _LINE), start) + 1
+    line_end = text.find(b"\n", end, end + _LINE)
+    line_end = min(len(text), end + _LINE) if line_end < 0 else line_end
+    return (line_start, line_end) if start - line_start <= _LINE else None
+
+
+def yaml_scalar(text: bytes, name_start: int, start: int) -> int | None:
+    """Where the plain scalar ends that begins at `start`, if its line and the one before or behind it read as YAML."""
+    line = _line_around(text, name_start, start)
+    if line is None or not _SCALAR_LEAD.is_all_of(text, line[0], start):
+        return None
+    before = text[text.rfind(b"\n", max(0, line[0] - _LINE), max(0, line[0] - 1)) + 1 : max(0, line[0] - 1)]
+    after_end = text.find(b"\n", line[1] + 1, line[1] + _LINE)
+    after = text[line[1] + 1 : after_end if after_end >= 0 else line[1] + _LINE]
+    if not any(neighbour.strip() and _YAML_LIKE.is_all_of(neighbour) for neighbour in (before, after)):
+        return None
+    return _unquoted(text, start, line[1]).end
 
 
 def scalar_to_quote(text: bytes, start: int, end: int) -> tuple[int, int] | None:
@@ -258,27 +291,27 @@ def scalar_to_quote(text: bytes, start: int, end: int) -> tuple[int, int] | None
     A mark in the middle of a scalar is only text, and a mark in place of a whole one is a list of one: both parse. A mark with
     something behind it, or inside `[a, b]`, does not.
     """
-    line_start = text.rfind(b"\n", max(0, start - _LINE), start) + 1
-    if start - line_start > _LINE:
+    line = _line_around(text, start, end)
+    if line is None:
         return None
+    line_start, line_end = line
     lead = text[line_start:start]
-    line_end = text.find(b"\n", end, end + _LINE)
-    line_end = min(len(text), end + _LINE) if line_end < 0 else line_end
     behind = text[end:line_end].strip()
-    if behind and not behind.startswith(b"#") and lead.strip() and _SCALAR_LEAD.is_all_of(lead):
-        before = text[text.rfind(b"\n", max(0, line_start - _LINE), max(0, line_start - 1)) + 1 : max(0, line_start - 1)]
-        after_end = text.find(b"\n", line_end + 1, line_end + _LINE)
-        after = text[line_end + 1 : after_end if after_end >= 0 else line_end + _LINE]
-        if (before.strip() and _YAML_LIKE.is_all_of(before)) or (after.strip() and _YAML_LIKE.is_all_of(after)):
-            return start, line_end - len(text[end:line_end]) + len(text[end:line_end].rstrip())
+    if lead.strip() and _SCALAR_LEAD.is_all_of(lead):
+        return (start, end + len(text[end:line_end].rstrip())) if behind and not behind.startswith(b"#") else None
+    is_flow = _FLOW_LEAD.match(lead) is not None or _FLOW_LINE.is_all_of(text, line_start, line_end)
+    if not is_flow:
         return None
-    if _FLOW_LEAD.match(lead) and lead.count(b'"') % 2 == lead.count(b"'") % 2 == 0:
-        if lead.count(b"[") + lead.count(b"{") <= lead.count(b"]") + lead.count(b"}"):
-            return None
-        opened = max(lead.rfind(b"["), lead.rfind(b"{"), lead.rfind(b","), lead.rfind(b": "))
-        first = line_start + opened + 1
-        first += len(text[first:start]) - len(text[first:start].lstrip())
-        closing = [place for place in (text.find(mark, end, line_end) for mark in (b",", b"]", b"}")) if place >= 0]
-        last = min(closing, default=line_end)
-        return None if (first, last) == (start, end) else (first, last)
-    return None
+    lead = _blanked(lead)
+    if _OPEN_QUOTE.search(lead):
+        return None
+    if lead.count(b"[") + lead.count(b"{") <= lead.count(b"]") + lead.count(b"}"):
+        return None
+    opened = max(lead.rfind(b"["), lead.rfind(b"{"), lead.rfind(b", "), lead.rfind(b": "))
+    first = line_start + opened + 1
+    first += len(text[first:start]) - len(text[first:start].lstrip())
+    if first > start:
+        return None
+    closing = [place for place in (text.find(mark, end, line_end) for mark in (b", ", b"]", b"}")) if place >= 0]
+    last = min(closing, default=line_end)
+    return None if (first, last) == (start, end) else (first, last)

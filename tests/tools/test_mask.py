@@ -1,0 +1,485 @@
+"""What masking takes out, what it leaves alone, and what it does when it cannot do its work."""
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tersely.errors import ConfigError, MaskingFailed
+from tersely.tools.mask import DEFAULT_GROUPS, Masker, mask
+from tersely.tools.secret_search import GROUPS, Clock, find_secrets
+
+MASKER = Masker(key=b"a key for these tests")
+MARK = re.compile(r"\[MASKED:[a-z0-9_]+:[0-9a-f]{8}\]")
+SECRET = "Walnut!orbit42"
+BASE64 = base64.b64encode(SECRET.encode()).decode()
+
+
+def masked(text: str) -> str:
+    """The masked text with every mark as «», so that the rest can be compared literally."""
+    return MARK.sub("«»", MASKER.mask(text))
+
+
+# --------------------------------------------------------------------------- what is taken out
+
+
+def test_only_the_value_is_replaced_and_the_mark_says_what_it_was() -> None:
+    out = MASKER.mask("user=admin password=hunter2 host=db")
+    assert re.fullmatch(r"user=admin password=\[MASKED:password:[0-9a-f]{8}\] host=db", out)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f'{{"user": "bob", "password": "{SECRET}"}}', '{"user": "bob", "password": "«»"}'),
+        (f"export DB_PASSWORD='{SECRET}'", "export DB_PASSWORD='«»'"),
+        (f"spring.datasource.password={SECRET}", "spring.datasource.password=«»"),
+        (f"$config['db_password'] => '{SECRET}';", "$config['db_password'] => '«»';"),
+        (f'const clientSecret: string = "{SECRET}";', 'const clientSecret: string = "«»";'),
+        (f'System.setProperty("API_TOKEN", "{SECRET}")', 'System.setProperty("API_TOKEN", "«»")'),
+        (f"<password>\n  {SECRET}\n</password>", "<password>\n  «»\n</password>"),
+        (f'<add key="DbPassword" value="{SECRET}" />', '<add key="DbPassword" value="«»" />'),
+        (f"connect(host='db', password='{SECRET}', timeout=5)", "connect(host='db', password='«»', timeout=5)"),
+        (f"panic: opts={{Addr:cache:6379 Password:{SECRET} DB:0}}", "panic: opts={Addr:cache:6379 Password:«» DB:0}"),
+        (f"Server=db;User ID=sa;Password={SECRET};Encrypt=True;", "Server=db;User ID=sa;Password=«»;Encrypt=True;"),
+        (f"postgres://app:{SECRET}@db:5432/orders?ssl=true", "postgres://app:«»@db:5432/orders?ssl=true"),
+        ("GET /me?access_token=b418d55fcc8c4360b72dd7d7671d76e0&page=2", "GET /me?access_token=«»&page=2"),
+        ("Authorization: Bearer t6bME6PM8LFRIBQxM4H8L5hYVM8n", "Authorization: Bearer «»"),
+        ("Authorization:[Basic YWRtaW46RmFsY29u]", "Authorization:[Basic «»]"),
+        ("Cookie: theme=dark; sessionid=j1c43uwilw0y7n3qp5pymdf3d; lang=en", "Cookie: theme=dark; sessionid=«»; lang=en"),
+        (f"$ mysql -h db -u root -p{SECRET} -e 'select 1'", "$ mysql -h db -u root -p«» -e 'select 1'"),
+        ("$ app --token 99adPRWm5jNrg3Wh5ZX5Z5AM --port 80", "$ app --token «» --port 80"),
+        (f"Args:\n  --db-password\n  {SECRET}\n  --verbose", "Args:\n  --db-password\n  «»\n  --verbose"),
+        ("use token cWGiDLSf3pH9KILUwUktri957NPc02n0 for staging", "use token «» for staging"),
+        (f"the password for staging is {SECRET}, ask Bob", "the password for staging is «», ask Bob"),
+        ("rejected ghp_BnJPZHxjJHZ03Ap4O5JpIDrplVkw19Qc92MS from 10.2.3.4", "rejected «» from 10.2.3.4"),
+    ],
+)
+def test_a_secret_is_taken_out_and_its_surroundings_stay(text: str, expected: str) -> None:
+    assert masked(text) == expected
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        f"apiVersion: v1\nkind: List\nitems:\n- kind: Secret\n  data:\n    field: {BASE64}\n- kind: ConfigMap\n  data:\n    mode: blue\n",
+        f"- kind: ConfigMap\n  data:\n    mode: blue\n- data:\n    field: {BASE64}\n  kind: Secret\n",
+        f"kind: ConfigMap\ndata:\n  mode: blue\n---\nkind: Secret\nstringData:\n  field: |\n    first line\n    {SECRET}\n",
+        f"mode: blue\n---\nkind: Secret\ndata: {{field: {BASE64}, other: {BASE64}}}\n",
+        json.dumps([{"kind": "ConfigMap", "data": {"mode": "blue"}}, {"kind": "Secret", "data": {"field": BASE64}}]),
+        json.dumps({"kind": "SecretList", "items": [{"data": {"field": BASE64}}], "mode": "blue"}, indent=1),
+        json.dumps({"mode": "blue", "text": f"kind: Secret\ndata:\n  field: {BASE64}\n"}),
+        json.dumps({"mode": "blue", "a": json.dumps({"b": json.dumps({"data": {"field": BASE64}, "kind": "Secret"})})}),
+        'kind: ConfigMap\nmode: blue\nlast-applied: |\n  {"kind":"Secret","data":{"field":"' + BASE64 + '"}}\n',
+        f"mode: blue map[kind:Secret data:map[field:{BASE64}] type:Opaque]",
+        f'{{"mode": "blue", "kind": "Secret", "data": {{"field": "{BASE64}"',
+    ],
+    ids=["List", "root list", "documents", "flow", "JSON array", "SecretList", "YAML in JSON", "JSON³", "last-applied", "Go", "cut off"],
+)
+def test_a_kubernetes_secret_is_masked_in_any_nesting(document: str) -> None:
+    """A Secret in a `kind: List`, a root list or a JSON array once went through in clear."""
+    out = MASKER.mask(document)
+    assert BASE64 not in out and SECRET not in out
+    assert "blue" in out
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        f"env:\n- name: DB_PASSWORD\n  value: '{SECRET}'\n- name: REGION\n  value: eu-west-1\n",
+        f"env:\n- value: {SECRET}\n  name: DB_PASSWORD\n- name: REGION\n  value: eu-west-1\n",
+        json.dumps({"env": [{"name": "DB_PASSWORD", "value": SECRET}, {"name": "REGION", "value": "eu-west-1"}]}),
+        json.dumps(
+            {"env": [{"value": SECRET, "meta": {"x": 1}, "name": "DB_PASSWORD"}, {"value": "eu-west-1", "name": "REGION"}]}, indent=2
+        ),
+        f"<name>db.password</name>\n<value>{SECRET}</value>\n<name>region</name><value>eu-west-1</value>",
+    ],
+)
+def test_a_value_is_masked_for_the_name_beside_it(pair: str) -> None:
+    out = MASKER.mask(pair)
+    assert SECRET not in out
+    assert "DB_PASSWORD" in out or "db.password" in out
+    assert "eu-west-1" in out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"payload={base64.b64encode(f'password={SECRET}'.encode()).decode()}",
+        f"twice: {base64.b64encode(base64.b64encode(f'client_secret: {SECRET} '.encode())).decode()}",
+        f"dump {f'password={SECRET};'.encode().hex()} end",
+        "callback=https%3A%2F%2Fx.test%2Fcb%3Fpassword%3DWalnut%21orbit42%26user%3Dbob",
+        '{"text": "{\\"password\\": \\"' + SECRET + '\\"}"}',
+        '{"a": "{\\"b\\": \\"password=' + SECRET + '\\\\nuser=bob\\"}"}',
+        '{"msg": "\\u0070assword\\u003dWalnut!orbit42\\u0026user=bob"}',
+        '{"text": "db:\\n  password: |-\\n    Walnut!orbit42\\n  port: 1\\n"}',
+        f"&quot;password&quot;: &quot;{SECRET}&quot;",
+        f"\x1b[32mpassword\x1b[0m=\x1b[33m{SECRET}\x1b[0m",
+        f"pass\u200bword: {SECRET}",
+    ],
+)
+def test_what_is_encoded_is_decoded_and_looked_at_again(text: str) -> None:
+    out = MASKER.mask(text)
+    assert MARK.search(out)
+    assert SECRET not in out and "Walnut%21" not in out
+    assert base64.b64encode(SECRET.encode())[:16].decode() not in out
+
+
+def test_a_private_key_goes_whole_also_when_it_is_cut_off_or_on_one_line() -> None:
+    lines = "\n".join(base64.b64encode(bytes(range(start, start + 48))).decode() for start in range(0, 200, 25))
+    whole = f"before\n-----BEGIN RSA PRIVATE KEY-----\n{lines}\n-----END RSA PRIVATE KEY-----\nafter\n"
+    cut = f"before\n-----BEGIN RSA PRIVATE KEY-----\n{lines}\n[output truncated]\nafter\n"
+    in_json = json.dumps({"key": whole, "next": "after"})
+    assert masked(whole) == "before\n«»\nafter\n"
+    assert masked(cut) == "before\n«»\n[output truncated]\nafter\n"
+    assert json.loads(masked(in_json)) == {"key": "before\n«»\nafter\n", "next": "after"}
+
+
+def test_one_enormous_value_is_masked_whole() -> None:
+    assert masked('token="' + "A" * 200_000) == 'token="«»'
+    assert masked("token=" + "A" * 200_000 + " next") == "token=«» next"
+
+
+# --------------------------------------------------------------------------- what stays
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "api-825a95d321-bjpa6   1/1   Running   0   3d",
+        "uid: 802df8c0-f4ff-4bd1-a131-267142ebb33d\nresourceVersion: '77214621'",
+        "trace_id=4bf92f3577b34da6a3ce929d0e0e4736 span_id=00f067aa0ba902b7",
+        "image: app@sha256:afcef16be9ba39acc412c2027cebb8a816111d57fb607532284dbeee47bd6be9",
+        "arn:aws:iam::123456789012:role/app-role-2bZfDaqA1l",
+        "commit c2084bd4595b3a554cbfff1634e1d7f9d66e677b",
+        'ETag: "50a5e46e55eb5b1f047722a0439816fa"',
+        "env:\n- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef:\n      name: db\n      key: password\n",
+        '{"name":"DB_PASSWORD","valueFrom":{"secretKeyRef":{"name":"db","key":"password"}},"value2":"x"}',
+        "volumes:\n- secret:\n    secretName: wildcard-tls-certificate\n",
+        "kind: ConfigMap\ndata:\n  LOG_LEVEL: debug\n",
+        "kind: Secret\nmetadata:\n  name: db-creds\ndata:\n  empty: ''\n",
+        "password: ${DB_PASSWORD}",
+        "password: {{ .Values.password }}",
+        "api_key = os.environ['API_KEY']",
+        "password=self.config.get('db_password')",
+        "password: <redacted>",
+        "token: [MASKED]",
+        "password: ********",
+        "password:  16 bytes",
+        "Access denied for user 'root'@'10.0.0.5' (using password: YES)",
+        "Failed password for root from 10.0.0.1 port 22 ssh2",
+        "Password policy: minimum 12 characters",
+        "prompt_tokens=18233 completion_tokens=912",
+        "Unexpected token } in JSON at position 1048",
+        "key=orders.created.v2 partition=7",
+        "cache miss for key user:profile:123456:settings",
+        "redis://cache:6379/0 http://10.96.0.1:443/healthz ssh://git@github.com/acme/app.git",
+        "secret rotation job finished in 12.4s",
+    ],
+)
+def test_what_identifies_or_only_speaks_of_secrets_stays(text: str) -> None:
+    assert MASKER.mask(text) == text
+
+
+def test_text_without_secrets_comes_back_as_the_same_object() -> None:
+    text = "nothing to see here\n" * 10
+    assert MASKER.mask(text) is text
+
+
+# --------------------------------------------------------------------------- marks
+
+
+def test_the_same_secret_gets_the_same_mark_in_one_scope_and_another_in_another() -> None:
+    first, second = MARK.findall(MASKER.mask(f"password={SECRET}\nDB_PASSWORD: {SECRET}\n"))
+    (other,) = MARK.findall(MASKER.mask("password=somethingElse7"))
+    (elsewhere,) = MARK.findall(Masker(key=b"another scope").mask(f"password={SECRET}"))
+    assert first == second
+    assert first != other
+    assert first != elsewhere
+
+
+def test_marks_survive_a_restart_with_the_same_key() -> None:
+    out = MASKER.mask(f"password={SECRET}")
+    assert Masker(key=b"a key for these tests").mask(out) == out
+
+
+def test_a_forged_mark_stays_readable_but_cannot_be_taken_for_ours() -> None:
+    text = "[MASKED:kv:deadbeef] is the same as [masked : token : 0a1b2c3d]"
+    out = MASKER.mask(text)
+    assert out == "[masked elsewhere:kv:deadbeef] is the same as [masked elsewhere: token : 0a1b2c3d]"
+    assert MASKER.mask(out) == out
+
+
+def test_a_mark_of_another_scope_is_not_taken_for_ours() -> None:
+    theirs = Masker(key=b"another scope").mask(f"password={SECRET}")
+    assert MASKER.mask(theirs).startswith("password=[masked elsewhere:password:")
+
+
+def test_a_secret_beside_a_mark_is_still_masked() -> None:
+    once = MASKER.mask(f"password={SECRET}")
+    assert SECRET not in MASKER.mask(f'{once}\npassword="{once[9:]}{SECRET}"')
+
+
+# --------------------------------------------------------------------------- arguments, errors, values
+
+
+def test_arguments_are_masked_by_their_names_at_any_depth() -> None:
+    arguments = {
+        "host": "db",
+        "auth": {"user": "bob", "password": SECRET, "pin": 493817},
+        "headers": [["authorization", "Bearer abc123def456ghi789"]],
+    }
+    out = MASKER.mask_json(arguments)
+    assert MARK.sub("«»", json.dumps(out, ensure_ascii=False)) == (
+        '{"host": "db", "auth": {"user": "bob", "password": "«»", "pin": "«»"}, "headers": [["authorization", "Bearer «»"]]}'
+    )
+
+
+def test_a_document_among_the_arguments_is_masked_as_a_document() -> None:
+    out = MASKER.mask_json({"manifest": f"kind: Secret\ndata:\n  field: {BASE64}\n", "count": 2, "dry": True, "none": None})
+    assert BASE64 not in json.dumps(out)
+    assert out["count"] == 2 and out["dry"] is True and out["none"] is None
+    assert yaml.safe_load(out["manifest"])["kind"] == "Secret"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        f"could not connect to postgres://app:{SECRET}@db/orders: timeout",
+        f"exec failed: sh -c 'DB_PASS={SECRET} ./run'",
+        "Error code: 401 - Incorrect API key provided: sk-proj-fAjVA3WCjIWXrAxBcn7ohuXePYT5kv1I9WcFm7lDXww3qLBN.",
+        f"ValidationError: 1 error for Config\npassword\n  too short (input: password='{SECRET}')",
+    ],
+)
+def test_error_texts_are_masked(error: str) -> None:
+    out = MASKER.mask(error)
+    assert SECRET not in out and "fAjVA3WCjIWXrAxBcn7oh" not in out
+
+
+# --------------------------------------------------------------------------- configuration
+
+
+def test_a_bad_custom_pattern_is_refused_by_name() -> None:
+    """Invalid custom patterns were once silently skipped."""
+    with pytest.raises(ConfigError, match=r"'ticket'.*missing \)"):
+        Masker(custom={"fine": "x+", "ticket": "TICKET-(\\d+"})
+    with pytest.raises(ConfigError, match="'behind'"):
+        Masker(custom={"behind": "(?<=x)y"})
+    with pytest.raises(ConfigError, match="'empty'"):
+        Masker(custom={"empty": "x*"})
+
+
+def test_a_custom_pattern_masks_its_group_called_secret() -> None:
+    masker = Masker(custom={"badge": r"badge (?P<who>\w+)/(?P<secret>\d+)"}, key=b"k")
+    assert re.fullmatch(r"badge bob/\[MASKED:badge:[0-9a-f]{8}\] ok", masker.mask("badge bob/7731 ok"))
+
+
+def test_an_unknown_group_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"'passwords'.*assignments"):
+        Masker(groups=["passwords"])
+
+
+def test_only_the_chosen_groups_are_looked_for() -> None:
+    text = f"password={SECRET} and postgres://app:{SECRET}@db"
+    assert MARK.sub("«»", Masker(groups=["urls"]).mask(text)) == f"password={SECRET} and postgres://app:«»@db"
+
+
+def test_mask_is_the_short_way_with_all_groups() -> None:
+    assert set(DEFAULT_GROUPS) == {*GROUPS, "encoded"}
+    assert MARK.sub("«»", mask(f"password={SECRET}")) == "password=«»"
+
+
+# --------------------------------------------------------------------------- failing closed
+
+
+class Unreadable(str):
+    """A text that breaks whoever reads it."""
+
+    __slots__ = ()
+
+    def encode(self, *_: Any) -> bytes:
+        raise RuntimeError(f"cannot encode {str(self)!r}")
+
+
+def test_whatever_goes_wrong_inside_nothing_comes_out() -> None:
+    with pytest.raises(MaskingFailed) as failure:
+        MASKER.mask(Unreadable(SECRET))
+    assert SECRET not in str(failure.value)
+    assert failure.value.__cause__ is None
+    assert failure.value.__suppress_context__
+
+
+def test_a_value_that_is_not_json_is_dropped() -> None:
+    with pytest.raises(MaskingFailed):
+        MASKER.mask_json({"password": object()})
+
+
+def test_a_search_that_takes_too_long_ends_in_a_failure() -> None:
+    with pytest.raises(MaskingFailed, match="longer than"):
+        find_secrets(b"password=x", list(GROUPS.values()), decode=True, clock=Clock(-1))
+
+
+# --------------------------------------------------------------------------- borders
+
+
+@pytest.mark.parametrize("border", [4_096, 65_536])
+def test_a_secret_across_a_border_is_masked_as_anywhere_else(border: int) -> None:
+    """The whole text is searched at once: no window, no border. This stays true should that change."""
+    for secret in (f"password={SECRET}", "rejected ghp_BnJPZHxjJHZ03Ap4O5JpIDrplVkw19Qc92MS", f"postgres://app:{SECRET}@db/x"):
+        alone = MASKER.mask(f"\n{secret}\n")
+        for offset in range(0, len(secret) + 2, 3):
+            before = ("an ordinary line of a log\n" * (border // 26 + 1))[: border - offset]
+            assert MASKER.mask(f"{before}\n{secret}\n{before}") == f"{before}{alone}{before}"
+
+
+# --------------------------------------------------------------------------- properties
+
+NAMES = st.sampled_from(["password", "api_key", "clientSecret", "token", "name", "value", "kind", "data", "url", "note", "x-y", "items"])
+SPECIAL = [SECRET, BASE64, "Secret", "hello", "DB_PASSWORD", "ghp_BnJPZHxjJHZ03Ap4O5JpIDrplVkw19Qc92MS", f"postgres://app:{SECRET}@db"]
+AWKWARD = [
+    "a: b",
+    "- c",
+    'say "hi"',
+    "it's",
+    "back\\slash",
+    "two\nlines",
+    "[MASKED:password:12345678]",
+    "",
+    "#",
+    "&a",
+    "*a",
+    "! x",
+    "{",
+    "[",
+]
+SENTENCES = [f"password={SECRET} and more", f"run --token {BASE64} now", f"{SECRET} {SECRET}", f"password: {SECRET}, ask Bob"]
+VALUES = st.sampled_from(SPECIAL + AWKWARD + SENTENCES)
+LEAVES = VALUES | st.integers(0, 99_999_999) | st.booleans() | st.none() | st.text(max_size=12)
+DOCUMENTS = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4), max_leaves=12)
+
+
+def shape(value: Any) -> Any:
+    """A document without its leaves."""
+    if isinstance(value, dict):
+        return {name: shape(inner) for name, inner in value.items()}
+    return [shape(inner) for inner in value] if isinstance(value, list) else "leaf"
+
+
+@settings(max_examples=300, deadline=None)
+@given(document=DOCUMENTS, indent=st.sampled_from([None, 2]), ascii_only=st.booleans())
+def test_json_stays_json_of_the_same_shape_and_masking_again_changes_nothing(document: Any, indent: int | None, ascii_only: bool) -> None:
+    text = json.dumps(document, indent=indent, ensure_ascii=ascii_only)
+    out = MASKER.mask(text)
+    assert shape(json.loads(out)) == shape(document)
+    assert MASKER.mask(out) == out
+
+
+@settings(max_examples=300, deadline=None)
+@given(document=DOCUMENTS, flow=st.sampled_from([False, True, None]))
+def test_yaml_stays_yaml_and_masking_again_changes_nothing(document: Any, flow: bool | None) -> None:
+    text = yaml.safe_dump(document, default_flow_style=flow, allow_unicode=True, width=10_000)  # See the limits: flow over several lines.
+    out = MASKER.mask(text)
+    yaml.safe_load(out)
+    assert MASKER.mask(out) == out
+
+
+WORDS = ["password", "token", "api_key", "Secret", "kind", "data", "Bearer ", "ghp_", "eyJ", "curl -u ", "mysql -p", "${X}", SECRET, BASE64]
+SIGNS = [
+    "://",
+    "@",
+    ":",
+    "=",
+    "=>",
+    '"',
+    "'",
+    "\\",
+    "\n",
+    " ",
+    "  ",
+    "- ",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    "<",
+    ">",
+    "|",
+    "&",
+    "%3D",
+    "\\n",
+    '\\"',
+]
+ODDITIES = ["[MASKED:token:12345678]", "\x1b[31m", "\u200b", "\ud800", "é", "\x00", "-----BEGIN PRIVATE KEY-----"]
+PIECES = st.sampled_from(WORDS + SIGNS + ODDITIES)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(PIECES, max_size=40).map("".join))
+def test_any_text_can_be_masked_and_masking_again_changes_nothing(text: str) -> None:
+    out = MASKER.mask(text)
+    assert MASKER.mask(out) == out
+
+
+# --------------------------------------------------------------------------- the shared corpus
+
+
+def shared(*parts: str) -> Path:
+    for folder in Path(__file__).resolve().parents:
+        if (path := folder.parent.joinpath("shared", *parts)).exists():
+            return path
+    pytest.skip(f"The shared data are not here ({'/'.join(parts)}): rates are not checked.")
+
+
+def corpus(kind: str) -> Iterator[dict[str, Any]]:
+    with gzip.open(shared("safety", f"corpus_{kind}_dev.jsonl.gz"), "rt", encoding="utf8") as lines:
+        yield from map(json.loads, lines)
+
+
+def leaked(case: dict[str, Any], out: str) -> bool:
+    """As the shared scoring counts: the secret, or a run of half of it, is left."""
+    for start, end in case["secrets"]:
+        for piece in filter(None, map(str.strip, case["text"][start:end].split("\n"))):
+            size = max(8, min(len(piece), 64) // 2)
+            if piece in out or any(piece[at : at + size] in out for at in range(len(piece) - size + 1)):
+                return True
+    return False
+
+
+def test_the_open_corpus_is_caught_at_the_promised_rates() -> None:
+    caught: dict[str, list[bool]] = {}
+    for case in corpus("pos"):
+        out = MASKER.mask(case["text"])
+        caught.setdefault(case["source"], []).append(not leaked(case, out))
+        assert MASKER.mask(out) == out
+        assert all(word in out for word in case["keep"]), case["id"]
+        if case["fmt"] == "json":
+            json.loads(out)
+        elif case["fmt"] == "yaml":
+            list(yaml.safe_load_all(out))
+    rates = {source: sum(hits) / len(hits) for source, hits in caught.items()}
+    assert rates["handwritten"] >= 0.97
+    assert rates["gitleaks"] >= 0.99
+
+
+def test_what_is_no_secret_in_the_open_corpus_stays() -> None:
+    harmless = [case for case in corpus("neg") if case["source"] == "handwritten" and case["family"] != "policy_public"]
+    assert sum(MASKER.mask(case["text"]) != case["text"] for case in harmless) <= 1
+
+
+def test_ordinary_logs_stay_as_they_are() -> None:
+    changed = lines = 0
+    for path in sorted(shared("yardstick", "data", "dev", "t2").glob("*.log")):
+        text = path.read_text("utf-8", "replace")
+        out = MASKER.mask(text)
+        lines += text.count("\n")
+        changed += sum(before != after for before, after in zip(text.split("\n"), out.split("\n"), strict=True))
+    assert changed <= lines / 10_000
