@@ -1,0 +1,134 @@
+"""Search results (`path:line:text`, as grep, ripgrep and the like print them): the path once, the lines that answer.
+
+Matches are weighed by their words and those of their path, definitions above uses when
+the question asks where something is. Lines that only repeat what is chosen already give
+way, so that both halves of a double question get an answer.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tersely.condensing.budget import Lost
+from tersely.condensing.focus import Focus, Found, scan
+from tersely.condensing.templates import VALUE
+from tersely.condensing.units import Reading, Unit, runs_of
+
+_MATCH = re.compile(r"(?P<path>(?:[A-Za-z]:[\\/])?[^\s:|][^:\n|]{0,300}?):(?P<line>\d{1,8}):(?:\d{1,5}:)?(?P<text>.*)", re.S)
+_CONTEXT = re.compile(r"(?P<path>[^\s:|][^:\n|]{0,300}?\.\w{1,10})-(?P<line>\d{1,8})-(?P<text>.*)", re.S)
+_NUMBERED = re.compile(r"(?P<line>\d{1,8})[:-](?P<text>.*)", re.S)
+_CLOCK = re.compile(r".*\d[T ]?\d{1,2}$")
+_DEFINES = re.compile(
+    r"\s*(?:export\s+|default\s+|public\s+|private\s+|protected\s+|static\s+|abstract\s+|final\s+|async\s+|pub(?:\(\w+\))?\s+|unsafe\s+|extern\s+)*"
+    r"(?:def|class|func|fn|function|interface|struct|enum|trait|type|const|let|var|val|module|impl|resource|CREATE\s+\w+)\s+\W{0,3}\w|\s*[A-Z][A-Z0-9_]{2,}\s*[:=]",
+)
+_WHERE = re.compile(r"\b(?:where|defin\w+|declar\w+|implement\w*|source of|located?|which (?:file|function|class|module))\b", re.I)
+_COVERED = 0.55
+"""What a term is still worth each time it was answered once more."""
+_MOST_RANKED = 3_000
+
+
+@dataclass(slots=True)
+class _Hit:
+    path: str
+    line: str
+    text: str
+    at: int
+    """Line in the search results, from 1."""
+    context: bool = False
+
+
+def read(text: str, focus: Focus, budget: int) -> Reading | None:
+    """The matches as units under their files; None where fewer than half of the lines are matches."""
+    hits = _hits(text.split("\n"))
+    if hits is None:
+        return None
+    found = scan([hit.text for hit in hits], focus)
+    paths = list(dict.fromkeys(hit.path for hit in hits))
+    of_path = dict(zip(paths, scan(paths, focus).relevance, strict=True))
+    scores = _scores(hits, found, of_path, focus)
+    units = _by_file(hits, scores, of_path)
+    head = f"{len(hits)} matches in {len(paths)} files"
+
+    def lost(kept: set[int]) -> list[Lost]:
+        missing = [unit for index, unit in enumerate(units) if index not in kept and unit.count]
+        return [Lost(f"{len(missing)} of {len(hits)} matches", runs_of((unit.first, unit.last) for unit in missing))] if missing else []
+
+    return Reading("grep", units, head=head, lost=lost, noun="matches", gaps=False)
+
+
+def _by_file(hits: Sequence[_Hit], scores: Sequence[float], of_path: dict[str, float]) -> list[Unit]:
+    """The path of each file, and its matches under it."""
+    gathered: dict[str, list[int]] = {}
+    for index, hit in enumerate(hits):
+        gathered.setdefault(hit.path, []).append(index)
+    units: list[Unit] = []
+    for path, own in gathered.items():
+        owner = len(units)
+        first = hits[own[0]].at
+        units.append(Unit(path or "matches", first, first, 0.05 + 0.3 * of_path[path], count=0, children=len(own)))
+        units += [_unit(hits[index], scores[index], owner) for index in own]
+    return units
+
+
+def _unit(hit: _Hit, score: float, owner: int) -> Unit:
+    return Unit(f" {hit.line}: {hit.text.strip()}" if hit.line else f" {hit.text.strip()}", hit.at, hit.at, score, parent=owner)
+
+
+def _hits(lines: Sequence[str]) -> list[_Hit] | None:
+    hits: list[_Hit] = []
+    seen = others = 0
+    path = ""
+    for at, line in enumerate(lines, 1):
+        if not line.strip() or line.strip() == "--":
+            continue
+        match = _MATCH.match(line)
+        if match and not _CLOCK.match(match["path"]) and "  " not in match["path"].strip():
+            path = match["path"]
+            hits.append(_Hit(path, match["line"], match["text"], at))
+            seen += 1
+            continue
+        match = _CONTEXT.match(line)
+        if match:
+            hits.append(_Hit(match["path"], match["line"], match["text"], at, context=True))
+            seen += 1
+            continue
+        match = _NUMBERED.match(line)
+        if match and path:
+            # ripgrep's headings: the path stands alone, the matches below it.
+            hits.append(_Hit(path, match["line"], match["text"], at, context=line[match.end("line")] == "-"))
+            seen += 1
+            continue
+        if re.fullmatch(r"[\w./\\@+-]+\.\w{1,10}", line.strip()):
+            path = line.strip()
+            continue
+        others += 1
+        hits.append(_Hit(path, "", line, at))
+    return hits if seen >= 2 and seen > others else None
+
+
+def _scores(hits: Sequence[_Hit], found: Found, of_path: dict[str, float], focus: Focus) -> list[float]:
+    """Worth of each match, greedily: a term that better matches have answered counts less for the next."""
+    where = bool(_WHERE.search(focus.text))
+    weights = {index: focus.terms[index].weight * idf for index, idf in found.idf.items()}
+    scale = sum(sorted(weights.values(), reverse=True)[:3]) or 1.0
+    base: list[float] = []
+    alike: dict[str, int] = {}
+    for index, hit in enumerate(hits):
+        key = VALUE.sub("#", hit.text.strip())
+        repeated = alike[key] = alike.get(key, -1) + 1
+        defines = bool(_DEFINES.match(hit.text))
+        score = 0.3 + 0.8 * of_path[hit.path] + 0.2 * found.severity[index] * focus.trouble + (0.9 if where else 0.2) * defines
+        base.append((score - (0.2 if hit.context else 0.0)) / (1 + 0.7 * repeated))
+    final = [each + 2.4 * found.relevance[index] for index, each in enumerate(base)]
+    covered: dict[int, int] = {}
+    order = sorted(range(len(hits)), key=lambda index: (-final[index], index))[:_MOST_RANKED]
+    # One pass from the best on; re-sorting after each choice would change little and cost much.
+    for index in order:
+        terms = found.terms[index]
+        if terms:
+            fresh = sum(weights[term] * _COVERED ** covered.get(term, 0) for term in terms) / scale
+            final[index] = base[index] + 2.4 * min(found.relevance[index], fresh)
+            for term in terms:
+                covered[term] = covered.get(term, 0) + 1
+    return final
