@@ -377,3 +377,25 @@ async def test_a_circuit_that_opens_in_the_middle_leaves_gaps_and_no_flood() -> 
         condensed = await run(llm, pages(1500), chunk_size=700)
     assert condensed.status == "partial" and "Fine." in condensed.text
     assert len(server.requests) < 60, "with the circuit open nobody is asked"
+
+
+async def test_a_repetitive_log_costs_the_model_a_third_of_its_tokens_at_most() -> None:
+    """Folded before it is divided; the lines that are cited are still the original's."""
+    lines = [
+        f"2026-11-15T10:{n // 600:02d}:{n // 10 % 60:02d}Z INFO api-gateway access: GET /v1/cart/items 200 in {n % 97} ms"
+        for n in range(6000)
+    ]
+    lines[4321] = "2026-11-15T10:07:12Z ERROR api checkout failed: pool exhausted"
+    text = "\n".join(lines)
+
+    def script(body: Body) -> str | int:
+        return 503 if "pool exhausted" in question(body) and not is_merge(body) else "Fine."
+
+    async with FakeLLMServer(script).listening() as server, model_at(server.url, manners=NOTHING_WAITS) as llm:
+        condensed = await run(llm, text, chunk_size=4000)
+    assert condensed.status == "partial"
+    assert sum(O200K.count(question(body)) for body in server.requests) <= condensed.tokens_before / 3
+    first, last = condensed.lost[0].lines[0]
+    assert first <= 4322 <= last <= 6000
+    part = next(body for body in server.requests if not is_merge(body))
+    assert "folded" in question(part).split("<<<")[0], "how to read it is said outside of the data"

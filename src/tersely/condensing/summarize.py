@@ -19,7 +19,9 @@ from tersely.condensing import plan
 from tersely.condensing.answers import NotASummary, checked, invented
 from tersely.condensing.budget import Condensed, Lost, ModelWork
 from tersely.condensing.cache import NoCache, SummaryCache, cache_key
+from tersely.condensing.fold import HEADER
 from tersely.condensing.prompt_files import Fence, Prompt
+from tersely.condensing.source import folded_source, whole_source
 from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
 from tersely.llm.client import LLM
 from tersely.llm.messages import Message, Usage
@@ -97,6 +99,8 @@ class _Run:
     cache_hits: int = 0
     models: dict[str, None] = field(default_factory=dict)
     failures: list[LLMError] = field(default_factory=list)
+    legend: str = ""
+    """How to read the parts, where repetition was folded in them."""
 
     async def ask(self, prompt: Prompt, content: str, *, place: str, name: str, limit: int, source_tokens: int) -> tuple[str, bool]:
         """One answer of at most `limit` tokens, from the cache or the model; a useless one is asked for once more.
@@ -153,7 +157,8 @@ class _Run:
         if part.tokens <= limit:
             return Piece(text=part.text.strip(), first=first, last=last)  # already as short as its summary would be
         try:
-            text, cut = await self.ask(self.wish.map_prompt, part.text, place=place, name="text", limit=limit, source_tokens=part.tokens)
+            where = f"{place}\n{self.legend}".strip()
+            text, cut = await self.ask(self.wish.map_prompt, part.text, place=where, name="text", limit=limit, source_tokens=part.tokens)
         except (LLMMisconfigured, LLMOutOfQuota):
             raise
         except LLMTooLong as problem:
@@ -169,8 +174,11 @@ class _Run:
         size = max(plan.SMALLEST_CHUNK, part.tokens // 2)
         halves = chunk(part.text, size=size, overlap=0, tokenizer=self.llm.tokenizer)
         self.calls_planned += len(halves)
+        within = whole_source(part.text, lines[0])
         pieces = []
-        for half, half_lines in zip(halves, _line_ranges(halves, part.text, lines[0]), strict=True):
+        for half in halves:
+            first, last = within.lines(half.start, half.end)
+            half_lines = (min(first, lines[1]), min(last, lines[1]))
             place = f"Lines {half_lines[0]}-{half_lines[1]}."
             pieces.append(await self.summarize_part(half, half_lines, limit=max(16, limit // len(halves)), place=place, splits=splits))
             self.one_done()
@@ -237,10 +245,12 @@ async def summarize_text(
     run = _Run(wish, llm, cache or NoCache(), on_progress, plan.Room.of(llm), anyio.Semaphore(2 * llm.concurrency))
     frame = await anyio.to_thread.run_sync(_frame_tokens, run)
     size = plan.chunk_tokens(run.room, target=wish.target, frame=frame, wanted=wish.chunk_size)
-    parts = await anyio.to_thread.run_sync(lambda: chunk(text, size=size, overlap=overlap, strategy=wish.strategy, tokenizer=tokenizer))
+    source = await anyio.to_thread.run_sync(folded_source, text)
+    run.legend = source.legend
+    parts = await anyio.to_thread.run_sync(_parts, source.text, wish, size, llm)
     merges = plan.plan_merges(run.room, parts=len(parts), chunk=size, target=wish.target, frame=frame)
     run.calls_planned = len(parts) + sum(level.groups for level in merges.levels)
-    roots = await _climb_tree(run, parts, _line_ranges(parts, text, 1), merges)
+    roots = await _climb_tree(run, parts, [source.lines(part.start, part.end) for part in parts], merges)
 
     whole = _joined(roots)
     if whole.missing:
@@ -318,21 +328,13 @@ def _frame_tokens(run: _Run) -> int:
     fence = Fence.around(run.wish.focus)
     frames = [
         prompt.fill(words="999999", nonce=fence.nonce)
-        + "\n\nPart 99999 of 99999, lines 9999999-9999999 of the source.\n\n"
+        + f"\n\nPart 99999 of 99999, lines 9999999-9999999 of the source.\n{HEADER}\n\n"
         + fence.wrap("focus", run.wish.focus)
         + fence.wrap("summaries", "")
         + NUDGE.fill(problem="the answer is no shorter than its source " * 4)
         for prompt in (run.wish.map_prompt, MERGE)
     ]
     return max(run.llm.tokenizer.count(frame) for frame in frames)
-
-
-def _line_ranges(parts: Sequence[Chunk], text: str, first_line: int) -> list[tuple[int, int]]:
-    """First and last source line of each part, when the text itself begins at `first_line`."""
-    return [
-        (first_line + part.line - 1, first_line + part.line - 1 + text.count("\n", part.start, max(part.start, part.end - 1)))
-        for part in parts
-    ]
 
 
 def _joined(pieces: Sequence[Piece]) -> Piece:
@@ -360,7 +362,8 @@ def _told(run: _Run, text: str, whole: Piece, chunks: int, levels: int) -> Conde
         note = f"\n\n[{Lost('Not or not fully covered, because the model failed there', lines)}]"
         if O200K.exceeds(note, run.wish.target // 2):
             note = ""  # then `lost` alone has to say it
-    summary = cut_at_sentence(whole.text, run.wish.target - O200K.count(note), O200K) + note
+    said = cut_at_sentence(whole.text, run.wish.target - O200K.count(note), O200K)
+    summary = said + note
     return Condensed(
         text=summary,
         status="partial" if whole.gaps else "summarized",
@@ -376,6 +379,6 @@ def _told(run: _Run, text: str, whole: Piece, chunks: int, levels: int) -> Conde
             input_tokens=run.usage.input_tokens,
             output_tokens=run.usage.output_tokens,
             price_usd=run.usage.price,
-            invented=invented(summary, text),
+            invented=invented(said, text),
         ),
     )

@@ -1,0 +1,76 @@
+"""What a model is given to read of a text, and which lines of the text that is.
+
+Repetition is folded before the text is divided, so that it is paid for once. Folding goes by blocks of lines; inside a
+folded block the order of lines is given up, so a part of it can only be cited as "somewhere in this block".
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tersely.condensing.fold import HEADER, STRETCH, fold
+
+
+@dataclass(frozen=True)
+class _Block:
+    start: int
+    """Offset in the source's text."""
+
+    first: int
+    last: int
+    """Lines of the original, counted from 1."""
+
+    folded: bool
+
+
+@dataclass(frozen=True)
+class Source:
+    text: str
+    blocks: tuple[_Block, ...]
+
+    @property
+    def legend(self) -> str:
+        """How to read what was folded; empty when nothing was."""
+        return HEADER if any(block.folded for block in self.blocks) else ""
+
+    def lines(self, start: int, end: int) -> tuple[int, int]:
+        """First and last line of the original for a piece of the text."""
+        starts = [block.start for block in self.blocks]
+        opening = self.blocks[max(0, bisect_right(starts, start) - 1)]
+        closing = self.blocks[max(0, bisect_right(starts, max(start, end - 1)) - 1)]
+        first = opening.first if opening.folded else opening.first + self.text.count("\n", opening.start, start)
+        last = closing.last if closing.folded else closing.first + self.text.count("\n", closing.start, max(closing.start, end - 1))
+        return first, last
+
+
+def whole_source(text: str, first: int = 1) -> Source:
+    """The text as it is, beginning at line `first` of its original."""
+    return Source(text, (_Block(0, first, first + text.count("\n"), folded=False),))
+
+
+def folded_source(text: str) -> Source:
+    """The text with repetition said once, where that pays."""
+    pieces: list[str] = []
+    blocks: list[_Block] = []
+    start, line = 0, 1
+    for block in _blocks(text):
+        folded = fold(block)
+        shorter = folded != block
+        if shorter:
+            folded = folded.removeprefix(HEADER).lstrip("\n")
+            folded += "\n" if not folded.endswith("\n") else ""
+        count = block.count("\n") - block.endswith("\n")
+        blocks.append(_Block(start, line, line + count, shorter))
+        pieces.append(folded)
+        start += len(folded)
+        line += block.count("\n")
+    if not any(block.folded for block in blocks):
+        return whole_source(text)
+    return Source("".join(pieces), tuple(blocks))
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Runs of as many lines as folding looks at together."""
+    lines = text.splitlines(keepends=True)
+    for at in range(0, len(lines), STRETCH):
+        yield "".join(lines[at : at + STRETCH])
