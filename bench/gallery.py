@@ -279,7 +279,7 @@ def meeting(rng: Random) -> str:
         if index == 190:
             lines += [
                 "Project Lead: Now the launch date. We had said the third of October.",
-                "Engineer: I object to the third of October. The battery tests take until the tenth, and I sign nothing that was not tested.",
+                "Engineer: I object to the third of October. The battery tests take until the tenth, and I sign nothing untested.",
                 "Marketing: The fair begins on the twentieth, so anything before the seventeenth works for us.",
                 "Project Lead: Then we decide: the launch moves to the sixteenth of October, the battery report is due on the eleventh.",
                 "Designer: Fine with me.",

@@ -13,6 +13,7 @@ from zlib import crc32
 
 from bench.generator import held_out
 from bench.generator.logs import LOG_SHAPES, tell
+from bench.generator.pages import PAGE_SHAPES
 from bench.generator.records import Blueprint, Collection, Field, Value, as_number, blueprint, number_text
 from bench.generator.shapes import ALL_ASKS, SHAPES, Shape
 
@@ -76,7 +77,7 @@ def all_shapes(*, held_out: bool | None = None) -> list[tuple[str, str]]:
     """Every shape with every ask it can answer."""
     found = [
         (shape.name, ask)
-        for shapes in (SHAPES, LOG_SHAPES)
+        for shapes in (SHAPES, LOG_SHAPES, PAGE_SHAPES)
         for shape in shapes.values()
         for ask in shape.asks
         if held_out in (None, shape.held_out)
@@ -91,6 +92,9 @@ def draw(shape: str, ask: str, seed: int, size: int = 0) -> Case:
     size = size or drawn
     if shape == "several outputs":
         return _several(rng, ask, size, seed)
+    if shape in PAGE_SHAPES:
+        text, focus, needles = PAGE_SHAPES[shape].write(rng, size)
+        return Case(_id(shape, ask, seed), shape, ask, PAGE_SHAPES[shape].held_out, text, focus, needles)
     if shape in LOG_SHAPES:
         text, focus, needles = _log(rng, shape, ask, size)
         return Case(_id(shape, ask, seed), shape, ask, LOG_SHAPES[shape].held_out, text, focus, needles)
