@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiktoken_ext import openai_public  # type: ignore[import-untyped]
 
@@ -119,7 +119,16 @@ def test_long_texts_count_exactly_as_in_one_go(name: EncodingName) -> None:
         assert Tokenizer(name).encode(text) == tokens._encoding(name).encode_ordinary(text), kind
 
 
+def test_counts_do_not_add_up_everywhere_and_parts_may_have_fewer_tokens_than_the_whole() -> None:
+    """Why nobody may add up counts at any place but a seam."""
+    assert O200K.count("!\n") + O200K.count("/x") == 2
+    assert O200K.count("!\n/x") == 3
+    assert not is_seam("!\n/x", 2)
+
+
 @given(TEXTS)
+@example("a)\n/b)\r\n//c")
+@example("a!\n /b  c\n\n d")
 @settings(max_examples=300, deadline=None)
 def test_counts_add_up_at_every_seam(text: str) -> None:
     """The rule behind counting in pieces, and behind adding up the parts of a chunk."""
