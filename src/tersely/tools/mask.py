@@ -145,8 +145,11 @@ class Masker:
             if not _is_inside(spans, start + 1):
                 yield start, raw.index(b":", start) + 1, _NOT_OURS
         quoted_to = 0
+        marks: dict[tuple[str, bytes], bytes] = {}
         for span in spans:
-            yield span.start, span.end, span.quote + self._mark(span.kind, raw[span.start : span.end]) + span.quote
+            secret = span.kind, raw[span.start : span.end]
+            mark = marks[secret] if secret in marks else marks.setdefault(secret, self._mark(*secret))
+            yield span.start, span.end, span.quote + mark + span.quote
             if not span.quote and span.start >= quoted_to and (scalar := scalar_to_quote(raw, span.start, span.end)):
                 inside = raw[scalar[0] : scalar[1]]
                 quote = next((quote for quote in (b'"', b"'") if quote not in inside and b"\\" not in inside), None)

@@ -28,7 +28,7 @@ class Pattern:
     hostile text makes us ask ten thousand times; so its inner call is used here.
     """
 
-    __slots__ = ("_match", "groups", "named")
+    __slots__ = ("_match", "groups", "ignore_case", "named", "source")
 
     def __init__(self, pattern: str, *, ignore_case: bool = False, encoding: Any = re2.Options.Encoding.LATIN1) -> None:
         options = re2.Options()
@@ -37,6 +37,8 @@ class Pattern:
         options.case_sensitive = not ignore_case
         options.log_errors = False
         expression = re2.compile(pattern.encode(), options)
+        self.source = pattern
+        self.ignore_case = ignore_case
         self._match: Callable[[Any, bytes, int, int], Places] = expression._regexp.Match
         self.groups: int = expression.groups
         self.named: dict[bytes, int] = dict(expression.groupindex)

@@ -125,6 +125,8 @@ _SCHEME = compiled(
 _BLOCK_SCALAR = compiled(r"[|>][+\-\d]*[ \t]*(?:#[^\n]*)?\r?\n")
 _TYPE = compiled(r"(?:string|str|String|char\*?|&str|Secret|Optional\[str\]|bytes)[ \t]*(?:\|[ \t]*None[ \t]*)?=[ \t]*")
 _MNEMONIC = compiled(r"(?:[a-z]{3,8}[ ,]+){11,23}[a-z]{3,8}")
+_NO_VALUES = frozenset((b"true", b"fals", b"null", b"None", b"True", b"Fals"))
+_NO_VALUE = compiled(r"(?:true|false|null|None|True|False)(?:[\s,;}\])]|$)")
 _TYPE_STARTS = frozenset((b"str", b"Str", b"cha", b"&st", b"Sec", b"Opt", b"byt"))
 _INNER_VALUE = compiled(rf"\{{\s*{_QUOTE}(?:value|plain|plaintext|literal|secret|S|\$value){_QUOTE}\s*:\s*({_QUOTE})")
 _UNIT = compiled(r"[ \t]+(?:bytes|chars|characters|bits|tokens|days|seconds|attempts|failed|passed)\b")
@@ -207,6 +209,8 @@ def _value(text: bytes, at: int, name_start: int, line_end: int, name: Name, ope
     if quote:
         return _quoted(text, start, line_end, name, quote)
     if first in (b"", b"<", b"$") or (bracket and name.kind != "authorization"):
+        return None
+    if text[start : start + 4] in _NO_VALUES and _NO_VALUE.match(text, start, min(len(text), start + 8)):
         return None
     if first == b"{":
         inner = _INNER_VALUE.match(text, start, min(len(text), start + 80))
@@ -329,7 +333,7 @@ def _unquoted(text: bytes, start: int, name_start: int, line_end: int, name: Nam
     if name_quote:
         if value.strip(_NUMBER):
             if following in (b",", b"}", b"]", b""):
-                return None if value in (b"true", b"false", b"null", b"None", b"True", b"False") else _sure(value, start, end, name)
+                return _sure(value, start, end, name)
         else:
             bare = name_quote
     elif operator == b":":
