@@ -228,3 +228,13 @@ async def test_template_tokens_go_out_as_they_are(payload: str) -> None:
     async with FakeLLMServer(["ok"]).listening() as server, model_at(server.url) as llm:
         await llm.complete(say(payload), max_tokens=10)
     assert server.requests[0]["messages"] == [{"role": "user", "content": payload}]
+
+
+async def test_tool_calls_of_any_shape_come_through_as_they_were_written() -> None:
+    """F23: invalid JSON, fifty calls in one turn, the same id twice. What is wrong with them is for the caller to say."""
+    broken = {"id": "c1", "type": "function", "function": {"name": "no_such_tool", "arguments": '{"ns": "a"'}}
+    calls = (broken, *({"id": "same", "type": "function", "function": {"name": "pods", "arguments": "{}"}} for _ in range(49)))
+    async with FakeLLMServer([Reply(tool_calls=calls, finish="tool_calls")]).listening() as server, model_at(server.url) as llm:
+        answer = await llm.complete(say("hello"), max_tokens=50)
+    assert answer.tool_calls[0] == ToolCall("c1", "no_such_tool", '{"ns": "a"')
+    assert len(answer.tool_calls) == 50 and answer.finish == "tool_call"
