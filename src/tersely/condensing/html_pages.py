@@ -41,6 +41,7 @@ _HINT = re.compile(
     r"overlay|teaser|widget|byline|toolbar|skip|masthead)(?![a-z])",
     re.I,
 )
+_TO_ITSELF = re.compile(r"""href\s*=\s*["']?#""", re.I)
 _KEPT_WHATEVER = frozenset(("body", "main", "article"))
 
 
@@ -130,7 +131,8 @@ class _Walk:
 
     def begin(self, name: str, rest: str, at: int) -> None:
         if name == "a":
-            self.link = True
+            # A heading that links to itself is a heading.
+            self.link = not (self.kind == "heading" and _TO_ITSELF.search(rest))
         if name == "img" or name not in _BREAKS:
             return
         if name in ("td", "th"):

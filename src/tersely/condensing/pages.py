@@ -445,7 +445,7 @@ def _text_within(blocks: list[Block], values: list[float], stretches: list[tuple
         prose_like = whole > 4 * stubs
         for at in run:
             block = blocks[at]
-            if values[at] <= -0.3 or _opens_box(blocks, values, at):
+            if values[at] <= -0.3 or _opens_box(blocks, values, at) or (block.kind == "code" and not _WORD.search(block.text)):
                 continue
             # A short one that begins like another is its teaser; a long one must be the same throughout.
             start = block.text[:80] if len(block.text) < 250 else block.text

@@ -29,8 +29,10 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(stem(word) for word in text.split())
 
 
-WINDOW = 2_200
-"""Characters around a sentence that decide whether its passage answers the focus: about 400 words, a minute or two of talk."""
+SPOKEN_WINDOW = 2_200
+WRITTEN_WINDOW = 600
+"""Characters around a sentence that decide whether its passage answers the focus. Talk goes round a matter for about 400 words, a minute or
+two, and seldom names it; a writer names it in the paragraph."""
 
 LONGEST_SENTENCE = 500
 """Speech without punctuation is cut where a pause is likely, or one breathless turn takes the whole budget."""
@@ -171,6 +173,8 @@ class Paragraph:
     """The level of a heading, 0 for text; the highest, 1, names a page."""
     whole: bool = False
     """Not to be cut into sentences: a row, a line of code."""
+    under: tuple[str, ...] = ()
+    """The headings it stands under, the nearest last."""
     aside: bool = False
     """Not part of the body: shown only when it answers the focus as well as the body does."""
 
@@ -243,8 +247,16 @@ def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "p
     """A reading of paragraphs that are already separated; `from_the_top` when the text as a whole is wanted."""
     texts: list[str] = []
     owners: list[Paragraph] = []
+    above: list[Paragraph] = []
+    under: tuple[str, ...] = ()
     for part in parts:
-        if not part.heading:
+        if part.heading:
+            while above and above[-1].heading >= part.heading:
+                above.pop()
+            above.append(part)
+            under = tuple(heading.text for heading in above)
+        else:
+            part.under = under
             found = [part.text] if part.whole else sentences(part.text)
             texts += found
             owners += [part] * len(found)
@@ -383,7 +395,7 @@ class _Sheet:
             number = self.numbers[index]
             if number < 0:
                 continue
-            if number > last + 1 and self.opened_by[index] != paragraph:
+            if number > last + 1 and paragraph >= 0 and self.opened_by[index] != paragraph:
                 gaps.append((last - number, start))
             last, paragraph, start = number, self.opened_by[index], None
         return {index for _, index in sorted(gaps)[:most]}
@@ -398,7 +410,8 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
     """How much each sentence is worth: by what gathers around it when something is asked, else by how central it is."""
     found = scan(texts, focus)
     speakers = _named(owners, focus)
-    weights = _telling(focus, found, speakers)
+    spoken = any(owner.label for owner in owners)
+    weights = _telling(focus, found, speakers, 0.5 if spoken else 1.0)
     if not weights:
         if any(owner.aside for owner in owners):
             return [-1.0 if owner.aside else score for owner, score in zip(owners, from_the_beginning(texts), strict=True)]
@@ -409,51 +422,70 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
             * min(1.0, 0.2 + len(texts[at]) / 100)
             for at, value in enumerate(centrality(texts))
         ]
-    passage = _passages(texts, found, weights)
+    passage = _passages(texts, found, weights, SPOKEN_WINDOW if spoken else WRITTEN_WINDOW)
     top = max(passage) or 1.0
     own = [sum(weights[index] for index in seen if index in weights) if seen else 0.0 for seen in found.terms]
     enough = max(0.15, 0.5 * max(own))
+    headed = _headed(owners, focus, weights)
     few = budget < FEW_TOKENS
     central = centrality(texts) if few else None
     short = 60 if few else 35
-    beside = 1.0 if few else 0.7
+    around = 2.0 if spoken else 1.0
+    beside = 0.7 if spoken and not few else 1.0
     scores = []
     for at, value in enumerate(passage):
         if owners[at].aside and own[at] < enough:
             scores.append(-1.0)
             continue
-        score = 2.0 * value / top + beside * own[at] + (0.15 * central[at] if central else 0.0)
+        score = around * value / top + beside * own[at] + (0.15 * central[at] if central else 0.0)
+        if headed:
+            score += headed[owners[at].under]
         if owners[at].label in speakers:
             score *= 1.6
-        if len(texts[at]) < short and not _WIDE.search(texts[at]):
+        if len(texts[at]) < short and not owners[at].whole and not _WIDE.search(texts[at]):
             score *= 0.2 + 0.8 * len(texts[at]) / short
         scores.append(score)
     return scores
 
 
-def _telling(focus: Focus, found: Found, speakers: set[str]) -> dict[int, float]:
+def _headed(owners: list[Paragraph], focus: Focus, weights: dict[int, float]) -> dict[tuple[str, ...], float]:
+    """What a sentence gains from the headings it stands under; empty when none of them has a word of the focus."""
+    chains = list(dict.fromkeys(owner.under for owner in owners))
+    texts = list(dict.fromkeys(heading for chain in chains for heading in chain))
+    if not texts:
+        return {}
+    found = scan(texts, focus)
+    worths = {
+        text: sum(weights.get(index, 0.0) for index in seen) for text, seen in zip(texts, found.terms, strict=True) if seen is not None
+    }
+    if not worths:
+        return {}
+    return {chain: sum(worths.get(heading, 0.0) * 0.5 ** (len(chain) - at) for at, heading in enumerate(chain)) for chain in chains}
+
+
+def _telling(focus: Focus, found: Found, speakers: set[str], power: float) -> dict[int, float]:
     """Term → weight, for the terms that can tell one passage from another; who speaks is no such term."""
     names = {stem(word) for label in speakers for word in words_of(label)}
     weights: dict[int, float] = {}
     for index, idf in found.idf.items():
         term = focus.terms[index]
         if idf >= 0.05 and not (term.text in _ASKING_ABOUT or term.text in _FUNCTION_WORDS or term.text in names):
-            weights[index] = term.weight * math.sqrt(idf)
+            weights[index] = term.weight * idf**power
     most = sum(sorted(weights.values(), reverse=True)[:3]) or 1.0
     return {index: weight / most for index, weight in weights.items()}
 
 
-def _passages(texts: list[str], found: Found, weights: dict[int, float]) -> list[float]:
-    """For each sentence, how much of the focus gathers within `WINDOW` characters around it; each term counts, repetition counts less."""
+def _passages(texts: list[str], found: Found, weights: dict[int, float], window: int) -> list[float]:
+    """For each sentence, how much of the focus gathers within `window` characters around it; each term counts, repetition counts less."""
     count = len(texts)
     starts = [0, *accumulate(map(len, texts))]
     lows, highs = [0] * count, [0] * count
     low = high = 0
     for at in range(count):
         middle = (starts[at] + starts[at + 1]) // 2
-        while starts[low + 1] < middle - WINDOW // 2:
+        while starts[low + 1] < middle - window // 2:
             low += 1
-        while high < count and starts[high] < middle + WINDOW // 2:
+        while high < count and starts[high] < middle + window // 2:
             high += 1
         lows[at], highs[at] = low, high
     places: dict[int, list[int]] = {index: [] for index in weights}
@@ -462,10 +494,10 @@ def _passages(texts: list[str], found: Found, weights: dict[int, float]) -> list
             if index in places:
                 places[index].append(at)
     scores = [0.0] * count
-    blocks = starts[count] // WINDOW + 1
+    blocks = starts[count] // window + 1
     for index, hits in places.items():
         # A word that turns up everywhere does not say where to look, however rare it is among sentences.
-        everywhere = len({starts[at] // WINDOW for at in hits})
+        everywhere = len({starts[at] // window for at in hits})
         weight = weights[index] * max(0.02, math.log((blocks + 0.5) / everywhere) / math.log(blocks + 1.5))
         first = last = 0
         for at in range(max(0, hits[0] - 1000), count):
