@@ -584,3 +584,28 @@ def _clock(time: str) -> str:
     """The time of day, to the second: the day stands in the head."""
     found = re.search(r"\d{1,2}:\d\d:\d\d", time)
     return found.group() if found else time
+
+
+def looks_timed(sample: Sequence[str]) -> bool:
+    """Whether at least half of the lines begin with a time or a level, of any format that can be learned."""
+    preamble = Preamble.learn(sample)
+    if preamble.depth < 0:
+        return False
+    parts = [preamble.split(line) for line in sample if line.strip()]
+    return sum(1 for each in parts if each.time or (each.level and preamble.levels)) >= 0.5 * max(1, len(parts))
+
+
+def looks_repetitive(sample: Sequence[str]) -> bool:
+    """Whether most lines are messages that come again with other values: a log, even without times and levels."""
+    words = [masked(line).split() for line in sample if line.strip()]
+    if len(words) < 12:
+        return False
+    counts = Counter(map(tuple, words))
+    patterns = families(list(map(list, counts)))
+    shared = Counter(pattern for pattern in patterns if pattern is not None)
+    again = 0
+    for (key, count), pattern in zip(counts.items(), patterns, strict=True):
+        spoken = sum(1 for word in key if word.isalpha())
+        if spoken >= 2 and (count > 2 or (pattern is not None and shared[pattern] > 2)):
+            again += count
+    return again >= 0.6 * len(words)
