@@ -105,6 +105,8 @@ class Term:
     """Lower case; for words the stem."""
     kind: TermKind
     weight: float
+    whole: str = ""
+    """For a part of an identifier: the identifier, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -187,12 +189,12 @@ def _in_window(found: re.Match[str], since: str, until: str) -> bool | None:
 def _parse(text: str) -> Focus:
     terms: dict[tuple[str, bool], Term] = {}
 
-    def add(name: str, kind: TermKind, weight: float) -> None:
+    def add(name: str, kind: TermKind, weight: float, whole: str = "") -> None:
         name = name.lower()
         key = (name, kind in ("phrase", "identifier"))
         old = terms.get(key)
         if name and (old is None or old.weight < weight):
-            terms[key] = Term(name, kind, weight)
+            terms[key] = Term(name, kind, weight, whole)
 
     for groups in _QUOTED.findall(text):
         phrase = " ".join(next(part for part in groups if part).split())
@@ -210,9 +212,12 @@ def _parse(text: str) -> Focus:
             # Each further identifier says less about what is meant.
             add(word, "identifier", _WEIGHTS["identifier"] / (1 + 0.25 * identifiers))
             identifiers += 1
+            for piece in re.split(r"[/:@]", word):
+                if len(piece) > 3 and piece != word and not piece.isalpha() and not piece.isdigit():
+                    add(piece, "identifier", 0.8 * _WEIGHTS["identifier"] / (1 + 0.25 * identifiers))
             for part in parts:
                 if len(part) >= 3 and not part.isdigit() and part not in STOP:
-                    add(stem(part), "part", _WEIGHTS["part"] / (1 + 0.15 * max(0, identifiers - 1)))
+                    add(stem(part), "part", _WEIGHTS["part"] / (1 + 0.15 * max(0, identifiers - 1)), word.lower())
         elif word.isdigit():
             add(word, "identifier", 0.5)
         elif plain and not _CJK.search(word):
@@ -297,6 +302,18 @@ class Found:
     """Term index → how many of the texts have it."""
     idf: dict[int, float]
     """Term index → how much it says among these texts, 0..1."""
+    weights: dict[int, float]
+    """Term index → what a text gains by it in `relevance`."""
+
+    def adds(self, source: int, at: int) -> float:
+        """How much of what text `source` has found is missing in text `at`, 0..1: the other half of an answer."""
+        there, here = self.terms[source], self.terms[at]
+        if not there:
+            return 0.0
+        if not here:
+            return 1.0
+        total = sum(self.weights[index] for index in there)
+        return sum(self.weights[index] for index in there if index not in here) / total if total else 0.0
 
 
 def lowered(text: str) -> str:
@@ -398,13 +415,16 @@ def _rank(texts: Sequence[str], focus: Focus, severity: list[float], hits: list[
     # What is in half of all texts says next to nothing, but not less than nothing.
     ceiling = math.log(1 + (count + 0.5) / 1.5) if count else 1.0
     idf = {index: max(0.02, value - 0.4) / max(0.5, ceiling) for index, value in raw.items()}
-    strengths = sorted((idf[index] * focus.terms[index].weight for index in frequency), reverse=True)
+    # Where an identifier is found whole, its parts found elsewhere are mostly chance.
+    whole = {focus.terms[index].text for index in frequency if focus.terms[index].kind == "identifier"}
+    heavy = {index: focus.terms[index].weight * (0.25 if focus.terms[index].whole in whole else 1.0) for index in frequency}
+    strengths = sorted((idf[index] * heavy[index] for index in frequency), reverse=True)
     scale = sum(strengths[:3]) or 1.0
     average = sum(map(len, texts)) / count if count else 1.0
     relevance = [0.0] * count
-    weights = {index: focus.terms[index].weight * idf[index] / scale for index in frequency}
+    weights = {index: heavy[index] * idf[index] / scale for index in frequency}
     for at, seen in enumerate(hits):
         if seen:
             length = 0.7 + 0.3 * min(8.0, len(texts[at]) / max(1.0, average))
             relevance[at] = sum(weights[index] * times * 1.8 / (times + 0.8 * length) for index, times in seen.items())
-    return Found(relevance, severity, hits, frequency, idf)
+    return Found(relevance, severity, hits, frequency, idf, weights)

@@ -112,20 +112,22 @@ def scores_of(texts: list[str], shapes: list[str], found: Found, focus: Focus) -
 
 
 def nearness(texts: list[str], found: Found) -> list[float]:
-    """What a line gains from relevant lines around it: more when it has a hit of its own."""
+    """What a line gains from relevant lines around it: most when they have what it lacks, the owner of a value or the value of an owner."""
     count = len(texts)
+    relevance = found.relevance
     near = [0.0] * count
-    flow = 0.0
+    source = [-1] * count
+    for order, fade, share in ((range(count), 0.82, 1.0), (range(count - 1, -1, -1), 0.7, 0.7)):
+        flow, origin = 0.0, -1
+        for i in order:
+            if flow * share > near[i]:
+                near[i], source[i] = flow * share, origin
+            flow *= fade
+            if relevance[i] >= flow:
+                flow, origin = relevance[i], i
+            elif flow < 0.02:
+                flow = 0.0
     for i in range(count):
-        near[i] = flow
-        flow = max(flow * 0.82, found.relevance[i])
-        if flow < 0.02:
-            flow = 0.0
-    flow = 0.0
-    for i in range(count - 1, -1, -1):
-        near[i] = max(near[i], 0.7 * flow)
-        flow = max(flow * 0.7, found.relevance[i])
-    for i in range(count):
-        own = found.relevance[i]
-        near[i] = near[i] * (1.2 if own > 0 else 0.5)
+        if near[i] > 0:
+            near[i] *= 0.3 + 1.6 * found.adds(source[i], i) if relevance[i] > 0 else 0.5
     return near

@@ -16,6 +16,7 @@ from tersely.condensing.units import Reading
 _YAML_KEY = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s#\"'\[{&*!|>%@`-][^#]*?|-[^\s][^#]*?|[*&!?][^:]*?)\s*:(?:\s+(.*))?$")
 _OUTLINE_KEY = re.compile(r"([^\s:=][^:=]{0,60}?)\s*(?::(?:\s+|$)|[-=]>\s*|=\s*(?!=))(.*)$")
 _WIDE_GAP = re.compile(r"(\S(?:(?! {2}).){0,40}) {2,}(\S(?:(?! {2}).)*)$")
+_STRANGE_SIGN = re.compile(r"([A-Za-z_][\w.-]{0,60}(?: [\w.-]+){0,4}?)\s+[^\w\s\"'()\[\]{}<>,;]{1,3}\s+(\S.*)$")
 _BLOCK = re.compile(r"(?:![\w!/.-]*\s+)?[|>][-+0-9]*\s*(?:#.*)?$")
 _SECTION = re.compile(r"\[([^\[\]]{1,80})\]\s*$")
 _RULE = re.compile(r"\s*[-=_*~#]{3,}[\s=-]*$")
@@ -178,6 +179,9 @@ class _Outline:
         match = _OUTLINE_KEY.match(content)
         if match and match.group(1).count(" ") <= 7:
             return match.group(1), match.group(2).strip()
+        match = _STRANGE_SIGN.match(content)
+        if match:
+            return match.group(1), match.group(2)
         match = _WIDE_GAP.match(content)
         if match and match.group(1).count(" ") <= 4:
             return match.group(1), match.group(2)

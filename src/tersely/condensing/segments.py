@@ -88,7 +88,7 @@ def _by_kind(text: str) -> list[tuple[Kind, str]]:
                 found.append((kind, rest[:end]))
                 rest = rest[end:]
                 continue
-            kind = "text"
+            kind = sniff(rest, json=False)
         if kind in ("text", "prose", "log", "outline", "yaml", "page") and (begin := _json_begins(rest)):
             at, end = begin
             found.append((sniff(rest[:at]), rest[:at]))

@@ -35,9 +35,9 @@ _GREP_PATH = re.compile(
 _DIFF = re.compile(r"^(?:diff --git |@@ -\d+(?:,\d+)? \+\d+|--- \S.*\n\+\+\+ \S)", re.M)
 _METRIC = re.compile(r"# (?:HELP|TYPE|UNIT|EOF)\b|[a-zA-Z_:][\w:.]*(?:\{[^}]*\})?\s+(?:[-+]?(?:\d[\d.eE+-]*|Inf)|NaN)(?:\s+\d+)?\s*$")
 _KEY_LINE = re.compile(r"\s*(?:- +)*(?:[\"']?[A-Za-z_/.$<*0-9][^:\"'#{}\[\]]{0,80}[\"']?)\s*:(?:\s|$)")
-_ITEM_LINE = re.compile(r"\s*- \S|\s*-$")
+_ITEM_LINE = re.compile(r"\s*[-*•+–] \S|\s*-$")
 _SECTION = re.compile(r"\s*\[[^\]]{1,80}\]\s*$")
-_ASSIGN = re.compile(r"\s*[A-Za-z_][\w.\-/ ]{0,60}?\s*(?:=(?!=)|[-=]>)")
+_ASSIGN = re.compile(r"\s*[A-Za-z_][\w.\-/ ]{0,60}?\s*(?:=(?!=)|[-=]>|\s[^\w\s\"'()\[\]{}<>,;|]{1,3}\s\s*\S+$)")
 _SPEAKER = re.compile(r"[A-Z][\w .'()-]{0,40}: \S")
 _HTML = re.compile(r"<(?:!doctype html|html|head|body|div|p|span|table|a href|script|meta)\b", re.I)
 _TAG = re.compile(r"<[A-Za-z_][\w:.-]*(?:\s[^<>]*)?/?>")
@@ -55,7 +55,8 @@ def sample_of(text: str) -> list[str]:
     return start
 
 
-def sniff(text: str) -> Kind:
+def sniff(text: str, *, json: bool = True) -> Kind:
+    """The kind of the text; with `json` off it is known not to be JSON, whatever it begins with."""
     opening = text[:4_000].lstrip("\ufeff \t\r\n\0")
     lines = sample_of(text)
     if not lines:
@@ -73,7 +74,7 @@ def sniff(text: str) -> Kind:
     objects = sum(1 for line in lines if line.lstrip()[:1] == "{" and line.rstrip()[-1:] == "}") / many
     if many >= 2 and objects >= 0.7:
         return "jsonl"
-    if _JSON_START.match(opening):
+    if json and _JSON_START.match(opening):
         return "json"
     if _DIFF.search(text[:20_000]):
         return "diff"

@@ -9,6 +9,7 @@ records apart (their identity), which is shown whenever anything of them is.
 Knows nothing of the formats; a reader that has built a tree calls `read_tree`.
 """
 
+import heapq
 import math
 import re
 from collections.abc import Hashable
@@ -44,6 +45,23 @@ _NAMELIKE = {
 
 _NOISE = re.compile(r"[0-9a-f]{32,}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|sha\d+:|(?:null|none|false|true|0|\"\"|\[]|{}|~)?$", re.I)
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
+_HASH_INSIDE = re.compile(r"(?<![0-9a-z])[0-9a-f]{32,}(?![0-9a-z])")
+_NAME_ENDINGS = (
+    ("name", 0.5),
+    ("id", 0.4),
+    ("title", 0.4),
+    ("number", 0.4),
+    ("serial", 0.4),
+    ("code", 0.35),
+    ("key", 0.35),
+    ("slug", 0.4),
+    ("no", 0.3),
+    ("ref", 0.3),
+)
+_NO_NAME = re.compile(
+    r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?:/\d+)?|\d{4}-\d\d-\d\d.*|\d\d:\d\d.*|v?\d+\.\d+[\w.+-]*|[0-9a-f]{10,}|sha\d+:.*|[^@\s]+@[^@\s]+|https?://.*|true|false|null"
+)
+_JOINED_WORDS = re.compile(r"[A-Za-z]{2}[-_ /.][A-Za-z0-9]|[A-Z]{2,4}-\d|[a-z][A-Z]")
 _OPAQUE = re.compile(r"\d+|[0-9a-fA-F]{8,}|[0-9a-fA-F-]{30,}|[A-Za-z0-9+/=_-]{18,}")
 _CONFIGURED = frozenset(
     ("spec", "env", "args", "command", "annotations", "managedfields", "template", "description", "help", "doc", "documentation", "enum")
@@ -233,7 +251,7 @@ class _Shape:
         identity: dict[int, list[int]] = {}
         groups: dict[int, list[int]] = {}
         for node, parent in enumerate(tree.parent):
-            if tree.kind[node] == OBJECT and parent >= 0 and self.record[node]:
+            if tree.kind[node] == OBJECT and parent >= 0 and self.record[node] and not tree.value[node]:
                 groups.setdefault(self.paths[node], []).append(node)
         for records in groups.values():
             fields: dict[int, list[tuple[int, int]]] = {}
@@ -246,15 +264,11 @@ class _Shape:
                 distinct = len(set(values)) / len(values)
                 coverage = len({record for record, _ in found}) / len(records)
                 length = sum(map(len, values[:50])) / len(values[:50])
-                name = re.sub(r"[^a-z]", "", self.path_key[path].lower())
-                like = _NAMELIKE.get(name, 0.45 if name.endswith("name") else 0.35 if name.endswith("id") else 0.0)
-                if length > 120 or length == 0:
+                if length > 120 or length == 0 or (len(records) > 1 and len(set(values)) <= 1):
                     continue
-                if len(records) > 1 and distinct * len(values) <= 1:
-                    continue
-                long = 0.006 * max(0.0, length - 24)
-                measured = 0.5 if like < 0.3 and numbers_of(values[:200]) is not None else 0.0
-                ranked.append((like + distinct * coverage - 0.02 * min(place, 20) - long - measured + 0.2 * (coverage == 1), -place, path))
+                worth = _sounds_like_a_name(self.path_key[path]) + _looks_like_a_name(values[:40]) + distinct * coverage
+                worth += 0.2 * (coverage == 1) - 0.02 * min(place, 10) - 0.006 * max(0.0, length - 32)
+                ranked.append((worth, -place, path))
             ranked.sort(reverse=True)
             chosen: list[int] = []
             signature: dict[int, tuple[str, ...]] = dict.fromkeys(records, ())
@@ -262,6 +276,11 @@ class _Shape:
             maps = tree.parent[records[0]] in self.maps
             for worth, _, path in ranked[:6]:
                 if worth < 0.5 or len(chosen) == 3:
+                    break
+                if chosen and distinct_before >= 0.95 * len(records):
+                    # Distinct already; a second name only where the choice was a close one.
+                    if worth >= ranked[0][0] - 0.12:
+                        chosen.append(path)
                     break
                 trial = dict(signature)
                 for record, leaf in fields[path]:
@@ -271,14 +290,14 @@ class _Shape:
                     continue
                 chosen.append(path)
                 signature, distinct_before = trial, distinct_now
-                if distinct_now >= 0.95 * len(records):
-                    break
             if chosen and not maps and _is_opaque([tree.value[leaf] for _, leaf in fields[chosen[0]][:20]]):
                 # A number or a hash identifies, but a name tells the reader what it is.
                 for _, _, path in ranked[:12]:
-                    name = re.sub(r"[^a-z]", "", self.path_key[path].lower())
-                    like = _NAMELIKE.get(name, 0.45 if name.endswith("name") else 0.0)
-                    if path not in chosen and like >= 0.4 and not _is_opaque([tree.value[leaf] for _, leaf in fields[path][:20]]):
+                    if (
+                        path not in chosen
+                        and _sounds_like_a_name(self.path_key[path]) >= 0.4
+                        and not _is_opaque([tree.value[leaf] for _, leaf in fields[path][:20]])
+                    ):
                         chosen.append(path)
                         break
             if maps:
@@ -292,7 +311,7 @@ class _Shape:
                         seen.add(record)
         for node in tree.named:
             if tree.kind[node] == OBJECT:
-                identity[node] = [leaf for leaf in self.children[node] or () if tree.key[leaf].lower() in _NAME_KEYS][:1]
+                identity[node] = [leaf for leaf in self.children[node] or () if tree.key[leaf].lower() in _NAME_KEYS | _ROLE_KEYS][:1]
         for leaves in identity.values():
             leaves.sort()
         return identity
@@ -311,6 +330,21 @@ class _Shape:
         return found
 
 
+def _sounds_like_a_name(key: str) -> float:
+    name = re.sub(r"[^a-z]", "", key.lower())
+    return _NAMELIKE.get(name, 0.0) or next((worth for ending, worth in _NAME_ENDINGS if name.endswith(ending)), 0.0)
+
+
+def _looks_like_a_name(values: list[str]) -> float:
+    """Words joined by signs look like names; addresses, times, versions, hashes and measures look like anything but."""
+    many = len(values)
+    if sum(1 for value in values if _NO_NAME.fullmatch(value)) > 0.6 * many:
+        return -0.5
+    if numbers_of(values) is not None:
+        return -0.15 if sum(1 for value in values if value.isdigit() and len(value) > 3) > 0.8 * many else -0.5
+    return 0.2 if sum(1 for value in values if _JOINED_WORDS.search(value) and len(value) < 60) > 0.6 * many else 0.0
+
+
 def _is_opaque(values: list[str]) -> bool:
     return sum(1 for value in values if _OPAQUE.fullmatch(value)) > 0.7 * len(values)
 
@@ -325,6 +359,7 @@ def read_tree(tree: Tree, focus: Focus, budget: int, kind: str, *, noun: str = "
 
 _HEADINGS = frozenset(("columns", "headers", "header", "fields", "columnnames", "colnames", "schema", "keys", "cols", "names"))
 _NAME_KEYS = frozenset(("key", "name", "k", "label", "tag", "attribute", "property", "field"))
+_ROLE_KEYS = frozenset(("type", "name", "key", "condition", "role", "kind", "label"))
 _VALUE_KEYS = frozenset(("value", "val", "v", "values"))
 
 
@@ -360,7 +395,32 @@ def _rewritten(tree: Tree) -> Tree:
         if len(inside) >= 3:
             _name_columns(tree, children, node, inside)
         _name_pairs(tree, children, inside, dropped)
+    _name_roles(tree, children)
     return tree.without(dropped) if any(dropped) else tree
+
+
+def _name_roles(tree: Tree, children: list[list[int] | None]) -> None:
+    """Elements that play the same parts in many lists (`conditions` of type Ready, Degraded …) are compared part by part."""
+    lists: dict[str, list[int]] = {}
+    for node in range(len(tree)):
+        if tree.kind[node] == LIST and tree.key[node] and children[node] and tree.kind[(children[node] or [0])[0]] == OBJECT:
+            lists.setdefault(tree.key[node], []).append(node)
+    for nodes in lists.values():
+        if len(nodes) < 4:
+            continue
+        roles: dict[int, tuple[int, str]] = {}
+        for node in nodes:
+            for child in children[node] or ():
+                for leaf in (children[child] or ())[:8]:
+                    if tree.key[leaf].lower() in _ROLE_KEYS and tree.kind[leaf] == LEAF:
+                        roles[child] = (node, tree.value[leaf])
+                        break
+        total = sum(len(children[node] or ()) for node in nodes)
+        kinds = {role for _, role in roles.values()}
+        # Each part at most once in a list, and each in many lists: else it is the name of a thing.
+        if len(roles) == total and len(set(roles.values())) == total and len(kinds) <= total / 4:
+            for child, (_, role) in roles.items():
+                tree.named.setdefault(child, role)
 
 
 def _series(tree: Tree, children: list[list[int] | None], inside: list[int]) -> tuple[str, list[float]] | None:
@@ -491,41 +551,63 @@ class _Worth:
         configured = self._configured()
         trouble = 0.4 if focus.trouble else 0.15
         scores = [0.0] * len(tree)
+        bad = [severity * (0.3 if configured[node] else 1.0) for node, severity in enumerate(found.severity)]
+        worst = [0.0] * len(tree)
+        for node, severity in enumerate(bad):
+            parent = tree.parent[node]
+            if severity > 0 and parent >= 0 and severity > worst[parent] and tree.kind[parent] != LIST:
+                worst[parent] = severity
         for node in range(len(tree)):
             if tree.kind[node] != LEAF and not tree.value[node]:
                 continue
             own = found.relevance[node]
-            score = 2.2 * own + near[node] * (1.2 if own > 0 else 0.5)
-            severity = found.severity[node]
-            if severity:
-                score += trouble * severity * (0.3 if configured[node] else 1.0)
+            score = 2.2 * own + near[node]
+            if configured[node] and focus.trouble:
+                score *= 0.7  # What is asked for is what happened, not what was ordered.
+            score += trouble * bad[node]
+            parent = tree.parent[node]
+            if parent >= 0 and not configured[node]:
+                # Beside a bad sign stand its reasons: exit code, message, time.
+                score += 0.4 * trouble * (worst[parent] if tree.kind[parent] != TEXT else max(worst[parent], worst[tree.parent[parent]]))
             scores[node] = score
         self._columns(scores)
         return scores
 
     def _nearness(self) -> list[float]:
-        """Relevance that flows inside a record and down from headings, never from one record to the next."""
-        tree, shape, relevance = self.tree, self.shape, self.found.relevance
+        """What a node gains from relevant nodes around it: inside its record and from headings above, never from another record.
+
+        A node that has found something itself gains most from what it has not found: the value of the asked-for key
+        in the asked-for record, rather than the key in any record.
+        """
+        tree, shape, found = self.tree, self.shape, self.found
+        relevance = found.relevance
         count = len(tree)
         up = list(relevance)
+        up_from = list(range(count))
         for node in range(count - 1, 0, -1):
             parent = tree.parent[node]
-            if parent >= 0:
+            if parent >= 0 and up[node] > 0:
                 flow = up[node] * (1.0 if tree.kind[node] == LEAF else 0.75)
                 if flow > up[parent]:
-                    up[parent] = flow
+                    up[parent], up_from[parent] = flow, up_from[node]
         down = [0.0] * count
+        down_from = list(range(count))
         near = [0.0] * count
         for node in range(count):
             parent = tree.parent[node]
+            own = relevance[node]
             if parent < 0:
-                down[node] = relevance[node]
+                down[node] = own
                 continue
-            flow = down[parent] * 0.85
-            if not shape.record[node] or (tree.kind[node] == LEAF and tree.kind[parent] != LIST):
-                flow = max(flow, up[parent] * 0.8)
-            near[node] = flow
-            down[node] = max(flow, relevance[node])
+            flow, source = down[parent] * 0.85, down_from[parent]
+            if (not shape.record[node] or (tree.kind[node] == LEAF and tree.kind[parent] != LIST)) and up[parent] * 0.8 > flow:
+                flow, source = up[parent] * 0.8, up_from[parent]
+            if flow > 0 and source != node:
+                near[node] = flow * (0.3 + 2.0 * found.adds(source, node)) if own > 0 else flow * 0.5
+            if flow > own:
+                down[node], down_from[node] = flow, source
+            else:
+                down[node] = own
         return near
 
     def _configured(self) -> list[bool]:
@@ -618,10 +700,10 @@ class _Worth:
                 # Lines without a key: the same words with other numbers say the same again.
                 value = _VARIABLE.sub("#", value[:120])
                 if value in seen:
-                    scores[node] *= 0.3
+                    scores[node] *= 0.3 if self.found.relevance[node] < 0.4 else 1.0
                     continue
-            if _NOISE.match(value):
-                scores[node] *= 0.8
+            if _NOISE.match(value) or (len(value) > 31 and _HASH_INSIDE.search(value)):
+                scores[node] *= 0.7 if self.focus.trouble or not self.found.relevance[node] else 1.0
                 continue
             if value in seen:
                 scores[node] *= 0.85
@@ -638,6 +720,23 @@ class _TreeReading:
     def __init__(self, tree: Tree, shape: _Shape, scores: list[float], kind: str, noun: str, focus: Focus) -> None:
         self.tree, self.shape, self.scores, self.kind, self.noun, self.focus = tree, shape, scores, kind, noun, focus
         self.identifying = {leaf for leaves in shape.identity.values() for leaf in leaves}
+        leaves = (node for node in range(len(tree)) if tree.kind[node] == LEAF and scores[node] >= 0.8 and node not in self.identifying)
+        best = heapq.nlargest(32, ((scores[node], -node) for node in leaves))
+        self.answers = {-node for _, node in best}
+
+    def _owner(self, node: int) -> tuple[int, str]:
+        """The nearest record a leaf belongs to, and its name; -1 when there is none."""
+        tree, shape = self.tree, self.shape
+        above = tree.parent[node]
+        while above >= 0:
+            if shape.record[above]:
+                if tree.value[above] or tree.parent[above] in shape.maps:
+                    return above, tree.value[above] or tree.key[above]
+                leaves = shape.identity.get(above)
+                if leaves:
+                    return above, tree.value[leaves[0]]
+            above = tree.parent[above]
+        return -1, ""
 
     def reading(self) -> Reading:
         tree, scores = self.tree, self.scores
@@ -711,6 +810,9 @@ class _TreeReading:
         lines: list[str] = []
         current: list[str] = []
         start = ""
+        written = 0
+        named_at: dict[int, int] = {}
+        naming = {leaf: record for record, leaves in shape.identity.items() for leaf in leaves[:1] if record in shown}
 
         def flush() -> None:
             nonlocal start, current
@@ -730,6 +832,15 @@ class _TreeReading:
                     start = " " * depth
                     pad_at = depth
                 text = text_of.get(node) or self._leaf_text(node)
+                written += len(text) + 2
+                if node in naming:
+                    named_at[naming[node]] = written
+                elif node in self.answers:
+                    owner, name = self._owner(node)
+                    if owner >= 0 and written - named_at.get(owner, written) > 110 and len(name) < 80:
+                        # So far from its owner's name a value would hang in the air.
+                        text = f"[{name}] {text}"
+                        named_at[owner] = written
                 alone = not tree.key[node] and tree.kind[tree.parent[node]] == OBJECT
                 if alone and current:
                     flush()
@@ -739,6 +850,9 @@ class _TreeReading:
                     flush()
                 continue
             label = prefix + self._label(node)
+            written += len(label) + depth
+            if tree.value[node] or tree.parent[node] in shape.maps:
+                named_at[node] = written
             total = len(shape.children[node] or ())
             in_list = label.lstrip().startswith("- ")
             if tree.kind[node] == TEXT:

@@ -280,7 +280,7 @@ class _Packing:
                 chain.append(owner)
                 owner = units[owner].parent
             rough = sum(len(units[at].text) for at in chain)
-            current = -unit.score / (1 + 0.004 * (len(unit.text) + rough))
+            current = -unit.score / (1 + 0.004 * len(unit.text) + 0.0015 * rough)
             if unit.family is not None and current < 0:
                 current /= 1 + self.reading.decay * self.families.get(unit.family, 0)
             if heap and current > heap[0][0] + 1e-9 and current > rank + 1e-9:
