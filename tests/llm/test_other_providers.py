@@ -38,7 +38,7 @@ async def provider(
             await llm.aclose()
 
 
-ANTHROPIC = ("anthropic", "claude-haiku-4-5", "/v1/messages")
+ANTHROPIC: tuple[Provider, str, str] = ("anthropic", "claude-haiku-4-5", "/v1/messages")
 ANTHROPIC_ANSWER = {
     "id": "msg_1",
     "type": "message",
@@ -49,7 +49,7 @@ ANTHROPIC_ANSWER = {
     "stop_sequence": None,
     "usage": {"input_tokens": 12, "output_tokens": 1},
 }
-GOOGLE = ("google", "gemini-2.5-flash", "/{version}/models/{model}")
+GOOGLE: tuple[Provider, str, str] = ("google", "gemini-2.5-flash", "/{version}/models/{model}")
 GOOGLE_ANSWER = {
     "candidates": [{"content": {"role": "model", "parts": [{"text": "four"}]}, "finishReason": "STOP", "index": 0}],
     "usageMetadata": {"promptTokenCount": 12, "candidatesTokenCount": 1, "totalTokenCount": 13},
