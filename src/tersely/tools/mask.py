@@ -150,13 +150,12 @@ class Masker:
             secret = span.kind, raw[span.start : span.end]
             mark = marks[secret] if secret in marks else marks.setdefault(secret, self._mark(*secret))
             yield span.start, span.end, span.quote + mark + span.quote
-            if not span.quote and span.start >= quoted_to and (scalar := scalar_to_quote(raw, span.start, span.end)):
-                inside = raw[scalar[0] : scalar[1]]
-                quote = next((quote for quote in (b'"', b"'") if quote not in inside and b"\\" not in inside), None)
-                if quote and not _is_inside(spans, scalar[0]) and not _is_inside(spans, scalar[1]):
-                    yield scalar[0], scalar[0], quote
-                    yield scalar[1], scalar[1], quote
-                    quoted_to = scalar[1]
+            if span.quote or span.start < quoted_to or (scalar := scalar_to_quote(raw, span.start, span.end)) is None:
+                continue
+            if not _is_inside(spans, scalar[0]) and not _is_inside(spans, scalar[1]):
+                yield from ((edge, edge, b"'") for edge in scalar)
+                yield from ((at, at, b"'") for at in range(*scalar) if raw[at] == 0x27 and not _is_inside(spans, at + 1))
+                quoted_to = scalar[1]
 
     def _mark(self, kind: str, value: bytes) -> bytes:
         digits = hmac.digest(self._key, b"value:" + value, hashlib.sha256).hex()[:5].encode()

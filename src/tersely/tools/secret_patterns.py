@@ -118,7 +118,7 @@ _SECRET_KEYS = _words(
 )
 _HARMLESS_KEYS = _words(
     "public pub primary foreign partition routing sort cache bucket hash range group message msg object map idempotency dedup "
-    "deduplication i18n translation config configuration row column col unique index candidate natural surrogate composite shard "
+    "deduplication i18n translation config configuration row column col unique index candidate natural surrogate composite socket shard "
     "topology registry event hot lookup label tag metric item param parameter dict json field property state query lock feature flag "
     "sub parent child left right arrow host hosts meta tracking kms next prev previous last first start end min max exclusive entry "
     "record sequence s s3 gcs minio blob correlation trace request context attribute attr header node pod cluster zone region tenant "
@@ -239,6 +239,8 @@ def name_of_secret(name: bytes) -> Name | None:
         return Name("code", Demand.RANDOM, in_query_only=True) if lowered in (b"code", b"auth_code", b"authorization_code") else None
     if lowered in (b"sessionid", b"jsessionid", b"phpsessid", b"sid", b"connect.sid"):
         return Name("cookie", Demand.RANDOM, in_query_only=True)
+    if lowered in (b"secret_id", b"secretid", b"secret-id"):  # Half of a login to Vault.
+        return Name("secret", Demand.LIKELY)
     if last == "id" and {"messagebird", "bird", "sumo", "sumologic"} & set(words):
         return Name("credential", Demand.LIKELY)
     if provider and last == "login":
@@ -280,7 +282,7 @@ _SHORT_PLACEHOLDER = compiled(
     ignore_case=True,
 )
 _HUMPS = r"(?:[A-Z]{2,24}|[A-Z]?[a-z]{2,24}(?:[A-Z][a-z]{1,24})*[A-Z]?)"
-_WORDY_FORM = rf"{_HUMPS}(?:[ _.\-/:#@+]+(?:{_HUMPS}|v?\d{{1,4}}|[A-Za-z]\d{{0,2}}))*\d{{0,2}}"
+_WORDY_FORM = rf"{_HUMPS}(?:[ _.\-/:]+(?:{_HUMPS}|v?\d{{1,4}}|[A-Za-z]\d{{0,2}}))*\d{{0,2}}"
 _WORDY = compiled(_WORDY_FORM)
 _NAME_FORM = r"[a-z][a-z0-9]{0,15}(?:[-_./:][a-z0-9]{1,15})+"
 _NAME_LIKE = compiled(_NAME_FORM)
@@ -293,7 +295,7 @@ _IDENTIFYING_FORM = (
     r"|conf|keytab|pub|py|go|js|ts|java|com|net|org|io|local|internal|svc|test)(?::\d+)?|[\w.\-]+@[\w\-]+\.[\w.\-]+|[\w.\-]+:\d{2,5}"
 )
 _IDENTIFIES = compiled(_IDENTIFYING_FORM)
-_NOT_RANDOM = compiled(f"{_WORDY_FORM}|{_UUID_FORM}|{_IDENTIFYING_FORM}|{_NAME_FORM}")
+_NOT_RANDOM = compiled(f"{_WORDY_FORM.replace('/:]', '/:#@+]')}|{_UUID_FORM}|{_IDENTIFYING_FORM}|{_NAME_FORM}")
 _DIGITS = b"0123456789"
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _FILLERS = b"xX*._-#0aA1"
@@ -416,6 +418,7 @@ TOKENS: tuple[Token, ...] = (
     *_tokens("slack_webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/[A-Za-z0-9+/]{24,}", exact=False),
     *_tokens("discord_webhook", "discord.com/api/webhooks/ discordapp.com/api/webhooks/", r"\d{15,22}/[\w\-]{40,}", exact=False),
     *_tokens("teams_webhook", ".webhook.office.com/webhookb2/", r"[\w@\-]{36,80}/IncomingWebhook/[\w]{32}/[\w\-]{36}", exact=False),
+    *_tokens("netlify_token", "nfp_ nfc_ nfo_ nfu_", r"[A-Za-z0-9_]{36}"),
     *_tokens("npm_token", "npm_", r"[A-Za-z0-9]{36,64}"),
     *_tokens("pypi_token", "pypi-AgEIcHlwaS5vcmc pypi-AgENdGVzdC5weXBpLm9yZw", r"[\w\-]{50,}"),
     *_tokens("rubygems_key", "rubygems_", r"[0-9a-f]{40,64}"),
@@ -526,6 +529,7 @@ FORMS: tuple[tuple[str, str], ...] = (
     ("gocardless_token", r"\blive_[\w\-=]{40}"),
     ("asana_token", r"\b1/\d{15,17}:[0-9a-f]{32}\b"),
     ("vault_token", r"\b[sb]\.[A-Za-z]{0,23}\d[A-Za-z0-9]{4,23}\b"),
+    ("paypal_token", r"\baccess_token\$(?:production|sandbox)\$[0-9a-z]{12,20}\$[0-9a-f]{32}"),
     ("discord_token", r"\b[MNO][\w\-]{23,27}\.[\w\-]{6}\.[\w\-]{27,40}"),
     ("aws_session_token", r"\b(?:FwoGZXIvYXdz|IQoJb3JpZ2lu)[A-Za-z0-9+/=]{100,}"),
 )

@@ -109,7 +109,7 @@ _ANCHOR = rf"(?:{'|'.join(patterns.ANCHORS)}|(?:\b|_)(?:{'|'.join(patterns.SHORT
 _GAP = r"(?:[ \t]|\\+t)*"
 _ASSIGNED = compiled(
     rf"{_ANCHOR}[\w.\-]*({_QUOTE}?)"
-    rf"(?:[\])]{{0,2}}{_GAP}(?:(?:string|str|\[\]byte)[ \t]+)?(?:[:?.+]{{0,3}}=[=>]?|:|>)|{_GAP},[ \t]*\[?|[ \t]+value[ \t]*=)",
+    rf"(?:[\])]{{0,2}}{_GAP}(?:(?:string|str|\[\]byte)[ \t]+)?(?:[:?.+]{{0,3}}=[=>]?|:|>)|{_GAP},[ \t]*\[?|[ \t]+value[ \t]*=|[ \t]*\|)",
     ignore_case=True,
 )
 _VALUE_START = compiled(rf"""(?:[ \t]|\\+t)*(\r?\n[ \t]*)?(?:[&!][\w!:.\-]+[ \t]+)*(\[[ \t\n\r]*)?(?:(?i:rb|br|[bruf@])?({_QUOTE}))?""")
@@ -148,6 +148,8 @@ def assignments(text: bytes, clock: Clock) -> Iterator[Span]:
         if name is None:
             continue
         before = text[start - 1 : start]
+        if before == b":" and b"arn:" in text[max(0, start - 100) : start].rsplit(None, 1)[-1]:
+            continue
         if before == b"/" and name.demand is not Demand.RANDOM:
             name = Name(name.kind, Demand.RANDOM, name.in_query_only)  # The last part of a path or of an annotation.
         operator = b"=" if text[at - 2 : at] == b"=>" else text[name_end:at].rstrip(b" \t[")[-1:]
@@ -206,8 +208,17 @@ def _value(text: bytes, at: int, name_start: int, line_end: int, name: Name, ope
         return _argument(text, start, line_end, name, quote) if quote and not newline else None
     if operator == b">":
         return _element(text, start, name)
+    if operator == b"|":
+        return _cell(text, start, line_end, name)
     if quote:
-        return _quoted(text, start, line_end, name, quote)
+        found = _quoted(text, start, line_end, name, quote)
+        is_sentence = (
+            bracket
+            and found is not None
+            and name.kind != "authorization"
+            and b" " in text[found.start : min(found.end, found.start + _LOOK)]
+        )
+        return None if is_sentence else found
     if first in (b"", b"<", b"$") or (bracket and name.kind != "authorization"):
         return None
     if text[start : start + 4] in _NO_VALUES and _NO_VALUE.match(text, start, min(len(text), start + 8)):
@@ -274,6 +285,9 @@ def _closing(text: bytes, start: int, limit: int, quote: bytes) -> int:
     """Where the value that this quote opened ends: the same quote, escaped as often; -1 when there is none."""
     at = start
     while (at := text.find(quote, at, limit)) >= 0:
+        if quote == b"'" and at > start and text[at + 1 : at + 2] == b"'":
+            at += 2  # YAML and SQL write an apostrophe twice.
+            continue
         if quote[:1] == b"&" or text[at - 1] != 0x5C or at == start:
             return at
         backslashes = 0
@@ -293,7 +307,18 @@ def _element(text: bytes, start: int, name: Name) -> Span | None:
         start += 9
     end = text.find(b"<", start, start + _LOOK)
     value = text[start : end if end >= 0 else start + _LOOK].rstrip().removesuffix(b"]]>")
-    return Span(start, start + len(value), name.kind) if value and _worth(value, name, quoted=True) else None
+    is_element = text.startswith((b"</", b"<<"), end) if end >= 0 else _mixed(value, said=True)
+    return Span(start, start + len(value), name.kind) if value and is_element and _worth(value, name, quoted=True) else None
+
+
+def _cell(text: bytes, start: int, line_end: int, name: Name) -> Span | None:
+    """The cell beside a name in a table. It may be the next heading as well, so it must look like a secret."""
+    start += len(text[start:line_end]) - len(text[start:line_end].lstrip(b" \t")) if line_end - start < _LOOK else 0
+    run = _RUN.match(text, start, min(line_end, start + _LOOK)) if start < line_end else None
+    if run is None:
+        return None
+    value = text[start : run[0][1]]
+    return Span(start, run[0][1], name.kind) if _mixed(value, said=True) and _worth(value, name, quoted=False) else None
 
 
 def _unquoted(text: bytes, start: int, name_start: int, line_end: int, name: Name, name_quote: bytes, operator: bytes) -> Span | None:
@@ -325,7 +350,9 @@ def _unquoted(text: bytes, start: int, name_start: int, line_end: int, name: Nam
             if name.kind != "passphrase" and value.isalpha() and rest[len(value) :].strip(b" \t,;.)"):
                 return None  # "Password: must be changed": a sentence.
             scalar = yaml_scalar(text, name_start, start)
-            end = scalar if scalar is not None else _more_words(text, end, limit)
+            if scalar is None:
+                scalar = start + len(rest) if name.kind == "passphrase" else _more_words(text, end, limit)
+            end = scalar
             value = text[start:end]
     if value.isdigit() and _UNIT.match(text, end, min(line_end, end + 16)):
         return None
@@ -404,6 +431,23 @@ def prose(text: bytes, clock: Clock) -> Iterator[Span]:
             continue
         at = end = start + len(value) if len(value) < _LOOK - 8 else end
         yield Span(start, end, "secret")
+
+
+_SPACED = compiled(
+    rf"(?m)(?:^[ \t]*(?:[$#>][ \t]+)?(?:set(?:env)?[ \t]+(?:-\w+[ \t]+)?)?([\w.\-]*{_ANCHOR}[\w.\-]*)"
+    r"|\bAUTH(?:[ \t]+(?:PLAIN|LOGIN|default))?)[ \t]+(\S{8,})[ \t\r]*$"
+)
+
+
+def spaced(text: bytes, clock: Clock) -> Iterator[Span]:
+    """Settings with nothing but a space between name and value, each on a line of its own."""
+    for seen, (_, (name_start, name_end), (start, end)) in enumerate(_SPACED.every(text)):
+        if seen % 256 == 0:
+            clock.check()
+        name = name_of_secret(text[name_start : min(name_end, name_start + 128)]) if name_start >= 0 else _COOKIE_NAME
+        value = text[start : min(end, start + _LOOK)].rstrip(b";\"'")
+        if name is not None and (is_random(value) or _mixed(value, said=True)) and not is_placeholder(value):
+            yield Span(start, start + len(text[start:end].rstrip(b";\"'")), "secret")
 
 
 def _mixed(value: bytes, *, said: bool) -> bool:
@@ -652,8 +696,14 @@ def private_keys(text: bytes, clock: Clock) -> Iterator[Span]:
 _SECRET_KIND = compiled(r"""kind["'\\]*[ \t]*:[ \t]*["'\\]*secret(?:list)?\b""", ignore_case=True)
 _NAME_FIELD = "(?:name|key|variable|header|field)"
 _NAMED = compiled(rf"""(?:["']{_NAME_FIELD}["']\s*:\s*["']|\b{_NAME_FIELD}:[ \t]+["']?)([\w.\-]*{_ANCHOR}[\w.\-]*)""", ignore_case=True)
-_NAMED_XML = compiled(rf"""<name>\s*([\w.\-]*{_ANCHOR}[\w.\-]*)\s*</name>\s*<value>\s*([^<]*)""", ignore_case=True)
+_NAMED_ELSEWHERE = compiled(
+    rf"""(?:<(?:name|key)>\s*([\w.\-]*{_ANCHOR}[\w.\-]*)\s*</(?:name|key)>\s*<(?:value|string)>\s*([^<]*)"""
+    rf"""|\bvariable[ \t]+"([\w\-]*{_ANCHOR}[\w\-]*)"[ \t]*\{{[^{{}}]*?\bdefault[ \t]*=[ \t]*"([^"\n]*)")""",
+    ignore_case=True,
+)
+"""Pairs of neighbouring XML elements, and variables of Terraform with a default."""
 _VALUE_FIELD = compiled(r"""\bvalue["']?\s*:""", ignore_case=True)
+_SWAPPED_QUOTES = bytes.maketrans(b"\"'", b"'\"")
 _NEARBY = 2048
 """How far from a name its value is looked for."""
 _GO_MAP = compiled(r"\b(?:data|Data|stringData|StringData):map\[([^\[\]\n]*)\]")
@@ -665,16 +715,18 @@ def structures(text: bytes, clock: Clock) -> Iterator[Span]:
     if _SECRET_KIND.search(text):
         if b'"' in text and b"{" in text:
             yield from walk_json(text, clock.check)
+        if b"'kind'" in text:
+            yield from walk_json(text.translate(_SWAPPED_QUOTES), clock.check)  # A printed Python dictionary.
         if b"\n" in text:
             yield from walk_yaml(text, clock.check)
         if b"kind:Secret" in text or b"Kind:Secret" in text:
             for _, (start, end) in _GO_MAP.every(text):
                 for _, place in _GO_PAIR.every(text, start, end):
                     yield Span(*place, "kubernetes_secret")
-    for _, (name_start, name_end), (start, end) in _NAMED_XML.every(text):
+    for places in _NAMED_ELSEWHERE.every(text):
+        (name_start, name_end), (start, end) = places[1:3] if places[1][0] >= 0 else places[3:5]
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)])
-        value = text[start : min(end, start + _LOOK)].rstrip()
-        if name is not None and value and _worth(value, name, quoted=True):
+        if name is not None and _worth(text[start : min(end, start + _LOOK)].rstrip(), name, quoted=True):
             yield Span(start, start + len(text[start:end].rstrip()), name.kind)
     walked = 0
     for (at, to), named in _NAMED.every(text):
@@ -801,5 +853,6 @@ GROUPS: dict[str, Finder] = {
     "private_keys": private_keys,
     "commands": commands,
     "prose": prose,
+    "spaced": spaced,
 }
 """What can be switched on by name. `encoded` is one more: looking again at what can be decoded."""
