@@ -12,14 +12,15 @@ Nothing is judged here and nothing left out; choosing what matters is `logs`' bu
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from tersely.condensing.templates import VALUE
 from tersely.text.tokens import O200K
 
 HEADER = (
-    "[folded: ×3 before a line: it stands three times. #4 before a pattern: four lines, their values for {1} {2} … "
-    "in the four rows below; +2: the two lines after the rows follow each of the four.]"
+    "[folded: ×3 before a line: it stands three times. #4 before a pattern: four lines, their values for {1} {2} … in the four rows "
+    "below; values missing at the end of a row, and what is missing before `:07`, are those of the row above. "
+    "+2: the two lines after the rows follow each of the four.]"
 )
 
 STRETCH = 2_000
@@ -70,13 +71,15 @@ def unfold_counts(folded: str) -> Counter[str]:
             continue
         rows, _, following = mark[1:].partition("+")
         events = 0
+        above: list[str] = []
         for row in lines[at : at + int(rows)]:
             times, values = 1, row
             if row.startswith("×"):
                 count, _, values = row.partition(" ")
                 times = int(count[1:])
             events += times
-            parts = values.split(" ")
+            parts = _completed(values.split(" "), above)
+            above = parts
             counts[_SLOT.sub(lambda slot, parts=parts: parts[int(slot[1]) - 1], rest)] += times  # type: ignore[misc]
         at += int(rows)
         for line in lines[at : at + int(following or 0)]:
@@ -123,26 +126,45 @@ def _as_rows(counts: Counter[str], following: Sequence[str]) -> list[str] | None
         return None
     literals = VALUE.split(lines[0])
     columns = list(zip(*(VALUE.findall(line) for line in lines), strict=True))
-    pattern, slots = [literals[0]], []
-    numbers: dict[tuple[str, ...], int] = {}
-    for literal, column in zip(literals[1:], columns, strict=True):
-        before, values, after = _trimmed(column)
-        if values is None:
-            pattern.append(before)
-        else:
-            if values not in numbers:
-                numbers[values] = len(numbers) + 1
-                slots.append(values)
-            pattern.append(f"{before}{{{numbers[values]}}}{after}")
-        pattern.append(literal)
+    trimmed = [_trimmed(column) for column in columns]
+    # What changes least stands last, so that rows can leave it out.
+    changing = list(dict.fromkeys(values for _, values, _ in trimmed if values is not None))
+    changing.sort(key=lambda values: -sum(1 for one, other in pairwise(values) if one != other))
+    slots = {values: number for number, values in enumerate(changing, 1)}
+    pattern = [literals[0]]
+    for literal, (before, values, after) in zip(literals[1:], trimmed, strict=True):
+        pattern += [before, literal] if values is None else [f"{before}{{{slots[values]}}}{after}", literal]
     mark = f"#{len(lines)}+{len(following)}" if following else f"#{len(lines)}"
-    rows = [
-        f"×{times} {' '.join(row)}" if times > 1 else " ".join(row)
-        for row, times in zip(zip(*slots, strict=True), counts.values(), strict=True)
-    ]
+    rows = []
+    above: tuple[str, ...] = ()
+    for row, times in zip(zip(*changing, strict=True), counts.values(), strict=True):
+        short = " ".join(_shortened(row, above))
+        rows.append(f"×{times} {short}" if times > 1 else short)
+        above = row
     out = [f"{mark} {''.join(pattern)}", *rows, *following]
     plain = sum((len(line) + 1 + sum(map(len, following)) + len(following)) * times for line, times in counts.items())
     return out if sum(map(len, out)) + len(out) < plain * 0.9 else None
+
+
+def _shortened(row: tuple[str, ...], above: tuple[str, ...]) -> list[str]:
+    """The values of a row without what can be read from the row above; the first one always stays."""
+    if not above:
+        return list(row)
+    end = len(row)
+    while end > 1 and row[end - 1] == above[end - 1]:
+        end -= 1
+    short = []
+    for value, other in zip(row[:end], above, strict=False):
+        head, colon, last = value.rpartition(":")
+        same = colon and head and last and other.rpartition(":")[0] == head
+        short.append(f":{last}" if same else value)
+    return short
+
+
+def _completed(row: list[str], above: list[str]) -> list[str]:
+    """What `_shortened` left out, put back."""
+    full = [other.rpartition(":")[0] + value if value[:1] == ":" else value for value, other in zip(row, above, strict=False)]
+    return [*full, *row[len(above) :], *above[len(row) :]]
 
 
 def _trimmed(column: tuple[str, ...]) -> tuple[str, tuple[str, ...] | None, str]:
@@ -160,6 +182,8 @@ def _trimmed(column: tuple[str, ...]) -> tuple[str, tuple[str, ...] | None, str]
     while end and low[len(low) - end].isalnum():
         end -= 1
     cut = [value[begin : len(value) - end] for value in column]
+    if any(value[0] == ":" for value in cut):  # A colon at the start means something in rows.
+        return "", column, ""
     return low[:begin], tuple(cut), low[len(low) - end :] if end else ""
 
 
