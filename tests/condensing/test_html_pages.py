@@ -38,6 +38,15 @@ def test_text_table_and_list_stay_and_furniture_goes() -> None:
     )
 
 
+def test_documents_one_after_the_other_are_read_one_by_one() -> None:
+    other = PAGE.replace("Harbour reopens", "Mill sold").replace("The harbour of Lindmark reopened", "The mill of Lindmark was sold")
+    reading = pages.read(PAGE + other, Focus.parse(""), 600)
+    assert reading is not None
+    text = pack(reading, 600).text
+    assert text.index("# Harbour reopens") < text.index("reopened on 3 June") < text.index("# Mill sold") < text.index("was sold on 3 June")
+    assert "Weather" not in text and "Lindmark Media" not in text
+
+
 def test_a_block_knows_its_source_lines_and_how_much_of_it_is_links() -> None:
     title, blocks = blocks_of(PAGE)
     assert title == "Harbour reopens – The Gazette"

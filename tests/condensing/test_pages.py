@@ -228,7 +228,7 @@ def test_what_was_left_out_is_named_with_its_lines() -> None:
     assert reading is not None
     said = [str(entry) for entry in reading.lost(set(range(len(reading.units))))]
     assert len(said) == 1
-    assert "lines of menus, links and notices (lines 2–5" in said[0]
+    assert "lines of menus and links (lines 2–5" in said[0]
 
 
 DUMP = f"""URL: https://shop.example/dx-40
@@ -260,6 +260,35 @@ def test_units_of_a_dump_carry_the_lines_of_the_source() -> None:
     for unit in reading.units:
         source = pages.without_links("\n".join(lines[unit.first - 1 : unit.last]))
         assert unit.text.strip() in source
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        "URL: https://a.example/{}",
+        "**Source:** <https://a.example/{}>",
+        "## https://a.example/{}",
+        "===== https://a.example/{} =====",
+        "<!-- https://a.example/{} -->",
+        "[{}] https://a.example/{}",
+        "Page {}: https://a.example/{}",
+        "---\nhttps://a.example/{}",
+        "# The {}th page\nhttps://a.example/{}",
+        "Title: The {}th page\nURL: https://a.example/{}",
+    ],
+)
+def test_pages_of_a_dump_are_told_apart_however_they_are_announced(opening: str) -> None:
+    body = "The harbour of Lindmark is open from spring to autumn, and the ferry to Holm runs twice a day. " * 3
+    dump = "\n\n".join(opening.format(number, number) + f"\n\n{body} This is text {number}." for number in range(3))
+    found = [page.address for page in pages.split_pages(dump)]
+    assert len(found) == 3
+    assert all(f"https://a.example/{number}" in address for number, address in enumerate(found))
+
+
+def test_links_inside_an_article_do_not_cut_it() -> None:
+    body = "The harbour of Lindmark is open from spring to autumn, and the ferry to Holm runs twice a day. " * 3
+    article = f"# The harbour\n\n{body}\n\nhttps://a.example/map\n\n{body}\n\nSee https://a.example/ferry for times.\n\n{body}"
+    assert [page.address for page in pages.split_pages(article)] == [""]
 
 
 def test_a_list_of_links_is_no_dump() -> None:

@@ -42,10 +42,13 @@ _CREDIT = re.compile(
     r"|[(/](?:ap|afp|reuters|getty|dpa)\b|(?:写真|画像|提供)[：:]"
 )
 _SOURCE = re.compile(
-    r"[\s#=*_>\[(|-]{0,12}(?:(?:url|source|page|link|address|quelle|seite|adresse|fuente|fonte|uri|document|from)\b[^\n:]{0,20}[:=]\s*|\d{1,3}[.):]\s+)?[<\"'(\[*]{0,3}"
-    r"(?P<url>https?://[^\s<>\"'()\[\]]{4,1000})[>\"')\]*|]{0,3}[\s=*_-]{0,80}$",
+    r"[\s#=*_>\[(|<!-]{0,12}(?:(?:url|source|page|link|address|quelle|seite|adresse|fuente|fonte|uri|document|from)\b[^\n:=]{0,20}[:=]|\d{1,3}[.):\]])?"
+    r"[\s<\"'(\[*]{0,5}(?P<url>https?://[^\s<>\"'()\[\]]{4,1000})[>\"')\]*|]{0,3}[\s=*_>-]{0,80}$",
     re.I,
 )
+_NAMED_ABOVE = re.compile(r"#{1,6}\s+\S|[*_]{0,2}(?:title|titel|titre|título|titolo)\b[^\n:]{0,10}:", re.I)
+_DOCTYPE = re.compile(r"<!doctype html", re.I)
+_HTML = re.compile(r"<html[\s>]", re.I)
 _PAIR = re.compile(r"^[^:：\n]{2,40}[:：]\s*\S", re.M)
 _RULE = re.compile(r"\s*(?:[-=*_~#]\s?){3,}$")
 
@@ -103,14 +106,12 @@ def looks_like_html(text: str) -> bool:
 
 def split_pages(text: str) -> Iterator[Page]:
     """The pages of a crawl dump with the lines that name them; a single page is all there is."""
-    starts: list[tuple[int, int, str]] = []
-    if "http" in text:
-        starts = _addresses(text)
+    starts = (_addresses(text) if "http" in text else []) or _documents(text)
     if not starts:
         yield from _slices(text, 1, "")
         return
     first = starts[0][0]
-    if text[:first].strip():
+    if _WORD.search(text, 0, first):
         yield from _slices(text[:first], 1, "")
     line, counted = 1, 0
     for (begin, end, address), (following, _, _) in zip(starts, [*starts[1:], (len(text), 0, "")], strict=True):
@@ -127,12 +128,16 @@ def _addresses(text: str) -> list[tuple[int, int, str]]:
         begin = text.rfind("\n", 0, at) + 1
         end = text.find("\n", at)
         end = len(text) if end < 0 else end
-        if at - begin <= 60 and end - begin <= 1_200 and (match := _SOURCE.match(text[begin:end])):
-            line = text[begin:end].strip()
-            before = text[max(0, begin - 200) : begin].rstrip().rsplit("\n", 1)[-1]
-            bare = match.start("url") == len(text[begin:end]) - len(text[begin:end].lstrip())
-            if not bare or not before or _RULE.match(before):
-                found.append((begin, end, line))
+        if at - begin <= 60 and end - begin <= 1_200 and (match := _SOURCE.match(text, begin, end)):
+            above = text.rfind("\n", 0, max(0, begin - 1)) + 1
+            before = text[above:begin].strip()
+            if before and begin - above < 400 and _NAMED_ABOVE.match(before):
+                found.append((above, end, f"{before}\n{text[begin:end].strip()}"))
+            else:
+                ruled = _RULE.match(text[max(0, begin - 200) : begin].rstrip().rsplit("\n", 1)[-1])
+                bare = not text[begin : match.start("url")].strip()
+                if not bare or ruled or not text[:begin].strip():
+                    found.append((begin, end, text[begin:end].strip()))
         at = text.find("http", end)
     if not found:
         return []
@@ -141,6 +146,15 @@ def _addresses(text: str) -> list[tuple[int, int, str]]:
     if len(kept) < 0.6 * len(found) or (len(kept) == 1 and text[: kept[0][0]].strip()):
         return []
     return kept
+
+
+def _documents(text: str) -> list[tuple[int, int, str]]:
+    """Where the HTML documents begin that somebody wrote one after the other."""
+    for opening in (_DOCTYPE, _HTML):
+        found = [(start.start(), start.start(), "") for start in opening.finditer(text)]
+        if len(found) > 1:
+            return found
+    return []
 
 
 def _slices(text: str, line: int, address: str) -> Iterator[Page]:
@@ -537,7 +551,7 @@ def _reading(parts: list[Paragraph], furniture: list[tuple[int, int]], focus: Fo
     def lost(kept: set[int]) -> list[Lost]:
         entries = said(kept)
         if furniture:
-            entries.append(Lost(f"{lines} lines of menus, links and notices", runs_of(furniture)))
+            entries.append(Lost(f"{lines} lines of menus and links", runs_of(furniture)))
         return entries
 
     reading.lost = lost

@@ -260,14 +260,14 @@ def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "p
             found = [part.text] if part.whole else sentences(part.text)
             texts += found
             owners += [part] * len(found)
-    scores = from_the_beginning(texts) if from_the_top else worth(texts, owners, focus, budget)
+    scores, least = (from_the_beginning(texts), 0.0) if from_the_top else worth(texts, owners, focus, budget)
     facts = wants_facts(focus)
     # A page that is asked about a topic is asked for what it states on it.
     stating = 1.2 if facts else 0.4 if kind == "page" and not from_the_top else 0.0
     if stating:
         share = 0.5 if facts else 1.0
         scores = [share * score + stating * facts_in(text) if score >= 0 else score for score, text in zip(scores, texts, strict=True)]
-    shown = _with_a_chance(texts, scores, budget)
+    shown = _with_a_chance(texts, scores, budget, least)
     sheet = _Sheet(budget)
     at = 0
     for part in parts:
@@ -290,8 +290,8 @@ def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "p
     return Reading(kind, sheet.units, lost=lost, noun="sentences", layout=sheet.lay_out)
 
 
-def _with_a_chance(texts: list[str], scores: list[float], budget: int) -> dict[int, float]:
-    """Sentence number → score for `pack`, for as many of the best as could ever be shown; said twice counts once."""
+def _with_a_chance(texts: list[str], scores: list[float], budget: int, least: float) -> dict[int, float]:
+    """Sentence number → score for `pack`: as many of the best as could ever be shown, none worth less than `least`, none twice."""
     most = 400 + 2 * budget
     candidates: Iterable[int] = range(len(texts))
     if len(texts) > most:
@@ -300,7 +300,7 @@ def _with_a_chance(texts: list[str], scores: list[float], budget: int) -> dict[i
     said: set[str] = set()
     for number in candidates:
         text = texts[number]
-        if scores[number] < 0:
+        if scores[number] < least:
             continue
         if len(text) > 40:
             if text in said:
@@ -406,22 +406,27 @@ def from_the_beginning(texts: list[str]) -> list[float]:
     return [1.0 - 0.5 * at / len(texts) for at in range(len(texts))]
 
 
-def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) -> list[float]:
-    """How much each sentence is worth: by what gathers around it when something is asked, else by how central it is."""
+def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) -> tuple[list[float], float]:
+    """How much each sentence is worth, and how much it must be to be shown at all.
+
+    By what gathers around it when something is asked, else by how central it is. Talk
+    drifts: what is far from the matter is left out even where there is room for it.
+    """
     found = scan(texts, focus)
     speakers = _named(owners, focus)
     spoken = any(owner.label for owner in owners)
     weights = _telling(focus, found, speakers, 0.5 if spoken else 1.0)
     if not weights:
         if any(owner.aside for owner in owners):
-            return [-1.0 if owner.aside else score for owner, score in zip(owners, from_the_beginning(texts), strict=True)]
+            return [-1.0 if owner.aside else score for owner, score in zip(owners, from_the_beginning(texts), strict=True)], 0.0
         count = len(texts)
         # Beginnings and endings say what a talk or a report is about and what came of it.
-        return [
+        scores = [
             (value + 0.5 * found.relevance[at] + (0.2 if at < 0.1 * count or at > 0.93 * count else 0.0))
             * min(1.0, 0.2 + len(texts[at]) / 100)
             for at, value in enumerate(centrality(texts))
         ]
+        return scores, 0.0
     passage = _passages(texts, found, weights, SPOKEN_WINDOW if spoken else WRITTEN_WINDOW)
     top = max(passage) or 1.0
     own = [sum(weights[index] for index in seen if index in weights) if seen else 0.0 for seen in found.terms]
@@ -445,7 +450,7 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
         if len(texts[at]) < short and not owners[at].whole and not _WIDE.search(texts[at]):
             score *= 0.2 + 0.8 * len(texts[at]) / short
         scores.append(score)
-    return scores
+    return scores, 0.3 * max(scores) if spoken else 0.0
 
 
 def _headed(owners: list[Paragraph], focus: Focus, weights: dict[int, float]) -> dict[tuple[str, ...], float]:
