@@ -12,6 +12,55 @@ from bench.generator.shapes import AS_KEY, NO_BLANKS, aligned, cells, flat, head
 from bench.generator.vocabulary import PLACES, hex_digits, pseudo_word
 
 
+@shape("cards", held_out=True)
+def cards(rng: Random, collection: Collection) -> str:
+    """Begin, fields, end, as address books are exchanged."""
+    blocks = []
+    for row in collection.rows:
+        fields = [f"X-{key.upper()};TYPE=text:{value}" for key, value in flat(collection, row).items()]
+        blocks.append("\n".join(["BEGIN:CARD", "VERSION:4.0", *fields, "END:CARD"]))
+    return "\n".join(blocks)
+
+
+@shape("property list", held_out=True)
+def property_list(rng: Random, collection: Collection) -> str:
+    lines = ['<plist version="1.0">', "<array>"]
+    for row in collection.rows:
+        lines.append("  <dict>")
+        for key, value in flat(collection, row).items():
+            kind = "string" if isinstance(value, str) else "real"
+            lines += [f"    <key>{escape(key)}</key>", f"    <{kind}>{escape(str(value))}</{kind}>"]
+        lines.append("  </dict>")
+    return "\n".join([*lines, "</array>", "</plist>"])
+
+
+@shape("dotted leaders", held_out=True)
+def dotted_leaders(rng: Random, collection: Collection) -> str:
+    """Reports for people: a rule between records, dots between name and value."""
+    blocks = []
+    for row in collection.rows:
+        facts = [f"  {column.words.capitalize() + ' ':.<32} {row[column]}" for column in collection.known(row)]
+        blocks.append("\n".join([f"{collection.noun.upper()} {collection.name(row)}", *facts]))
+    return ("\n" + "-" * 60 + "\n").join(blocks)
+
+
+@shape("numbered outline", held_out=True)
+def outline(rng: Random, collection: Collection) -> str:
+    lines = []
+    for number, row in enumerate(collection.rows, 1):
+        lines.append(f"{number}. {collection.name(row)}")
+        lines += [f"   {number}.{part} {collection.label(column)} – {row[column]}" for part, column in enumerate(collection.known(row), 1)]
+    return "\n".join(lines)
+
+
+@shape("query strings", styles=NO_BLANKS, held_out=True)
+def query_strings(rng: Random, collection: Collection) -> str:
+    path = "/" + collection.noun.replace(" ", "-")
+    return "\n".join(
+        f"{path}?" + "&".join(f"{key}={value}".replace(" ", "+") for key, value in flat(collection, row).items()) for row in collection.rows
+    )
+
+
 @shape("assignments", styles=AS_KEY, held_out=True)
 def assignments(rng: Random, collection: Collection) -> str:
     """As a shell shows its variables: one assignment after the other, the name in the middle of the variable."""
@@ -75,16 +124,6 @@ def json_documents(rng: Random, collection: Collection) -> str:
     return "\n".join(json.dumps(nested(collection, row), indent=2) for row in collection.rows)
 
 
-@shape("expanded query result", held_out=True)
-def expanded(rng: Random, collection: Collection) -> str:
-    width = max(len(collection.label(column)) for column in collection.columns)
-    return "\n".join(
-        f"-[ RECORD {index} ]{'-' * 30}\n"
-        + "\n".join(f"{collection.label(column):<{width}} | {row[column]}" for column in collection.columns)
-        for index, row in enumerate(collection.rows, 1)
-    )
-
-
 @shape("boxed table", width=(3, 7), held_out=True)
 def boxed(rng: Random, collection: Collection) -> str:
     table = cells(collection)
@@ -114,14 +153,6 @@ def preamble(rng: Random, collection: Collection) -> str:
     return "\n".join([*top, body[0], "-" * len(body[0]), *body[1:], "", "(end of listing)"])
 
 
-@shape("html table", held_out=True)
-def html_table(rng: Random, collection: Collection) -> str:
-    header, *rows = cells(collection)
-    lines = ["<table>", "<thead><tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in header) + "</tr></thead>", "<tbody>"]
-    lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
-    return "\n".join([*lines, "</tbody>", "</table>"])
-
-
 @shape("semicolons with comments", held_out=True)
 def semicolons(rng: Random, collection: Collection) -> str:
     lines = [";".join(line) for line in cells(collection)]
@@ -149,17 +180,6 @@ def pairs(rng: Random, collection: Collection) -> str:
     )
 
 
-@shape("tree with branches", held_out=True)
-def branches(rng: Random, collection: Collection) -> str:
-    lines = [collection.plural]
-    for row in collection.rows:
-        lines.append(f"├── {collection.name(row)}")
-        *most, last = collection.fields
-        lines += [f"│   ├── {collection.label(column)}: {row[column]}" for column in most]
-        lines.append(f"│   └── {collection.label(last)}: {row[last]}")
-    return "\n".join([*lines, "└── (end)"])
-
-
 @shape("headed lines without separators", width=(3, 5), held_out=True)
 def headed_lines(rng: Random, collection: Collection) -> str:
     """A name on a line of its own, values below it in a fixed order, the names of the fields said once at the top."""
@@ -167,16 +187,6 @@ def headed_lines(rng: Random, collection: Collection) -> str:
     return "\n".join(
         [top, "", *("\n".join([collection.name(row), *(f"\t{row[column]}" for column in collection.fields)]) for row in collection.rows)]
     )
-
-
-@shape("yaml, cut at both ends", held_out=True)
-def yaml_cut(rng: Random, collection: Collection) -> str:
-    lines = []
-    for row in collection.rows:
-        lines.append(f"    - {collection.label(collection.identity)}: {collection.name(row)}")
-        lines += [f"      {collection.label(column)}: {row[column]}" for column in collection.known(row)]
-    text = "\n".join(lines)
-    return text[int(len(text) * rng.uniform(0.02, 0.1)) : int(len(text) * rng.uniform(0.9, 0.98))]
 
 
 @shape("json string with a table inside", width=(3, 5), styles=NO_BLANKS, held_out=True)

@@ -389,14 +389,14 @@ def interleaved(rng: Random, events: list[Event]) -> str:
     return "\n".join(lines)
 
 
-@log_shape("kernel ring", without=("since",), held_out=True)
+@log_shape("kernel ring", without=("since",))
 def kernel(rng: Random, events: list[Event]) -> str:
     return "\n".join(
         f"[{e.second + rng.random():14.6f}] {e.part} {rng.randint(0, 7):04x}:00:1f.{rng.randint(0, 7)}: {e.message}" for e in events
     )
 
 
-@log_shape("event blocks", held_out=True)
+@log_shape("event blocks")
 def event_blocks(rng: Random, events: list[Event]) -> str:
     return "\n\n".join(
         f"Event: {index}\nWhen: 2026-09-14 {clock(e.second)}\nSource: {e.part}\nLevel: {e.level}\nText: {e.message}"
@@ -407,3 +407,26 @@ def event_blocks(rng: Random, events: list[Event]) -> str:
 @log_shape("piped log", held_out=True)
 def piped(rng: Random, events: list[Event]) -> str:
     return "\n".join(f"{clock(e.second)} | {e.level:<8} | {e.part}:run:{rng.randint(10, 400)} - {e.message}" for e in events)
+
+
+@log_shape("semicolon log", held_out=True)
+def semicolon_log(rng: Random, events: list[Event]) -> str:
+    lines = [f"14.09.2026 {clock(e.second)};{e.level};{e.part};{json.dumps(e.message)}" for e in events]
+    return "\n".join(["Zeit;Stufe;Teil;Text", *lines])
+
+
+@log_shape("brackets log", held_out=True)
+def brackets_log(rng: Random, events: list[Event]) -> str:
+    return "\n".join(f"[{1_789_300_000 + e.second}][{e.level.lower()}][{e.part}][{rng.randint(100, 120)}] {e.message}" for e in events)
+
+
+@log_shape("coloured log", held_out=True)
+def coloured_log(rng: Random, events: list[Event]) -> str:
+    colours = {"ERROR": 31, "WARN": 33, "INFO": 32, "DEBUG": 36}
+
+    def painted(text: str, colour: int) -> str:
+        return f"\x1b[{colour}m{text}\x1b[0m"
+
+    return "\n".join(
+        f"{painted(clock(e.second), 2)} {painted(f'{e.level:>5}', colours[e.level])} {painted(e.part, 1)}: {e.message}" for e in events
+    )

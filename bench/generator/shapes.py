@@ -572,6 +572,48 @@ def bullets(rng: Random, collection: Collection) -> str:
     )
 
 
+# --- Once held out, studied since
+
+
+@shape("expanded query result")
+def expanded(rng: Random, collection: Collection) -> str:
+    width = max(len(collection.label(column)) for column in collection.columns)
+    return "\n".join(
+        f"-[ RECORD {index} ]{'-' * 30}\n"
+        + "\n".join(f"{collection.label(column):<{width}} | {row[column]}" for column in collection.columns)
+        for index, row in enumerate(collection.rows, 1)
+    )
+
+
+@shape("html table")
+def html_table(rng: Random, collection: Collection) -> str:
+    header, *rows = cells(collection)
+    lines = ["<table>", "<thead><tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in header) + "</tr></thead>", "<tbody>"]
+    lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
+    return "\n".join([*lines, "</tbody>", "</table>"])
+
+
+@shape("tree with branches")
+def branches(rng: Random, collection: Collection) -> str:
+    lines = [collection.plural]
+    for row in collection.rows:
+        lines.append(f"├── {collection.name(row)}")
+        *most, last = collection.fields
+        lines += [f"│   ├── {collection.label(column)}: {row[column]}" for column in most]
+        lines.append(f"│   └── {collection.label(last)}: {row[last]}")
+    return "\n".join([*lines, "└── (end)"])
+
+
+@shape("yaml, cut at both ends")
+def yaml_cut(rng: Random, collection: Collection) -> str:
+    lines = []
+    for row in collection.rows:
+        lines.append(f"    - {collection.label(collection.identity)}: {collection.name(row)}")
+        lines += [f"      {collection.label(column)}: {row[column]}" for column in collection.known(row)]
+    text = "\n".join(lines)
+    return text[int(len(text) * rng.uniform(0.02, 0.1)) : int(len(text) * rng.uniform(0.9, 0.98))]
+
+
 # --- Cut, wrapped, several in one
 
 
