@@ -67,8 +67,9 @@ def test_underlined_headings_are_carried_too() -> None:
 
 
 def test_a_heading_moves_on_with_the_text_it_heads() -> None:
-    text = f"{words(60)}.\n\n## Next\n\n{words(60)}.\n"
-    assert sources(text, chunk(text, size=80, overlap=0))[1].startswith("## Next\n\n")
+    for before in (20, 40, 60):
+        text = f"{words(before)}.\n\n# Next\n\n## Step\n\n{words(60)}.\n"
+        assert sources(text, chunk(text, size=80, overlap=0))[1].startswith("# Next\n\n## Step\n\n"), before
 
 
 def test_a_heading_inside_a_code_fence_is_none() -> None:
@@ -165,7 +166,7 @@ def test_paragraphs_with_windows_line_ends_are_seen() -> None:
 
 
 def test_a_horizontal_rule_is_a_better_place_to_cut_than_a_paragraph() -> None:
-    sections = [f"{words(50, seed)}.\n\n{words(10, seed)}.\n\n" for seed in range(6)]
+    sections = [f"{words(10, seed)}.\n\n{words(50, seed)}.\n\n" for seed in range(6)]
     text = "---\n\n".join(sections)
     parts = sources(text, chunk(text, size=O200K.count(sections[0]) + 15, overlap=0))
 
@@ -173,10 +174,11 @@ def test_a_horizontal_rule_is_a_better_place_to_cut_than_a_paragraph() -> None:
 
 
 def test_a_long_list_is_cut_between_its_items_and_nested_ones_stay_with_theirs() -> None:
-    item = "- the first thing to look at\n  which goes on here\n  - and has a detail\n"
+    item = "- the first thing to look at\nwhich goes on here\n  - and has a detail\n"
     text = item * 60
-    for part in sources(text, chunk(text, size=100, overlap=0)):
-        assert part.startswith("- the first")
+    for size in range(80, 130, 5):
+        for part in sources(text, chunk(text, size=size, overlap=0)):
+            assert part.startswith("- the first")
 
 
 def test_a_long_paragraph_is_cut_between_sentences() -> None:

@@ -65,8 +65,7 @@ def test_text_without_any_place_to_stop_is_still_cut() -> None:
 
 def test_millions_of_full_stops_are_read_in_one_pass() -> None:
     """A pattern that looks ahead from each of them would not come back within the time a test has."""
-    for text in ("." * 2_000_000, '.")' * 700_000, ". " * 1_000_000):
-        assert O200K.count(cut_at_sentence(text, 100_000)) <= 100_000
+    for text in ("." * 3_000_000 + "x", '.")' * 1_000_000 + "x", "." + '"' * 3_000_000 + "x", "。" * 1_000_000):
         assert without_half_sentence(text)
 
 
