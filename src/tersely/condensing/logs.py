@@ -62,6 +62,8 @@ class _Template:
     coarse: bool = False
     also: list[str] = field(default_factory=list)
     """Words that other lines have in the place of one of this."""
+    also_count: int = 0
+    """How many lines these are."""
     words: list[str] = field(default_factory=list)
     """What is shown, without its values."""
     family: "_Family | None" = None
@@ -120,6 +122,10 @@ class Lines:
         """Where the line stands in the source, counted from 1."""
         return at + 1
 
+    def counted(self) -> str:
+        """What there is, as the account of what is left out says it."""
+        return f"{self.total} lines"
+
     def parts(self, at: int) -> Parts:
         """As shown when it stands for many, with time and level."""
         raise NotImplementedError
@@ -131,6 +137,10 @@ class Lines:
     def asked(self, at: int, room: int) -> str:
         """As shown when it holds what was asked for: all of it, time and host too, within `room` characters if need be."""
         return " ".join(self.lines[at].split())
+
+    def source(self, at: int) -> str:
+        """Which of several interleaved logs the line belongs to; lines of different ones are never one unit."""
+        return ""
 
     def width(self, at: int) -> int:
         """How many words of a line are compared with those of others of its family."""
@@ -166,6 +176,8 @@ class _PlainLines(Lines):
         self.text = text
         self.keys = VALUE.sub("#", text).split("\n")
         self.preamble = Preamble.learn(self.lines)
+        if self.preamble.sources:
+            self.keys = [f"{self.preamble.source(line)}\t{key}" if key else "" for line, key in zip(self.lines, self.keys, strict=True)]
         self._parts: dict[int, Parts] = {}
 
     def number(self, at: int) -> int:
@@ -176,6 +188,12 @@ class _PlainLines(Lines):
         if found is None:
             found = self._parts[at] = self.preamble.split(self.lines[at])
         return found
+
+    def counted(self) -> str:
+        return f"{self.total} lines" if self.numbers is None else f"{len(self.lines)} pieces of {self.total} lines"
+
+    def source(self, at: int) -> str:
+        return self.preamble.source(self.lines[at]) if self.preamble.sources else ""
 
     def shared(self) -> list[str]:
         usual = self.preamble.usual_level
@@ -252,15 +270,15 @@ class _Reader:
         keys = log.keys
         if in_trace:
             keys = ["" if at in in_trace else key for at, key in enumerate(keys)]
-        merged: dict[tuple[str, str], _Template] = {}
+        merged: dict[tuple[str, str, str], _Template] = {}
         for key, members in gather(keys).items():
             parts = log.parts(members[0])
             if is_coarse(key):
-                merged[(key, "")] = _Template(members, members[0], parts, coarse=True)
+                merged[key, "", ""] = _Template(members, members[0], parts, coarse=True)
                 continue
             if not parts.shown:
                 continue
-            name = (masked(parts.shown), parts.level)
+            name = (masked(parts.shown), parts.level, log.source(members[0]))
             template = merged.get(name)
             if template is None:
                 merged[name] = _Template(members, members[0], parts)
@@ -412,6 +430,7 @@ class _Reader:
             return False
         count = len(template.members)
         leader.also.append(f"{words[different[0]]} ×{count}" if count > 1 else words[different[0]])
+        leader.also_count += count
         template.absorbed = True
         return True
 
@@ -501,7 +520,7 @@ class _Reader:
                 units.append(Unit(text, log.number(at), log.number(at), score, count=0))
             else:
                 text = self._text(template, times)
-                units.append(Unit(text, log.number(at), log.number(at), score, count=len(template.members)))
+                units.append(Unit(text, log.number(at), log.number(at), score, count=len(template.members) + template.also_count))
             stands_for.append(template)
             trace = self.traces.after.get(at)
             if trace is not None:
@@ -568,11 +587,16 @@ class _Reader:
 
     def _lost(self, units: Sequence[Unit], stands_for: Sequence[_Template | None], kept: set[int]) -> list[Lost]:
         missing = [template for index, template in enumerate(stands_for) if template is not None and index not in kept]
-        if not missing:
-            return []
-        lines = sum(len(template.members) for template in missing)
-        places = runs_of((self.log.number(at), self.log.number(at)) for template in missing[:200] for at in template.members[:50])
-        return [Lost(f"{lines} of {self.log.total} lines, of {len(missing)} kinds that are not shown", places)]
+        lost: list[Lost] = []
+        if missing:
+            lines = sum(len(template.members) + template.also_count for template in missing)
+            places = runs_of((self.log.number(at), self.log.number(at)) for template in missing[:200] for at in template.members[:50])
+            lost.append(Lost(f"{lines} of {self.log.counted()}, of {len(missing)} kinds that are not shown", places))
+        shown = sum(unit.count for index, unit in enumerate(units) if index in kept and stands_for[index] is None)
+        if len(self.traces.inside) > shown:
+            traces = runs_of((self.log.number(trace[0]), self.log.number(trace[-1])) for trace in list(self.traces.after.values())[:200])
+            lost.append(Lost(f"{len(self.traces.inside) - shown} of {len(self.traces.inside)} lines of stack traces", traces))
+        return lost
 
 
 def masked(text: str) -> str:

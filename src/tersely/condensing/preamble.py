@@ -180,7 +180,7 @@ class Preamble:
             elif place < last:
                 if token.kind == "word" and not VALUE.search(token.text):
                     kept.append((token.start, token.end))
-            elif not named and (logger := _LOGGER.match(line, token.start)):
+            elif last >= 0 and not named and (logger := _LOGGER.match(line, token.start)):
                 # The package says less than it costs; the class or module stays.
                 kept.append((logger.end(), token.end))
                 named = True
@@ -198,6 +198,11 @@ class Preamble:
             shown += line[start:end]
             before = end
         return Parts(" ".join(shown.split()), time, level, level_weight(level))
+
+    def source(self, line: str) -> str:
+        """Which of several interleaved logs the line belongs to; empty where there is one."""
+        words = line.split(None, 3)
+        return " ".join(words[place] for place in sorted(self.sources) if place < len(words))
 
     def _says_nothing(self, place: int, token: "_Token", last: int, level_seen: bool, named: bool) -> bool:
         """Whether a token of the preamble can be left out: a constant, a number, or the thread after the level."""
