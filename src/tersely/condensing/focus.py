@@ -155,6 +155,24 @@ class Focus:
             return None
         return _in_window(found, self.since, self.until)
 
+    def names(self, label: str) -> float:
+        """How well a column header or key names what is asked for; abbreviations (`MEM%` for memory) count a little less."""
+        stems = [stem(part) for part in subwords(label) if not part.isdigit()]
+        low = label.lower()
+        total = 0.0
+        for term in self.terms:
+            if term.kind == "synonym" or term.weight < 0.2:
+                continue
+            if term.text == low:
+                total += 1.2 * term.weight
+            elif term.text in stems:
+                total += term.weight
+            elif any(
+                len(part) >= 3 and len(term.text) >= 3 and (term.text.startswith(part) or part.startswith(term.text)) for part in stems
+            ):
+                total += 0.6 * term.weight
+        return total / (1 + 0.15 * max(0, len(stems) - 1))
+
     def rejects(self, value: str) -> bool:
         """Whether a value is one that the question says should not be: "not running" rejects `Running`."""
         low = value.lower()

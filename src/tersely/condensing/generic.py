@@ -15,12 +15,14 @@ import re
 
 from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus, Found, scan
+from tersely.condensing.records import columns_of_lines, weigh_columns
 from tersely.condensing.units import Reading, Unit, runs_of
 
 LONGEST_LINE = 400
 """Longer lines are cut into pieces that can be chosen one by one."""
 
 MOST_UNITS = 40_000
+MOST_FOR_COLUMNS = 100_000
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(\[])")
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
@@ -32,10 +34,17 @@ def read(text: str, focus: Focus, budget: int) -> Reading:
     found = scan(texts, focus)
     shapes = [_VARIABLE.sub("#", line[:160]) for line in texts]
     scores = scores_of(texts, shapes, found, focus)
+    leaders: set[int] = set()
+    if (focus.superlative or focus.unusual or focus.comparisons or focus.negated or not focus) and len(texts) <= MOST_FOR_COLUMNS:
+        weigh_columns(scores, columns_of_lines(texts), focus, leaders)
+    owners = owners_of(texts, numbers)
     weighed = list(range(len(texts)))
     if len(texts) > MOST_UNITS:
         weighed = sorted(sorted(weighed, key=lambda i: (-scores[i], i))[:MOST_UNITS])
-    units = [Unit(texts[i], numbers[i], numbers[i], scores[i], family=shapes[i]) for i in weighed]
+    place = {i: index for index, i in enumerate(weighed)}
+    units = [
+        Unit(texts[i], numbers[i], numbers[i], scores[i], place.get(owners[i]), family=None if i in leaders else shapes[i]) for i in weighed
+    ]
 
     def lost(kept: set[int]) -> list[Lost]:
         shown = {weighed[index] for index in kept}
@@ -43,6 +52,24 @@ def read(text: str, focus: Focus, budget: int) -> Reading:
         return [Lost(f"{len(missing)} of {len(texts)} lines", runs_of(missing))] if missing else []
 
     return Reading("text", units, lost=lost)
+
+
+def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
+    """For each line the line that introduces it: the nearest one above that is indented less; -1 for none."""
+    owners = [-1] * len(texts)
+    stack: list[tuple[int, int]] = []
+    for i, line in enumerate(texts):
+        indent = len(line) - len(line.lstrip())
+        while stack and stack[-1][0] >= indent:
+            stack.pop()
+        # A long line is no heading, and one far above says little about this one.
+        if stack and i - stack[-1][1] <= 60 and len(texts[stack[-1][1]]) <= 160:
+            owners[i] = stack[-1][1]
+        if i == 0 or numbers[i] != numbers[i - 1]:
+            stack.append((indent, i))
+        if len(stack) > 100:
+            del stack[:50]
+    return owners
 
 
 def lines_of(text: str, longest: int = LONGEST_LINE) -> tuple[list[str], list[int]]:

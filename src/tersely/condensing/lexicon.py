@@ -14,14 +14,14 @@ STOP = _words("""
     what's which who whom whose why how when where did does do done there any anything all me my i you your we our us about have
     has had having not no can could should would may might must will shall please s t if then than so but into out up down over
     under more most some also re use using used only each other others via per their them they he she his her
-    since between after before until
 """)
 """Words that carry no wish of their own. "not", "over", "most" and the like are read as wishes instead."""
 
 ASKING = _words("""
     find show tell give look report get list check describe explain need know see want summarize summarise help investigate answer
-    question entry entries recorded record particular value values output overview care stand stands thing things something one
-    ones many much here now please currently recently happening happened detail details information
+    since between after before until question entry entries recorded record particular value values output overview care stand
+    stands thing things something one ones many much here now please currently recently happening happened detail details
+    information
 """)
 """Words that ask rather than name; a text may still mean them, so they weigh little instead of nothing."""
 

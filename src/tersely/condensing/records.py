@@ -5,13 +5,18 @@ column of a table, an attribute of an element. `oddness` says how much each valu
 differs from its siblings; `numbers` and `extremes` order what can be ordered.
 Shared by the readers of trees (JSON, YAML, XML, outlines) and of tables.
 
-Knows nothing of questions, units or formats.
+`weigh_columns` turns that and the wishes of a question (superlatives, comparisons,
+"not running") into worth for rows; `columns_of_lines` finds columns in lines of a
+format nobody knows. Knows nothing of units.
 """
 
 import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tersely.condensing.focus import Focus
 
 _NUMBER = re.compile(
     r"\s*[$€£]?\s*([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*"
@@ -155,3 +160,109 @@ def extremes(numbers: list[float | None], direction: int, most: int = 3) -> list
     known = [(number * direction, -position) for position, number in enumerate(numbers) if number is not None]
     known.sort(reverse=True)
     return [-position for _, position in known[:most]]
+
+
+@dataclass
+class Column:
+    """Values under one label, and the rows they stand in."""
+
+    label: str
+    rows: Sequence[int]
+    values: Sequence[str]
+
+
+def weigh_columns(scores: list[float], columns: list[Column], focus: Focus, leaders: set[int] | None = None) -> None:
+    """Raise the rows that a question about the columns asks for: odd ones, extremes, those above a limit or in another state.
+
+    `leaders` collects rows that are an answer by their rank, so that their being alike is not held against them.
+    """
+    matches = [focus.names(column.label) if column.label else 0.0 for column in columns]
+    best = max(matches, default=0.0)
+    measured = {at: numbers for at, column in enumerate(columns) if (numbers := numbers_of(column.values)) is not None}
+    best_measured = max((matches[at] for at in measured), default=0.0)
+    odd_weight = 2.4 if focus.unusual else 1.2 if not focus else 0.9 if focus.trouble else 0.6
+    for at, column in enumerate(columns):
+        rows, values = column.rows, column.values
+        match = matches[at] / best if best else 0.0
+        numbers = measured.get(at)
+        for position, odd in oddness(values, numbers).items():
+            scores[rows[position]] += odd_weight * odd * (0.6 + 0.8 * match)
+        if numbers is not None:
+            asked = matches[at] / best_measured if best_measured else 0.0
+            if focus.superlative and len(set(numbers)) > 2:
+                # The answer must stand above all that merely has the right words.
+                bonus = 4.0 * asked if best_measured else 1.5
+                for rank, position in enumerate(extremes(numbers, focus.superlative, 6 if asked else 2)):
+                    scores[rows[position]] += bonus / (1 + 0.12 * rank)
+                    if leaders is not None and asked > 0.3:
+                        leaders.add(rows[position])
+            elif not focus:
+                for direction in (1, -1):
+                    for position in extremes(numbers, direction, 1):
+                        scores[rows[position]] += 0.4
+            if focus.comparisons and (asked > 0.3 or not best_measured):
+                for comparison in focus.comparisons:
+                    limit = number_of(f"{comparison.amount:g}{comparison.unit}") or comparison.amount
+                    for position, number in enumerate(numbers):
+                        if number is not None and (number > limit) == comparison.above:
+                            scores[rows[position]] += 2.4
+                            if leaders is not None:
+                                leaders.add(rows[position])
+        if focus.negated and len(kinds := set(values)) <= 40:
+            normal = {value for value in kinds if len(value) < 60 and focus.rejects(value)}
+            if normal and sum(1 for value in values if value in normal) >= 0.15 * len(values):
+                for position, value in enumerate(values):
+                    scores[rows[position]] += -0.3 if value in normal else 1.0 + 1.5 * match
+                    if leaders is not None and value not in normal and match > 0.3:
+                        leaders.add(rows[position])
+
+
+_ASSIGNED = re.compile(r"([A-Za-z_][\w.\-/]*)=(\"[^\"]*\"|'[^']*'|[^\s,;|\])}]+)")
+_NAMED = re.compile(r"([A-Za-z_][\w.\-/]*(?: [\w.\-/]+){0,3}?)\s*(?:::?|[-=~]>|=|~|\.\.+)\s+([^,;|\])}>]+)")
+_STATED = re.compile(r"([\w-]+(?: [\w-]+){0,2}?) (?:is|was|are|equals) ([^\s,;]+(?: [^\s,;]+)??)(?=[,;.]?(?:\s|$))")
+
+
+def columns_of_lines(texts: Sequence[str]) -> list[Column]:
+    """Columns of lines that follow an unknown pattern: by labels before the values, else by place."""
+    count = len(texts)
+    if count < 5:
+        return []
+    sample = texts[:: max(1, count // 60)][:80]
+    for pattern in (_ASSIGNED, _NAMED, _STATED):
+        if sum(len(pattern.findall(text[:2_000])) for text in sample) >= 0.8 * len(sample):
+            return _labelled(texts, pattern)
+    return _placed(texts)
+
+
+def _labelled(texts: Sequence[str], pattern: re.Pattern[str]) -> list[Column]:
+    found: dict[str, tuple[list[int], list[str]]] = {}
+    for row, text in enumerate(texts):
+        for label, value in pattern.findall(text[:4_000]):
+            label = " ".join(
+                word for word in label.split() if word.lower() not in ("the", "its", "a", "an", "and", "with", "his", "her", "has")
+            )
+            rows, values = found.setdefault(label, ([], []))
+            rows.append(row)
+            values.append(value.strip().strip("\"'").rstrip("."))
+        if len(found) > 2_000:
+            break
+    return [Column(label, rows, values) for label, (rows, values) in found.items() if len(values) >= 5]
+
+
+def _placed(texts: Sequence[str]) -> list[Column]:
+    """Words at the same place of lines with as many words; a word that never changes labels what follows it."""
+    lengths = Counter(len(text.split()) for text in texts)
+    columns: list[Column] = []
+    for length, times in lengths.most_common(3):
+        if length < 3 or length > 60 or times < 8 or times < 0.15 * len(texts):
+            continue
+        rows = [row for row, text in enumerate(texts) if text.count(" ") >= length - 1 and len(text.split()) == length]
+        split = [texts[row].split() for row in rows]
+        label = ""
+        for place in range(length):
+            values = [words[place].strip(",;()[]<>{}\"'") for words in split]
+            if len(set(values)) == 1:
+                label = values[0]
+                continue
+            columns.append(Column(label, rows, values))
+    return columns

@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tersely.condensing.budget import Lost
-from tersely.condensing.focus import Focus, scan, stem, subwords
-from tersely.condensing.records import extremes, number_of, numbers_of, oddness
+from tersely.condensing.focus import Focus, scan, subwords
+from tersely.condensing.records import Column, number_of, shape_of, weigh_columns
 from tersely.condensing.units import Reading, Unit, runs_of
 
 MOST_UNITS = 30_000
-LONGEST_CELL = 120
 
 _RULE = re.compile(r"[\s|+=:\-─│┼┬┴├┤╋━┃┏┓┗┛┡┩╇╈]+")
 _VARIABLE = re.compile(r"\b[0-9a-f]{8,10}-[a-z0-9]{5}\b|0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
@@ -263,6 +262,12 @@ def _splitter(header: str, body: list[str]) -> Split | None:
         return None
     if sum(len(word) for word in words) / len(words) > 24 or header.rstrip().endswith((".", ":", ";", ",")):
         return None
+    begins = Counter(shape_of(row.split()[0]) for row in body)
+    if (
+        sum(1 for word in words if any(sign.isdigit() for sign in word)) > 0.3 * len(words)
+        or begins[shape_of(words[0])] > 0.5 * len(body) > 1
+    ):
+        return None  # It looks like the rows below it: a row itself.
     trials: list[Split] = []
     starts = [match.start() for match in re.finditer(r"(?:(?<=\s\s)|(?<=^)|(?<=\t))\S", header)]
     if len(starts) >= 2:
@@ -347,8 +352,13 @@ def _even_rows(first: str, body: list[str]) -> Split | None:
             return _by_words(most) if pattern is None else _by_blanks(most)
     fewest = min(len(row.split()) for row in rows)
     if fewest >= 6 and len(rows) >= 5:
-        # The last column is free text, as in `ls -l` or `ps`.
-        return _by_words(fewest)
+        # The last column is free text, as in `ls -l` or `ps`; the others must be alike, in the first row too.
+        split = [row.split(None, fewest - 1) for row in rows]
+        numeric_columns = [
+            column for column in range(fewest - 1) if sum(1 for cells in split if number_of(cells[column]) is not None) >= 0.8 * len(split)
+        ]
+        if len(numeric_columns) >= 2 and all(number_of(split[0][column]) is not None for column in numeric_columns):
+            return _by_words(fewest)
     return None
 
 
@@ -371,7 +381,8 @@ def reading_of(blocks: list[_Block], focus: Focus, budget: int) -> Reading:
             continue
         table = block.table
         size = len(table.rows)
-        scores = _row_scores(table, focus, found.relevance[offset : offset + size], found.severity[offset : offset + size])
+        leaders: set[int] = set()
+        scores = _row_scores(table, focus, found.relevance[offset : offset + size], found.severity[offset : offset + size], leaders)
         offset += size
         owner: int | None = None
         if table.header_text:
@@ -382,8 +393,17 @@ def reading_of(blocks: list[_Block], focus: Focus, budget: int) -> Reading:
             shown = sorted(sorted(range(size), key=lambda row: (-scores[row], row))[:MOST_UNITS])  # type: ignore[assignment]
         start = len(units)
         for row in shown:
-            text = _shortened(table.texts[row])
-            units.append(Unit(text, table.lines[row], table.lines[row], scores[row], owner, family=_VARIABLE.sub("#", text[:140])))
+            text = table.texts[row]
+            units.append(
+                Unit(
+                    text,
+                    table.lines[row],
+                    table.lines[row],
+                    scores[row],
+                    owner,
+                    family=None if row in leaders else _VARIABLE.sub("#", text[:140]),
+                )
+            )
         tables.append((table, start, list(shown)))
         summary = _summary(table)
         if summary:
@@ -400,47 +420,19 @@ def reading_of(blocks: list[_Block], focus: Focus, budget: int) -> Reading:
     return Reading("table", units, head=head, lost=lost, noun="rows", gaps=False, decay=0.5)
 
 
-def _shortened(text: str) -> str:
-    if len(text) <= 4 * LONGEST_CELL:
-        return text
-    return text
-
-
 def _column(table: Table, column: int) -> list[str]:
     return [row[column] if column < len(row) else "" for row in table.rows]
 
 
-def _row_scores(table: Table, focus: Focus, relevance: list[float], severity: list[float]) -> list[float]:
+def _row_scores(table: Table, focus: Focus, relevance: list[float], severity: list[float], leaders: set[int]) -> list[float]:
     size = len(table.rows)
     trouble = 0.4 if focus.trouble else 0.15
     scores = [2.2 * relevance[row] + trouble * severity[row] for row in range(size)]
     width = max(len(table.header), Counter(map(len, table.rows)).most_common(1)[0][0] if size else 0)
-    matches = [_header_match(table.header[column], focus) if column < len(table.header) else 0.0 for column in range(width)]
-    best = max(matches, default=0.0)
-    measured = {column: numbers for column in range(width) if (numbers := numbers_of(_column(table, column))) is not None}
-    best_measured = max((matches[column] for column in measured), default=0.0)
-    odd_weight = 2.4 if focus.unusual else 0.6 if focus else 1.2
+    labels = [table.header[column] if column < len(table.header) else "" for column in range(width)]
+    weigh_columns(scores, [Column(label, range(size), _column(table, at)) for at, label in enumerate(labels)], focus, leaders)
     for column in range(width):
         values = _column(table, column)
-        match = matches[column] / best if best else 0.0
-        numbers = measured.get(column)
-        for row, odd in oddness(values, numbers).items():
-            scores[row] += odd_weight * odd * (0.6 + 0.8 * match)
-        if numbers is not None:
-            asked = matches[column] / best_measured if best_measured else 0.0
-            if focus.superlative and len(set(numbers)) > 2:
-                # The answer must stand above all that merely has the right words.
-                bonus = 4.0 * asked if best_measured else 1.5
-                for rank, row in enumerate(extremes(numbers, focus.superlative, 6 if asked else 2)):
-                    scores[row] += bonus / (1 + 0.12 * rank)
-            elif not focus:
-                for direction in (1, -1):
-                    for row in extremes(numbers, direction, 1):
-                        scores[row] += 0.4
-            if focus.comparisons and (asked > 0.3 or not best_measured):
-                _compare(scores, numbers, focus)
-        if focus.negated:
-            _negate(scores, values, focus, 1.0 + 1.5 * match)
         if focus.trouble:
             for row, value in enumerate(values):
                 ratio = _RATIO.match(value) if len(value) < 12 else None
@@ -449,41 +441,6 @@ def _row_scores(table: Table, focus: Focus, relevance: list[float], severity: li
     for row in range(min(3, size)):
         scores[row] += 0.15
     return scores
-
-
-def _compare(scores: list[float], numbers: list[float | None], focus: Focus) -> None:
-    for comparison in focus.comparisons:
-        amount = number_of(f"{comparison.amount:g}{comparison.unit}")
-        limit = comparison.amount if amount is None else amount
-        for row, number in enumerate(numbers):
-            if number is not None and (number > limit) == comparison.above:
-                scores[row] += 2.4
-
-
-def _negate(scores: list[float], values: list[str], focus: Focus, weight: float) -> None:
-    kinds = set(values)
-    if len(kinds) > 40:
-        return
-    normal = {value for value in kinds if focus.rejects(value)}
-    if normal and sum(1 for value in values if value in normal) >= 0.15 * len(values):
-        for row, value in enumerate(values):
-            scores[row] += -0.3 if value in normal else weight
-
-
-def _header_match(header: str, focus: Focus) -> float:
-    """How well a column header names what is asked for; abbreviations (`MEM%` for memory) count a little less."""
-    stems = [stem(part) for part in subwords(header) if not part.isdigit()]
-    total = 0.0
-    for term in focus.terms:
-        if term.kind == "synonym" or term.weight < 0.2:
-            continue
-        if term.text == header.lower():
-            total += 1.2 * term.weight
-        elif term.text in stems:
-            total += term.weight
-        elif any(len(part) >= 3 and len(term.text) >= 3 and (term.text.startswith(part) or part.startswith(term.text)) for part in stems):
-            total += 0.6 * term.weight
-    return total / (1 + 0.15 * max(0, len(stems) - 1))
 
 
 def _state_column(table: Table) -> int | None:

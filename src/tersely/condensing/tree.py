@@ -12,6 +12,7 @@ Knows nothing of the formats; a reader that has built a tree calls `read_tree`.
 import heapq
 import math
 import re
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -106,7 +107,7 @@ class Tree:
                 if part.strip():
                     self.add(node, "", LEAF, part.strip(), line)
             else:
-                for piece in pieces_of(part, 240):
+                for piece in pieces_of(part, 160):
                     self.add(node, "", LEAF, piece, line)
         return node
 
@@ -167,13 +168,11 @@ class _Shape:
                 for child in inside:
                     record[child] = 1
             elif tree.kind[node] == OBJECT and len(inside) > 1:
-                keys: dict[str, int] = {}
-                for child in inside:
-                    keys[tree.key[child]] = keys.get(tree.key[child], 0) + 1
-                if len(keys) < len(inside):
-                    for child in inside:
-                        if tree.kind[child] != LEAF and keys[tree.key[child]] > 1:
-                            record[child] = 1
+                owners = [child for child in inside if tree.kind[child] != LEAF]
+                keys = Counter(tree.key[child] for child in owners)
+                if len(keys) < len(owners):
+                    for child in owners:
+                        record[child] = keys[tree.key[child]] > 1
         return record
 
     def _even_lists(self) -> set[int]:
@@ -552,7 +551,7 @@ class _Worth:
         trouble = 0.4 if focus.trouble else 0.15
         scores = [0.0] * len(tree)
         bad = [severity * (0.3 if configured[node] else 1.0) for node, severity in enumerate(found.severity)]
-        worst = [0.0] * len(tree)
+        worst = [severity if tree.value[node] else 0.0 for node, severity in enumerate(bad)]
         for node, severity in enumerate(bad):
             parent = tree.parent[node]
             if severity > 0 and parent >= 0 and severity > worst[parent] and tree.kind[parent] != LIST:
@@ -624,7 +623,7 @@ class _Worth:
         for node, path in enumerate(shape.paths):
             if tree.kind[node] == LEAF:
                 columns.setdefault(path, []).append(node)
-        odd_weight = 2.4 if focus.unusual else 0.5 if focus else 1.2
+        odd_weight = 2.4 if focus.unusual else 1.2 if not focus else 0.9 if focus.trouble else 0.5
         matches = self._path_matches()
         measured: dict[int, list[float | None]] = {}
         for path, nodes in columns.items():
@@ -693,15 +692,18 @@ class _Worth:
     def _novelty(self, scores: list[float], nodes: list[int], values: list[str]) -> None:
         """A little for what is said for the first time, and less for hashes, nulls and what is always the same."""
         seen: set[str] = set()
+        terms: dict[str, set[int]] = {}
         many = len(nodes)
         loose = not self.tree.key[nodes[0]] and self.tree.kind[self.tree.parent[nodes[0]]] == OBJECT
         for node, value in zip(nodes, values, strict=True):
             if loose:
                 # Lines without a key: the same words with other numbers say the same again.
                 value = _VARIABLE.sub("#", value[:120])
-                if value in seen:
-                    scores[node] *= 0.3 if self.found.relevance[node] < 0.4 else 1.0
+                known, here = terms.setdefault(value, set()), self.found.terms[node] or {}
+                if value in seen and known.issuperset(here):
+                    scores[node] *= 0.3
                     continue
+                known.update(here)
             if _NOISE.match(value) or (len(value) > 31 and _HASH_INSIDE.search(value)):
                 scores[node] *= 0.7 if self.focus.trouble or not self.found.relevance[node] else 1.0
                 continue
