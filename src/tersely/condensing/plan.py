@@ -91,11 +91,10 @@ def plan_merges(room: Room, *, parts: int, chunk: int, target: int, frame: int) 
     count, size = parts, part
     while count > roots:
         last = Level(groups=roots, answer=max(16, target // roots))
-        fan_in = _fan_in(room, size=size, answer=min(last.answer, room.longest_answer), frame=frame)
-        if math.ceil(count / roots) <= fan_in:
+        if math.ceil(count / roots) <= _fan_in(room, size=size, answer=min(last.answer, room.longest_answer), frame=frame):
             levels.append(last)
             break
-        groups = math.ceil(count / fan_in)
+        groups = math.ceil(count / _fan_in(room, size=size, answer=room.longest_answer, frame=frame))
         # No longer than two thirds of what goes in, so that every row shrinks the whole.
         answer = min(max(part, 2 * target // groups), room.longest_answer, max(16, size * count * 2 // (3 * groups)))
         levels.append(Level(groups=groups, answer=answer))
