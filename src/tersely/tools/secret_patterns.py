@@ -519,7 +519,7 @@ TOKENS: tuple[Token, ...] = (
 
 FORMS: tuple[tuple[str, str], ...] = (
     ("azure_secret", r"[A-Za-z0-9_~.]{3}\dQ~[\w~.\-]{31,34}"),
-    ("telegram_token", r"\b\d{8,10}:AA[\w\-]{32,34}"),
+    ("telegram_token", r"(?:\b|bot)\d{6,12}:A[\w\-]{34}"),
     ("facebook_token", r"\b\d{15,16}(?:\||%7C)[\w\-]{27,40}"),
     ("mailchimp_key", r"\b[0-9a-f]{32}-us\d{1,2}\b"),
     ("terraform_token", r"\b[A-Za-z0-9]{14}\.atlasv1\.[\w\-]{50,}"),
@@ -528,7 +528,7 @@ FORMS: tuple[tuple[str, str], ...] = (
     ("lob_key", r"\b(?:live|test)_[0-9a-f]{35}\b"),
     ("gocardless_token", r"\blive_[\w\-=]{40}"),
     ("asana_token", r"\b1/\d{15,17}:[0-9a-f]{32}\b"),
-    ("vault_token", r"\b[sb]\.[A-Za-z]{0,23}\d[A-Za-z0-9]{4,23}\b"),
+    ("vault_token", r"\b[sb]\.[A-Za-z0-9]{24}\b"),
     ("paypal_token", r"\baccess_token\$(?:production|sandbox)\$[0-9a-z]{12,20}\$[0-9a-f]{32}"),
     ("discord_token", r"\b[MNO][\w\-]{23,27}\.[\w\-]{6}\.[\w\-]{27,40}"),
     ("aws_session_token", r"\b(?:FwoGZXIvYXdz|IQoJb3JpZ2lu)[A-Za-z0-9+/=]{100,}"),

@@ -20,7 +20,18 @@ from collections.abc import Callable, Iterable, Iterator
 
 from tersely.errors import MaskingFailed
 from tersely.tools import secret_patterns as patterns
-from tersely.tools.secret_patterns import Demand, Name, Pattern, compiled, is_placeholder, is_random, is_secret, is_wordy, name_of_secret
+from tersely.tools.secret_patterns import (
+    Demand,
+    Name,
+    Pattern,
+    Places,
+    compiled,
+    is_placeholder,
+    is_random,
+    is_secret,
+    is_wordy,
+    name_of_secret,
+)
 from tersely.tools.secret_structures import Span, block_body, walk_json, walk_yaml, yaml_scalar
 
 _LOOK = 512
@@ -115,6 +126,10 @@ _ASSIGNED = compiled(
 _VALUE_START = compiled(rf"""(?:[ \t]|\\+t)*(\r?\n[ \t]*)?(?:[&!][\w!:.\-]+[ \t]+)*(\[[ \t\n\r]*)?(?:(?i:rb|br|[bruf@])?({_QUOTE}))?""")
 _PLAIN_START = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789<${*"
 _RUN = compiled(r"""[^\s"'`,;&<>(){}\[\]|\\]+""")
+_LIST = compiled(r"""[ \t]*(?:(\[[ \t\r\n]*)|\r?\n(?:[ \t]*#[^\n]*\n)*)""")
+_ITEM = r"""(?:"((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'|([^\s,\[\]{}"'&*!|>#][^,\[\]{}\n]*))"""
+_FLOW_ITEM = compiled(rf"[ \t\r\n]*{_ITEM}[ \t\r\n]*,?")
+_BLOCK_ITEM = compiled(rf"[ \t]*-[ \t]+{_ITEM}[ \t\r]*(?:#[^\n]*)?(?:\n|$)")
 _NEXT_WORD = compiled(r"""[ \t]+([^\s"'`,;&<>(){}\[\]|\\=]+)""")
 _LINE_LEAD = compiled(r"""[ \t]*(?:[-#>+]+[ \t]*)?(?:export[ \t]+|set[ \t]+|env[ \t]+|declare[ \t]+-x[ \t]+|\$env:)?["']?""")
 _NEXT_PAIR = compiled(r"[;&,][ \t]*[\w.\-]+[=:]")
@@ -162,10 +177,31 @@ def assignments(text: bytes, clock: Clock) -> Iterator[Span]:
             yield from _cookies(text, at, line_end)
             at = line_end
             continue
+        if operator == b":" and (opened := _LIST.match(text, at)) and (opened[1][0] >= 0 or _BLOCK_ITEM.match(text, opened[0][1])):
+            for item in _items(text, opened, name):
+                yield item
+                at = item.end
+            continue
         found = _value(text, at, start, line_end, name, operator, text[quote_start:quote_end])
         if found is not None:
             yield found
             at = found.end
+
+
+def _items(text: bytes, opened: Places, name: Name) -> Iterator[Span]:
+    """The values of a list under a name: `["a", "b"]`, `[a, b]`, or one per line behind a dash."""
+    at = opened[0][1]
+    item = _FLOW_ITEM if opened[1][0] >= 0 else _BLOCK_ITEM
+    while places := item.match(text, at):
+        at = places[0][1]
+        start, end = next((place for place in places[1:] if place[0] >= 0), (0, 0))
+        if name.kind == "authorization" and (scheme := _SCHEME.match(text, start, end)):
+            start = scheme[0][1]
+        comment = text.find(b" #", start, end)
+        end = start + len(text[start : comment if comment >= 0 else end].rstrip())
+        value = text[start : min(end, start + _LOOK)]
+        if value and b" " not in value and _worth(value, name, quoted=True):
+            yield Span(start, end, name.kind, b"" if value.strip(_NUMBER) or places[3][0] < 0 else b'"')
 
 
 def _name_start(text: bytes, at: int) -> int:
@@ -341,12 +377,13 @@ def _unquoted(text: bytes, start: int, name_start: int, line_end: int, name: Nam
         return None  # A call or a subscript: code that gets a secret, not the secret.
     if not name_quote and name.kind != "authorization" and end < limit:
         rest = text[start:limit].rstrip()
-        if not any(blank in rest for blank in (b" ", b"\t", b"\\")):
+        word = rest.split(None, 1)[0]
+        if len(word) > len(value) and b"\\" not in word and _NEXT_PAIR.search(word) is None:
             line_start = text.rfind(b"\n", max(0, name_start - 80), name_start) + 1
-            if _LINE_LEAD.is_all_of(text, line_start, name_start) and _NEXT_PAIR.search(rest) is None:
-                value = rest.rstrip(b",;\"'")  # `PASSWORD=a,b(c` on a line of its own.
+            if _LINE_LEAD.is_all_of(text, line_start, name_start):
+                value = word.rstrip(b",;\"'")  # `PASSWORD=a,b(c` at the beginning of a line.
                 end = start + len(value)
-        elif operator == b":" and name.demand is not Demand.RANDOM:
+        if len(word) < len(rest) and operator == b":" and name.demand is not Demand.RANDOM:
             if name.kind != "passphrase" and value.isalpha() and rest[len(value) :].strip(b" \t,;.)"):
                 return None  # "Password: must be changed": a sentence.
             scalar = yaml_scalar(text, name_start, start)
@@ -386,8 +423,7 @@ def _sure(value: bytes, start: int, end: int, name: Name) -> Span | None:
 
 def _worth(value: bytes, name: Name, *, quoted: bool) -> bool:
     if b"<<<<<<<<" in value:
-        # A mark of ours stands there, made inert; only a second secret beside it counts.
-        return any(_mixed(word.strip(b",;."), said=True) for word in value.replace(b"<", b"").split())
+        return False  # A mark of ours stands there, made inert: this value has been looked at before.
     return bool(value) and is_secret(value, name.demand, quoted=quoted, kind=name.kind)
 
 
@@ -411,7 +447,7 @@ def _cookies(text: bytes, start: int, end: int) -> Iterator[Span]:
 _PROSE = compiled(
     r"\b(?:password|passphrase|passcode|token|secret|(?:api|access|secret|private|license)[ _\-]?key|credentials?)"
     r"(?:[ \t]+(?:for|of|on)[ \t]+[\w.@\-]+(?:[ \t]+\w+)??)?(?:[ \t]+(is|was|to|as|of|value|with|provided|=|->)|:)?"
-    r"""[ \t]*(?:is|was|=|:)?[ \t]+["'`(]?([^\s"'`<>(){}]{6,})""",
+    r"""[ \t]*(?:is|was|=|:)?[ \t]+["'`(]?([^\s"'`<>(){}\[\],;]{6,})""",
     ignore_case=True,
 )
 
@@ -505,7 +541,7 @@ def tokens(text: bytes, clock: Clock) -> Iterator[Span]:
         if at < len(text) and text[at] in _TOKEN_BYTES:
             continue
         value = text[start:at]
-        if patterns.variety(value) >= 9 and not is_placeholder(value):
+        if patterns.variety(value) >= 9 and any(48 <= char <= 57 for char in value) and not is_placeholder(value):
             index = next(index for index, place in enumerate(places[1:]) if place[0] >= 0)
             yield Span(start, at, patterns.FORMS[index][0])
 
@@ -620,7 +656,8 @@ _COMMAND_SOURCES = (
 """Command lines and settings without a separator; the secret is in one of the groups."""
 
 _LOGIN = compiled(
-    r"(?:\b(?:wget|curl|xh)\b|(?:^|[\s$])https?\b)[^\n|;]*?(?:\\\n[^\n]*?)*?[ \t](?:-u|--user|--proxy-user|-U|-a|--auth)[= \t][ \t]*"
+    r"(?:\b(?:wget|curl|xh)\b|(?:^|[\s$])https?\b)[^\n|;]*?(?:\\\n[^\n]*?)*?"
+    r"[ \t](?:-u[= \t]?|(?:--user|--proxy-user|-U|-a|--auth)[= \t])[ \t]*"
     r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"']*(?:"[^"\n]*"|'[^'\n]*')?))"""
 )
 """`curl -u user:password`, also when the command goes on over several lines."""
@@ -668,7 +705,7 @@ _PRIVATE_KEY_END = compiled(r"-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?----
 _KEY_LINES = compiled(
     r"""(?:(?:[\s"'+,>|\\]|\\+[nrt]|[A-Z][\w\-]+: [^\n\\]*)*[A-Za-z0-9+/=]{20,})*(?:(?:\s|\\+[nr])*[A-Za-z0-9+/]{1,63}={1,2})?"""
 )
-_KEY_MATERIAL = compiled(r"[A-Za-z0-9+/=]{12,}")
+_KEY_MATERIAL = compiled(r"[A-Za-z0-9+/=]{8,}")
 _PUTTY = compiled(r"Private-Lines: \d+\s+((?:[A-Za-z0-9+/=]+\s+)+)Private-MAC: [0-9a-f]+")
 
 
