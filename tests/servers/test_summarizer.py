@@ -314,3 +314,23 @@ async def test_secrets_reach_neither_the_model_nor_the_cache(tmp_path: Path) -> 
     assert "[MASKED:" in llm.prompt(0)
     files = [path for path in tmp_path.iterdir() if path.is_file()]
     assert files and all(secret.encode() not in path.read_bytes() for path in files)
+
+
+async def test_any_replica_can_answer_any_request_of_a_conversation() -> None:
+    """Behind a load balancer each request may land elsewhere; in the 2025 era too, which knows sessions."""
+    headers = {"accept": "application/json, text/event-stream"}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    call = {"name": "summarize", "arguments": {"content": "short"}}
+    async with service() as one, service() as other, httpx2.AsyncClient(headers=headers) as client:
+
+        async def post(address: str, method: str, params: dict[str, Any], **more: Any) -> httpx2.Response:
+            versioned = {} if method == "initialize" else {"mcp-protocol-version": "2025-11-25"}
+            return await client.post(
+                f"{address}/mcp", json={"jsonrpc": "2.0", "method": method, "params": params, **more}, headers=versioned
+            )
+
+        greeted = await post(one, "initialize", hello, id=1)
+        assert greeted.status_code == 200 and "mcp-session-id" not in greeted.headers
+        assert (await post(other, "notifications/initialized", {})).status_code == 202
+        assert '"text":"short"' in (await post(one, "tools/call", call, id=2)).text
+        assert '"text":"short"' in (await post(other, "tools/call", call, id=3)).text
