@@ -287,7 +287,7 @@ def test_pages_of_a_dump_are_told_apart_however_they_are_announced(opening: str)
 
 def test_links_inside_an_article_do_not_cut_it() -> None:
     body = "The harbour of Lindmark is open from spring to autumn, and the ferry to Holm runs twice a day. " * 3
-    article = f"# The harbour\n\n{body}\n\nhttps://a.example/map\n\n{body}\n\nSee https://a.example/ferry for times.\n\n{body}"
+    article = f"# The harbour\n\n{body}\n\nhttps://a.example/map\n\n{body}\n\n[15](https://a.example/ferry#comments)\n\n{body}"
     assert [page.address for page in pages.split_pages(article)] == [""]
 
 

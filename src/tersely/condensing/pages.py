@@ -128,7 +128,7 @@ def _addresses(text: str) -> list[tuple[int, int, str]]:
         begin = text.rfind("\n", 0, at) + 1
         end = text.find("\n", at)
         end = len(text) if end < 0 else end
-        if at - begin <= 60 and end - begin <= 1_200 and (match := _SOURCE.match(text, begin, end)):
+        if at - begin <= 60 and end - begin <= 1_200 and "](" not in text[begin:at] and (match := _SOURCE.match(text, begin, end)):
             above = text.rfind("\n", 0, max(0, begin - 1)) + 1
             before = text[above:begin].strip()
             if before and begin - above < 400 and _NAMED_ABOVE.match(before):
@@ -192,7 +192,10 @@ def blocks_of(text: str) -> list[Block]:
     """The blocks of a page in markdown or plain text."""
     blocks: list[Block] = []
     apart, fenced = True, False
-    for number, line in enumerate(_marked(text).split("\n"), 1):
+    lines = _marked(text).split("\n")
+    # Where blank lines are rare, every line is a paragraph of its own.
+    spaced = sum(1 for line in lines if not line or line.isspace()) * 8 > len(lines)
+    for number, line in enumerate(lines, 1):
         shown = line.strip()
         if not shown:
             apart = True
@@ -221,23 +224,23 @@ def blocks_of(text: str) -> list[Block]:
             kind = "row"
         elif (not sign.isalpha()) and _ITEM.match(line):
             kind = "item"
-        before = blocks[-1] if blocks and not apart else None
-        if (
-            before
-            and kind == before.kind == "text"
-            and linked <= len(shown) / 2
-            and before.linked <= before.plain
-            and len(before.text) < 4_000
-        ):
+        before = blocks[-1] if blocks and not apart and kind == blocks[-1].kind == "text" else None
+        texts = before is not None and linked <= len(shown) / 2 and before.linked <= before.plain
+        if before is not None and texts and len(before.text) < 4_000 and (spaced or _goes_on(before, shown)):
             # Lines of one paragraph: wrapped, or broken by hand.
             before.text += "\n" + shown
             before.last = number
             before.linked += linked
             before.ended = is_ended(shown)
         else:
-            blocks.append(Block(shown, number, number, kind, linked, apart, is_ended(shown)))
+            blocks.append(Block(shown, number, number, kind, linked, apart or not spaced, is_ended(shown)))
         apart = False
     return blocks
+
+
+def _goes_on(block: Block, line: str) -> bool:
+    """Whether a line was wrapped before this one."""
+    return not block.ended and line[0].islower() and len(block.text) - block.text.rfind("\n") > 45
 
 
 # ---------------------------------------------------------------- the body
