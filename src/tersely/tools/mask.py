@@ -44,6 +44,9 @@ _SECONDS_PER_MEGABYTE = 1.0
 """Ten times what any text has been seen to take."""
 
 
+_ROUNDS = 4
+
+
 class Masker:
     """Masks for one scope: the session, the principal or the user whose key it holds.
 
@@ -110,16 +113,26 @@ class Masker:
         return value
 
     def _masked(self, text: str) -> str:
+        """Masks until there is nothing more to find: a mark can show a secret beside it in a new light."""
+        clock = Clock(_SECONDS + _SECONDS_PER_MEGABYTE * len(text) / 1e6)
+        for _ in range(_ROUNDS):
+            out = self._masked_once(text, clock)
+            if out is text:
+                break
+            text = out
+        return text
+
+    def _masked_once(self, text: str, clock: Clock) -> str:
         raw = text.encode("utf-8", "surrogatepass")
-        clock = Clock(_SECONDS + _SECONDS_PER_MEGABYTE * len(raw) / 1e6)
         searched, forged = self._without_marks(raw)
         view = _visible(text, searched)
         found = find_secrets(view.text if view else searched, self._finders, decode=self._decode, clock=clock)
-        if not found and not forged:
-            return text
         if view:
             found = [view.source(span) for span in found]
-        return _edited(raw, self._edits(raw, _merged(found, searched), forged)).decode("utf-8", "surrogatepass")
+        spans = _merged(found, searched)
+        if not spans and not forged:
+            return text
+        return _edited(raw, self._edits(raw, spans, forged)).decode("utf-8", "surrogatepass")
 
     def _without_marks(self, raw: bytes) -> tuple[bytes, list[tuple[int, int]]]:
         """The text with marks made inert for the search, and where something stands that only looks like a mark of ours."""

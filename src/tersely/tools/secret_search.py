@@ -128,8 +128,8 @@ _PLAIN_START = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789<
 _RUN = compiled(r"""[^\s"'`,;&<>(){}\[\]|\\]+""")
 _LIST = compiled(r"""[ \t]*(?:(\[[ \t\r\n]*)|\r?\n(?:[ \t]*#[^\n]*\n)*)""")
 _ITEM = r"""(?:"((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'|([^\s,\[\]{}"'&*!|>#][^,\[\]{}\n]*))"""
-_FLOW_ITEM = compiled(rf"[ \t\r\n]*{_ITEM}[ \t\r\n]*,?")
-_BLOCK_ITEM = compiled(rf"[ \t]*-[ \t]+{_ITEM}[ \t\r]*(?:#[^\n]*)?(?:\n|$)")
+_FLOW_ITEM = compiled(rf"([ \t\r\n]*){_ITEM}[ \t\r\n]*,?")
+_BLOCK_ITEM = compiled(rf"([ \t]*)-[ \t]+{_ITEM}[ \t\r]*(?:#[^\n]*)?(?:\n|$)")
 _NEXT_WORD = compiled(r"""[ \t]+([^\s"'`,;&<>(){}\[\]|\\=]+)""")
 _LINE_LEAD = compiled(r"""[ \t]*(?:[-#>+]+[ \t]*)?(?:export[ \t]+|set[ \t]+|env[ \t]+|declare[ \t]+-x[ \t]+|\$env:)?["']?""")
 _NEXT_PAIR = compiled(r"[;&,][ \t]*[\w.\-]+[=:]")
@@ -191,17 +191,21 @@ def assignments(text: bytes, clock: Clock) -> Iterator[Span]:
 def _items(text: bytes, opened: Places, name: Name) -> Iterator[Span]:
     """The values of a list under a name: `["a", "b"]`, `[a, b]`, or one per line behind a dash."""
     at = opened[0][1]
-    item = _FLOW_ITEM if opened[1][0] >= 0 else _BLOCK_ITEM
+    is_flow = opened[1][0] >= 0
+    item, indent = (_FLOW_ITEM if is_flow else _BLOCK_ITEM), b""
     while places := item.match(text, at):
-        at = places[0][1]
-        start, end = next((place for place in places[1:] if place[0] >= 0), (0, 0))
+        lead = text[slice(*places[1])]
+        start, end = next((place for place in places[2:] if place[0] >= 0), (0, 0))
+        if not is_flow and ((at > opened[0][1] and lead != indent) or b": " in text[start : end + 1] or text[end - 1 : end] == b":"):
+            return  # Another list goes on there, or the items are no plain values.
+        at, indent = places[0][1], lead
         if name.kind == "authorization" and (scheme := _SCHEME.match(text, start, end)):
             start = scheme[0][1]
         comment = text.find(b" #", start, end)
         end = start + len(text[start : comment if comment >= 0 else end].rstrip())
         value = text[start : min(end, start + _LOOK)]
         if value and b" " not in value and _worth(value, name, quoted=True):
-            yield Span(start, end, name.kind, b"" if value.strip(_NUMBER) or places[3][0] < 0 else b'"')
+            yield Span(start, end, name.kind, b"" if value.strip(_NUMBER) or places[4][0] < 0 else b'"')
 
 
 def _name_start(text: bytes, at: int) -> int:
