@@ -81,7 +81,11 @@ class _JsonLines(Lines):
                     self.telling.add(path)
         self.lines = self._rendered(full=True)
         self.short = self.lines if self.message is None else self._rendered(full=False)
-        self.keys = VALUE.sub("#", "\0".join(self.short)).split("\0")
+        self.hides = self.short is not self.lines
+        joined = "\0".join(self.short)
+        self.keys = VALUE.sub("#", joined).split("\0")
+        if len(self.keys) != len(self.short):  # A value has a NUL of its own.
+            self.keys = [VALUE.sub("#", line) for line in self.short]
 
     def number(self, at: int) -> int:
         return self.numbers[at]

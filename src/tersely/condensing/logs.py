@@ -21,7 +21,7 @@ from itertools import accumulate
 
 from tersely.condensing import stack
 from tersely.condensing.budget import Lost
-from tersely.condensing.focus import Focus, lowered, scan
+from tersely.condensing.focus import Focus, Term, lowered, scan
 from tersely.condensing.preamble import TIME, Parts, Preamble
 from tersely.condensing.series import Series, bad_status, odd_in, series_in
 from tersely.condensing.templates import VALUE, families, gather, is_coarse
@@ -117,6 +117,8 @@ class Lines:
     """Lines with the same key share a template; a blank one is passed over."""
     total: int
     """How many lines the source has."""
+    hides = False
+    """Whether words of a line, not only values, are missing where it stands for many."""
 
     def number(self, at: int) -> int:
         """Where the line stands in the source, counted from 1."""
@@ -200,24 +202,29 @@ class _PlainLines(Lines):
         return [f"{usual} where no level is shown"] if usual else []
 
 
-def _lines_with(terms: Sequence[str], lines: Sequence[str]) -> Iterator[int]:
-    """Which lines have one of the lower-case terms as a whole word, once for each term, `_MOST_HITS` for each at most."""
+def _lines_with(terms: Sequence[Term], lines: Sequence[str]) -> Iterator[int]:
+    """Which lines have one of the terms, once for each term and line.
+
+    Words that very many lines have are passed over: they name no line. Names with a digit never are, up to a bound.
+    """
     low = lowered("\n".join(lines))
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     for term in terms:
-        at, found, last = low.find(term), 0, -1
-        while at >= 0 and found < _MOST_HITS:
-            end = at + len(term)
-            whole = not (term[0].isalnum() and at and low[at - 1].isalnum()) and not (
-                term[-1].isalnum() and end < len(low) and low[end].isalnum()
-            )
-            if whole:
-                line = bisect_right(starts, at) - 1
-                if line != last:
-                    yield line
-                    last, found = line, found + 1
-                end = starts[line + 1] - 1
-            at = low.find(term, end)
+        exact = term.kind in ("phrase", "identifier")
+        # A word is given by its stem, an ending may follow.
+        ending = "" if exact else "[a-z]{0,4}"
+        left = r"(?<![^\W_])" if term.text[0].isalnum() else ""
+        right = r"(?![^\W_])" if term.text[-1].isalnum() else ""
+        most = _MOST_HITS if any(map(str.isdigit, term.text)) else min(_MOST_HITS, max(20, len(lines) // 10))
+        found: list[int] = []
+        for match in re.finditer(left + re.escape(term.text) + ending + right, low):
+            line = bisect_right(starts, match.start()) - 1
+            if not found or line != found[-1]:
+                found.append(line)
+                if len(found) > most:
+                    break
+        if len(found) <= most or most == _MOST_HITS:
+            yield from found
 
 
 def _in_pieces(lines: list[str]) -> tuple[list[str], list[int]]:
@@ -347,9 +354,9 @@ class _Reader:
         return literal
 
     def _take_hits(self) -> None:
-        """Find the lines that hold what the focus names with a digit in it: templates alone would not show them."""
-        coarse = any(template.coarse for template in self.templates)
-        terms = [term.text for term in self.focus.terms if coarse or any(map(str.isdigit, term.text))]
+        """Find the lines that hold what the focus names and the template does not show: values, and what else is hidden."""
+        every = self.log.hides or any(template.coarse for template in self.templates)
+        terms = [term for term in self.focus.terms if (every and term.weight > 0.3) or any(map(str.isdigit, term.text))]
         if not terms:
             return
         strength: Counter[int] = Counter()
@@ -358,7 +365,7 @@ class _Reader:
         if not strength:
             return
         for template in self.templates:
-            hits = [at for at in template.members if at in strength] if len(strength) else []
+            hits = [at for at in template.members if at in strength]
             if hits:
                 hits.sort(key=lambda at: (-strength[at], at))
                 template.hits = hits

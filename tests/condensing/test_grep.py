@@ -1,0 +1,70 @@
+"""Search results: the path once, definitions where they are asked for, both halves of a question."""
+
+from tersely.condensing import grep
+from tersely.condensing.focus import Focus
+from tersely.condensing.units import pack
+
+
+def _condensed(text: str, focus: str, budget: int = 200) -> str:
+    wish = Focus.parse(focus)
+    reading = grep.read(text, wish, budget)
+    assert reading is not None
+    return pack(reading, budget, focus=wish).text
+
+
+def _uses(count: int) -> list[str]:
+    return [f"src/oven/part{at % 9}.py:{at + 3}:    heater.wait(timeout=settings.oven_timeout, lid={at})" for at in range(count)]
+
+
+def test_the_path_of_many_matches_is_said_once() -> None:
+    shown = _condensed("\n".join(f"src/oven/heat.py:{at}:    retry(step{at})" for at in range(40)), "retry")
+
+    assert shown.count("src/oven/heat.py") == 1
+    assert " 7: retry(step7)" in shown
+
+
+def test_a_definition_is_found_among_its_uses() -> None:
+    lines = _uses(300)
+    lines[211] = "src/oven/limits.py:88:def oven_timeout() -> float:"
+
+    shown = _condensed("\n".join(lines), "Where is the oven timeout defined?", 120)
+
+    assert "src/oven/limits.py" in shown
+    assert " 88: def oven_timeout() -> float:" in shown
+
+
+def test_both_halves_of_a_question_get_an_answer() -> None:
+    lines = _uses(300)
+    lines[40:40] = [f"src/oven/a.py:{at}:def timeout_{at}(lid):" for at in range(60)]
+    lines[250] = "src/door/hinge.py:5:def hinge_angle():"
+
+    shown = _condensed("\n".join(lines), "Where is the timeout of the lid defined, and the hinge angle?", 200)
+
+    assert "def hinge_angle():" in shown
+    assert "def timeout_" in shown
+
+
+def test_context_lines_and_headings_are_understood() -> None:
+    context = "src/a.py-11-import os\nsrc/a.py:12:launch(rocket)\nsrc/a.py-13-done\n--\nsrc/b.py:4:launch(kite)"
+    headings = "src/a.py\n12:launch(rocket)\n13-done\n\nsrc/b.py\n4:launch(kite)\n"
+
+    for text in (context, headings * 2):
+        assert " 12: launch(rocket)" in _condensed(text, "launch")
+
+
+def test_what_is_left_out_is_counted() -> None:
+    wish = Focus.parse("heater")
+    reading = grep.read("\n".join(_uses(300)), wish, 100)
+    assert reading is not None
+
+    packed = pack(reading, 100, focus=wish)
+    (lost,) = reading.lost(packed.kept)
+
+    shown = sum(1 for index in packed.kept if reading.units[index].count)
+    assert lost.what == f"{300 - shown} of 300 matches"
+
+
+def test_a_log_with_times_is_no_search_result() -> None:
+    log = "\n".join(f"2026-05-04T10:37:{at:02} request served in {at} ms" for at in range(30))
+
+    assert grep.read(log, Focus.parse(""), 100) is None
