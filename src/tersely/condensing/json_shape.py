@@ -14,8 +14,15 @@ from tersely.condensing.tree import LIST, OBJECT, Tree, read_tree
 from tersely.condensing.units import Reading
 
 _STRING = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
-_ENTRY = re.compile(rf'\s*{_STRING}\s*:\s*(?:{_STRING}|([^\s,{{}}\[\]"]+)|([{{\[]))\s*,?', re.S)
+_QUOTED = r"'([^'\\]*(?:\\.[^'\\]*)*)'"
+_ENTRY = re.compile(rf'\s*{_STRING}\s*:\s*(?:{_STRING}|([^\s,{{}}\[\]"\']+)|([{{\[]))\s*,?', re.S)
+_LOOSE_ENTRY = re.compile(
+    rf'\s*(?:{_STRING}|{_QUOTED}|([A-Za-z_$][\w$.-]*))\s*:\s*(?:{_STRING}|{_QUOTED}|([^\s,{{}}\[\]"\']+(?:\([^()]*\))?)|([{{\[]))\s*,?',
+    re.S,
+)
+"""Also with single quotes or bare keys, as Python and JavaScript print their values."""
 _ITEM = re.compile(rf'\s*(?:{_STRING}|([^\s,{{}}\[\]"]+)|([{{\[])|([}}\]]))\s*,?', re.S)
+_QUOTED_ITEM = re.compile(rf"\s*{_QUOTED}\s*,?", re.S)
 _KEY = re.compile(rf"\s*{_STRING}\s*:\s*", re.S)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.S)
 _PLAIN = {"n": "\n", "t": "\t", "r": "", "b": "", "f": "", "/": "/", '"': '"', "\\": "\\"}
@@ -83,6 +90,37 @@ def end_of(text: str, start: int = 0) -> int:
             return position
 
 
+_FIELD_LINE = re.compile(r'\s*"[^"\n]{1,120}"\s*:\s')
+
+
+def read_cut(text: str, focus: Focus, budget: int) -> Reading | None:
+    """JSON whose beginning is missing: from the first field on, with everything that is never opened taken as open."""
+    start = _FIELD_LINE.search(text)
+    if start is None:
+        return None
+    tree = Tree()
+    breaks = [match.start() for match in re.finditer("\n", text)]
+    root = tree.add(-1, "", LIST)
+    position = start.start()
+    fragment = True
+    while position < len(text):
+        if fragment:
+            # The rest of an object that was opened before the text begins.
+            position = _inside(tree, text, position, True, root, breaks)
+            fragment = False
+            continue
+        opening = _ITEM.match(text, position)
+        if opening is None:
+            position += 1
+        elif opening.group(3):
+            position = _document(tree, text, opening, root, breaks)
+        elif _FIELD_LINE.match(text, position):
+            fragment = True
+        else:
+            position = max(opening.end(), position + 1)
+    return read_tree(tree, focus, budget, "json") if len(tree) > 3 else None
+
+
 def _wrap(tree: Tree) -> int:
     """Put what is there into a list, so that more documents can follow."""
     tree.parent = [-1, *(parent + 1 if parent >= 0 else 0 for parent in tree.parent)]
@@ -94,16 +132,19 @@ def _wrap(tree: Tree) -> int:
 
 
 def _document(tree: Tree, text: str, opening: re.Match[str], root: int, breaks: list[int], depth: int = 0, line: int = 0) -> int:
-    """Read one document iteratively; returns the position after it."""
+    """Read the document that `opening` opens; returns the position after it."""
+    return _inside(tree, text, opening.end(), opening.group(3) == "{", root, breaks, depth, line)
+
+
+def _inside(tree: Tree, text: str, position: int, is_object: bool, root: int, breaks: list[int], depth: int = 0, line: int = 0) -> int:
+    """Read iteratively what stands inside a bracket that is open at `position`; returns the position after its end."""
     size = len(text)
 
     def line_at(at: int) -> int:
         return line or bisect_right(breaks, at) + 1
 
-    kind = OBJECT if opening.group(3) == "{" else LIST
-    node = tree.add(root, "", kind, line=line_at(opening.start(3)))
+    node = tree.add(root, "", OBJECT if is_object else LIST, line=line_at(max(0, position - 1)))
     open_nodes = [node]
-    position = opening.end()
     kind_bytes = tree.kind
     entry_match, item_match = _ENTRY.match, _ITEM.match
     while open_nodes and position < size:
@@ -123,6 +164,24 @@ def _document(tree: Tree, text: str, opening: re.Match[str], root: int, breaks: 
                 else:
                     tree.add_value(node, key, scalar, at)
                 continue
+            loose = _LOOSE_ENTRY.match(text, position)
+            if loose is not None:
+                double, single, bare, string, quoted, scalar, bracket = loose.groups()
+                key = unescape(double if double is not None else single if single is not None else bare)
+                position = loose.end()
+                at = line_at(loose.start())
+                if bracket is not None:
+                    node = tree.add(node, key, OBJECT if bracket == "{" else LIST, line=at)
+                    open_nodes.append(node)
+                elif scalar is not None:
+                    tree.add_value(node, key, scalar, at)
+                else:
+                    _add_string(tree, node, key, string if string is not None else quoted, at, depth)
+                continue
+        elif (quoted_item := _QUOTED_ITEM.match(text, position)) is not None:
+            position = quoted_item.end()
+            _add_string(tree, node, "", quoted_item.group(1), line_at(quoted_item.start(1)), depth)
+            continue
         match = item_match(text, position)
         if match is None:
             position = _recover(tree, text, node, position, line_at)

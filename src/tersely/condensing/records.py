@@ -36,6 +36,39 @@ _DIGITS = re.compile(r"\d+")
 _LETTERS = re.compile(r"[A-Za-z]+")
 
 
+_NAMELIKE = {
+    **dict.fromkeys(("name",), 1.0),
+    **dict.fromkeys(("alertname", "vulnerabilityid"), 0.9),
+    **dict.fromkeys(("id", "title", "fullname", "ruleid"), 0.8),
+    **dict.fromkeys(("displayname", "login", "username", "hostname", "spanid", "operationname", "pkgname", "filename"), 0.7),
+    **dict.fromkeys(("key", "path", "package", "pod", "file", "symbol"), 0.6),
+    **dict.fromkeys(
+        ("host", "label", "email", "arn", "number", "code", "instance", "service", "device", "pid", "ip", "subject", "metric"), 0.5
+    ),
+    **dict.fromkeys(("url", "kind", "container", "job"), 0.4),
+    **dict.fromkeys(("uuid", "purl", "namespace", "city", "country", "address"), 0.3),
+    **dict.fromkeys(("uid", "type", "reason"), 0.2),
+}
+"""How much a key sounds like the name of its record."""
+
+_NAME_ENDINGS = (
+    ("name", 0.5),
+    ("id", 0.4),
+    ("title", 0.4),
+    ("number", 0.4),
+    ("serial", 0.4),
+    ("code", 0.35),
+    ("key", 0.35),
+    ("slug", 0.4),
+    ("no", 0.3),
+    ("ref", 0.3),
+)
+_NO_NAME = re.compile(
+    r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?:/\d+)?|\d{4}-\d\d-\d\d.*|\d\d:\d\d.*|v?\d+\.\d+[\w.+-]*|[0-9a-f]{10,}|sha\d+:.*|[^@\s]+@[^@\s]+|https?://.*|true|false|null"
+)
+_JOINED_WORDS = re.compile(r"[A-Za-z]{2}[-_ /.][A-Za-z0-9]|[A-Z]{2,4}-\d|[a-z][A-Z]")
+
+
 def number_of(text: str) -> float | None:
     """The number a value stands for, with its unit: `1.5Gi`, `20 ms`, `45%`, `1h3m`, `1,024`; None when it is not one."""
     if not text or len(text) > 40:
@@ -181,12 +214,16 @@ def weigh_columns(scores: list[float], columns: list[Column], focus: Focus, lead
     measured = {at: numbers for at, column in enumerate(columns) if (numbers := numbers_of(column.values)) is not None}
     best_measured = max((matches[at] for at in measured), default=0.0)
     odd_weight = 2.4 if focus.unusual else 1.2 if not focus else 0.9 if focus.trouble else 0.6
+    oddest: dict[int, float] = {}
     for at, column in enumerate(columns):
         rows, values = column.rows, column.values
         match = matches[at] / best if best else 0.0
         numbers = measured.get(at)
         for position, odd in oddness(values, numbers).items():
-            scores[rows[position]] += odd_weight * odd * (0.6 + 0.8 * match)
+            # One strange cell makes a row strange; ten of them hardly more so.
+            worth, row = odd_weight * odd * (0.6 + 0.8 * match), rows[position]
+            before = oddest.get(row, 0.0)
+            oddest[row] = max(before, worth) + 0.2 * min(before, worth)
         if numbers is not None:
             asked = matches[at] / best_measured if best_measured else 0.0
             if focus.superlative and len(set(numbers)) > 2:
@@ -215,6 +252,8 @@ def weigh_columns(scores: list[float], columns: list[Column], focus: Focus, lead
                     scores[rows[position]] += -0.3 if value in normal else 1.0 + 1.5 * match
                     if leaders is not None and value not in normal and match > 0.3:
                         leaders.add(rows[position])
+    for row, worth in oddest.items():
+        scores[row] += worth
 
 
 _ASSIGNED = re.compile(r"([A-Za-z_][\w.\-/]*)=(\"[^\"]*\"|'[^']*'|[^\s,;|\])}]+)")
@@ -266,3 +305,18 @@ def _placed(texts: Sequence[str]) -> list[Column]:
                 continue
             columns.append(Column(label, rows, values))
     return columns
+
+
+def sounds_like_a_name(key: str) -> float:
+    name = re.sub(r"[^a-z]", "", key.lower())
+    return _NAMELIKE.get(name, 0.0) or next((worth for ending, worth in _NAME_ENDINGS if name.endswith(ending)), 0.0)
+
+
+def looks_like_a_name(values: list[str]) -> float:
+    """Words joined by signs look like names; addresses, times, versions, hashes and measures look like anything but."""
+    many = len(values)
+    if sum(1 for value in values if _NO_NAME.fullmatch(value)) > 0.6 * many:
+        return -0.5
+    if numbers_of(values) is not None:
+        return -0.15 if sum(1 for value in values if value.isdigit() and len(value) > 3) > 0.8 * many else -0.5
+    return 0.2 if sum(1 for value in values if _JOINED_WORDS.search(value) and len(value) < 60) > 0.6 * many else 0.0

@@ -11,12 +11,29 @@ from itertools import pairwise
 from typing import Literal
 
 Kind = Literal[
-    "json", "jsonl", "yaml", "xml", "html", "csv", "table", "outline", "metrics", "log", "grep", "diff", "dialogue", "page", "prose", "text"
+    "json",
+    "json_cut",
+    "jsonl",
+    "yaml",
+    "xml",
+    "html",
+    "csv",
+    "table",
+    "outline",
+    "metrics",
+    "log",
+    "grep",
+    "diff",
+    "dialogue",
+    "page",
+    "prose",
+    "text",
 ]
 
 SAMPLE_LINES = 400
 
 _JSON_START = re.compile(r"\s*(?:\{\s*(?:[\"'}]|\w+\s*:)|\[\s*(?:[{\[\"\]]|-?\d+(?:\.\d+)?\s*[,\]]|(?:true|false|null)\s*[,\]]))")
+_JSON_LINE = re.compile(r'\s*(?:"[^"]{1,120}"\s*:\s*(?:"|[\d{\[-]|true|false|null)|[}\]]+,?\s*$|[{\[]\s*$|\}, ?\{$)')
 _CLOCK = r"\d{1,2}:\d\d(?::\d\d)?"
 _DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/. ](?:\d{1,2}|[A-Z][a-z]{2})[-/. ]\d{2,4}|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} +\d{1,2}"
 _TIME_START = re.compile(
@@ -76,6 +93,8 @@ def sniff(text: str, *, json: bool = True) -> Kind:
         return "jsonl"
     if json and _JSON_START.match(opening):
         return "json"
+    if many >= 4 and share(_JSON_LINE) >= 0.85:
+        return "json_cut"
     if _DIFF.search(text[:20_000]):
         return "diff"
     timed = sum(1 for line in lines if _TIME_START.match(line)) / many

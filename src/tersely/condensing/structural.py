@@ -21,6 +21,7 @@ _ESCAPE_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x
 
 READERS: Mapping[str, tuple[Reader, ...]] = {
     "json": (json_shape.read,),
+    "json_cut": (json_shape.read_cut,),
     "jsonl": (json_logs.read, json_shape.read),
     "csv": (tables.read_csv,),
     "table": (tables.read,),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus, scan, subwords
-from tersely.condensing.records import Column, number_of, shape_of, weigh_columns
+from tersely.condensing.records import Column, number_of, shape_of, sounds_like_a_name, weigh_columns
 from tersely.condensing.units import Reading, Unit, runs_of
 
 MOST_UNITS = 30_000
@@ -263,9 +263,8 @@ def _splitter(header: str, body: list[str]) -> Split | None:
     if sum(len(word) for word in words) / len(words) > 24 or header.rstrip().endswith((".", ":", ";", ",")):
         return None
     begins = Counter(shape_of(row.split()[0]) for row in body)
-    if (
-        sum(1 for word in words if any(sign.isdigit() for sign in word)) > 0.3 * len(words)
-        or begins[shape_of(words[0])] > 0.5 * len(body) > 1
+    if sum(1 for word in words if any(sign.isdigit() for sign in word)) > 0.3 * len(words) or (
+        shape_of(words[0]) != "a" and begins[shape_of(words[0])] > 0.5 * len(body) > 1
     ):
         return None  # It looks like the rows below it: a row itself.
     trials: list[Split] = []
@@ -385,15 +384,16 @@ def reading_of(blocks: list[_Block], focus: Focus, budget: int) -> Reading:
         scores = _row_scores(table, focus, found.relevance[offset : offset + size], found.severity[offset : offset + size], leaders)
         offset += size
         owner: int | None = None
+        narrow = _narrowed(table, focus, scores, budget)
         if table.header_text:
             owner = len(units)
-            units.append(Unit(table.header_text, table.header_line, table.header_line, 0.4, count=0, children=size))
+            units.append(Unit(narrow(table.header, table.header_text), table.header_line, table.header_line, 0.4, count=0, children=size))
         shown = range(size)
         if size > MOST_UNITS:
             shown = sorted(sorted(range(size), key=lambda row: (-scores[row], row))[:MOST_UNITS])  # type: ignore[assignment]
         start = len(units)
         for row in shown:
-            text = table.texts[row]
+            text = narrow(table.rows[row], table.texts[row])
             units.append(
                 Unit(
                     text,
@@ -418,6 +418,46 @@ def reading_of(blocks: list[_Block], focus: Focus, budget: int) -> Reading:
 
     head = "\n".join(heads) if budget >= 300 and heads else ""
     return Reading("table", units, head=head, lost=lost, noun="rows", gaps=False, decay=0.5)
+
+
+def _narrowed(table: Table, focus: Focus, scores: list[float], budget: int) -> Callable[[list[str], str], str]:
+    """How rows are shown: whole, or when few would fit only the columns that matter, with `…` for the others."""
+    size = len(table.rows)
+    average = sum(map(len, table.texts[:200])) / max(1, min(size, 200))
+    width = Counter(map(len, table.rows)).most_common(1)[0][0]
+    if average <= max(160.0, 0.3 * budget) or width < 6:
+        return lambda cells, text: text
+    wanted = [0.0] * width
+    best = sorted(range(size), key=lambda row: (-scores[row], row))[:20]
+    for column in range(width):
+        label = table.header[column] if column < len(table.header) else ""
+        wanted[column] = 3 * focus.names(label) + (0.6 if column < 2 else 0.0) - 0.02 * column
+        values = [table.rows[row][column].lower() for row in best if column < len(table.rows[row])]
+        hits = sum(1 for value in values for term in focus.terms if term.weight > 0.2 and term.kind != "synonym" and term.text in value)
+        wanted[column] += min(3.0, hits * 0.5)
+        if sounds_like_a_name(label) or set(subwords(label)) & _STATE:
+            wanted[column] += 0.8
+        kinds = set(values)
+        if len(kinds) <= 1:
+            wanted[column] -= 1.0
+    room = max(160.0, 0.3 * budget)
+    shown: set[int] = set()
+    for column in sorted(range(width), key=lambda column: (-wanted[column], column)):
+        cost = max((len(table.rows[row][column]) for row in best if column < len(table.rows[row])), default=0) + 2
+        if cost <= room:
+            shown.add(column)
+            room -= cost
+
+    def cut(cells: list[str], text: str) -> str:
+        parts: list[str] = []
+        for column, cell in enumerate(cells):
+            if column in shown:
+                parts.append(cell)
+            elif not parts or parts[-1] != "…":
+                parts.append("…")
+        return " ".join(parts)
+
+    return cut
 
 
 def _column(table: Table, column: int) -> list[str]:

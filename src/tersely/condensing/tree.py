@@ -20,7 +20,7 @@ from itertools import pairwise
 from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus, Found, scan, stem, subwords
 from tersely.condensing.generic import pieces_of
-from tersely.condensing.records import extremes, number_of, numbers_of, oddness
+from tersely.condensing.records import extremes, looks_like_a_name, number_of, numbers_of, oddness, sounds_like_a_name
 from tersely.condensing.units import Reading, Unit, runs_of, trend_of
 
 LEAF, OBJECT, LIST, TEXT = 0, 1, 2, 3
@@ -29,40 +29,9 @@ LEAF, OBJECT, LIST, TEXT = 0, 1, 2, 3
 LONG_VALUE = 320
 MOST_UNITS = 30_000
 
-_NAMELIKE = {
-    **dict.fromkeys(("name",), 1.0),
-    **dict.fromkeys(("alertname", "vulnerabilityid"), 0.9),
-    **dict.fromkeys(("id", "title", "fullname", "ruleid"), 0.8),
-    **dict.fromkeys(("displayname", "login", "username", "hostname", "spanid", "operationname", "pkgname", "filename"), 0.7),
-    **dict.fromkeys(("key", "path", "package", "pod", "file", "symbol"), 0.6),
-    **dict.fromkeys(
-        ("host", "label", "email", "arn", "number", "code", "instance", "service", "device", "pid", "ip", "subject", "metric"), 0.5
-    ),
-    **dict.fromkeys(("url", "kind", "container", "job"), 0.4),
-    **dict.fromkeys(("uuid", "purl", "namespace", "city", "country", "address"), 0.3),
-    **dict.fromkeys(("uid", "type", "reason"), 0.2),
-}
-"""How much a key sounds like the name of its record."""
-
 _NOISE = re.compile(r"[0-9a-f]{32,}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|sha\d+:|(?:null|none|false|true|0|\"\"|\[]|{}|~)?$", re.I)
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
 _HASH_INSIDE = re.compile(r"(?<![0-9a-z])[0-9a-f]{32,}(?![0-9a-z])")
-_NAME_ENDINGS = (
-    ("name", 0.5),
-    ("id", 0.4),
-    ("title", 0.4),
-    ("number", 0.4),
-    ("serial", 0.4),
-    ("code", 0.35),
-    ("key", 0.35),
-    ("slug", 0.4),
-    ("no", 0.3),
-    ("ref", 0.3),
-)
-_NO_NAME = re.compile(
-    r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?:/\d+)?|\d{4}-\d\d-\d\d.*|\d\d:\d\d.*|v?\d+\.\d+[\w.+-]*|[0-9a-f]{10,}|sha\d+:.*|[^@\s]+@[^@\s]+|https?://.*|true|false|null"
-)
-_JOINED_WORDS = re.compile(r"[A-Za-z]{2}[-_ /.][A-Za-z0-9]|[A-Z]{2,4}-\d|[a-z][A-Z]")
 _OPAQUE = re.compile(r"\d+|[0-9a-fA-F]{8,}|[0-9a-fA-F-]{30,}|[A-Za-z0-9+/=_-]{18,}")
 _CONFIGURED = frozenset(
     ("spec", "env", "args", "command", "annotations", "managedfields", "template", "description", "help", "doc", "documentation", "enum")
@@ -265,7 +234,7 @@ class _Shape:
                 length = sum(map(len, values[:50])) / len(values[:50])
                 if length > 120 or length == 0 or (len(records) > 1 and len(set(values)) <= 1):
                     continue
-                worth = _sounds_like_a_name(self.path_key[path]) + _looks_like_a_name(values[:40]) + distinct * coverage
+                worth = sounds_like_a_name(self.path_key[path]) + looks_like_a_name(values[:40]) + distinct * coverage
                 worth += 0.2 * (coverage == 1) - 0.02 * min(place, 10) - 0.006 * max(0.0, length - 32)
                 ranked.append((worth, -place, path))
             ranked.sort(reverse=True)
@@ -294,13 +263,13 @@ class _Shape:
                 for _, _, path in ranked[:12]:
                     if (
                         path not in chosen
-                        and _sounds_like_a_name(self.path_key[path]) >= 0.4
+                        and sounds_like_a_name(self.path_key[path]) >= 0.4
                         and not _is_opaque([tree.value[leaf] for _, leaf in fields[path][:20]])
                     ):
                         chosen.append(path)
                         break
             if maps:
-                chosen = [path for path in chosen[:1] if re.sub(r"[^a-z]", "", self.path_key[path].lower()) in _NAMELIKE]
+                chosen = [path for path in chosen[:1] if sounds_like_a_name(self.path_key[path])]
             wanted = set(chosen)
             for path in chosen:
                 seen = set()
@@ -327,21 +296,6 @@ class _Shape:
             if len(found) > 60:
                 break
         return found
-
-
-def _sounds_like_a_name(key: str) -> float:
-    name = re.sub(r"[^a-z]", "", key.lower())
-    return _NAMELIKE.get(name, 0.0) or next((worth for ending, worth in _NAME_ENDINGS if name.endswith(ending)), 0.0)
-
-
-def _looks_like_a_name(values: list[str]) -> float:
-    """Words joined by signs look like names; addresses, times, versions, hashes and measures look like anything but."""
-    many = len(values)
-    if sum(1 for value in values if _NO_NAME.fullmatch(value)) > 0.6 * many:
-        return -0.5
-    if numbers_of(values) is not None:
-        return -0.15 if sum(1 for value in values if value.isdigit() and len(value) > 3) > 0.8 * many else -0.5
-    return 0.2 if sum(1 for value in values if _JOINED_WORDS.search(value) and len(value) < 60) > 0.6 * many else 0.0
 
 
 def _is_opaque(values: list[str]) -> bool:
