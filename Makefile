@@ -21,13 +21,15 @@ $(BIN)/python:
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-# The peers of bench/ have needs of their own, hence an environment of their own.
+# The peers of bench/ have needs of their own, hence environments of their own.
 BENCH := .venv-bench/bin
-.venv-bench/.ready: requirements/bench.txt .venv/.ready
-	@$(PYTHON) -m venv .venv-bench
-	@$(BIN)/uv pip install --quiet --python $(BENCH)/python --require-hashes -r requirements/bench.txt
-	@echo "$(CURDIR)/src" > $$($(BENCH)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tersely-src.pth
+.venv-bench/.ready .venv-headroom/.ready: %/.ready: .venv/.ready
+	@$(PYTHON) -m venv $*
+	@$(BIN)/uv pip install --quiet --python $*/bin/python --require-hashes -r requirements/$(*:.venv-%=%).txt
+	@echo "$(CURDIR)/src" > $$($*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tersely-src.pth
 	@touch $@
+.venv-bench/.ready: requirements/bench.txt
+.venv-headroom/.ready: requirements/headroom.txt
 
 .PHONY: setup
 setup: .venv/.ready
@@ -54,7 +56,16 @@ check: lint test ## Everything that must be green before a change goes in
 bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
 	@$(BENCH)/python -m bench.tokens
 	@$(BENCH)/python -m bench.chunks
+	@$(BENCH)/python -m bench.masking
 	@$(BIN)/python -m bench.map_reduce
+
+.PHONY: bench-condense
+bench-condense: .venv-bench/.ready ## The structural condenser on the yardstick and on invented cases, beside the peers
+	@$(BENCH)/python -m bench.condense
+
+.PHONY: bench-headroom
+bench-headroom: .venv-headroom/.ready ## The same, beside headroom-ai (installs much)
+	@.venv-headroom/bin/python -m bench.condense --engine "tersely,headroom,headroom text"
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
@@ -63,6 +74,7 @@ lock: | $(BIN)/python ## Resolve the requirements again
 	@$(COMPILE) --all-extras --group dev -o requirements/dev.txt pyproject.toml
 	@$(COMPILE) --all-extras -c requirements/dev.txt -o requirements/runtime.txt pyproject.toml
 	@$(COMPILE) --group pyproject.toml:bench -o requirements/bench.txt
+	@$(COMPILE) --group pyproject.toml:bench --group pyproject.toml:headroom -o requirements/headroom.txt
 
 .PHONY: conformance
 conformance: .venv/.ready ## The official MCP conformance suite against tersely serve (needs npm)
