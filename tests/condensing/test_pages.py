@@ -316,6 +316,33 @@ def test_the_same_fact_twice_is_shown_once() -> None:
     assert shown(page, 200, "people, dates, items").count("Ilsa Venn") == 1
 
 
+def without_blank_lines_and_links(page: str) -> str:
+    return "\n".join(line.strip() for line in pages.without_links(page).split("\n") if line.strip())
+
+
+def test_a_page_copied_as_plain_text_loses_its_menus_too() -> None:
+    text = shown(without_blank_lines_and_links(NEWS_DE))
+    for fact in ("Risse von bis zu 4 mm", "bis zum 14. März", "380.000 Euro"):
+        assert fact in text
+    for furniture in ("Handball", "Cookies", "Twittern", "Impressum", "Verlag"):
+        assert furniture not in text
+
+
+def test_text_among_furniture_looks_like_a_page_and_data_with_a_few_words_does_not() -> None:
+    article = "\n".join(
+        ["Home", "News", "Log in", *["The harbour of Lindmark is open from spring to autumn, as it was in every year."] * 5, "Imprint"]
+    )
+    assert pages.looks_like_page(article.split("\n"))
+    assert pages.looks_like_page(without_blank_lines_and_links(FORUM_JA * 2).split("\n"))
+    described = [
+        "Name: harbour",
+        "Description: The harbour of Lindmark is open from spring to autumn, as it was in every year.",
+        "  The ferry to Holm runs twice a day, and the market is moved to the old customs house.",
+        "2024-03-01 The harbour of Lindmark was opened again after the long and heavy storm of April.",
+    ]
+    assert not pages.looks_like_page(described * 10)
+
+
 @pytest.mark.parametrize(
     "text",
     [

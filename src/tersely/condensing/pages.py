@@ -15,7 +15,7 @@ tags are `html_pages`'.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tersely.condensing import html_pages, prose
@@ -50,6 +50,7 @@ _NAMED_ABOVE = re.compile(r"#{1,6}\s+\S|[*_]{0,2}(?:title|titel|titre|título|ti
 _DOCTYPE = re.compile(r"<!doctype html", re.I)
 _HTML = re.compile(r"<html[\s>]", re.I)
 _PAIR = re.compile(r"^[^:：\n]{2,40}[:：]\s*\S", re.M)
+_DATA_LINE = re.compile(r"[\w./-]+\s?[:=]|[-#/\"'{\[(<]|\d")
 _RULE = re.compile(r"\s*(?:[-=*_~#]\s?){3,}$")
 
 _BOTH_ENDS = 0.5
@@ -102,6 +103,22 @@ def looks_like_html(text: str) -> bool:
     return (
         opening.count("</") >= 3 and len(re.findall(r"<(?:html|head|body|div|p|a|span|li|td|h[1-6]|script|meta)[\s>]", opening, re.I)) >= 5
     )
+
+
+def looks_like_page(lines: Sequence[str]) -> bool:
+    """Whether sentences stand among the lines, on lines of their own: text with or without furniture around it, rather than data."""
+    whole = [line for line in lines if _is_sentence(line)]
+    return len(whole) >= 4 and sum(map(len, whole)) >= 0.12 * sum(map(len, lines))
+
+
+def _is_sentence(line: str) -> bool:
+    line = line.rstrip()
+    if line[-1:] in ("。", "！", "？"):
+        return len(line) >= 20
+    if len(line) < 60 or line[0].isspace() or line[-1] not in '.!?…”"»)' or _DATA_LINE.match(line):
+        return False
+    words = line.split(" ")
+    return len(words) >= 9 and sum(1 for word in words if word.strip(".,;:!?\"“”‘’'()«»…–—-").isalpha()) >= 0.75 * len(words)
 
 
 def split_pages(text: str) -> Iterator[Page]:
