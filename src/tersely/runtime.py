@@ -5,9 +5,12 @@ Python names share: mask, then climb, and give the caller's own text back where
 no summary can be had.
 """
 
+import os
+import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import anyio.to_thread
 
@@ -112,6 +115,21 @@ class Runtime:
     llm: LimitedLLM | None
 
 
+def masking_key(folder: Path) -> bytes | None:
+    """The key of this user's marks, made at first use: the same secret gets the same mark tomorrow, and a summary of a
+    text with secrets is found in the cache again. None where nothing can be written; then marks last as long as the process.
+    """
+    path = folder / "masking.key"
+    with suppress(FileExistsError, OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as new:
+            new.write(secrets.token_bytes(32))
+    with suppress(OSError):
+        key = path.read_bytes()
+        return key if len(key) == 32 else None  # another process may be writing it just now
+    return None
+
+
 @asynccontextmanager
 async def runtime(settings: Settings, *, with_model: bool = True) -> AsyncIterator[Runtime]:
     specs = settings.model.specs() if with_model else []
@@ -120,7 +138,7 @@ async def runtime(settings: Settings, *, with_model: bool = True) -> AsyncIterat
     if llm and settings.store.summary_cache:
         cache = SummaryFile(settings.store.data_dir / "summaries.db", max_bytes=settings.store.summary_cache_mb * 2**20)
     try:
-        yield Runtime(settings, Summarizer(settings, llm, cache, Masker()), llm)
+        yield Runtime(settings, Summarizer(settings, llm, cache, Masker(key=masking_key(settings.store.data_dir))), llm)
     finally:
         if llm:
             await llm.aclose()

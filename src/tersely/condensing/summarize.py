@@ -47,6 +47,9 @@ class Wish:
     """Tokens the summary may have, as o200k_base counts."""
 
     focus: str = ""
+    context: str = ""
+    """Where the text comes from and what is going on, for the model's eyes: masked, and data like the text itself."""
+
     extraction: bool = False
     """The focus describes a schema, and a program reads the summary."""
 
@@ -109,13 +112,15 @@ class _Run:
             LLMError: Nothing usable came.
         """
         tokenizer = self.llm.tokenizer
-        key = cache_key(prompt.version, self.llm.provider, self.llm.model, self.wish.focus, place, limit, content)
+        wish = self.wish
+        key = cache_key(prompt.version, self.llm.provider, self.llm.model, wish.focus, wish.context, place, limit, content)
         if (kept := await self.cache.get(key)) is not None:
             self.cache_hits += 1
             return kept, False
-        fence = Fence.around(content, self.wish.focus)
+        fence = Fence.around(content, wish.focus, wish.context)
         system = prompt.fill(words=str(max(10, int(limit * plan.WORDS_PER_TOKEN))), nonce=fence.nonce)
-        blocks = [place, fence.wrap("focus", self.wish.focus) if self.wish.focus else "", fence.wrap(name, content)]
+        beside = [fence.wrap(what, said) for what, said in (("context", wish.context), ("focus", wish.focus)) if said]
+        blocks = [place, *beside, fence.wrap(name, content)]
         # Derived from masked text: content is a part of it or a model's words about it; the focus was masked with it.
         question = assume_masked("\n\n".join(block for block in blocks if block))
         messages = [Message("system", assume_masked(system)), Message("user", question)]
@@ -325,10 +330,11 @@ async def _climb_tree(run: _Run, parts: Sequence[Chunk], lines: Sequence[tuple[i
 
 def _frame_tokens(run: _Run) -> int:
     """Tokens of the longer of our two prompts with everything but the content in it."""
-    fence = Fence.around(run.wish.focus)
+    fence = Fence.around(run.wish.focus, run.wish.context)
     frames = [
         prompt.fill(words="999999", nonce=fence.nonce)
         + f"\n\nPart 99999 of 99999, lines 9999999-9999999 of the source.\n{HEADER}\n\n"
+        + fence.wrap("context", run.wish.context)
         + fence.wrap("focus", run.wish.focus)
         + fence.wrap("summaries", "")
         + NUDGE.fill(problem="the answer is no shorter than its source " * 4)
