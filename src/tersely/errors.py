@@ -3,6 +3,17 @@
 * TerselyError
   x ConfigError             the operator can fix it; names the setting
   x InputError              the caller can fix it; names the value and what is allowed
+  x ToolError               the model can see it and adapt; the text may quote the server: mask it before it is shown
+    + ToolNotFound          no such tool; says what exists and what is close
+    + ToolForbidden         the configuration does not allow this tool
+    + ToolTimedOut          no answer in time; the server was told to stop
+    + ToolUnavailable       the server is not there, or went away; `sent` says whether the call may have arrived
+    + ToolRejected          the server answered with a protocol error; `code` and `data` as it sent them
+    + ResultTooLarge        the answer was refused while it was read; says the size
+    + ResultMalformed       the answer is not what the protocol allows
+    + ResultNotFound        no kept result has this handle, for this caller
+    + ResultExpired         there was one; it was kept for as long as the settings say
+  x StoreUnavailable        the database does not answer; worth trying again later
   x MaskingFailed           nobody sees the text; the call is reported as failed
   x LLMError
     + LLMUnavailable        worth trying again later: connection, 408, 429, 5xx, timeouts, an open circuit
@@ -23,6 +34,88 @@ class ConfigError(TerselyError):
 
 class InputError(TerselyError, ValueError):
     """A value the caller passed is out of range; the message names it and the range."""
+
+
+class ToolError(TerselyError):
+    """A tool call gave no result. The message is for the model; text of the server's own in it is not masked yet."""
+
+
+class ToolNotFound(ToolError):
+    """No tool of that name can be called; the message lets a model correct itself."""
+
+    def __init__(self, message: str, *, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class ToolForbidden(ToolError):
+    """The tool exists and the configuration does not let it be called."""
+
+    def __init__(self, message: str, *, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class ToolTimedOut(ToolError):
+    """No answer within the server's `timeout`."""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        super().__init__(f"Tool {name!r} gave no answer in {seconds:g} s. Narrow the query, or ask for a shorter range.")
+        self.name = name
+        self.seconds = seconds
+
+
+class ToolUnavailable(ToolError):
+    """The server cannot be reached, or was lost before it answered."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+        """Whether the call may have reached the server. Only one that certainly did not is safe to send again."""
+
+
+class ToolRejected(ToolError):
+    """The server answered with a protocol error instead of a result."""
+
+    def __init__(self, message: str, *, code: int, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+class ResultTooLarge(ToolError):
+    """The answer was larger than the server's `max_result_bytes` and was not read to its end."""
+
+    def __init__(self, message: str, *, limit: int, size: int | None) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.size = size
+        """Bytes, where the server said so."""
+
+
+class ResultMalformed(ToolError):
+    """The answer breaks the protocol's rules for a result."""
+
+
+class ResultNotFound(InputError):
+    """Also the answer for another scope's handle: whether it exists is not ours to tell."""
+
+    def __init__(self, handle: str) -> None:
+        super().__init__(
+            f"No kept result has the handle {handle[:80]!r}. A handle is copied exactly as it was given, like r_ and 16 letters and digits; "
+            "it can be read by those only who made the call. Call the tool again for a new one."
+        )
+
+
+class ResultExpired(InputError):
+    """The content is gone; what was called is still known."""
+
+    def __init__(self, handle: str, *, expired: str, origin: str) -> None:
+        super().__init__(f"The kept result {handle} expired at {expired}. It came from {origin}: call that again if it is still needed.")
+
+
+class StoreUnavailable(TerselyError):
+    """The database could not be reached, or was locked for too long."""
 
 
 class MaskingFailed(TerselyError):

@@ -1,0 +1,447 @@
+"""Reads what operators write into files: `mcp_servers` in YAML, and the `mcpServers` JSON that MCP clients share.
+
+Every value remembers its line, `${VAR}` and `${VAR:-default}` are filled in, and
+all mistakes are reported at once, each with file, line, key and what would be
+right. What a variable contained is never part of a message.
+
+The options themselves stand beside their reader (`tools.servers`). Neither file
+is ever written, and no variable is looked up but those the file names.
+"""
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import AliasChoices, BaseModel, ValidationError
+
+from tersely.errors import ConfigError
+from tersely.tools.servers import Server, ServerOptions, TransportOptions
+
+Key = tuple[str | int, ...]
+
+_LARGEST_FILE = 4 * 2**20
+_DEEPEST = 64
+
+_IN_TRANSPORT = frozenset(TransportOptions.model_fields)
+_OTHER_CLIENTS = frozenset(
+    ("autoApprove", "alwaysAllow", "disabledTools", "enabledTools", "description", "name", "icon", "gallery", "version", "dev")
+) | frozenset(("envFile", "trust", "note", "metadata"))
+"""Keys that clients keep in an entry for themselves. They say nothing about the server, so they are no mistakes."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A parsed file whose keys know their lines."""
+
+    path: Path
+    data: Any
+    lines: Mapping[Key, int]
+
+    def line(self, key: Key) -> int:
+        """Where a key stands; for one that is missing, where it would have been."""
+        while key and key not in self.lines:
+            key = key[:-1]
+        return self.lines.get(key, 1)
+
+
+@dataclass
+class Mistakes:
+    """Everything wrong with a file, in the order of its lines."""
+
+    document: Document
+    found: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, key: Key, message: str, *, line: int | None = None) -> None:
+        place = line or self.document.line(key)
+        name = dotted(key)
+        self.found.append((place, f"{self.document.path}:{place}: {name}{': ' if name else ''}{message}"))
+
+    def raise_if_any(self) -> None:
+        if self.found:
+            raise ConfigError("\n".join(message for _, message in sorted(self.found, key=lambda mistake: mistake[0])))
+
+
+def dotted(key: Key) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key).removeprefix(".")
+
+
+def read_servers(path: Path, environment: Mapping[str, str] | None = None) -> tuple[Server, ...]:
+    """The servers a file declares, those that are disabled included.
+
+    Raises:
+        ConfigError: Names every mistake: file, line, key, and the nearest valid name.
+    """
+    document = read_document(path)
+    mistakes = Mistakes(document)
+    section = _section(document, mistakes)
+    servers: list[Server] = []
+    declared = document.data.get(section) if section else None
+    if section and not isinstance(declared, dict):
+        mistakes.add((section,), "must be a mapping of server names to their settings")
+    elif section and isinstance(declared, dict):
+        for name, entry in declared.items():
+            key: Key = (section, name)
+            variables = len(mistakes.found)
+            filled = fill_variables(entry, key, os.environ if environment is None else environment, mistakes)
+            if not isinstance(filled, dict):
+                mistakes.add(key, "must be a mapping, with a command or a url in it")
+                continue
+            shaped, places = _one_shape(filled) if section != "mcp_servers" else (filled, {})
+            # Where a variable is missing the rest of the entry is still checked, but not for what the variable would have held.
+            server = _checked(Server, {"name": name, "options": shaped}, key, places, mistakes, quiet=len(mistakes.found) > variables)
+            if server:
+                servers.append(server)
+    mistakes.raise_if_any()
+    return tuple(servers)
+
+
+def _section(document: Document, mistakes: Mistakes) -> str | None:
+    known = ("mcp_servers", "mcpServers", "servers")
+    if not isinstance(document.data, dict):
+        mistakes.add((), f"must be a mapping with `{known[0]}` (YAML) or `{known[1]}` (JSON) in it")
+        return None
+    found = [name for name in known if name in document.data]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        mistakes.add((found[1],), f"stands beside {found[0]}; keep one of them")
+        return None
+    near = [(name, close[0]) for name in map(str, document.data) if (close := difflib.get_close_matches(name, known, n=1, cutoff=0.7))]
+    hint = f"; did you mean {near[0][1]!r} by {near[0][0]!r}?" if near else "."
+    mistakes.add((), f"declares no servers: there is neither `mcp_servers` nor `mcpServers` in it{hint}")
+    return None
+
+
+def _one_shape(entry: dict[str, Any]) -> tuple[dict[str, Any], dict[Key, Key]]:
+    """An entry of a client's file in our own shape, and where its keys stood.
+
+    Clients write command, url and the like beside the rest; ours stand under `transport`.
+    """
+    shaped: dict[str, Any] = {}
+    transport: dict[str, Any] = {}
+    places: dict[Key, Key] = {("transport",): ()}
+    for name, value in entry.items():
+        if name in _OTHER_CLIENTS:
+            continue
+        if name in _IN_TRANSPORT:
+            transport[name] = value
+            places["transport", name] = (name,)
+        elif name == "enabled" and isinstance(value, bool):
+            shaped["disabled"] = not value
+        else:
+            shaped[name] = value
+    if "transport" not in shaped:
+        shaped["transport"] = transport
+    return shaped, places
+
+
+def _checked(
+    model: type[Server], given: dict[str, Any], key: Key, places: Mapping[Key, Key], mistakes: Mistakes, *, quiet: bool
+) -> Server | None:
+    try:
+        return model.model_validate(given)
+    except ValidationError as wrong:
+        for error in wrong.errors(include_url=False, include_context=False):
+            at: Key = tuple(part for part in error["loc"] if not (isinstance(part, str) and part in ("bool", "function-before[]")))
+            inner = at[1:] if at[:1] == ("options",) else ()
+            unknown = error["type"] == "extra_forbidden"
+            if quiet and not unknown:
+                continue
+            moved = next((places[inner[:size]] + inner[size:] for size in range(len(inner), 0, -1) if inner[:size] in places), inner)
+            message = _unknown(inner, given["options"], places) if unknown else _plain(error["msg"], error["input"], error["type"])
+            if error["type"] == "missing" and inner == ("transport",):
+                message = "is missing: say how to reach the server, by `command` or `url`"
+            mistakes.add((*key, *moved), message)
+    return None
+
+
+def _plain(message: str, value: object, kind: str) -> str:
+    message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    # Numbers and truth values are safe to show; a text may hold what a variable held.
+    shown = f" (is {value!r})" if isinstance(value, bool | int | float) and kind != "value_error" else ""
+    return f"{message[:1].lower()}{message[1:]}{shown}"
+
+
+def _unknown(inner: Key, options: object, places: Mapping[Key, Key]) -> str:
+    """A key nobody knows: the nearest one that exists, and all that do."""
+    names = _names(_model_at(inner[:-1]))
+    if places and len(inner) == 1:
+        names = sorted({*names, *_IN_TRANSPORT} - {"transport"})
+    close = difflib.get_close_matches(str(inner[-1]), names, n=1, cutoff=0.6)
+    return f"is not a setting{f'; did you mean {close[0]!r}?' if close else '.'} There are: {', '.join(names)}."
+
+
+def _model_at(key: Key) -> type[BaseModel]:
+    model: type[BaseModel] = ServerOptions
+    for part in key:
+        found = model.model_fields.get(str(part))
+        inner = next(_models(found.annotation), None) if found else None
+        if inner is None:
+            break
+        model = inner
+    return model
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
+
+
+def _names(model: type[BaseModel]) -> list[str]:
+    names = []
+    for name, described in model.model_fields.items():
+        alias = described.validation_alias
+        names.append(str(alias.choices[0]) if isinstance(alias, AliasChoices) else name)
+    return names
+
+
+# Variables
+
+_VARIABLE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-)?")
+
+
+def fill_variables(value: Any, key: Key, environment: Mapping[str, str], mistakes: Mistakes) -> Any:
+    """The value with `${VAR}` and `${VAR:-default}` filled in, at any depth; `$${` stands for a plain `${`."""
+    if isinstance(value, str):
+        return _filled(value, key, environment, mistakes)
+    if isinstance(value, dict):
+        return {name: fill_variables(inner, (*key, name), environment, mistakes) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [fill_variables(inner, (*key, number), environment, mistakes) for number, inner in enumerate(value)]
+    return value
+
+
+def _filled(text: str, key: Key, environment: Mapping[str, str], mistakes: Mistakes) -> str:
+    pieces: list[str] = []
+    at = 0
+    while (start := text.find("${", at)) >= 0:
+        if start > at and text[start - 1] == "$":
+            pieces.append(text[at : start - 1] + "${")
+            at = start + 2
+            continue
+        pieces.append(text[at:start])
+        end = _closing(text, start + 2)
+        if end is None:
+            mistakes.add(key, "has a `${` that is never closed; write `$${` for a plain one")
+            return text
+        inner = text[start + 2 : end]
+        at = end + 1
+        variable = _VARIABLE.match(inner)
+        if variable is None or not (variable[2] or variable.end() == len(inner)):
+            shown = inner if re.fullmatch(r"[\w:. -]{1,60}", inner) else "…"
+            mistakes.add(key, f"`${{{shown}}}` is not a variable; write ${{NAME}} or ${{NAME:-default}}")
+            continue
+        # An empty variable counts as unset: compose files pass on every variable, set or not.
+        if content := environment.get(variable[1], ""):
+            pieces.append(content)
+        elif variable[2]:
+            pieces.append(_filled(inner[variable.end() :], key, environment, mistakes))
+        else:
+            close = difflib.get_close_matches(variable[1], list(environment), n=1, cutoff=0.8)
+            hint = f" ({close[0]} is set; did you mean that?)" if close and close[0] != variable[1] else ""
+            mistakes.add(key, f"variable {variable[1]} is not set or empty{hint}; set it, or give a default: ${{{variable[1]}:-…}}")
+    pieces.append(text[at:])
+    return "".join(pieces)
+
+
+def _closing(text: str, at: int) -> int | None:
+    depth = 0
+    while at < len(text):
+        if text.startswith("${", at):
+            depth += 1
+            at += 1
+        elif text[at] == "}":
+            if depth == 0:
+                return at
+            depth -= 1
+        at += 1
+    return None
+
+
+# Files
+
+
+def read_document(path: Path) -> Document:
+    """A YAML or JSON file (`.json`, `.jsonc`; comments and trailing commas allowed) with the line of every key.
+
+    Raises:
+        ConfigError: The file cannot be read or parsed, or a key stands in it twice.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST_FILE + 1)
+    except OSError as problem:
+        raise ConfigError(f"{path}: cannot be read: {problem.strerror or type(problem).__name__}.") from None
+    if len(raw) > _LARGEST_FILE:
+        raise ConfigError(f"{path}: is larger than {_LARGEST_FILE // 2**20} MB; that is no configuration.")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise ConfigError(f"{path}:{raw[: problem.start].count(10) + 1}: is not UTF-8 text.") from None
+    reader = _Json(path, text) if path.suffix.lower() in (".json", ".jsonc") else _Yaml(path, text)
+    data = reader.read()
+    document = Document(path, data, reader.lines)
+    twice = Mistakes(document)
+    for key, line in reader.twice:
+        twice.add(key, f"stands here a second time; first in line {document.line(key)}", line=line)
+    twice.raise_if_any()
+    return document
+
+
+class _Yaml:
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.text = path, text
+        self.lines: dict[Key, int] = {}
+        self.twice: list[tuple[Key, int]] = []
+
+    def read(self) -> Any:
+        loader = yaml.SafeLoader(self.text)
+        try:
+            node = loader.get_single_node()
+            return None if node is None else self._value(loader, node, ())
+        except yaml.MarkedYAMLError as problem:
+            mark = problem.problem_mark or problem.context_mark
+            place = f":{mark.line + 1}" if mark else ""
+            raise ConfigError(f"{self.path}{place}: is not valid YAML: {problem.problem or problem.context}.") from None
+        except (yaml.YAMLError, ValueError) as problem:
+            # ValueError: a date such as 2026-13-45.
+            raise ConfigError(f"{self.path}: is not valid YAML: {type(problem).__name__}.") from None
+        finally:
+            loader.dispose()
+
+    def _value(self, loader: yaml.SafeLoader, node: yaml.Node, key: Key) -> Any:
+        if len(key) > _DEEPEST:
+            raise ConfigError(f"{self.path}:{node.start_mark.line + 1}: is nested more than {_DEEPEST} deep.")
+        self.lines.setdefault(key, node.start_mark.line + 1)
+        if isinstance(node, yaml.SequenceNode):
+            return [self._value(loader, inner, (*key, number)) for number, inner in enumerate(node.value)]
+        if not isinstance(node, yaml.MappingNode):
+            return loader.construct_object(node)
+        own = {id(name) for name, _ in node.value}
+        loader.flatten_mapping(node)
+        mapping: dict[str, Any] = {}
+        written: set[str] = set()
+        for name_node, inner in node.value:
+            name = str(loader.construct_object(name_node))
+            inside = (*key, name)
+            if id(name_node) in own:
+                if name in written:
+                    self.twice.append((inside, name_node.start_mark.line + 1))
+                written.add(name)
+            self.lines[inside] = self.lines[inside] if name in written and inside in self.lines else name_node.start_mark.line + 1
+            mapping[name] = self._value(loader, inner, inside)
+        return mapping
+
+
+class _Json:
+    """JSON as people write it: with comments and trailing commas, and with a line for every key."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.text = path, text
+        self.lines: dict[Key, int] = {}
+        self.twice: list[tuple[Key, int]] = []
+        self._at = 0
+
+    def read(self) -> Any:
+        try:
+            self._skip()
+            if self._at == len(self.text):
+                return None
+            data = self._value(())
+            self._skip()
+        except json.JSONDecodeError as problem:
+            raise ConfigError(f"{self.path}:{problem.lineno}: is not valid JSON: {problem.msg}.") from None
+        if self._at < len(self.text):
+            raise self._wrong("there is something behind the end")
+        return data
+
+    def _line(self) -> int:
+        return self.text.count("\n", 0, self._at) + 1
+
+    def _wrong(self, what: str) -> ConfigError:
+        return ConfigError(f"{self.path}:{self._line()}: is not valid JSON: {what}.")
+
+    def _skip(self) -> None:
+        self._at = _BLANK.match(self.text, self._at).end()  # type: ignore[union-attr]
+
+    def _value(self, key: Key) -> Any:
+        if len(key) > _DEEPEST:
+            raise self._wrong(f"it is nested more than {_DEEPEST} deep")
+        self.lines.setdefault(key, self._line())
+        opening = self.text[self._at : self._at + 1]
+        if opening == "{":
+            return dict(self._members(key))
+        if opening == "[":
+            return list(self._items(key))
+        if opening == '"':
+            return self._string()
+        word = _WORD.match(self.text, self._at)
+        if word is None:
+            raise self._wrong("a value is missing")
+        try:
+            value = json.loads(word[0], parse_constant=_no_constant)
+        except ValueError:
+            raise self._wrong(f"{word[0][:20]!r} is no value; texts stand in double quotes") from None
+        self._at = word.end()
+        return value
+
+    def _string(self) -> str:
+        text, self._at = scanstring(self.text, self._at + 1, True)
+        return str(text)
+
+    def _members(self, key: Key) -> Iterator[tuple[str, Any]]:
+        seen: set[str] = set()
+        for _ in self._until("}"):
+            if self.text[self._at : self._at + 1] != '"':
+                raise self._wrong("a key in double quotes is expected")
+            line = self._line()
+            name = self._string()
+            inside = (*key, name)
+            if name in seen:
+                self.twice.append((inside, line))
+            seen.add(name)
+            self.lines.setdefault(inside, line)
+            self._skip()
+            if self.text[self._at : self._at + 1] != ":":
+                raise self._wrong(f"a colon is missing after {name[:60]!r}")
+            self._at += 1
+            self._skip()
+            yield name, self._value(inside)
+
+    def _items(self, key: Key) -> Iterator[Any]:
+        for number in self._until("]"):
+            yield self._value((*key, number))
+
+    def _until(self, end: str) -> Iterator[int]:
+        number = 0
+        self._at += 1
+        self._skip()
+        while self.text[self._at : self._at + 1] != end:
+            if self._at >= len(self.text):
+                raise self._wrong(f"{end!r} is missing at the end")
+            yield number
+            number += 1
+            self._skip()
+            if self.text[self._at : self._at + 1] == ",":
+                self._at += 1
+                self._skip()
+            elif self.text[self._at : self._at + 1] != end:
+                raise self._wrong(f"a comma or {end!r} is missing")
+        self._at += 1
+
+
+_BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_WORD = re.compile(r"[^\s,\]}/:]+")
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)

@@ -1,0 +1,253 @@
+"""What the operator says about an MCP server: how to reach it, and how to treat what it returns.
+
+Options only, checked as far as one server can be checked alone. Reading them from
+files, with line numbers and variables, is `config_files`; connecting is
+`tools.connect`; who may call what is `tools.selection` and `tools.registry`.
+"""
+
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from tersely.errors import ConfigError
+from tersely.tools.mask import DEFAULT_GROUPS, Masker
+
+_CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True)
+
+MEGABYTE = 2**20
+
+Transport = Literal["stdio", "http", "sse"]
+Protocol = Literal["auto", "2025-11-25", "2026-07-28"]
+
+_SPELLINGS = {"streamable-http": "http", "streamable_http": "http", "streamablehttp": "http"}
+"""What clients call the HTTP transport in their own files."""
+
+
+def _as_transport(value: object) -> object:
+    return _SPELLINGS.get(value.lower(), value) if isinstance(value, str) else value
+
+
+class TransportOptions(BaseModel):
+    """How to reach the server: a command to start, or an address."""
+
+    model_config = _CONFIG
+
+    type: Annotated[Transport | None, BeforeValidator(_as_transport)] = None
+    """`stdio`, `http` or `sse`; without it a command means stdio and a URL means http."""
+
+    command: str | None = Field(default=None, min_length=1)
+    """Program to start. It speaks MCP on its standard input and output."""
+
+    args: tuple[str, ...] = ()
+    """Arguments for the program."""
+
+    env: dict[str, SecretStr] = {}
+    """Environment variables for the program, besides a minimum such as PATH and HOME. It sees no others of ours."""
+
+    inherit_env: tuple[str, ...] = ()
+    """Names of variables the program takes over from our own environment."""
+
+    cwd: str | None = None
+    """Directory in which the program is started."""
+
+    url: str | None = None
+    """Address of the server's MCP endpoint."""
+
+    headers: dict[str, SecretStr] = {}
+    """HTTP headers sent with every request."""
+
+    bearer_token: SecretStr | None = None
+    """Sent as `Authorization: Bearer …`."""
+
+    @model_validator(mode="after")
+    def _is_one_way_in(self) -> Self:
+        if self.command and self.url:
+            raise ValueError("has both a command and a url; keep the one the server is reached by")
+        if not self.command and not self.url:
+            raise ValueError("needs a command (stdio) or a url (http, sse)")
+        if self.type == "stdio" and not self.command:
+            raise ValueError("type stdio needs a command, not a url")
+        if self.type in ("http", "sse") and not self.url:
+            raise ValueError(f"type {self.type} needs a url, not a command")
+        out_of_place = ("headers", "bearer_token") if self.command else ("args", "env", "inherit_env", "cwd")
+        for name in out_of_place:
+            if getattr(self, name):
+                raise ValueError(f"{name} means nothing for a server reached by {'command' if self.command else 'url'}")
+        return self
+
+    @field_validator("url")
+    @classmethod
+    def _is_http(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            parts = urlsplit(value)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise ValueError("must be an address such as http://localhost:9000/mcp")
+        return value
+
+    @field_validator("headers")
+    @classmethod
+    def _are_headers(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        for name, content in value.items():
+            if not name or not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
+                raise ValueError(f"{name!r} is not a header's name")
+            if any(sign in content.get_secret_value() for sign in "\r\n\0"):
+                raise ValueError(f"the value of {name} contains a line break")
+        return value
+
+    @property
+    def kind(self) -> Transport:
+        return self.type or ("stdio" if self.command else "http")
+
+
+class MaskingOptions(BaseModel):
+    """What is masked in the server's results."""
+
+    model_config = _CONFIG
+
+    enabled: bool = True
+    """Masking can be turned off for a server that returns no secrets."""
+
+    groups: Annotated[tuple[str, ...], Field(validation_alias=AliasChoices("groups", "pattern_groups"))] = DEFAULT_GROUPS
+    """Which kinds of secrets are looked for; all of them unless set."""
+
+    custom_patterns: dict[str, str] = {}
+    """Expressions of your own (re2), by the name that the mark shows. A group called `secret` is what is masked."""
+
+    @field_validator("custom_patterns", mode="before")
+    @classmethod
+    def _by_name(cls, value: object) -> object:
+        if isinstance(value, list) and all(isinstance(item, dict) and set(item) == {"name", "pattern"} for item in value):
+            return {item["name"]: item["pattern"] for item in value}
+        return value
+
+    @model_validator(mode="after")
+    def _compiles(self) -> Self:
+        try:
+            self.masker()
+        except ConfigError as wrong:
+            raise ValueError(str(wrong)) from None
+        return self
+
+    def masker(self, key: bytes | None = None) -> Masker:
+        """A masker with these patterns; `key` belongs to the scope that will see the marks."""
+        return Masker(groups=self.groups, custom=self.custom_patterns, key=key)
+
+
+class SummarizationOptions(BaseModel):
+    """When results of the server are condensed, and how far."""
+
+    model_config = _CONFIG
+
+    enabled: bool = True
+    """Results over the threshold are condensed; the whole stays readable."""
+
+    size_threshold_tokens: int = Field(default=5_000, ge=100)
+    """Results at or under this size reach the model untouched."""
+
+    summary_max_token_limit: int = Field(default=1_000, ge=50)
+    """What a condensed result may take."""
+
+    llm_provider: str | None = None
+    """Which provider summarizes; without one the default for summaries, else the agent's own."""
+
+    @model_validator(mode="after")
+    def _gets_shorter(self) -> Self:
+        if self.enabled and self.summary_max_token_limit >= self.size_threshold_tokens:
+            raise ValueError(
+                f"summary_max_token_limit ({self.summary_max_token_limit}) must be smaller than size_threshold_tokens "
+                f"({self.size_threshold_tokens}); otherwise condensing would make results longer."
+            )
+        return self
+
+
+def _one_or_many(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+Patterns = Annotated[tuple[str, ...], BeforeValidator(_one_or_many)]
+
+
+class ToolFilter(BaseModel):
+    """Which of the server's tools exist for us. Names may contain `*` and `?`."""
+
+    model_config = _CONFIG
+
+    allow: Patterns | None = None
+    """Only these tools. Without it all of them."""
+
+    deny: Patterns = ()
+    """Never these, even when `allow` names them."""
+
+
+def _as_filter(value: object) -> object:
+    return {"allow": value} if isinstance(value, list | tuple) else value
+
+
+class ServerOptions(BaseModel):
+    """One MCP server."""
+
+    model_config = _CONFIG
+
+    transport: TransportOptions
+    """How to reach the server."""
+
+    instructions: str = ""
+    """What a model should know before it uses this server's tools."""
+
+    data_masking: MaskingOptions = MaskingOptions()
+    """What is masked in its results."""
+
+    summarization: SummarizationOptions = SummarizationOptions()
+    """When its results are condensed."""
+
+    timeout: float = Field(default=60, gt=0, le=86_400)
+    """Seconds one tool call may take."""
+
+    start_timeout: float = Field(default=30, gt=0, le=3_600)
+    """Seconds from starting or dialling the server until it has listed its tools."""
+
+    list_timeout: float = Field(default=15, gt=0, le=3_600)
+    """Seconds one listing of tools may take."""
+
+    list_ttl: float = Field(default=300, ge=1, le=86_400)
+    """Seconds after which the tools are listed again even if the server has not said that they changed."""
+
+    tools: Annotated[ToolFilter, BeforeValidator(_as_filter)] = ToolFilter()
+    """Which of its tools exist for us; a list is short for `allow`."""
+
+    read_only: bool = False
+    """Refuse tools that do not declare themselves read-only."""
+
+    allow_destructive: bool | Patterns = False
+    """Let agents call tools that declare themselves destructive: all of them, or those named here."""
+
+    max_result_bytes: int = Field(default=32 * MEGABYTE, ge=1024, le=2**40)
+    """Larger results are refused while they are read."""
+
+    protocol: Protocol = "auto"
+    """The protocol spoken with the server; `auto` takes the newest both know."""
+
+    disabled: bool = False
+    """Leave this server out."""
+
+
+class Server(BaseModel):
+    """A declared server and its name."""
+
+    model_config = _CONFIG
+
+    name: str = Field(min_length=1)
+    options: ServerOptions
+
+    @field_validator("name")
+    @classmethod
+    def _is_sayable(cls, value: str) -> str:
+        if not value.isascii() or not value.isprintable() or len(value) > 128:
+            raise ValueError("a server's name is up to 128 plain ASCII characters")
+        return value
