@@ -116,13 +116,13 @@ class Masker:
         """Masks until there is nothing more to find: a mark can show a secret beside it in a new light."""
         clock = Clock(_SECONDS + _SECONDS_PER_MEGABYTE * len(text) / 1e6)
         for _ in range(_ROUNDS):
-            out = self._masked_once(text, clock)
-            if out is text:
+            text, is_done = self._masked_once(text, clock)
+            if is_done:
                 break
-            text = out
         return text
 
-    def _masked_once(self, text: str, clock: Clock) -> str:
+    def _masked_once(self, text: str, clock: Clock) -> tuple[str, bool]:
+        """The masked text, and whether looking again cannot find more."""
         raw = text.encode("utf-8", "surrogatepass")
         searched, forged = self._without_marks(raw)
         view = _visible(text, searched)
@@ -131,8 +131,10 @@ class Masker:
             found = [view.source(span) for span in found]
         spans = _merged(found, searched)
         if not spans and not forged:
-            return text
-        return _edited(raw, self._edits(raw, spans, forged)).decode("utf-8", "surrogatepass")
+            return text, True
+        edits = list(self._edits(raw, spans, forged))
+        is_done = len(edits) == len(spans) and all(_stands_alone(raw, span) for span in spans)
+        return _edited(raw, edits).decode("utf-8", "surrogatepass"), is_done
 
     def _without_marks(self, raw: bytes) -> tuple[bytes, list[tuple[int, int]]]:
         """The text with marks made inert for the search, and where something stands that only looks like a mark of ours."""
@@ -217,12 +219,22 @@ def _visible(text: str, raw: bytes) -> View | None:
     changes: list[tuple[int, int, bytes]] = []
     at = size = 0
     for hidden in deceptions(text):
+        if '"' in text[hidden.start : hidden.end]:
+            continue  # A terminal's string around a piece of JSON: `clean` may take it out, but no secret reaches over it.
         size += len(text[at : hidden.start].encode("utf-8", "surrogatepass"))
         width = len(text[hidden.start : hidden.end].encode("utf-8", "surrogatepass"))
         changes.append((size, size + width, hidden.replacement.encode()))
         size += width
         at = hidden.end
     return View(raw, 0, len(raw), changes) if changes else None
+
+
+_BORDERS = frozenset(b" \t\r\n\"'=:,;&()[]{}<>@/")
+
+
+def _stands_alone(raw: bytes, span: Span) -> bool:
+    """Whether a mark in this place changes nothing for what is beside it."""
+    return (span.start == 0 or raw[span.start - 1] in _BORDERS) and (span.end == len(raw) or raw[span.end] in _BORDERS)
 
 
 def _is_inside(spans: list[Span], place: int) -> bool:

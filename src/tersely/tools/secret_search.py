@@ -126,6 +126,7 @@ _ASSIGNED = compiled(
 _VALUE_START = compiled(rf"""(?:[ \t]|\\+t)*(\r?\n[ \t]*)?(?:[&!][\w!:.\-]+[ \t]+)*(\[[ \t\n\r]*)?(?:(?i:rb|br|[bruf@])?({_QUOTE}))?""")
 _PLAIN_START = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789<${*"
 _RUN = compiled(r"""[^\s"'`,;&<>(){}\[\]|\\]+""")
+_LIST_STARTS = (b"[", b"\r", b"\n")
 _LIST = compiled(r"""[ \t]*(?:(\[[ \t\r\n]*)|\r?\n(?:[ \t]*#[^\n]*\n)*)""")
 _ITEM = r"""(?:"((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'|([^\s,\[\]{}"'&*!|>#][^,\[\]{}\n]*))"""
 _FLOW_ITEM = compiled(rf"([ \t\r\n]*){_ITEM}[ \t\r\n]*,?")
@@ -151,7 +152,7 @@ _NUMBER = b"0123456789.-+eE"
 
 def assignments(text: bytes, clock: Clock) -> Iterator[Span]:
     """`password = …`, `"api_key": "…"`, `<token>…</token>`, `setProperty("SECRET", "…")`, headers, query parameters."""
-    at = seen = 0
+    at = seen = listed = 0
     line_end = -1
     while places := _ASSIGNED.search(text, at):
         seen += 1
@@ -177,11 +178,13 @@ def assignments(text: bytes, clock: Clock) -> Iterator[Span]:
             yield from _cookies(text, at, line_end)
             at = line_end
             continue
-        if operator == b":" and (opened := _LIST.match(text, at)) and (opened[1][0] >= 0 or _BLOCK_ITEM.match(text, opened[0][1])):
-            for item in _items(text, opened, name):
-                yield item
-                at = item.end
-            continue
+        if operator == b":" and start >= listed and text[at : at + 2].strip(b" \t")[:1] in _LIST_STARTS:
+            opened = _LIST.match(text, at)
+            if opened and (opened[1][0] >= 0 or _BLOCK_ITEM.match(text, opened[0][1])):
+                for item in _items(text, opened, name):
+                    yield item
+                    listed = item.end
+                continue
         found = _value(text, at, start, line_end, name, operator, text[quote_start:quote_end])
         if found is not None:
             yield found

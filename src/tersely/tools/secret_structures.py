@@ -117,21 +117,22 @@ class _Walk:
 
 
 # A string ends at its quote, at the end of the line (JSON has no raw line breaks, so one stray quote spoils one line), or with the text.
-_JSON_TOKEN = compiled(r'"(?:[^"\\\n]|\\.)*"?[ \t]*(:?)|[{}\[\]]|([^\s"{}\[\],:]+)')
+_JSON_TOKEN = compiled(r'"(?:[^"\\\n]|\\.)*"?(?:[ \t]*:)?|[{}\[\]]|[^\s"{}\[\],:]+')
 
 
 def walk_json(text: bytes, check: Callable[[], None]) -> list[Span]:
     """`check` is called now and then; it may raise to end the walk."""
     walk = _Walk(text)
     stack = walk.stack
-    for count, ((at, to), colon, _) in enumerate(_JSON_TOKEN.every(text)):
+    for count, ((at, to),) in enumerate(_JSON_TOKEN.every(text)):
         if count % 1024 == 0:
             check()
         char = text[at]
         if char == 0x22:
             close = text.rfind(b'"', at + 1, to)
+            is_key = text[to - 1] == 0x3A and close > at
             inner_end = close if close > at else to
-            if colon[0] < colon[1]:
+            if is_key:
                 stack[-1].key = text[at + 1 : min(inner_end, at + 129)]
             else:
                 walk.leaf(_Leaf(at + 1, inner_end))
