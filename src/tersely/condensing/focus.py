@@ -240,8 +240,12 @@ def _parse(text: str) -> Focus:
             add(word, "identifier", 0.5)
         elif plain and not _CJK.search(word):
             words.append(word)
+    unwanted = {word.lower() for word in _NOT.findall(text)}
     for word in words:
         lower = word.lower()
+        if lower in unwanted and lower not in STOP:
+            add(stem(lower), "word", 0.15)  # What should not be is looked for by what else is there.
+            continue
         if lower in STOP or len(lower) < 2:
             continue
         asking = lower in ASKING

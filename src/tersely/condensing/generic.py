@@ -15,7 +15,7 @@ import re
 
 from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus, Found, scan
-from tersely.condensing.records import columns_of_lines, weigh_columns
+from tersely.condensing.records import Column, columns_of_lines, weigh_columns
 from tersely.condensing.units import Reading, Unit, runs_of
 
 LONGEST_LINE = 400
@@ -29,14 +29,29 @@ _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
 _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
 
 
-def read(text: str, focus: Focus, budget: int) -> Reading:
-    texts, numbers = lines_of(text)
+def read_stated(text: str, focus: Focus, budget: int) -> Reading | None:
+    """For prose that states fields of many things ("the size of x is 3"), when the question is about those; else not mine."""
+    if not (focus.superlative or focus.unusual or focus.comparisons or focus.negated):
+        return None
+    texts, _ = lines_of(text, 240)
+    columns = [column for column in columns_of_lines(texts) if column.label and len(column.values) >= max(8, 0.3 * len(texts))]
+    return read(text, focus, budget, longest=240) if len(columns) >= 2 else None
+
+
+def read(text: str, focus: Focus, budget: int, *, columns: list[Column] | None = None, longest: int = LONGEST_LINE) -> Reading:
+    texts, numbers = lines_of(text, longest)
     found = scan(texts, focus)
     shapes = [_VARIABLE.sub("#", line[:160]) for line in texts]
     scores = scores_of(texts, shapes, found, focus)
     leaders: set[int] = set()
-    if (focus.superlative or focus.unusual or focus.comparisons or focus.negated or not focus) and len(texts) <= MOST_FOR_COLUMNS:
-        weigh_columns(scores, columns_of_lines(texts), focus, leaders)
+    if (
+        columns is None
+        and len(texts) <= MOST_FOR_COLUMNS
+        and (focus.superlative or focus.unusual or focus.comparisons or focus.negated or not focus)
+    ):
+        columns = columns_of_lines(texts)
+    if columns:
+        weigh_columns(scores, columns, focus, leaders)
     owners = owners_of(texts, numbers)
     weighed = list(range(len(texts)))
     if len(texts) > MOST_UNITS:

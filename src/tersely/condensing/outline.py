@@ -59,6 +59,8 @@ class _Outline:
         self.stack: list[tuple[float, int]] = [(-1.0, self.root)]
         self._parse()
         self._settle()
+        if not yaml and not records:
+            self.tree = _grouped(self.tree)
 
     def _new_record(self, line: int) -> None:
         node = self.tree.add(self.root, "", OBJECT, line=line)
@@ -277,3 +279,29 @@ def _stanzas(lines: list[str]) -> tuple[str | None, bool]:
     if stanzas >= 4 and rows >= 2.5 * stanzas:
         return None, True
     return None, False
+
+
+def _grouped(tree: Tree) -> Tree:
+    """Properties with dotted keys, `a.b.size=3`, as records `a.b` with fields."""
+    leaves = [node for node in range(1, len(tree)) if tree.kind[node] == LEAF and tree.parent[node] == 0]
+    dotted = [node for node in leaves if "." in tree.key[node].strip(".")]
+    if len(leaves) < 0.8 * len(tree) or len(dotted) < 0.8 * len(leaves) or len(dotted) < 12:
+        return tree
+    fields = Counter(tree.key[node].rpartition(".")[2] for node in dotted)
+    if len(fields) > len(dotted) / 3:
+        return tree
+    grouped = Tree()
+    root = grouped.add(-1, "", OBJECT)
+    owners: dict[str, int] = {}
+    before = ""
+    for node in range(1, len(tree)):
+        prefix, _, name = tree.key[node].rpartition(".")
+        if tree.kind[node] != LEAF or not prefix:
+            return tree
+        if prefix != before or prefix not in owners:
+            owners[prefix] = grouped.add(root, prefix, OBJECT, line=tree.line[node])
+            before = prefix
+        leaf = grouped.add(owners[prefix], name, LEAF, tree.value[node], tree.line[node])
+        if node in tree.joint:
+            grouped.joint[leaf] = tree.joint[node]
+    return grouped

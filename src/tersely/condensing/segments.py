@@ -14,7 +14,7 @@ from tersely.condensing.sniff import Kind, sniff
 MOST_PARTS = 60
 
 _TITLE = re.compile(
-    r"(?:[\w.@~/-]*[$#%>] (?=[a-z])[^\n]{2,300}"
+    r"(?:(?:[\w.@:~/-]*[$%>]|[\w.-]+@[\w.:~/-]+#|#{2,4}) (?=[a-z])[^\n]{2,300}"
     r"|(?:stdout|stderr|output|stdin|command|result|exit code|return code)\b[^\n:]{0,20}:[^\n{\[]{0,80}"
     r"|(?:kubectl|docker|helm|git|systemctl|journalctl|aws|gcloud|az|oc|curl|terraform) (?!is |has |was )[a-z][^\n]{2,300}"
     r"|={3,} ?[^=\n]{1,120} ?={3,}|-{3,} [^-\n]{1,120} -{3,}|#{3,} [^#\n]{1,120} #{3,}|==> [^\n]{1,200} <==)[ \t]*$",
@@ -89,7 +89,7 @@ def _by_kind(text: str) -> list[tuple[Kind, str]]:
                 rest = rest[end:]
                 continue
             kind = sniff(rest, json=False)
-        if kind in ("text", "prose", "log", "outline", "yaml", "page") and (begin := _json_begins(rest)):
+        if kind in ("text", "prose", "log", "outline", "yaml", "page", "json_cut", "csv", "table") and (begin := _json_begins(rest)):
             at, end = begin
             found.append((sniff(rest[:at]), rest[:at]))
             found.append(("json", rest[at:end]))
@@ -110,6 +110,6 @@ def _json_begins(text: str) -> tuple[int, int] | None:
             return None
         end = json_shape.end_of(text, match.start())
         size = end - match.start()
-        if size > 300 and size > 0.2 * len(text) and "\n" in text[match.start() : end].strip():
+        if size > 300 and size > 0.2 * len(text) and (size > 0.5 * len(text) or "\n" in text[match.start() : end].strip()):
             return match.start(), end
     return None

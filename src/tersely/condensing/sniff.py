@@ -34,13 +34,14 @@ SAMPLE_LINES = 400
 
 _JSON_START = re.compile(r"\s*(?:\{\s*(?:[\"'}]|\w+\s*:)|\[\s*(?:[{\[\"\]]|-?\d+(?:\.\d+)?\s*[,\]]|(?:true|false|null)\s*[,\]]))")
 _JSON_LINE = re.compile(r'\s*(?:"[^"]{1,120}"\s*:\s*(?:"|[\d{\[-]|true|false|null)|[}\]]+,?\s*$|[{\[]\s*$|\}, ?\{$)')
+_JSON_FIELD = re.compile(r'(?<=[{,\s])"[^"\n]{1,60}"\s*:\s*["\d{\[tfn-]')
 _CLOCK = r"\d{1,2}:\d\d(?::\d\d)?"
 _DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/. ](?:\d{1,2}|[A-Z][a-z]{2})[-/. ]\d{2,4}|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} +\d{1,2}"
 _TIME_START = re.compile(
     rf"[\[(<]?(?:(?:{_DAY})[T ,:_-]+(?:\d{{4}} +)?{_CLOCK}|{_CLOCK}[.,:]\d+|{_CLOCK}\b"
     rf"|\d{{8}}[ T-]{_CLOCK}|\d{{10,13}}(?:\.\d+)?\b|[IWEF]\d{{4}} {_CLOCK})"
 )
-_TIME_INSIDE = re.compile(rf"(?:{_DAY})[T ,:_-]+(?:\d{{4}} +)?{_CLOCK}|\b{_CLOCK}[.,]\d{{3}}\b|\b\d\d:\d\d:\d\d\b")
+_TIME_INSIDE = re.compile(rf"(?:{_DAY})[T ,:_-]+(?:\d{{4}} +)?{_CLOCK}|\b{_CLOCK}[.,]\d{{3}}\b|\b\d\d:\d\d:\d\d\b|\b1\d{{9}}(?:\d{{3}})?\b")
 _LEVEL = re.compile(
     r"(?<![\w.-])(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|ERR|FATAL|CRIT(?:ICAL)?|SEVERE|PANIC)(?![\w-])|\blevel=\w+|\[(?:info|warn|error|debug|notice)\]"
 )
@@ -56,6 +57,7 @@ _ITEM_LINE = re.compile(r"\s*[-*•+–] \S|\s*-$")
 _SECTION = re.compile(r"\s*\[[^\]]{1,80}\]\s*$")
 _ASSIGN = re.compile(r"\s*[A-Za-z_][\w.\-/ ]{0,60}?\s*(?:=(?!=)|[-=]>|\s[^\w\s\"'()\[\]{}<>,;|]{1,3}\s\s*\S+$)")
 _SPEAKER = re.compile(r"[A-Z][\w .'()-]{0,40}: \S")
+_FIELDS = re.compile(r"[A-Za-z_][\w-]*(?:: |=)")
 _HTML = re.compile(r"<(?:!doctype html|html|head|body|div|p|span|table|a href|script|meta)\b", re.I)
 _TAG = re.compile(r"<[A-Za-z_][\w:.-]*(?:\s[^<>]*)?/?>")
 _MARKDOWN = re.compile(r"#{1,6} \S|!?\[[^\]]*\]\([^)\s]+|\* \[|={3,}$|```")
@@ -93,7 +95,7 @@ def sniff(text: str, *, json: bool = True) -> Kind:
         return "jsonl"
     if json and _JSON_START.match(opening):
         return "json"
-    if many >= 4 and share(_JSON_LINE) >= 0.85:
+    if json and ((many >= 4 and share(_JSON_LINE) >= 0.85) or len(_JSON_FIELD.findall(text[:20_000])) * 45 > min(len(text), 20_000)):
         return "json_cut"
     if _DIFF.search(text[:20_000]):
         return "diff"
@@ -107,7 +109,9 @@ def sniff(text: str, *, json: bool = True) -> Kind:
     framed = sum(1 for line in lines if _FRAME.match(line)) / many
     columns = column_table(lines)
     keys, items, sections, assigns = share(_KEY_LINE), share(_ITEM_LINE), share(_SECTION), share(_ASSIGN)
-    if columns == "csv" and framed < 0.2 and not _TIME_START.match(lines[0]):
+    sentences = sum(1 for line in lines if _SENTENCE_END.search(line) and line.rstrip()[-1:] in ".!?。！？") / many
+    words_apart = sum(line.count(" ") for line in lines) / max(1, sum(map(len, lines)))
+    if columns == "csv" and framed < 0.2 and not _TIME_START.match(lines[0]) and not (sentences > 0.6 and words_apart > 0.12):
         return "csv"
     if timed + framed > 0.5 or (leveled > 0.5 and columns != "table") or (timed > 0.25 and leveled > 0.25):
         return "log"
@@ -116,11 +120,15 @@ def sniff(text: str, *, json: bool = True) -> Kind:
     if columns == "table" and keys + items < 0.7:
         return "table"
     if inside > 0.6 and many >= 3 and keys < 0.6:
-        return "log"
+        fields = sum(1 for line in lines if len(_FIELDS.findall(line[:600])) >= 3) / many
+        early = sum(1 for line in lines if _TIME_INSIDE.search(line[:40])) / many
+        return "text" if fields > 0.7 and max(leveled, timed, early) < 0.3 else "log"
     if framed > 0.2:
         return "log"
     long_lines = sum(1 for line in lines if len(line) > 160) / many
     marked = share(_MARKDOWN) + sum(1 for line in lines if "](" in line) / many
+    if sentences > 0.6 and words_apart > 0.12 and marked < 0.15:
+        return "prose"
     if keys + items >= 0.75 and long_lines < 0.3 and marked < 0.2:
         return "yaml" if _yaml_like(lines) else "outline"
     if sections and sections + assigns >= 0.7:

@@ -10,7 +10,7 @@ Pure functions, no event loop, no model: call it in a thread when the text is la
 import re
 from collections.abc import Mapping
 
-from tersely.condensing import generic, json_logs, json_shape, logs, outline, tables, xml_shape
+from tersely.condensing import diffs, generic, grep, json_logs, json_shape, logs, metrics, outline, pages, prose, tables, xml_shape
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, Condensed, Lost
 from tersely.condensing.focus import Focus
 from tersely.condensing.segments import Part, parts_of
@@ -28,6 +28,13 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
     "yaml": (outline.read_yaml, outline.read),
     "outline": (outline.read,),
     "xml": (xml_shape.read,),
+    "metrics": (metrics.read,),
+    "grep": (grep.read,),
+    "diff": (diffs.read,),
+    "page": (pages.read,),
+    "html": (pages.read,),
+    "dialogue": (prose.read,),
+    "prose": (generic.read_stated, prose.read),
     "log": (logs.read,),
 }
 """Who reads which kind, in this order, until one does not decline; then the generic reader."""

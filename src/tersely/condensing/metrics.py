@@ -1,0 +1,38 @@
+"""Metrics in the exposition format: samples of each metric compared with each other, label by label.
+
+The lines are the units, as the generic reader makes them; what this module adds are
+the columns: the values of each metric, and the values of each label.
+"""
+
+import re
+
+from tersely.condensing import generic
+from tersely.condensing.focus import Focus
+from tersely.condensing.records import Column
+from tersely.condensing.units import Reading
+
+_SAMPLE = re.compile(r"([A-Za-z_:][\w:.]*)(?:\{(.*)\})?\s+([-+]?[\w.+-]+)(?:\s+[\d.]+)?\s*$")
+_LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
+
+
+def read(text: str, focus: Focus, budget: int) -> Reading | None:
+    texts, _ = generic.lines_of(text)
+    values: dict[str, tuple[list[int], list[str]]] = {}
+    labels: dict[tuple[str, str], tuple[list[int], list[str]]] = {}
+    for row, line in enumerate(texts):
+        sample = None if line.startswith("#") else _SAMPLE.match(line)
+        if sample is None:
+            continue
+        name, inside, value = sample.groups()
+        rows, found = values.setdefault(name, ([], []))
+        rows.append(row)
+        found.append(value)
+        for label, content in _LABEL.findall(inside or ""):
+            rows, found = labels.setdefault((name, label), ([], []))
+            rows.append(row)
+            found.append(content)
+    columns = [Column(name, rows, found) for name, (rows, found) in values.items() if len(rows) >= 3]
+    columns += [Column(label, rows, found) for (_, label), (rows, found) in labels.items() if len(rows) >= 5]
+    reading = generic.read(text, focus, budget, columns=columns)
+    reading.kind = "metrics"
+    return reading
