@@ -259,7 +259,7 @@ def name_of_secret(name: bytes) -> Name | None:
 
 _PLACEHOLDER_FORMS = (
     r"[*x.#_?=\-]+"
-    r"|\.{3}.*|<.*|\$\{.*|\$\(.*|\$[a-z_][\w.]*|\$\$.*|\{\{.*|\{%.*|\{[\w.:\-]*\}?|%\([\w.]+\)s|%[a-z]|%[a-z_]\w+%|@[\w.]+@|__\w+__|!.*"
+    r"|\.{3}.*|<.*|\$\{.*|\$\(.*|\$[a-z_][\w.]*|\$\$.*|\{\{.*|\{%.*|\{[\w.:\-]*|\{[^{}]*\}|%\([\w.]+\)s|%[a-z]|%[a-z_]\w+%|@[\w.]+@|__\w+__|!.*"
     r"|\[[a-z _*.\-]*\]?|\([a-z _*.\-]*\)?|\[masked.*|\[redacted.*"
     r"|(?:null|none|nil|undefined|nan|true|false|yes|no|y|n|on|off|ok|empty|unset|unknown|default|required|optional|mandatory|missing"
     r"|invalid|incorrect|wrong|expired|revoked|rejected|denied|accepted|changed|reset|set|failed|failure|success|successful|enabled|disabled"
@@ -286,7 +286,7 @@ _WORDY_FORM = rf"{_HUMPS}(?:[ _.\-/:]+(?:{_HUMPS}|v?\d{{1,4}}|[A-Za-z]\d{{0,2}})
 _WORDY = compiled(_WORDY_FORM)
 _NAME_FORM = r"[a-z][a-z0-9]{0,15}(?:[-_./:][a-z0-9]{1,15})+"
 _NAME_LIKE = compiled(_NAME_FORM)
-_CAMEL = compiled(r"[A-Za-z]?[a-z]+(?:[A-Z][a-z]+)*[A-Z]?\d{0,2}")
+_IDENTIFIER = compiled(r"[A-Za-z_]\w*")
 _UUID_FORM = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _UUID = compiled(_UUID_FORM)
 _CODE = compiled(r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+")
@@ -339,7 +339,17 @@ def is_random(value: bytes) -> bool:
         return False
     if variety(head) < (8 if size < 20 else 9) or _NOT_RANDOM.is_all_of(head):
         return False
-    return digits > 0 or (size >= 24 and variety(head) >= 14 and not _CAMEL.is_all_of(head))
+    if digits == 0:
+        return size >= 24 and variety(head) >= 14 and not is_identifier(head)
+    return digits > 1 or (head.lower() != head and head.upper() != head)
+
+
+def is_identifier(value: bytes) -> bool:
+    """A name somebody chose, as in code: made of words, with hardly a digit."""
+    if not _IDENTIFIER.is_all_of(value):
+        return False
+    words = [word for word in words_of(value) if not word.isdigit()]
+    return bool(words) and sum(map(len, words)) >= 3.3 * len(words) and len(value) - len(value.translate(None, _DIGITS)) <= 2
 
 
 def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
@@ -353,6 +363,8 @@ def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
         return (value.isdigit() and 3 <= size <= 12) or is_random(value)
     if not quoted and (value.endswith((b"(", b"[")) or (_CODE.is_all_of(value) and not any(map(is_random, value.split(b"."))))):
         return False
+    if not quoted and value[:1] == b"_" and is_identifier(value):
+        return False
     if demand is Demand.ANY:
         return size >= 4 and not (size < 6 and value.isdigit() and not quoted)
     if size < 6 or b"://" in value:
@@ -364,6 +376,8 @@ def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
     if _NAME_LIKE.is_all_of(value) and (size < 40 or not any(48 <= char <= 57 for char in value)):
         # registry-credentials-7xk2p names something; 5cb4a5f0-… does not.
         return _UUID.is_all_of(value) or (kind != "secret" and any(map(is_random, value.replace(b"_", b"-").split(b"-"))))
+    if not quoted and is_identifier(value) and (size < 12 or value.lower() != value):
+        return False
     if value.isalpha() and size < 20:
         return (quoted and kind == "secret") or (size >= 12 and not _WORDY.is_all_of(value))
     if kind == "secret":

@@ -220,12 +220,12 @@ def _name_start(text: bytes, at: int) -> int:
 
 
 def _fits(name: Name, operator: bytes, before: bytes, *, quoted_name: bool) -> bool:
+    if name.in_query_only:
+        return operator == b"=" and before in (b"?", b"&", b";")
     if operator == b">":
         return before == b"<" or (quoted_name and before in (b'"', b"'"))
     if operator == b",":
         return quoted_name
-    if name.in_query_only:
-        return operator == b"=" and before in (b"?", b"&", b";")
     return name.kind != "signature" or operator == b"="
 
 
@@ -380,7 +380,7 @@ def _unquoted(text: bytes, start: int, name_start: int, line_end: int, name: Nam
     end = run[0][1]
     following = text[end : end + 1]
     value = text[start:end]
-    if following in (b"(", b"[") and value[:1].isalpha() and value.replace(b"_", b"").replace(b".", b"").isalnum():
+    if following in (b"(", b"[") and not value[:1].isdigit() and value.replace(b"_", b"").replace(b".", b"").isalnum():
         return None  # A call or a subscript: code that gets a secret, not the secret.
     if not name_quote and name.kind != "authorization" and end < limit:
         rest = text[start:limit].rstrip()
