@@ -346,7 +346,7 @@ def is_random(value: bytes) -> bool:
 
 def is_identifier(value: bytes) -> bool:
     """A name somebody chose, as in code: made of words, with hardly a digit."""
-    if not _IDENTIFIER.is_all_of(value):
+    if len(value) > 64 or not _IDENTIFIER.is_all_of(value):
         return False
     words = [word for word in words_of(value) if not word.isdigit()]
     return bool(words) and sum(map(len, words)) >= 3.3 * len(words) and len(value) - len(value.translate(None, _DIGITS)) <= 2

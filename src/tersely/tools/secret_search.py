@@ -272,7 +272,8 @@ def _value(text: bytes, at: int, name_start: int, line_end: int, name: Name, ope
     if first in (b"|", b">"):
         return _block(text, start, name_start, name)
     if text[start : start + 3] in _TYPE_STARTS and (typed := _TYPE.match(text, start, min(line_end, start + 40))):
-        return _value(text, typed[0][1], name_start, line_end, name, b"=", b"")
+        quote = text[typed[0][1] : typed[0][1] + 1]
+        return _quoted(text, typed[0][1] + 1, line_end, name, quote) if quote in (b'"', b"'") else None
     found = _unquoted(text, start, name_start, line_end, name, name_quote, operator)
     if found is not None and operator == b":" and b"!" in text[at:start]:
         return Span(found.start, found.end, found.kind, b'"')  # A tag such as !!str wants a scalar.
