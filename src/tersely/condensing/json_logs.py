@@ -10,6 +10,7 @@ Choosing is `logs`' work; this module says what a record reads like.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,14 @@ _USUAL = 0.8
 _MOST_SHAPES = 2_000
 """Records with yet other fields are taken as texts."""
 _SHARE_OF_RECORDS = 0.6
+
+_ANSWER = 170
+"""Characters of a record that answers a question about one of its fields."""
+_ANY_RECORD = 500
+"""Characters of any other record."""
+_NAMES = re.compile(
+    r"(?:^|[._-])(?:id|uid|uuid|guid|name|key|code|number|title|label|slug|\w{1,12}(?:Id|ID|Name|Key|Code|_id|_name|_key|_code))$", re.I
+)
 
 _Leaf = tuple[str, str]
 _CONSTANTS = {True: "true", False: "false", None: "null"}
@@ -79,6 +88,8 @@ class _JsonLines(Lines):
                     self.usual[path] = value
                 elif values.total() > 3 and len(values) > 0.5 * values.total():
                     self.telling.add(path)
+        self.identity = max(self.telling, key=self._naming, default="")
+        """The field that names a record best."""
         self.lines = self._rendered(full=True)
         self.short = self.lines if self.message is None else self._rendered(full=False)
         self.hides = self.short is not self.lines
@@ -86,6 +97,13 @@ class _JsonLines(Lines):
         self.keys = VALUE.sub("#", joined).split("\0")
         if len(self.keys) != len(self.short):  # A value has a NUL of its own.
             self.keys = [VALUE.sub("#", line) for line in self.short]
+
+    def _naming(self, path: str) -> tuple[float, str]:
+        values = self.values[path]
+        some = list(values)[:50]
+        length = sum(map(len, some)) / len(some)
+        spoken = sum(1 for value in some if any(map(str.isalpha, value))) / len(some)
+        return len(values) / values.total() + 0.5 * bool(_NAMES.search(path)) + 0.3 * spoken - 0.1 * path.count(".") - length / 100, path
 
     def number(self, at: int) -> int:
         return self.numbers[at]
@@ -101,7 +119,7 @@ class _JsonLines(Lines):
 
     def single(self, at: int) -> str:
         text = self._without_time(at)
-        return text if len(text) <= 600 else self._fitted(at, 600)
+        return text if len(text) <= _ANSWER else self._fitted(at, _ANY_RECORD)
 
     def asked(self, at: int, room: int) -> str:
         return self._fitted(at, room)
@@ -154,7 +172,7 @@ class _JsonLines(Lines):
                 order = sorted(range(len(members)), key=members.__getitem__)
                 members, column = [members[at] for at in order], [column[at] for at in order]
             column[0] = f"{path}={column[0]}"  # The name of the field is the context of its numbers.
-            for series in series_in(members, [tuple(column)]):
+            for series in series_in(members, [tuple(column)], named=True):
                 above, below = series.leaps()
                 self.ends[series.members[series.highest()], path] = 1.5 if above else 0.4
                 self.ends[series.members[series.lowest()], path] = 1.5 if below else 0.4
@@ -197,23 +215,37 @@ class _JsonLines(Lines):
         rest = [_pair(path, value) for path, value in leaves if path not in taken and self.usual.get(path) != value]
         return " ".join(part for part in (level, message, *rest) if part)
 
+    def _is_usual(self, leaf: _Leaf) -> bool:
+        return self.usual.get(leaf[0]) == leaf[1]
+
     def _fitted(self, at: int, room: int) -> str:
         """The record within `room` characters: fields that the focus names or that tell it apart first, in their order."""
         whole = self.lines[at]
         leaves = [leaf for leaf in self.leaves[at] if leaf[1] and leaf[1] != "null"]
         texts = [_pair(path, value) for path, value in leaves]
         found = scan(texts, self.focus)
-        asked = [relevance > 0 and self.usual.get(leaf[0]) == leaf[1] for relevance, leaf in zip(found.relevance, leaves, strict=True)]
-        if len(whole) <= room and not any(asked):
+        heaviest = max((self.focus.terms[index].weight for index in found.frequency), default=0.0)
+        telling = [relevance * min(1.0, heaviest / 0.6) for relevance in found.relevance]  # Words that only ask weigh little.
+        # A question about a field is answered by the field beside what names the record; more would only part them.
+        if sum(1 for relevance in telling if relevance > 0.2) + any((at, path) in self.ends for path, _ in leaves) > 1:
+            room = min(room, _ANSWER)
+        if len(whole) <= room and not any(
+            relevance > 0.2 and self._is_usual(leaf) for relevance, leaf in zip(telling, leaves, strict=True)
+        ):
             return whole
         worth = []
-        for leaf, relevance, severity in zip(leaves, found.relevance, found.severity, strict=True):
+        for leaf, relevance, severity in zip(leaves, telling, found.severity, strict=True):
             path, value = leaf
-            usual = self.usual.get(path) == value
-            special = path in (self.level, self.message)
-            score = 3 * relevance + 0.4 * severity + 0.6 * special + 0.4 * (path in self.telling) - 0.8 * usual
-            score += 0.5 * (self.values.get(path, Counter())[value] <= 2 and path not in self.telling)
-            worth.append(score + self.ends.get((at, path), 0.0))
+            score = 3 * relevance + 0.4 * severity - 0.8 * self._is_usual(leaf) + self.ends.get((at, path), 0.0)
+            if path == self.identity:
+                score += 2.0
+            elif path in (self.level, self.message):
+                score += 0.6
+            elif path in self.telling:
+                score += 0.4
+            elif self.values.get(path, Counter())[value] <= 2:
+                score += 0.8
+            worth.append(score)
         left = room
         chosen: set[int] = set()
         for index in sorted(range(len(leaves)), key=lambda index: (-worth[index] / (1 + 0.004 * len(texts[index])), index)):
@@ -233,7 +265,7 @@ class _JsonLines(Lines):
             if index in chosen:
                 out.append(text)
                 hidden = False
-            elif not hidden and self.usual.get(leaves[index][0]) != leaves[index][1]:
+            elif not hidden and not self._is_usual(leaves[index]):
                 out.append("…")
                 hidden = True
         return " ".join(out)

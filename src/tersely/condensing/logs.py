@@ -38,10 +38,12 @@ _MOST_HITS = 3_000
 _MOST_UNITS = 6_000
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _OF_THE_LOG = re.compile(
-    r"\b(?:in|of|from|through|for)?\s*(?:this|these|the|my|all)\s+(?:logs?|lines?|log\s+(?:file|lines?))\b|\blogs?\s+(?:of|for|from)\b",
+    r"\b(?:in|of|from|through|for)?\s*(?:this|these|the|my|all)\s+(?:logs?|lines?|log\s+(?:file|lines?))\b"
+    r"|\blogs?\s+(?:of|for|from)\b|\blook at first\b",
     re.I,
 )
-"""Words of a question that name the text itself; they are not looked for in it."""
+"""Words of a question that name the text itself or only ask; they are not looked for in it."""
+_LATER = re.compile(r"\b(?:later|newer) than\b|\bpast\b(?=\s+\d)", re.I)
 _TIMELY = re.compile(r"\b(?:slow|fast|quick|long|latency|took|duration|delay|time)", re.I)
 
 
@@ -103,7 +105,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
 
 def reading_of(log: "Lines", focus: Focus, budget: int) -> Reading:
     """Any lines as units."""
-    asked = _OF_THE_LOG.sub(" ", focus.text)
+    asked = _LATER.sub("after", _OF_THE_LOG.sub(" ", focus.text))
     return _Reader(log, focus if asked == focus.text else Focus.parse(asked), budget).reading()
 
 
@@ -323,10 +325,14 @@ class _Reader:
         for template in self.templates:
             own += template.hits[1:200] if not template.coarse else template.hits[:400]
         found = scan([*texts, *(log.lines[at] for at in own)], focus)
+        # Words that only ask weigh little, also where they are all that is found.
+        heaviest = max((focus.terms[index].weight for index in found.frequency), default=0.0)
+        if heaviest < 0.6:
+            found.relevance = [each * heaviest / 0.6 for each in found.relevance]
         # What half of all lines have tells nothing apart, e.g. the names of fields.
         usual = sorted(found.relevance)[len(found.relevance) // 2] if texts else 0.0
         # Nothing in the text answers to the words of the question: then what is unusual does.
-        self.unusual = focus.unusual or max(found.relevance, default=0.0) <= usual
+        self.unusual = focus.unusual or heaviest < 0.2 or max(found.relevance, default=0.0) <= usual
         total = max(2, len(log.lines))
         trouble = 1.0 if focus.trouble or not focus else 0.5
         for template, severity, relevance in zip(self.templates, found.severity, found.relevance, strict=False):

@@ -59,8 +59,11 @@ class Series:
         return trend_of(self.numbers[:: max(1, len(self.numbers) // 200)]) in ("rising", "falling")
 
 
-def series_in(members: Sequence[int], columns: Sequence[tuple[str, ...]]) -> Iterator[Series]:
-    """The numbers that measure something or may be asked for; those that only name things are passed over."""
+def series_in(members: Sequence[int], columns: Sequence[tuple[str, ...]], *, named: bool = False) -> Iterator[Series]:
+    """The numbers that measure something or may be asked for; those that only name things are passed over.
+
+    With `named` the numbers have fields of their own, which may be asked for whatever they look like.
+    """
     first = [column[0] for column in columns]
     for place, column in enumerate(columns):
         if not any(map(str.isdigit, column[0][-24:])) or _NUMBER.fullmatch(column[0]) is None:
@@ -86,7 +89,7 @@ def series_in(members: Sequence[int], columns: Sequence[tuple[str, ...]]) -> Ite
         context = " ".join(first[max(0, place - 6) : place + 2])
         near = " ".join(first[max(0, place - 2) : place + 1])
         measures = bool(unit or "." in column[0] or _MEASURES.search(near))
-        if not unit and _names_things(column, numbers, distinct):
+        if not unit and not named and _names_things(column, numbers, distinct):
             continue
         yield Series(context, lines, numbers, unit, measures)
 
