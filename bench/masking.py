@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.tokens import grown, json_record, log_line, prose
 from tersely.errors import MaskingFailed
-from tersely.tools import mask, secret_patterns, secret_search, secret_structures
+from tersely.tools import mask, secret_assignments, secret_patterns, secret_search, secret_structures
 from tersely.tools.mask import Masker
 from tersely.tools.secret_patterns import Pattern, Places
 
@@ -65,7 +65,7 @@ def standard(value: Any) -> Any:
 
 @contextmanager
 def standard_library() -> Iterator[None]:
-    modules: tuple[ModuleType, ...] = (mask, secret_patterns, secret_search, secret_structures)
+    modules: tuple[ModuleType, ...] = (mask, secret_assignments, secret_patterns, secret_search, secret_structures)
     kept = {module: dict(vars(module)) for module in modules}
     prefixes = dict(secret_search._BY_PREFIX)
     for module in modules:

@@ -27,8 +27,9 @@ from tersely.errors import ConfigError, MaskingFailed
 from tersely.text.clean import deceptions
 from tersely.text.masked import Masked
 from tersely.tools.secret_patterns import Pattern, compiled
-from tersely.tools.secret_search import GROUPS, Clock, Finder, View, find_secrets
-from tersely.tools.secret_structures import Span, scalar_to_quote
+from tersely.tools.secret_search import GROUPS, Finder, find_secrets
+from tersely.tools.secret_spans import Clock, Span, View
+from tersely.tools.secret_structures import scalar_to_quote
 
 DEFAULT_GROUPS: tuple[str, ...] = (*GROUPS, "encoded")
 """All of them. A server's policy may name fewer."""

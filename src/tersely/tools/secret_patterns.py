@@ -96,6 +96,9 @@ ANCHORS = (
 SHORT_ANCHORS = ("pin", "otp", "totp", "cvv", "cvc", "sig", "pw", "psw", "sid", "code", "pat", "pa_token")
 """These only count as a whole word."""
 
+ANCHOR = rf"(?:{'|'.join(ANCHORS)}|(?:\b|_)(?:{'|'.join(SHORT_ANCHORS)})\b)"
+NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())

@@ -15,16 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tersely.tools.secret_patterns import compiled, is_placeholder, is_secret, name_of_secret
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Where a secret lies. `quote`: what a mark needs around it there, because the value (a JSON number) had none."""
-
-    start: int
-    end: int
-    kind: str
-    quote: bytes = b""
+from tersely.tools.secret_spans import Span
 
 
 @dataclass(slots=True)

@@ -1,0 +1,412 @@
+"""Secrets given away by the name before them: `password = …`, headers, query parameters, settings, sentences.
+
+The name is found first, in one pass, wherever a separator follows it; what
+stands behind the separator is then read the way its syntax wants it read, be it
+a quoted string of any escaping, a word, an XML element, a YAML block or a list.
+Whether a value is worth hiding is for `tools.secret_patterns` to say.
+"""
+
+from collections.abc import Iterator
+
+from tersely.tools.secret_patterns import (
+    ANCHOR,
+    NAME_BYTES,
+    Demand,
+    Name,
+    Places,
+    compiled,
+    is_placeholder,
+    is_random,
+    is_secret,
+    is_wordy,
+    name_of_secret,
+)
+from tersely.tools.secret_spans import LOOK, Clock, Span
+from tersely.tools.secret_structures import block_body, yaml_scalar
+
+_QUOTE = r"""(?:\\*["'`]|&quot;|&#34;)"""
+_GAP = r"(?:[ \t]|\\+t)*"
+_ASSIGNED = compiled(
+    rf"{ANCHOR}[\w.\-]*({_QUOTE}?)"
+    rf"(?:[\])]{{0,2}}{_GAP}(?:(?:string|str|\[\]byte)[ \t]+)?(?:[:?.+]{{0,3}}=[=>]?|:|>)|{_GAP},[ \t]*\[?|[ \t]+value[ \t]*=|[ \t]*\|)",
+    ignore_case=True,
+)
+_VALUE_START = compiled(rf"""(?:[ \t]|\\+t)*(\r?\n[ \t]*)?(?:[&!][\w!:.\-]+[ \t]+)*(\[[ \t\n\r]*)?(?:(?i:rb|br|[bruf@])?({_QUOTE}))?""")
+_PLAIN_START = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789<${*"
+_RUN = compiled(r"""[^\s"'`,;&<>(){}\[\]|\\]+""")
+_LIST_STARTS = (b"[", b"\r", b"\n")
+_LIST = compiled(r"""[ \t]*(?:(\[[ \t\r\n]*)|\r?\n(?:[ \t]*#[^\n]*\n)*)""")
+_ITEM = r"""(?:"((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'|([^\s,\[\]{}"'&*!|>#][^,\[\]{}\n]*))"""
+_FLOW_ITEM = compiled(rf"([ \t\r\n]*){_ITEM}[ \t\r\n]*,?")
+_BLOCK_ITEM = compiled(rf"([ \t]*)-[ \t]+{_ITEM}[ \t\r]*(?:#[^\n]*)?(?:\n|$)")
+_NEXT_WORD = compiled(r"""[ \t]+([^\s"'`,;&<>(){}\[\]|\\=]+)""")
+_LINE_LEAD = compiled(r"""[ \t]*(?:[-#>+]+[ \t]*)?(?:export[ \t]+|set[ \t]+|env[ \t]+|declare[ \t]+-x[ \t]+|\$env:)?["']?""")
+_NEXT_PAIR = compiled(r"[;&,][ \t]*[\w.\-]+[=:]")
+_SCHEME = compiled(
+    r"(?:bearer:?|basic|token|api-?key|api-?token|negotiate|hmac|sso-key|key|oauth|bot|splunk|jwt|geniekey|flyv1|discogs|ssws)[ \t]+",
+    ignore_case=True,
+)
+_BLOCK_SCALAR = compiled(r"[|>][+\-\d]*[ \t]*(?:#[^\n]*)?\r?\n")
+_TYPE = compiled(r"(?:string|str|String|char\*?|&str|Secret|Optional\[str\]|bytes)[ \t]*(?:\|[ \t]*None[ \t]*)?=[ \t]*")
+_MNEMONIC = compiled(r"(?:[a-z]{3,8}[ ,]+){11,23}[a-z]{3,8}")
+_NO_VALUES = frozenset((b"true", b"fals", b"null", b"None", b"True", b"Fals"))
+_NO_VALUE = compiled(r"(?:true|false|null|None|True|False)(?:[\s,;}\])]|$)")
+_TYPE_STARTS = frozenset((b"str", b"Str", b"cha", b"&st", b"Sec", b"Opt", b"byt"))
+_INNER_VALUE = compiled(rf"\{{\s*{_QUOTE}(?:value|plain|plaintext|literal|secret|S|\$value){_QUOTE}\s*:\s*({_QUOTE})")
+_UNIT = compiled(r"[ \t]+(?:bytes|chars|characters|bits|tokens|days|seconds|attempts|failed|passed)\b")
+_NUMBER = b"0123456789.-+eE"
+
+
+def assignments(text: bytes, clock: Clock) -> Iterator[Span]:
+    """`password = …`, `"api_key": "…"`, `<token>…</token>`, `setProperty("SECRET", "…")`, headers, query parameters."""
+    at = seen = listed = 0
+    line_end = -1
+    while places := _ASSIGNED.search(text, at):
+        seen += 1
+        if seen % 256 == 0:
+            clock.check()
+        (start, at), (quote_start, quote_end) = places
+        start, name_end = _name_start(text, start), quote_start
+        name = name_of_secret(text[start:name_end])
+        if name is None:
+            continue
+        before = text[start - 1 : start]
+        if before == b":" and b"arn:" in text[max(0, start - 100) : start].rsplit(None, 1)[-1]:
+            continue
+        if before == b"/" and name.demand is not Demand.RANDOM:
+            name = Name(name.kind, Demand.RANDOM, name.in_query_only)  # The last part of a path or of an annotation.
+        operator = b"=" if text[at - 2 : at] == b"=>" else text[name_end:at].rstrip(b" \t[")[-1:]
+        if not _fits(name, operator, before, quoted_name=quote_end > quote_start):
+            continue
+        if line_end < at:
+            line_end = text.find(b"\n", at)
+            line_end = len(text) if line_end < 0 else line_end
+        if name.kind == "cookie" and operator == b":":
+            yield from _cookies(text, at, line_end)
+            at = line_end
+            continue
+        if operator == b":" and start >= listed and text[at : at + 2].strip(b" \t")[:1] in _LIST_STARTS:
+            opened = _LIST.match(text, at)
+            if opened and (opened[1][0] >= 0 or _BLOCK_ITEM.match(text, opened[0][1])):
+                for item in _items(text, opened, name):
+                    yield item
+                    listed = item.end
+                continue
+        found = _value(text, at, start, line_end, name, operator, text[quote_start:quote_end])
+        if found is not None:
+            yield found
+            at = found.end
+
+
+def _items(text: bytes, opened: Places, name: Name) -> Iterator[Span]:
+    """The values of a list under a name: `["a", "b"]`, `[a, b]`, or one per line behind a dash."""
+    at = opened[0][1]
+    is_flow = opened[1][0] >= 0
+    item, indent = (_FLOW_ITEM if is_flow else _BLOCK_ITEM), b""
+    while places := item.match(text, at):
+        lead = text[slice(*places[1])]
+        start, end = next((place for place in places[2:] if place[0] >= 0), (0, 0))
+        if not is_flow and ((at > opened[0][1] and lead != indent) or b": " in text[start : end + 1] or text[end - 1 : end] == b":"):
+            return  # Another list goes on there, or the items are no plain values.
+        at, indent = places[0][1], lead
+        if name.kind == "authorization" and (scheme := _SCHEME.match(text, start, end)):
+            start = scheme[0][1]
+        comment = text.find(b" #", start, end)
+        end = start + len(text[start : comment if comment >= 0 else end].rstrip())
+        value = text[start : min(end, start + LOOK)]
+        if value and b" " not in value and worth_masking(value, name, quoted=True):
+            yield Span(start, end, name.kind, b"" if value.strip(_NUMBER) or places[4][0] < 0 else b'"')
+
+
+def _name_start(text: bytes, at: int) -> int:
+    before = text[max(0, at - 64) : at]
+    start = at - len(before) + len(before.rstrip(NAME_BYTES))
+    if start < at and text[start - 1 : start] == b"\\" and text[start] in b"nrtbf":
+        start += 1  # The n of an escaped line break is no part of the name.
+    return start
+
+
+def _fits(name: Name, operator: bytes, before: bytes, *, quoted_name: bool) -> bool:
+    if name.in_query_only:
+        return operator == b"=" and before in (b"?", b"&", b";")
+    if operator == b">":
+        return before == b"<" or (quoted_name and before in (b'"', b"'"))
+    if operator == b",":
+        return quoted_name
+    return name.kind != "signature" or operator == b"="
+
+
+def _value(text: bytes, at: int, name_start: int, line_end: int, name: Name, operator: bytes, name_quote: bytes) -> Span | None:
+    newline = bracket = False
+    quote = b""
+    start = at + 1 if text[at : at + 1] == b" " else at
+    first = text[start : start + 1]
+    if first in (b'"', b"'"):
+        quote, start = first, start + 1
+    elif not first or first not in _PLAIN_START or text[start + 1 : start + 2] in (b'"', b"'"):
+        places = _VALUE_START.match(text, at)
+        assert places is not None  # It matches the empty text.
+        start = places[0][1]
+        newline, bracket, quote = places[1][0] >= 0, places[2][0] >= 0, text[places[3][0] : places[3][1]] if places[3][0] >= 0 else b""
+        first = text[start : start + 1]
+    if newline:
+        if operator != b">" and not (name_quote and quote):
+            return None
+        line_end = text.find(b"\n", start)
+        line_end = len(text) if line_end < 0 else line_end
+    if operator == b",":
+        return _argument(text, start, line_end, name, quote) if quote and not newline else None
+    if operator == b">":
+        return _element(text, start, name)
+    if operator == b"|":
+        return _cell(text, start, line_end, name)
+    if quote:
+        found = _quoted(text, start, line_end, name, quote)
+        is_sentence = (
+            bracket
+            and found is not None
+            and name.kind != "authorization"
+            and b" " in text[found.start : min(found.end, found.start + LOOK)]
+        )
+        return None if is_sentence else found
+    if first in (b"", b"<", b"$") or (bracket and name.kind != "authorization"):
+        return None
+    if text[start : start + 4] in _NO_VALUES and _NO_VALUE.match(text, start, min(len(text), start + 8)):
+        return None
+    if first == b"{":
+        inner = _INNER_VALUE.match(text, start, min(len(text), start + 80))
+        return _quoted(text, inner[0][1], line_end, name, text[inner[1][0] : inner[1][1]]) if inner else None
+    if first in (b"|", b">"):
+        return _block(text, start, name_start, name)
+    if text[start : start + 3] in _TYPE_STARTS and (typed := _TYPE.match(text, start, min(line_end, start + 40))):
+        quote = text[typed[0][1] : typed[0][1] + 1]
+        return _quoted(text, typed[0][1] + 1, line_end, name, quote) if quote in (b'"', b"'") else None
+    found = _unquoted(text, start, name_start, line_end, name, name_quote, operator)
+    if found is not None and operator == b":" and b"!" in text[at:start]:
+        return Span(found.start, found.end, found.kind, b'"')  # A tag such as !!str wants a scalar.
+    return found
+
+
+def _block(text: bytes, start: int, name_start: int, name: Name) -> Span | None:
+    """A YAML block scalar: the lines below that are indented deeper than the name."""
+    head = _BLOCK_SCALAR.match(text, start, min(len(text), start + 200))
+    if head is None:
+        return None
+    line_start = text.rfind(b"\n", max(0, name_start - 200), name_start) + 1
+    lead = text[line_start:name_start]
+    body = block_body(text, head[0][1], len(lead) - len(lead.lstrip(b" \t")), LOOK)
+    if body is None or not worth_masking(text[body[0] : body[1]], name, quoted=True):
+        return None
+    if body[1] - body[0] >= LOOK:
+        body = block_body(text, head[0][1], len(lead) - len(lead.lstrip(b" \t"))) or body
+    return Span(*body, name.kind)
+
+
+def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> Span | None:
+    if name.kind == "authorization":
+        if text[start : start + 7].lower() in (b"digest ", b"aws4-hm"):
+            return None  # Fields of their own follow, and only one of them is secret.
+        if scheme := _SCHEME.match(text, start, min(line_end, start + 40)):
+            start = scheme[0][1]
+    end = _closing(text, start, min(line_end, start + LOOK), quote)
+    is_whole = end >= 0
+    if not is_whole:
+        end = min(line_end, start + LOOK)
+    if quote == b"`" and b" " in text[start:end]:
+        return None  # A command in backticks, not a value.
+    if not worth_masking(text[start:end], name, quoted=True):
+        return None
+    if not is_whole and end < line_end:
+        end = _closing(text, start, line_end, quote)
+        end = line_end if end < 0 else end
+    return Span(start, len(text[start:end].rstrip(b"\r")) + start, name.kind)
+
+
+def _argument(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> Span | None:
+    """`setenv("API_KEY", "…")`: the value behind the name. In a list of words it is only the next word, so it must look like one."""
+    found = _quoted(text, start, line_end, name, quote)
+    if found is None or text[found.end + len(quote) : found.end + len(quote) + 8].lstrip().startswith(b":"):
+        return None
+    value = text[found.start : min(found.end, found.start + LOOK)]
+    has_scheme = found.start > start
+    return found if has_scheme or (len(value) >= 8 and not is_wordy(value)) else None
+
+
+def _closing(text: bytes, start: int, limit: int, quote: bytes) -> int:
+    """Where the value that this quote opened ends: the same quote, escaped as often; -1 when there is none."""
+    at = start
+    while (at := text.find(quote, at, limit)) >= 0:
+        if quote == b"'" and at > start and text[at + 1 : at + 2] == b"'":
+            at += 2  # YAML and SQL write an apostrophe twice.
+            continue
+        if quote[:1] == b"&" or text[at - 1] != 0x5C or at == start:
+            return at
+        backslashes = 0
+        while at - 1 - backslashes >= start and text[at - 1 - backslashes] == 0x5C:
+            backslashes += 1
+        if len(quote) == 1 and backslashes % 2 == 0:
+            return at
+        at += len(quote)
+    return -1
+
+
+def _element(text: bytes, start: int, name: Name) -> Span | None:
+    start += len(text[start : start + 200]) - len(text[start : start + 200].lstrip())
+    if text.startswith(b"<value>", start):
+        start += 7
+    if text.startswith(b"<![CDATA[", start):
+        start += 9
+    end = text.find(b"<", start, start + LOOK)
+    value = text[start : end if end >= 0 else start + LOOK].rstrip().removesuffix(b"]]>")
+    is_element = text.startswith((b"</", b"<<"), end) if end >= 0 else _mixed(value, said=True)
+    return Span(start, start + len(value), name.kind) if value and is_element and worth_masking(value, name, quoted=True) else None
+
+
+def _cell(text: bytes, start: int, line_end: int, name: Name) -> Span | None:
+    """The cell beside a name in a table. It may be the next heading as well, so it must look like a secret."""
+    start += len(text[start:line_end]) - len(text[start:line_end].lstrip(b" \t")) if line_end - start < LOOK else 0
+    run = _RUN.match(text, start, min(line_end, start + LOOK)) if start < line_end else None
+    if run is None:
+        return None
+    value = text[start : run[0][1]]
+    return Span(start, run[0][1], name.kind) if _mixed(value, said=True) and worth_masking(value, name, quoted=False) else None
+
+
+def _unquoted(text: bytes, start: int, name_start: int, line_end: int, name: Name, name_quote: bytes, operator: bytes) -> Span | None:
+    if name.kind == "authorization":
+        if text[start : start + 7].lower() in (b"digest ", b"aws4-hm"):
+            return None  # Fields of their own follow, and only one of them is secret.
+        if scheme := _SCHEME.match(text, start, min(line_end, start + 40)):
+            start = scheme[0][1]
+    if name.kind == "mnemonic":
+        words = _MNEMONIC.match(text, start, line_end)
+        return Span(*words[0], name.kind) if words else None
+    limit = min(line_end, start + LOOK)
+    run = _RUN.match(text, start, limit) if start < limit else None
+    if run is None:
+        return None
+    end = run[0][1]
+    following = text[end : end + 1]
+    value = text[start:end]
+    if following in (b"(", b"[") and not value[:1].isdigit() and value.replace(b"_", b"").replace(b".", b"").isalnum():
+        return None  # A call or a subscript: code that gets a secret, not the secret.
+    if not name_quote and name.kind != "authorization" and end < limit:
+        rest = text[start:limit].rstrip()
+        word = rest.split(None, 1)[0]
+        if len(word) > len(value) and b"\\" not in word and _NEXT_PAIR.search(word) is None:
+            line_start = text.rfind(b"\n", max(0, name_start - 80), name_start) + 1
+            if _LINE_LEAD.is_all_of(text, line_start, name_start):
+                value = word.rstrip(b",;\"'")  # `PASSWORD=a,b(c` at the beginning of a line.
+                end = start + len(value)
+        if len(word) < len(rest) and operator == b":" and name.demand is not Demand.RANDOM:
+            if name.kind != "passphrase" and value.isalpha() and rest[len(value) :].strip(b" \t,;.)"):
+                return None  # "Password: must be changed": a sentence.
+            scalar = yaml_scalar(text, name_start, start)
+            if scalar is None:
+                scalar = start + len(rest) if name.kind == "passphrase" else _more_words(text, end, limit)
+            end = scalar
+            value = text[start:end]
+    if value.isdigit() and _UNIT.match(text, end, min(line_end, end + 16)):
+        return None
+    bare = b""
+    if name_quote:
+        if value.strip(_NUMBER):
+            if following in (b",", b"}", b"]", b""):
+                return _sure(value, start, end, name)
+        else:
+            bare = name_quote
+    elif operator == b":":
+        value = value.rstrip(b".:")  # The end of a sentence, or `token: name: message`.
+        end = start + len(value)
+    if not worth_masking(value, name, quoted=bool(bare)):
+        return None
+    if end - start >= LOOK - 1 and end < line_end and (longer := _RUN.match(text, start, line_end)):
+        end = longer[0][1]
+    return Span(start, end, name.kind, bare)
+
+
+def _more_words(text: bytes, end: int, limit: int) -> int:
+    """Where a secret of several words ends: it goes on as long as the words look like parts of one."""
+    while (word := _NEXT_WORD.match(text, end, limit)) and _mixed(text[word[1][0] : word[1][1]], said=True):
+        end = word[1][1]
+    return end
+
+
+def _sure(value: bytes, start: int, end: int, name: Name) -> Span | None:
+    return Span(start, end, name.kind) if worth_masking(value, name, quoted=False) else None
+
+
+def worth_masking(value: bytes, name: Name, *, quoted: bool) -> bool:
+    if b"<<<<<<<<" in value:
+        return False  # A mark of ours stands there, made inert: this value has been looked at before.
+    return bool(value) and is_secret(value, name.demand, quoted=quoted, kind=name.kind)
+
+
+_COOKIE = compiled(r"""([^\s=;,"']+)="?([^;,\s"']+)""")
+_COOKIE_NAME = Name("cookie", Demand.RANDOM)
+_HARMLESS_COOKIES = frozenset((b"expires", b"path", b"domain", b"max-age", b"samesite", b"_ga", b"_gid"))
+
+
+def _cookies(text: bytes, start: int, end: int) -> Iterator[Span]:
+    for _, (name_start, name_end), (value_start, value_end) in _COOKIE.every(text, start, end):
+        cookie = text[name_start:name_end].lower()
+        if cookie in _HARMLESS_COOKIES:
+            continue
+        name = name_of_secret(cookie[:128]) or _COOKIE_NAME
+        value = text[value_start : min(value_end, value_start + LOOK)]
+        demand = Demand.RANDOM if name.in_query_only else name.demand
+        if is_secret(value, demand, quoted=False, kind=name.kind) or (b"%" in value and len(value) > 24):
+            yield Span(value_start, value_end, "cookie")
+
+
+_PROSE = compiled(
+    r"\b(?:password|passphrase|passcode|token|secret|(?:api|access|secret|private|license)[ _\-]?key|credentials?)"
+    r"(?:[ \t]+(?:for|of|on)[ \t]+[\w.@\-]+(?:[ \t]+\w+)??)?(?:[ \t]+(is|was|to|as|of|value|with|provided|=|->)|:)?"
+    r"""[ \t]*(?:is|was|=|:)?[ \t]+["'`(]?([^\s"'`<>(){}\[\],;]{6,})""",
+    ignore_case=True,
+)
+
+
+def prose(text: bytes, clock: Clock) -> Iterator[Span]:
+    """`use token 8f3a… for staging`, `the password is …`: names that are followed by nothing but a space."""
+    at = seen = 0
+    while places := _PROSE.search(text, at):
+        seen += 1
+        if seen % 256 == 0:
+            clock.check()
+        _, verb, (start, end) = places
+        at = verb[1] if verb[0] >= 0 else start
+        value = text[start : min(end, start + LOOK)].rstrip(b".,;:!?")
+        said = verb[0] >= 0 and text[verb[0] : verb[1]].lower() in (b"is", b"was", b"to", b"as", b"=", b"->")
+        if not _mixed(value, said=said) or is_placeholder(value):
+            continue
+        at = end = start + len(value) if len(value) < LOOK - 8 else end
+        yield Span(start, end, "secret")
+
+
+_SPACED = compiled(
+    rf"(?m)(?:^[ \t]*(?:[$#>][ \t]+)?(?:set(?:env)?[ \t]+(?:-\w+[ \t]+)?)?([\w.\-]*{ANCHOR}[\w.\-]*)"
+    r"|\bAUTH(?:[ \t]+(?:PLAIN|LOGIN|default))?)[ \t]+(\S{8,})[ \t\r]*$"
+)
+
+
+def spaced(text: bytes, clock: Clock) -> Iterator[Span]:
+    """Settings with nothing but a space between name and value, each on a line of its own."""
+    for seen, (_, (name_start, name_end), (start, end)) in enumerate(_SPACED.every(text)):
+        if seen % 256 == 0:
+            clock.check()
+        name = name_of_secret(text[name_start : min(name_end, name_start + 128)]) if name_start >= 0 else _COOKIE_NAME
+        value = text[start : min(end, start + LOOK)].rstrip(b";\"'")
+        if name is not None and (is_random(value) or _mixed(value, said=True)) and not is_placeholder(value):
+            yield Span(start, start + len(text[start:end].rstrip(b";\"'")), "secret")
+
+
+def _mixed(value: bytes, *, said: bool) -> bool:
+    if len(value) < 8:
+        return False
+    if len(value) >= 16 and is_random(value):
+        return True
+    digits = sum(48 <= char <= 57 for char in value)
+    letters = sum(65 <= (char & 0xDF) <= 90 for char in value)
+    symbols = len(value) - digits - letters
+    return said and digits > 0 and letters > 2 and (symbols > 0 or value.lower() != value) and not set(value) & set(b"/:")

@@ -1,0 +1,77 @@
+"""Where in a text something lies: what the finders of secrets give back and work with.
+
+A `Span` is a place in the original, a `View` a decoded reading of it that knows
+the way back, a `Clock` the end of patience. No judgement here about secrets.
+"""
+
+import time
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tersely.errors import MaskingFailed
+
+LOOK = 512
+"""How many bytes of a value are read before deciding whether it is a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a secret lies. `quote`: what a mark needs around it there, because the value (a JSON number) had none."""
+
+    start: int
+    end: int
+    kind: str
+    quote: bytes = b""
+
+
+class Clock:
+    """Ends a search that takes too long. Nothing should; what cannot be masked in time is not let through unmasked."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def check(self) -> None:
+        if time.monotonic() > self._end:
+            raise MaskingFailed(f"Masking took longer than {self._seconds:g} s; the text was dropped.")
+
+
+class View:
+    """A decoded reading of a stretch of text that knows where each byte came from."""
+
+    def __init__(self, text: bytes, start: int, end: int, changes: Iterable[tuple[int, int, bytes]]) -> None:
+        pieces: list[bytes] = []
+        self._view: list[int] = []
+        self._source: list[tuple[int, int]] = []
+        size, at = 0, start
+
+        def add(piece: bytes, source_start: int, source_end: int) -> None:
+            nonlocal size
+            if piece:
+                pieces.append(piece)
+                self._view.append(size)
+                self._source.append((source_start, source_end))
+                size += len(piece)
+
+        for change_start, change_end, replacement in changes:
+            add(text[at:change_start], at, change_start)
+            add(replacement, change_start, change_end)
+            at = change_end
+        add(text[at:end], at, end)
+        self.text = b"".join(pieces)
+
+    def source(self, span: Span) -> Span:
+        first = bisect_right(self._view, span.start) - 1
+        last = bisect_right(self._view, span.end - 1) - 1
+        start, end = self._source[first][0], self._source[last][1]
+        if self._is_verbatim(first):
+            start += span.start - self._view[first]
+        if self._is_verbatim(last):
+            end = self._source[last][0] + span.end - self._view[last]
+        return Span(start, end, span.kind, span.quote)
+
+    def _is_verbatim(self, index: int) -> bool:
+        following = self._view[index + 1] if index + 1 < len(self._view) else len(self.text)
+        start, end = self._source[index]
+        return following - self._view[index] == end - start
