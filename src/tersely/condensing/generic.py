@@ -10,6 +10,7 @@ Never says "not mine". Linear in the text; of very many lines only those that ar
 relevant, severe, rare or evenly spread over the text become units.
 """
 
+import heapq
 import math
 import re
 
@@ -54,8 +55,10 @@ def read(text: str, focus: Focus, budget: int, *, columns: list[Column] | None =
         weigh_columns(scores, columns, focus, leaders)
     owners = owners_of(texts, numbers)
     weighed = list(range(len(texts)))
-    if len(texts) > MOST_UNITS:
-        weighed = sorted(sorted(weighed, key=lambda i: (-scores[i], i))[:MOST_UNITS])
+    most = min(MOST_UNITS, 2_000 + 4 * budget)
+    if len(texts) > most:
+        weighed = heapq.nsmallest(most, weighed, key=lambda i: (-scores[i], i))
+        weighed = sorted({*weighed, *(owners[i] for i in weighed if owners[i] >= 0)})
     place = {i: index for index, i in enumerate(weighed)}
     units = [
         Unit(texts[i], numbers[i], numbers[i], scores[i], place.get(owners[i]), family=None if i in leaders else shapes[i]) for i in weighed

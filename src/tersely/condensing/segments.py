@@ -18,8 +18,8 @@ _TITLE = re.compile(
     r"|(?:stdout|stderr|output|stdin|command|result|exit code|return code)\b[^\n:]{0,20}:[^\n{\[]{0,80}"
     r"|(?:kubectl|docker|helm|git|systemctl|journalctl|aws|gcloud|az|oc|curl|terraform) (?!is |has |was )[a-z][^\n]{2,300}"
     r"|={3,} ?[^=\n]{1,120} ?={3,}|-{3,} [^-\n]{1,120} -{3,}|#{3,} [^#\n]{1,120} #{3,}|==> [^\n]{1,200} <==)[ \t]*$",
-    re.M,
 )
+_TITLE_BEGINS = frozenset("$%>#=-~/.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _JSON_INSIDE = re.compile(r"(?:(?<=\n)|(?<=: )|(?<=:\n))(?=(?:\{\s*\"|\[\s*[{\[\"]))")
 
 
@@ -52,21 +52,22 @@ def parts_of(text: str) -> list[Part]:
 
 def _titled(text: str) -> list[tuple[str, str]]:
     """Pairs of a title line, possibly none, and what stands under it."""
-    titles = []
-    for match in _TITLE.finditer(text):
-        before = text[match.start() - 1] if match.start() else "\n"
-        if before == "\n":
-            titles.append(match)
-        if len(titles) > MOST_PARTS:
-            return [("", text)]  # So many "titles" are the text itself.
+    titles: list[tuple[int, int]] = []
+    offset = 0
+    for line in text.split("\n"):
+        if line and line[0] in _TITLE_BEGINS and len(line) < 320 and _TITLE.match(line):
+            titles.append((offset, offset + len(line)))
+            if len(titles) > MOST_PARTS:
+                return [("", text)]  # So many "titles" are the text itself.
+        offset += len(line) + 1
     if not titles:
         return [("", text)]
     pairs: list[tuple[str, str]] = []
-    if titles[0].start() > 0:
-        pairs.append(("", text[: titles[0].start()]))
-    for match, following in zip(titles, [*titles[1:], None], strict=True):
-        body = text[match.end() : following.start() if following else len(text)]
-        pairs.append((match.group().rstrip(), body[1:] if body.startswith("\n") else body))
+    if titles[0][0] > 0:
+        pairs.append(("", text[: titles[0][0]]))
+    for (start, end), following in zip(titles, [*titles[1:], None], strict=True):
+        body = text[end + 1 : following[0] if following else len(text)]
+        pairs.append((text[start:end].rstrip(), body))
     # Titles with hardly a line between them are lines of a log or a script that look like titles.
     if len(pairs) > 8 and sum(1 for _, body in pairs if body.count("\n") <= 2) > len(pairs) / 2:
         return [("", text)]

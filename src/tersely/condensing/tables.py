@@ -8,10 +8,11 @@ one text are all ordinary here; lines that are no rows are units of their own.
 """
 
 import csv
+import heapq
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tersely.condensing.budget import Lost
@@ -38,6 +39,8 @@ class Table:
     rows: list[list[str]] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
+    columns: dict[int, list[str]] = field(default_factory=dict)
+    """Columns that were asked for already."""
 
 
 @dataclass
@@ -192,7 +195,7 @@ def _drawn(lines: list[str], at: int) -> tuple[Table, int] | None:
             break
         cells = [cell.strip() for cell in line.strip().strip(sign).split(sign)]
         table.rows.append(cells)
-        table.texts.append(re.sub(r"\s+", " ", line.strip()))
+        table.texts.append(" ".join(line.split()))
         table.lines.append(end + 1)
         end += 1
     if len(table.rows) < 2:
@@ -223,7 +226,7 @@ def _columns(lines: list[str], at: int) -> tuple[Table, int] | None:
     table = Table([])
     end = at
     if headed and not any(number_of(cell) is not None for cell in cells):
-        table.header, table.header_text, table.header_line = cells, re.sub(r"\s+", " ", header.strip()), at + 1
+        table.header, table.header_text, table.header_line = cells, " ".join(header.split()), at + 1
         end = at + 1
     misfits = 0
     while end < len(lines):
@@ -246,7 +249,7 @@ def _columns(lines: list[str], at: int) -> tuple[Table, int] | None:
         else:
             misfits = 0
         table.rows.append(row)
-        table.texts.append(re.sub(r"\s+", " ", line.strip()))
+        table.texts.append(" ".join(line.split()))
         table.lines.append(end + 1)
         end += 1
     return (table, end) if len(table.rows) >= 3 else None
@@ -388,9 +391,10 @@ def reading_of(blocks: list[_Block], focus: Focus, budget: int) -> Reading:
         if table.header_text:
             owner = len(units)
             units.append(Unit(narrow(table.header, table.header_text), table.header_line, table.header_line, 0.4, count=0, children=size))
-        shown = range(size)
-        if size > MOST_UNITS:
-            shown = sorted(sorted(range(size), key=lambda row: (-scores[row], row))[:MOST_UNITS])  # type: ignore[assignment]
+        shown: Sequence[int] = range(size)
+        most = min(MOST_UNITS, 2_000 + 4 * budget)
+        if size > most:
+            shown = sorted(heapq.nsmallest(most, range(size), key=lambda row: (-scores[row], row)))
         start = len(units)
         for row in shown:
             text = narrow(table.rows[row], table.texts[row])
@@ -461,7 +465,9 @@ def _narrowed(table: Table, focus: Focus, scores: list[float], budget: int) -> C
 
 
 def _column(table: Table, column: int) -> list[str]:
-    return [row[column] if column < len(row) else "" for row in table.rows]
+    if column not in table.columns:
+        table.columns[column] = [row[column] if column < len(row) else "" for row in table.rows]
+    return table.columns[column]
 
 
 def _row_scores(table: Table, focus: Focus, relevance: list[float], severity: list[float], leaders: set[int]) -> list[float]:
@@ -471,13 +477,14 @@ def _row_scores(table: Table, focus: Focus, relevance: list[float], severity: li
     width = max(len(table.header), Counter(map(len, table.rows)).most_common(1)[0][0] if size else 0)
     labels = [table.header[column] if column < len(table.header) else "" for column in range(width)]
     weigh_columns(scores, [Column(label, range(size), _column(table, at)) for at, label in enumerate(labels)], focus, leaders)
-    for column in range(width):
-        values = _column(table, column)
-        if focus.trouble:
-            for row, value in enumerate(values):
-                ratio = _RATIO.match(value) if len(value) < 12 else None
-                if ratio and ratio.group(1) != ratio.group(2):
-                    scores[row] += 0.9
+    if focus.trouble:
+        for column in range(width):
+            values = _column(table, column)
+            if any("/" in value for value in values[:50]):
+                for row, value in enumerate(values):
+                    ratio = _RATIO.match(value) if len(value) < 12 else None
+                    if ratio and ratio.group(1) != ratio.group(2):
+                        scores[row] += 0.9
     for row in range(min(3, size)):
         scores[row] += 0.15
     return scores

@@ -307,7 +307,7 @@ def read_tree(tree: Tree, focus: Focus, budget: int, kind: str, *, noun: str = "
     tree = _rewritten(tree)
     shape = _Shape(tree)
     worth = _Worth(tree, shape, focus)
-    return _TreeReading(tree, shape, worth.scores(), kind, noun, focus).reading()
+    return _TreeReading(tree, shape, worth.scores(), kind, noun, focus, budget).reading()
 
 
 _HEADINGS = frozenset(("columns", "headers", "header", "fields", "columnnames", "colnames", "schema", "keys", "cols", "names"))
@@ -673,8 +673,8 @@ class _Worth:
 class _TreeReading:
     """Units of a tree, and the layout of those that are kept."""
 
-    def __init__(self, tree: Tree, shape: _Shape, scores: list[float], kind: str, noun: str, focus: Focus) -> None:
-        self.tree, self.shape, self.scores, self.kind, self.noun, self.focus = tree, shape, scores, kind, noun, focus
+    def __init__(self, tree: Tree, shape: _Shape, scores: list[float], kind: str, noun: str, focus: Focus, budget: int) -> None:
+        self.tree, self.shape, self.scores, self.kind, self.noun, self.focus, self.budget = tree, shape, scores, kind, noun, focus, budget
         self.identifying = {leaf for leaves in shape.identity.values() for leaf in leaves}
         leaves = (node for node in range(len(tree)) if tree.kind[node] == LEAF and scores[node] >= 0.8 and node not in self.identifying)
         best = heapq.nlargest(32, ((scores[node], -node) for node in leaves))
@@ -697,15 +697,16 @@ class _TreeReading:
     def reading(self) -> Reading:
         tree, scores = self.tree, self.scores
         leaves = [node for node in range(len(tree)) if tree.kind[node] == LEAF and node not in self.identifying]
-        if len(leaves) > MOST_UNITS:
-            leaves = sorted(sorted(leaves, key=lambda node: (-scores[node], node))[:MOST_UNITS])
+        most = min(MOST_UNITS, 2_000 + 4 * self.budget)
+        if len(leaves) > most:
+            leaves = sorted(heapq.nsmallest(most, leaves, key=lambda node: (-scores[node], node)))
         wanted = set(leaves)
         for leaf in leaves:
             node = tree.parent[leaf]
             while node >= 0 and node not in wanted:
                 wanted.add(node)
                 node = tree.parent[node]
-        if len(tree) <= MOST_UNITS:
+        if len(tree) <= most:
             wanted.update(node for node in range(len(tree)) if tree.kind[node] != LEAF)
         self.nodes = sorted(wanted)
         self.unit_of = {node: index for index, node in enumerate(self.nodes)}
