@@ -33,6 +33,7 @@ LONG_LINE = 1_200
 """A longer line is read in pieces of about a third of this, so that one huge line does not hide what is in it."""
 
 _PIECE = 400
+_LONG_MESSAGE = 150
 _MOST_VARIANTS = 5
 _MOST_HITS = 3_000
 _MOST_UNITS = 6_000
@@ -409,10 +410,11 @@ class _Reader:
                     if few and self._said_with(template, family.leader):
                         continue
                     rank += 1
-                    template.score /= 1 + 0.35 * rank
+                    template.score /= 1 + 0.5 * rank
         # Lines of other lengths or with longer names can be alike too: most words in common is enough to be worth less.
         leaders: dict[tuple[str, ...], list[tuple[_Template, frozenset[str]]]] = {}
         followers: Counter[int] = Counter()
+        quoted: list[frozenset[str]] = []
         for family in sorted(self.families, key=lambda each: (-each.leader.score, each.leader.shown))[:_MOST_UNITS]:
             template = family.leader
             if len(template.words) < 3:
@@ -424,10 +426,16 @@ class _Reader:
                     if len(family.templates) == 1 and self._said_with(template, leader):
                         break
                     followers[leader.shown] += 1
-                    template.score /= 1 + 0.35 * followers[leader.shown]
+                    template.score /= 1 + 0.15 * followers[leader.shown]
                     break
             else:
                 near.append((template, words))
+                # A long message that another line has quoted already is worth less wherever it stands.
+                if len(template.parts.shown) > _LONG_MESSAGE:
+                    if any(len(words & other) >= 0.8 * len(words) for other in quoted):
+                        template.score /= 2
+                    elif len(quoted) < 200:
+                        quoted.append(words)
 
     def _said_with(self, template: _Template, leader: _Template) -> bool:
         """Fold a template into one that differs in a single word, `(also user=guest ×3)`, when it is neither worse nor asked for."""
@@ -573,7 +581,7 @@ class _Reader:
         for template in sorted(ordered, key=lambda each: -each.score):
             left -= len(template.parts.shown) / 3.3 + 14
             if left < 0:
-                return template.score + 1e-9 if template.score < 1.2 else max(template.score, 1e9)
+                return max(1.0, template.score + 1e-9) if template.score < 1.2 else math.inf
         return 0.0
 
     def _head(self) -> str:

@@ -45,7 +45,7 @@ _KLOG = re.compile(r"([IWEF])\d{4} (\d\d:\d\d:\d\d)[.\d]*\s+\d+ ")
 
 _TOKEN = re.compile(
     rf"""(?P<time>(?<![^\s\[(<|"])[\[(<]?(?:(?:ts|time|timestamp|date|at|t)=)?"?(?:{_TIME})"?[\])>]?(?:[,:]?(?=\s|$|\[)|\|))
-    | (?P<bracket>\[[^\[\]]{{0,160}}\]:?)
+    | (?P<bracket>\[[^\[\]]{{0,300}}\]:?)
     | (?P<basic>(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):(?=[\w.]+:))
     | [^\s|]+\|?
     | \|""",
@@ -55,7 +55,7 @@ _LOGGER = re.compile(r"(?:[A-Za-z_$][\w$-]*[./])+(?=(?:[A-Z][\w$@#-]*|[\w$-]+[./
 _PROCESS = re.compile(r"[\w./()@-]{2,}(?:\[\d+\])?:?")
 _PROCESS_WITH_COLON = re.compile(r"[\w./()@-]{2,}(?:\[[\w.]+\])?:")
 
-_REACH = 300
+_REACH = 400
 """How far into a line its preamble may reach, in characters."""
 _MOST_TOKENS = 14
 _MOST_WORDS = 3
