@@ -291,6 +291,15 @@ def test_links_inside_an_article_do_not_cut_it() -> None:
     assert [page.address for page in pages.split_pages(article)] == [""]
 
 
+def test_of_very_many_pages_the_one_that_answers_is_shown_with_its_address() -> None:
+    dull = "The committee met again and spoke about many things that had been on the list for a while. " * 12
+    pages_of_it = [f"URL: https://a.example/{number}\n\n# Minutes {number}\n\n{dull}" for number in range(2_000)]
+    pages_of_it[1_333] += "\n\nThe lighthouse keeper found the missing ledger under the stairs of the old tower."
+    text = shown("\n\n".join(pages_of_it), 80, "Where was the missing ledger found?")
+    assert "https://a.example/1333\n# Minutes 1333\n" in text
+    assert "ledger under the stairs" in text
+
+
 def test_a_list_of_links_is_no_dump() -> None:
     text = "# Links\n\n" + "\n".join(f"https://example.org/{number}" for number in range(30))
     assert [page.address for page in pages.split_pages(text)] == [""]
@@ -360,6 +369,8 @@ def test_text_among_furniture_looks_like_a_page_and_data_with_a_few_words_does_n
         "<div>" * 50_000 + "text",
         "<!--" * 50_000,
         "<a href='" * 20_000,
+        "<a " + '"' * 20_000 + "</p><p><div></p>" * 5,
+        "<a " + "'\"" * 20_000 + "</p><p><div></p>" * 5,
         "</p><p>" * 20_000,
         "<script>" * 20_000,
         "&amp;" * 50_000,

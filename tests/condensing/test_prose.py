@@ -125,6 +125,9 @@ def test_a_very_long_text_is_read_where_it_promises_an_answer() -> None:
     text = dull * 3_000 + "The lighthouse keeper found the missing ledger under the stairs.\n\n" + dull * 1_000
     assert len(text) > prose.MOST_TEXT
     assert "ledger under the stairs" in shown(text, 100, "Where was the missing ledger found?")
+    reading = prose.read(text, Focus.parse("ledger"), 100)
+    assert reading is not None
+    assert "lines in parts that promised less" in reading.lost(set())[-1].what
 
 
 def test_every_sentence_and_its_line_come_from_the_source() -> None:

@@ -16,7 +16,7 @@ from tersely.condensing.blocks import Block, BlockKind, is_ended
 DEEPEST = 2_000
 
 _TAG = re.compile(
-    r"<(?:(?P<close>/)?(?P<name>[A-Za-z][A-Za-z0-9]*)(?P<rest>(?:[^<>\"']|\"[^\"<>]{0,4000}\"|'[^'<>]{0,4000}'|[\"'])*)>|!--|[!?][A-Za-z])"
+    r"<(?:(?P<close>/)?(?P<name>[A-Za-z][A-Za-z0-9]*)(?P<rest>(?:[^<>\"']++|\"[^\"<>]{0,4000}\"|'[^'<>]{0,4000}'|[\"'])*+)>|!--|[!?][A-Za-z])"
 )
 _SPACE = re.compile(r"\s+")
 

@@ -20,10 +20,9 @@ from dataclasses import dataclass
 
 from tersely.condensing import html_pages, prose
 from tersely.condensing.blocks import Block, BlockKind, is_ended
-from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus
 from tersely.condensing.prose import Paragraph
-from tersely.condensing.units import Reading, runs_of
+from tersely.condensing.units import Reading
 
 LARGEST_PAGE = 2_000_000
 """A page is judged as one up to this many characters; what is longer is taken in slices."""
@@ -140,6 +139,7 @@ def split_pages(text: str) -> Iterator[Page]:
 def _addresses(text: str) -> list[tuple[int, int, str]]:
     """Where the lines that open a page begin and end, and what they say; a bare link must be ruled off, or open the text."""
     found: list[tuple[int, int, str]] = []
+    opening = len(text) - len(text.lstrip())
     at = text.find("http")
     while at >= 0:
         begin = text.rfind("\n", 0, at) + 1
@@ -153,7 +153,7 @@ def _addresses(text: str) -> list[tuple[int, int, str]]:
             else:
                 ruled = _RULE.match(text[max(0, begin - 200) : begin].rstrip().rsplit("\n", 1)[-1])
                 bare = not text[begin : match.start("url")].strip()
-                if not bare or ruled or not text[:begin].strip():
+                if not bare or ruled or begin <= opening:
                     found.append((begin, end, text[begin:end].strip()))
         at = text.find("http", end)
     if not found:
@@ -564,15 +564,10 @@ def _paragraphs(block: Block, line: int) -> list[Paragraph]:
 
 
 def _reading(parts: list[Paragraph], furniture: list[tuple[int, int]], focus: Focus, budget: int, named: bool) -> Reading:
+    parts, unread = prose.within_reach(parts, focus)
     reading = prose.reading_of(parts, focus, budget, "page", from_the_top=named)
-    said = reading.lost
-    lines = sum(last - first + 1 for first, last in furniture)
-
-    def lost(kept: set[int]) -> list[Lost]:
-        entries = said(kept)
-        if furniture:
-            entries.append(Lost(f"{lines} lines of menus and links", runs_of(furniture)))
-        return entries
-
-    reading.lost = lost
+    if unread:
+        prose.also_lost(reading, "lines in parts that promised less", unread)
+    if furniture:
+        prose.also_lost(reading, "lines of menus and links", furniture)
     return reading

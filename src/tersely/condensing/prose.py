@@ -17,7 +17,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from tersely.condensing.budget import Lost
@@ -115,7 +115,7 @@ def sentences(paragraph: str) -> list[str]:
         cut = end.start("space") if end.group("space") else end.end()
         piece = paragraph[start:cut]
         # "Yeah." and "Right?" are no thoughts of their own: they go with what follows.
-        if len(piece) < 12 and len(paragraph) - end.end() > 12 and not _WIDE.search(piece):
+        if len(piece) < (3 if _WIDE.search(piece) else 12) and len(paragraph) - end.end() > 12:
             continue
         found.append(piece)
         start = end.end()
@@ -236,11 +236,21 @@ def _continues(before: str, line: str) -> bool:
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
-    parts = paragraphs(text) if len(text) <= MOST_TEXT else _promising(text, focus)
+    parts, unread = (paragraphs(text), []) if len(text) <= MOST_TEXT else _promising(text, focus)
     if not parts:
         return None
     kind = "dialogue" if any(part.label for part in parts[:50]) else "prose"
-    return reading_of(parts, focus, budget, kind)
+    reading = reading_of(parts, focus, budget, kind)
+    if unread:
+        also_lost(reading, "lines in parts that promised less", unread)
+    return reading
+
+
+def also_lost(reading: Reading, what: str, lines: list[tuple[int, int]]) -> None:
+    """Have a reading say that these lines, so many `what`, are left out whatever is shown."""
+    said = reading.lost
+    entry = Lost(f"{sum(last - first + 1 for first, last in lines)} {what}", runs_of(lines))
+    reading.lost = lambda kept: [*said(kept), entry]
 
 
 def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "prose", *, from_the_top: bool = False) -> Reading:
@@ -568,8 +578,8 @@ def _facts_of(sentence: str) -> tuple[str, ...] | None:
     return tuple(found) if len(found) > 1 else None
 
 
-def _promising(text: str, focus: Focus) -> list[Paragraph]:
-    """Paragraphs of the blocks that answer the focus best, and of some spread evenly over the text."""
+def _promising(text: str, focus: Focus) -> tuple[list[Paragraph], list[tuple[int, int]]]:
+    """Paragraphs of the blocks that answer the focus best and of some spread evenly over the text; and the lines of the others."""
     blocks, lines = [], []
     start, line = 0, 1
     while start < len(text):
@@ -578,19 +588,71 @@ def _promising(text: str, focus: Focus) -> list[Paragraph]:
         lines.append(line)
         line += text.count("\n", start, end)
         start = end
+    chosen = _promising_of(blocks, focus)
+    parts: list[Paragraph] = []
+    unread: list[tuple[int, int]] = []
+    for at, block in enumerate(blocks):
+        if at not in chosen:
+            unread.append((lines[at], max(lines[at], (lines[at + 1] if at + 1 < len(lines) else line + 1) - 1)))
+            continue
+        for part in paragraphs(block):
+            part.first += lines[at] - 1
+            part.last += lines[at] - 1
+            parts.append(part)
+    return parts, unread
+
+
+def _promising_of(blocks: list[str], focus: Focus) -> set[int]:
+    """About `MOST_TEXT` characters of blocks: two thirds by relevance, the rest spread evenly."""
     room = MOST_TEXT // _BLOCK
     relevance = scan(blocks, focus).relevance if focus else [0.0] * len(blocks)
     ranked = sorted(range(len(blocks)), key=lambda at: (-relevance[at], at))
     chosen = {at for at in ranked[: room * 2 // 3] if relevance[at] > 0}
     step = max(1, len(blocks) // max(1, room - len(chosen)))
     chosen.update(range(0, len(blocks), step))
-    parts: list[Paragraph] = []
-    for at in sorted(chosen):
-        for part in paragraphs(blocks[at]):
-            part.first += lines[at] - 1
-            part.last += lines[at] - 1
-            parts.append(part)
-    return parts
+    return chosen
+
+
+def within_reach(parts: list[Paragraph], focus: Focus) -> tuple[list[Paragraph], list[tuple[int, int]]]:
+    """All paragraphs, or of very many those that promise most, under their headings; and the lines of the others."""
+    if sum(len(part.text) for part in parts) <= MOST_TEXT:
+        return parts, []
+    blocks: list[list[Paragraph]] = [[]]
+    size = 0
+    for part in parts:
+        for piece in _pieces(part):
+            if size + len(piece.text) > _BLOCK and blocks[-1]:
+                blocks.append([])
+                size = 0
+            blocks[-1].append(piece)
+            size += len(piece.text)
+    chosen = _promising_of(["\n".join(part.text for part in block) for block in blocks], focus)
+    kept: list[Paragraph] = []
+    unread: list[tuple[int, int]] = []
+    above: list[Paragraph] = []
+    written = 0
+    for at, block in enumerate(blocks):
+        if at not in chosen:
+            unread.append((block[0].first, block[-1].last))
+        for part in block:
+            if part.heading:
+                while above and above[-1].heading >= part.heading:
+                    above.pop()
+                written = min(written, len(above))
+                above.append(part)
+            elif at in chosen:
+                kept += [*above[written:], part]
+                written = len(above)
+    return kept, unread
+
+
+def _pieces(part: Paragraph) -> Iterator[Paragraph]:
+    start = 0
+    while len(part.text) - start > _BLOCK * 3 // 2:
+        end = _block_end(part.text, start)
+        yield replace(part, text=part.text[start:end].strip())
+        start = end
+    yield replace(part, text=part.text[start:]) if start else part
 
 
 def _block_end(text: str, start: int) -> int:
