@@ -112,6 +112,28 @@ def test_a_value_is_masked_for_the_name_beside_it(pair: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        (f'user,password\nbob,{SECRET}\n"ann","a, b!9"\n', 'user,password\nbob,«»\n"ann","«»"\n'),
+        (
+            f" id | api_token\n----+-----\n 1  | {BASE64}x\n 2  | null\n(2 rows)\n",
+            " id | api_token\n----+-----\n 1  | «»\n 2  | null\n(2 rows)\n",
+        ),
+        (f"| user | password |\n|---|---|\n| bob | {SECRET} |\n", "| user | password |\n|---|---|\n| bob | «» |\n"),
+        (f"user\tpassword\tport\nbob\t{SECRET}\t80\n", "user\tpassword\tport\nbob\t«»\t80\n"),
+    ],
+)
+def test_a_column_is_masked_for_its_heading(table: str, expected: str) -> None:
+    assert masked(table) == expected
+
+
+def test_lists_under_a_telling_name_are_masked_item_by_item() -> None:
+    assert masked(f"passwords: [{BASE64}x1, none]\n") == "passwords: [«», none]\n"
+    assert masked(f'{{"tokens": ["{BASE64}x1", "{BASE64}x2"], "n": 1}}') == '{"tokens": ["«»", "«»"], "n": 1}'
+    assert masked(f"api_keys:\n  - {BASE64}x1\n  - {BASE64}x2 # old\nport: 1\n") == "api_keys:\n  - «»\n  - «» # old\nport: 1\n"
+
+
+@pytest.mark.parametrize(
     "text",
     [
         f"payload={base64.b64encode(f'password={SECRET}'.encode()).decode()}",
@@ -184,6 +206,9 @@ def test_one_enormous_value_is_masked_whole() -> None:
         "cache miss for key user:profile:123456:settings",
         "redis://cache:6379/0 http://10.96.0.1:443/healthz ssh://git@github.com/acme/app.git",
         "secret rotation job finished in 12.4s",
+        "token = _clock.set(clock)\napi_key = settings.openai.api_key\ndef login(user: str, password: str) -> bool:",
+        "<code>dns.resolve(hostname)</code> and <input type='password' name='password' />",
+        "columns: id, username, password, created_at",
     ],
 )
 def test_what_identifies_or_only_speaks_of_secrets_stays(text: str) -> None:

@@ -15,6 +15,7 @@ from tersely.tools.secret_patterns import (
     Name,
     Places,
     compiled,
+    is_code,
     is_placeholder,
     is_random,
     is_secret,
@@ -315,8 +316,8 @@ def _unquoted(text: bytes, start: int, name_start: int, line_end: int, name: Nam
                 return _sure(value, start, end, name)
         else:
             bare = name_quote
-    elif operator == b":":
-        value = value.rstrip(b".:")  # The end of a sentence, or `token: name: message`.
+    else:
+        value = value.rstrip(b".:" if operator == b":" else b":")  # The end of a sentence, or `token: name: message`.
         end = start + len(value)
     if not worth_masking(value, name, quoted=bool(bare)):
         return None
@@ -378,7 +379,7 @@ def prose(text: bytes, clock: Clock) -> Iterator[Span]:
         at = verb[1] if verb[0] >= 0 else start
         value = text[start : min(end, start + LOOK)].rstrip(b".,;:!?")
         said = verb[0] >= 0 and text[verb[0] : verb[1]].lower() in (b"is", b"was", b"to", b"as", b"=", b"->")
-        if not _mixed(value, said=said) or is_placeholder(value):
+        if not _mixed(value, said=said) or is_placeholder(value) or is_code(value):
             continue
         at = end = start + len(value) if len(value) < LOOK - 8 else end
         yield Span(start, end, "secret")

@@ -347,6 +347,11 @@ def is_random(value: bytes) -> bool:
     return digits > 1 or (head.lower() != head and head.upper() != head)
 
 
+def is_code(value: bytes) -> bool:
+    """An expression that gets a secret from somewhere: `settings.db.password`, `get_token(`."""
+    return value.endswith((b"(", b"[")) or (_CODE.is_all_of(value) and not any(map(is_random, value.split(b"."))))
+
+
 def is_identifier(value: bytes) -> bool:
     """A name somebody chose, as in code: made of words, with hardly a digit."""
     if len(value) > 64 or not _IDENTIFIER.is_all_of(value):
@@ -364,7 +369,7 @@ def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
     size = len(value)
     if kind in ("pin", "otp", "totp", "cvv"):
         return (value.isdigit() and 3 <= size <= 12) or is_random(value)
-    if not quoted and (value.endswith((b"(", b"[")) or (_CODE.is_all_of(value) and not any(map(is_random, value.split(b"."))))):
+    if not quoted and is_code(value):
         return False
     if not quoted and value[:1] == b"_" and is_identifier(value):
         return False

@@ -21,7 +21,7 @@ from tersely.tools import secret_patterns as patterns
 from tersely.tools.secret_assignments import assignments, prose, spaced, worth_masking
 from tersely.tools.secret_patterns import ANCHOR, NAME_BYTES, Pattern, compiled, is_placeholder, is_random, is_wordy, name_of_secret
 from tersely.tools.secret_spans import LOOK, Clock, Span, View
-from tersely.tools.secret_structures import walk_json, walk_yaml
+from tersely.tools.secret_structures import walk_json, walk_tables, walk_yaml
 
 _DEEPEST = 4
 """Base64 in JSON in base64 …: how often we look inside."""
@@ -297,7 +297,7 @@ _GO_PAIR = compiled(r"[\w.\-]+:(\S+)")
 
 
 def structures(text: bytes, clock: Clock) -> Iterator[Span]:
-    """Kubernetes Secrets in any nesting, and names with their value in a field beside them."""
+    """Kubernetes Secrets in any nesting, names with their value in a field beside them, columns of tables."""
     if _SECRET_KIND.search(text):
         if b'"' in text and b"{" in text:
             yield from walk_json(text, clock.check)
@@ -314,6 +314,8 @@ def structures(text: bytes, clock: Clock) -> Iterator[Span]:
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)])
         if name is not None and worth_masking(text[start : min(end, start + LOOK)].rstrip(), name, quoted=True):
             yield Span(start, start + len(text[start:end].rstrip()), name.kind)
+    if b"\n" in text:
+        yield from walk_tables(text, clock.check)
     walked = 0
     for (at, to), named in _NAMED.every(text):
         if at < walked or name_of_secret(text[named[0] : min(named[1], named[0] + 128)]) is None:

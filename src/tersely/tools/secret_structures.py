@@ -1,4 +1,4 @@
-"""Secrets that only nesting gives away: Kubernetes Secrets, and pairs of a name and a value.
+"""Secrets that only structure gives away: Kubernetes Secrets, pairs of a name and a value, columns of tables.
 
 `data` is harmless in a ConfigMap and secret in a Secret, `value` depends on the
 `name` beside it, and either may come first. So JSON and YAML are walked in
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tersely.tools.secret_patterns import compiled, is_placeholder, is_secret, name_of_secret
+from tersely.tools.secret_patterns import ANCHOR, compiled, is_placeholder, is_secret, name_of_secret
 from tersely.tools.secret_spans import Span
 
 
@@ -236,6 +236,58 @@ def _unquoted(text: bytes, start: int, end: int) -> _Leaf:
     comment = text.find(b" #", start, end)
     end = comment if comment >= 0 else end
     return _Leaf(start, start + len(text[start:end].rstrip()))
+
+
+_HEADER = compiled(rf"""(?m)^[\w "'.\-|,;\t]*{ANCHOR}[\w "'.\-|,;\t]*\r?$""", ignore_case=True)
+_RULE = b"-+=| \t\r:"
+
+
+def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[Span]:
+    """Columns of tables: a line of headings, then lines with as many cells, divided by commas, tabs, semicolons or bars."""
+    walked = 0
+    for count, ((start, end),) in enumerate(_HEADER.every(text)):
+        if count % 256 == 0:
+            check()
+        if start < walked:
+            continue
+        line = text[start:end]
+        divider = max((b"|", b"\t", b",", b";"), key=line.count)
+        headings = [text[slice(*cell)] for cell in _cells(text, start, end, divider)]
+        if len(headings) < 2 or (divider != b"|" and not all(headings)):
+            continue
+        names = {column: name for column, heading in enumerate(headings) if (name := name_of_secret(heading[:128]))}
+        if not names:
+            continue
+        walked = end + 1
+        while walked < len(text):
+            line_end = text.find(b"\n", walked)
+            line_end = len(text) if line_end < 0 else line_end
+            cells = _cells(text, walked, line_end, divider) if text[walked:line_end].strip(_RULE) else []
+            if cells and len(cells) != len(headings):
+                break
+            walked = line_end + 1
+            for column, name in names.items() if cells else ():
+                value = text[slice(*cells[column])][:512]
+                if not name.in_query_only and is_secret(value, name.demand, quoted=True, kind=name.kind):
+                    yield Span(*cells[column], name.kind)
+
+
+def _cells(text: bytes, start: int, end: int, divider: bytes) -> list[tuple[int, int]]:
+    """Where the cells of a line lie, without quotes and blanks."""
+    cells: list[tuple[int, int]] = []
+    blank = b" \r'" if divider == b"\t" else b" \t\r'"
+    at = first = start
+    for piece in text[start:end].split(divider):
+        at += len(piece)
+        cell = text[first:at]
+        if cell.count(b'"') % 2 == 0:  # Else the divider is part of a quoted cell.
+            left = len(cell) - len(cell.lstrip(blank))
+            inner = cell.strip(blank)
+            is_quoted = len(inner) > 1 and inner[:1] == inner[-1:] == b'"'
+            cells.append((first + left + is_quoted, first + left + len(inner) - is_quoted))
+            first = at + 1
+        at += 1
+    return cells
 
 
 _SCALAR_LEAD = compiled(r"""[ \t]*(?:-[ \t]+)*(?:(?:[\w.\-/]+|"[^"]*"|'[^']*')[ \t]*:[ \t]+)?(?:&\S+[ \t]+)?""")
