@@ -1,0 +1,268 @@
+"""Servers that are reached by an address: StreamableHTTP and SSE, with limits while reading.
+
+StreamableHTTP is the library's; what it is given to speak through is ours. Our
+client bounds what it reads, follows no redirect to another origin, takes part in no
+login that a server proposes, and never raises: a failed connection becomes the
+answer to the one request that wanted it, so that the others are not disturbed.
+SSE is ours entirely, because the library's has a fixed limit and loses requests.
+"""
+
+import codecs
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import anyio
+import anyio.streams.memory
+import httpx2
+import mcp_types as types
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+
+from tersely.errors import ToolUnavailable
+from tersely.tools.connect.wire import Inbound, Line, Trouble, answered, parse
+from tersely.tools.servers import TransportOptions
+
+_OVERHEAD = 64 * 1024
+_NEVER_LEFT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError, httpx2.UnsupportedProtocol)
+_TIMEOUTS = httpx2.Timeout(connect=10, read=None, write=60, pool=10)
+"""Nothing limits the wait for bytes: a tool may be silent while it works, and each call has a limit of its own."""
+
+_LIMITS = httpx2.Limits(max_connections=256, max_keepalive_connections=32)
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Shared, because reading the certificates costs more than everything else about a client."""
+    return httpx2.create_ssl_context()
+
+
+class _Refused(httpx2.StreamError):
+    """Stops the reading of a body. The library passes its words on, and nothing else."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        super().__init__(trouble.in_text())
+
+
+class BoundedClient(httpx2.AsyncClient):
+    """An HTTP client that reads no more than it should and answers failures instead of raising them."""
+
+    def __init__(self, options: TransportOptions, *, limit: int) -> None:
+        headers = {name: value.get_secret_value() for name, value in options.headers.items()}
+        if options.bearer_token:
+            headers["Authorization"] = f"Bearer {options.bearer_token.get_secret_value()}"
+        # Unpacking could make anything out of a few bytes.
+        headers["Accept-Encoding"] = "identity"
+        super().__init__(headers=headers, timeout=_TIMEOUTS, limits=_LIMITS, verify=_trusted(), follow_redirects=False)
+        self._limit = limit
+
+    async def send(self, request: httpx2.Request, **how: Any) -> httpx2.Response:
+        try:
+            response = await super().send(request, **how)
+        except _NEVER_LEFT as problem:
+            return _failure(request, Trouble("not_sent", _why(problem)))
+        except httpx2.TransportError as problem:
+            return _failure(request, Trouble("broken", _why(problem)))
+        trouble = self._trouble(request, response)
+        if trouble:
+            await response.aclose()
+            return _failure(request, trouble, status=response.status_code)
+        if not response.is_stream_consumed:
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            # A stream of events has no end to wait for; each event is bounded where it is read.
+            response.stream = _Bounded(response.stream, None if _is_stream(response) else self._limit)
+        return response
+
+    def _trouble(self, request: httpx2.Request, response: httpx2.Response) -> Trouble | None:
+        encoding = response.headers.get("content-encoding", "identity").lower()
+        if encoding != "identity":
+            return Trouble("http", f"it answers packed ({encoding[:20]}), though it was asked not to", status=response.status_code)
+        size = response.headers.get("content-length", "")
+        if size.isdecimal() and int(size) > self._limit + _OVERHEAD:
+            return Trouble("too_large", "", size=int(size))
+        status = response.status_code
+        if status == 404 and "mcp-session-id" in request.headers:
+            return Trouble("session_gone", "it has forgotten our session", status=status)
+        if status in (401, 403) or (status >= 400 and status != 404 and not _is_json(response)):
+            return Trouble("http", f"HTTP {status} {_phrase(status)}".rstrip() + _HINTS.get(status, ""), status=status)
+        return None
+
+
+_HINTS = {401: "; check bearer_token or headers", 403: "; check bearer_token or headers"}
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that stops at the limit, and is UTF-8 whatever the server wrote."""
+
+    def __init__(self, body: httpx2.AsyncByteStream, limit: int | None) -> None:
+        self._body = body
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        try:
+            async for chunk in self._body:
+                if self._limit is None:
+                    yield chunk
+                    continue
+                size += len(chunk)
+                if size > self._limit + _OVERHEAD:
+                    raise _Refused(Trouble("too_large", ""))
+                yield decode(chunk).encode()
+            if self._limit is not None and (rest := decode(b"", True)):
+                yield rest.encode()
+        except httpx2.TransportError as problem:
+            raise _Refused(Trouble("broken", _why(problem))) from None
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+def _is_json(response: httpx2.Response) -> bool:
+    return str(response.headers.get("content-type", "")).lower().startswith("application/json")
+
+
+def _is_stream(response: httpx2.Response) -> bool:
+    return str(response.headers.get("content-type", "")).lower().startswith("text/event-stream")
+
+
+def _failure(request: httpx2.Request, trouble: Trouble, status: int = 503) -> httpx2.Response:
+    """The answer a server would have given, had there been one. The library puts the request's own id into it."""
+    error = types.JSONRPCError(jsonrpc="2.0", id=None, error=trouble.error())
+    content = error.model_dump_json(by_alias=True).encode()
+    return httpx2.Response(max(status, 400), headers={"content-type": "application/json"}, content=content, request=request)
+
+
+def _why(problem: httpx2.TransportError) -> str:
+    match problem:
+        case httpx2.ConnectTimeout():
+            return "nobody answers at its address"
+        case httpx2.ConnectError():
+            return f"no connection to its address ({str(problem)[:120] or 'refused'})"
+        case httpx2.TimeoutException():
+            return "it does not take what is sent to it"
+        case _:
+            return f"the connection broke ({type(problem).__name__})"
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+@asynccontextmanager
+async def streamable(options: TransportOptions, *, limit: int) -> AsyncIterator[Line]:
+    assert options.url
+    async with (
+        BoundedClient(options, limit=limit) as client,
+        streamable_http_client(options.url, http_client=client, max_sse_event_size=limit + _OVERHEAD) as (incoming, outgoing),
+    ):
+        yield Line(incoming, outgoing)
+
+
+@asynccontextmanager
+async def events(options: TransportOptions, *, name: str, limit: int) -> AsyncIterator[Line]:
+    """The older transport: one stream of events from the server, and a POST for every message to it.
+
+    Raises:
+        ToolUnavailable: The stream cannot be opened.
+    """
+    assert options.url
+    from_server, incoming = anyio.create_memory_object_stream[Inbound](0)
+    outgoing, to_server = anyio.create_memory_object_stream[SessionMessage](0)
+    line = Line(incoming, outgoing)
+    headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+    async with (
+        BoundedClient(options, limit=limit) as client,
+        from_server,
+        incoming,
+        outgoing,
+        to_server,
+        client.stream("GET", options.url, headers=headers) as response,
+    ):
+        if response.status_code != 200:
+            raise ToolUnavailable(f"Server {name!r} cannot be reached: {(await _said(response)).message}.", sent=False)
+        stream = aiter(httpx2.EventSource(response, max_event_size=limit + _OVERHEAD))
+        address = await _address(stream, options.url, name)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_receive, stream, from_server, line)
+            tasks.start_soon(_post, client, address, to_server, from_server, line)
+            try:
+                yield line
+            finally:
+                tasks.cancel_scope.cancel()
+
+
+async def _said(response: httpx2.Response) -> Trouble:
+    """Why a request was refused."""
+    with suppress(httpx2.StreamError):
+        message = parse(await response.aread()) if _is_json(response) else None
+        if isinstance(message, types.JSONRPCError) and (trouble := Trouble.of(message.error.data)):
+            return trouble
+    return Trouble("http", f"HTTP {response.status_code} {_phrase(response.status_code)}".rstrip(), status=response.status_code)
+
+
+async def _address(stream: AsyncIterator[httpx2.ServerSentEvent], url: str, name: str) -> str:
+    """Where the server wants its messages: at its own origin, or nowhere."""
+    try:
+        async for event in stream:
+            if event.event != "endpoint":
+                continue
+            address = urljoin(url, event.data)
+            if urlsplit(address)[:2] != urlsplit(url)[:2]:
+                raise ToolUnavailable(f"Server {name!r} wants its messages sent to another place, which is refused.", sent=False)
+            return address
+    except httpx2.TransportError as problem:
+        raise ToolUnavailable(f"Server {name!r} cannot be reached: {_why(problem)}.", sent=False) from None
+    raise ToolUnavailable(f"Server {name!r} closed its stream of events at once.", sent=False)
+
+
+async def _receive(
+    stream: AsyncIterator[httpx2.ServerSentEvent], from_server: "anyio.streams.memory.MemoryObjectSendStream[Inbound]", line: Line
+) -> None:
+    async with from_server:
+        try:
+            async for event in stream:
+                if event.event != "message" or not event.data:
+                    continue
+                message = parse(event.data)
+                if message is not None:
+                    await from_server.send(SessionMessage(message))
+                elif (request_id := answered(event.data)) in line.unanswered and request_id is not None:
+                    await from_server.send(Trouble("malformed", "the answer is not a valid message").answer(request_id))
+        except httpx2.SSEError:
+            # Over the limit. The place in the stream is lost, so this connection is; who was meant is known only if one was waiting.
+            if len(line.unanswered) == 1:
+                await from_server.send(Trouble("too_large", "").answer(next(iter(line.unanswered))))
+        except (httpx2.TransportError, httpx2.StreamError, anyio.BrokenResourceError):
+            return
+
+
+async def _post(
+    client: httpx2.AsyncClient,
+    address: str,
+    to_server: "anyio.streams.memory.MemoryObjectReceiveStream[SessionMessage]",
+    from_server: "anyio.streams.memory.MemoryObjectSendStream[Inbound]",
+    line: Line,
+) -> None:
+    line.knows_what_was_sent = True
+    async for item in to_server:
+        message = item.message
+        if isinstance(message, types.JSONRPCRequest):
+            line.unanswered.add(message.id)
+        body = message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+        async with client.stream("POST", address, json=body) as response:
+            if response.is_success or not isinstance(message, types.JSONRPCRequest):
+                continue
+            trouble = await _said(response)
+        try:
+            await from_server.send(trouble.answer(message.id))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return

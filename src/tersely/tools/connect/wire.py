@@ -1,0 +1,229 @@
+"""Messages on their way between a transport and the session: read leniently, bounded, at a bearable pace.
+
+Whatever goes wrong below the protocol (no connection, an answer over the limit, a
+line that is not JSON) is told to the one request it concerns, as a protocol error
+that carries a `Trouble` only this process can have written.
+"""
+
+import json
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from contextvars import Context
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import anyio
+import mcp_types as types
+from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.message import SessionMessage
+
+TroubleKind = Literal["not_sent", "broken", "too_large", "http", "session_gone", "malformed"]
+
+Inbound = SessionMessage | Exception
+
+_SEAL = f"tersely-{secrets.token_hex(12)}"
+"""Nobody outside knows it, so no server can make its own error look like ours."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    kind: TroubleKind
+    message: str
+    size: int | None = None
+    status: int = 0
+
+    def error(self) -> types.ErrorData:
+        sealed = {_SEAL: [self.kind, self.message, self.size, self.status]}
+        return types.ErrorData(code=types.CONNECTION_CLOSED, message=self.message, data=sealed)
+
+    def answer(self, request_id: types.RequestId) -> SessionMessage:
+        return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=self.error()))
+
+    @classmethod
+    def of(cls, data: object) -> "Trouble | None":
+        """The trouble in an error's data, if we put one there."""
+        if isinstance(data, dict) and isinstance(sealed := data.get(_SEAL), list):
+            return cls(*sealed)
+        return None
+
+    def in_text(self) -> str:
+        """For where the library passes on nothing but an exception's words."""
+        return f"{_SEAL}:{json.dumps([self.kind, self.message, self.size, self.status])}:{_SEAL}"
+
+    @classmethod
+    def from_text(cls, text: str) -> "Trouble | None":
+        start, end = text.find(f"{_SEAL}:"), text.rfind(f":{_SEAL}")
+        return cls(*json.loads(text[start + len(_SEAL) + 1 : end])) if 0 <= start < end else None
+
+
+@dataclass(frozen=True)
+class TooLong:
+    """A line that went over the limit and was dropped."""
+
+    head: bytes
+    tail: bytes
+    size: int | None
+    """None while its end is not in sight."""
+
+
+class Lines:
+    """Cuts a stream of bytes into lines, each of them bounded; the work grows with the bytes, not with their square."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._head = self._tail = b""
+
+    def feed(self, chunk: bytes) -> Iterator[bytes | TooLong]:
+        """Lines that ended with this chunk. A line over the limit is reported when it crosses it, and again when it ends."""
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            yield from self._add(piece)
+            if self._size > self._limit:
+                yield TooLong(self._head, self._tail, self._size)
+            elif self._size:
+                yield b"".join(self._pieces)
+            self._pieces, self._size = [], 0
+        yield from self._add(rest)
+
+    def _add(self, piece: bytes) -> Iterator[TooLong]:
+        if not piece:
+            return
+        before, self._size = self._size, self._size + len(piece)
+        if self._size <= self._limit:
+            self._pieces.append(piece)
+            return
+        if before <= self._limit:
+            self._head = b"".join([*self._pieces[:1], piece])[:400] if self._pieces else piece[:400]
+            self._pieces = []
+            self._tail = b""
+            yield TooLong(self._head, b"", None)
+        self._tail = (self._tail + piece)[-400:]
+
+
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,60}")')
+
+
+def id_in(long: TooLong) -> types.RequestId | None:
+    """Which request a dropped line answered. Servers write the id first, or last; the middle is content."""
+    before_content = long.head.split(b'"result"')[0].split(b'"error"')[0]
+    found = _ID.search(before_content) or next(reversed(list(_ID.finditer(long.tail))), None)
+    return None if found is None else json.loads(found[1])
+
+
+def parse(line: bytes | str) -> types.JSONRPCMessage | None:
+    """A message, or None for what is none."""
+    text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
+    try:
+        return types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except ValueError:
+        pass
+    # The fast parser refuses lone surrogates; a tool's answer should not be lost for one letter.
+    try:
+        loose = _mended(json.loads(text))
+        return types.jsonrpc_message_adapter.validate_python(loose, by_name=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def answered(line: bytes | str) -> types.RequestId | None:
+    """Which request an unreadable line seems to answer."""
+    raw = line.encode("utf-8", "replace") if isinstance(line, str) else line
+    return id_in(TooLong(raw[:400], raw[-400:], len(raw)))
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        return {_mended(name): _mended(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_mended(inner) for inner in value]
+    return value
+
+
+class Inbox:
+    """What a server sends, at a pace we can bear; says when there will be nothing more.
+
+    Answers always pass. Of everything else a server may send a burst, and then so
+    many a second; the rest is dropped and counted.
+    """
+
+    BURST = 2_000
+    PER_SECOND = 500
+
+    def __init__(self, stream: ReadStream[Inbound]) -> None:
+        self._stream = stream
+        self._allowance = float(self.BURST)
+        self._then = time.monotonic()
+        self.dropped = 0
+        self.ended = anyio.Event()
+
+    async def receive(self) -> Inbound:
+        while True:
+            try:
+                item = await self._stream.receive()
+            except (anyio.EndOfStream, anyio.ClosedResourceError):
+                self.ended.set()
+                raise
+            if isinstance(item, SessionMessage) and not self._may_pass(item.message):
+                self.dropped += 1
+                continue
+            return item
+
+    def _may_pass(self, message: types.JSONRPCMessage) -> bool:
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            return True
+        now = time.monotonic()
+        self._allowance = min(float(self.BURST), self._allowance + (now - self._then) * self.PER_SECOND)
+        self._then = now
+        if self._allowance < 1:
+            return False
+        self._allowance -= 1
+        return True
+
+    @property
+    def last_context(self) -> Context | None:
+        return getattr(self._stream, "last_context", None)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Inbound:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        self.ended.set()
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        await self.aclose()
+
+
+class Line:
+    """An open way to a server: messages in and out, and what its transport knows about them."""
+
+    def __init__(self, incoming: ReadStream[Inbound], outgoing: WriteStream[SessionMessage]) -> None:
+        self.incoming = incoming
+        self.outgoing = outgoing
+        self.unanswered: set[types.RequestId] = set()
+        """Requests that this transport has begun to send."""
+
+        self.knows_what_was_sent = False
+        """Whether a request missing from `unanswered` certainly never left."""
+
+        self.pid: int | None = None
+
+    def complaint(self) -> str:
+        """What the server said before it went away; empty where nobody knows."""
+        return ""

@@ -1,0 +1,31 @@
+"""Does not answer, or answers when nobody waits any more. Remembers which calls were cancelled."""
+
+from tests.fakes.mcp_servers.plain import Message, PlainServer, text
+
+waiting: list[Message] = []
+cancelled: list[object] = []
+
+
+def hang(server: PlainServer, request: Message) -> None:
+    waiting.append(request)
+
+
+def what_was_cancelled(server: PlainServer, request: Message) -> Message:
+    return text(str(len(cancelled)))
+
+
+def answer_late(server: PlainServer, request: Message) -> Message:
+    """First the answers to all that was asked before, then its own."""
+    for late in waiting:
+        server.answer(late, text("too late"))
+    return text("in time")
+
+
+class Hanging(PlainServer):
+    def heard(self, message: Message) -> None:
+        if message["method"] == "notifications/cancelled":
+            cancelled.append(message["params"]["requestId"])
+
+
+if __name__ == "__main__":
+    Hanging({"hang": hang, "what_was_cancelled": what_was_cancelled, "answer_late": answer_late}).serve()
