@@ -3,13 +3,14 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tersely.condensing.plan import LABEL_TOKENS, Room, chunk_tokens, headroom, plan_merges, shares
 from tersely.errors import LLMMisconfigured
 
 
+@settings(max_examples=1000)
 @given(
     window=st.integers(4096, 1_000_000),
     output_cap=st.integers(256, 64_000),
@@ -21,7 +22,7 @@ from tersely.errors import LLMMisconfigured
 def test_every_merge_fits_the_window_every_row_shrinks_and_the_last_meets_the_target(
     window: int, output_cap: int, target: int, parts: int, frame: int, wanted: int
 ) -> None:
-    room = Room(window=window, longest_answer=max(16, min(int((output_cap - 32) / 1.3), window // 4)))
+    room = Room.beside(frame, window=window, output_cap=output_cap)
     chunk = chunk_tokens(room, target=target, frame=frame, wanted=wanted)
     assert frame + chunk + headroom(min(target, room.longest_answer)) <= window
     merges = plan_merges(room, parts=parts, chunk=chunk, target=target, frame=frame)
@@ -39,6 +40,7 @@ def test_every_merge_fits_the_window_every_row_shrinks_and_the_last_meets_the_ta
     assert len(merges.levels) <= 17
 
 
+@settings(max_examples=1000)
 @given(count=st.integers(1, 500), groups=st.integers(1, 100))
 def test_shares_are_neighbours_without_gap_and_nearly_equal(count: int, groups: int) -> None:
     groups = min(groups, count)

@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass
 
 from tersely.errors import LLMMisconfigured
-from tersely.llm.client import LLM
 
 SMALLEST_PART_SUMMARY = 256
 """Tokens. Under it, a summary of a part keeps headings and loses the facts."""
@@ -40,9 +39,11 @@ class Room:
     """Tokens an answer may have, so that it with head-room respects output cap and window."""
 
     @classmethod
-    def of(cls, llm: LLM) -> "Room":
-        by_cap = int((llm.output_cap - 32) / 1.3)
-        return cls(window=llm.window, longest_answer=max(16, min(by_cap, llm.window // 4)))
+    def beside(cls, frame: int, *, window: int, output_cap: int) -> "Room":
+        """The room beside a prompt of `frame` tokens: two answers must fit together with a third that merges them."""
+        by_cap = int((output_cap - 32) / 1.3)
+        by_window = int((window - frame - 2 * LABEL_TOKENS - 32 - _FRAMING) / 3.4)
+        return cls(window=window, longest_answer=max(16, min(by_cap, by_window, window // 4)))
 
     def for_content(self, *, frame: int, answer: int) -> int:
         """Tokens left for content beside the prompt's own words and the answer."""

@@ -94,7 +94,6 @@ class _Run:
     llm: LLM
     cache: SummaryCache
     on_progress: Callable[[Progress], None]
-    room: plan.Room
     leaf_turns: anyio.Semaphore
     calls_planned: int = 0
     calls_done: int = 0
@@ -247,13 +246,14 @@ async def summarize_text(
     Raises:
         LLMError: Not one part could be summarized, or the operator has to act first.
     """
-    run = _Run(wish, llm, cache or NoCache(), on_progress, plan.Room.of(llm), anyio.Semaphore(2 * llm.concurrency))
+    run = _Run(wish, llm, cache or NoCache(), on_progress, anyio.Semaphore(2 * llm.concurrency))
     frame = await anyio.to_thread.run_sync(_frame_tokens, run)
-    size = plan.chunk_tokens(run.room, target=wish.target, frame=frame, wanted=wish.chunk_size)
+    room = plan.Room.beside(frame, window=llm.window, output_cap=llm.output_cap)
+    size = plan.chunk_tokens(room, target=wish.target, frame=frame, wanted=wish.chunk_size)
     source = await anyio.to_thread.run_sync(folded_source, text)
     run.legend = source.legend
     parts = await anyio.to_thread.run_sync(_parts, source.text, wish, size, llm)
-    merges = plan.plan_merges(run.room, parts=len(parts), chunk=size, target=wish.target, frame=frame)
+    merges = plan.plan_merges(room, parts=len(parts), chunk=size, target=wish.target, frame=frame)
     run.calls_planned = len(parts) + sum(level.groups for level in merges.levels)
     roots = await _climb_tree(run, parts, [source.lines(part.start, part.end) for part in parts], merges)
 
