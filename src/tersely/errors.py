@@ -3,6 +3,8 @@
 * TerselyError
   x ConfigError             the operator can fix it; names the setting
   x InputError              the caller can fix it; names the value and what is allowed
+    + ResultNotFound        no kept result has this handle, for this caller
+    + ResultExpired         there was one; it was kept for as long as the settings say
   x ToolError               the model can see it and adapt; the text may quote the server: mask it before it is shown
     + ToolNotFound          no such tool; says what exists and what is close
     + ToolForbidden         the configuration does not allow this tool
@@ -11,8 +13,6 @@
     + ToolRejected          the server answered with a protocol error; `code` and `data` as it sent them
     + ResultTooLarge        the answer was refused while it was read; says the size
     + ResultMalformed       the answer is not what the protocol allows
-    + ResultNotFound        no kept result has this handle, for this caller
-    + ResultExpired         there was one; it was kept for as long as the settings say
   x StoreUnavailable        the database does not answer; worth trying again later
   x MaskingFailed           nobody sees the text; the call is reported as failed
   x LLMError

@@ -1,0 +1,191 @@
+"""The database: opened once, handed to store functions as a connection inside a transaction.
+
+SQLite in a file of the user's own, or PostgreSQL where several processes on
+several machines share one. Both are one code path above this module.
+
+What SQLite promises here: WAL with `synchronous=FULL`, so what a transaction
+wrote survives the end of the process and of the machine's power once the block
+is left. Writers queue (BEGIN IMMEDIATE) for up to ten seconds; readers never
+wait. The file is readable by its owner only.
+"""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from tersely.errors import ConfigError, StoreUnavailable
+from tersely.store.tables import SCHEMA
+
+BUSY_SECONDS = 10
+_READS = "tersely_reads_only"
+_MIGRATION_LOCK = 7_237_110  # Any number, as long as it is ours.
+
+
+class Database:
+    """Use `Database.open`."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self._engine.dialect.name == "sqlite"
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str) -> AsyncIterator[Self]:
+        """Open a database whose schema is ours: SQLite is brought there, PostgreSQL has to be already.
+
+        Raises:
+            ConfigError: The URL is wrong, a driver is missing, or the schema is not the one this version needs.
+            StoreUnavailable: Nobody answers there.
+        """
+        async with cls._connected(url) as database:
+            async with database.reading() as connection:
+                found = await connection.run_sync(_schema_of)
+            if found != SCHEMA and (found or "") > SCHEMA:
+                raise ConfigError(
+                    f"The database has schema {found}, this version of tersely knows {SCHEMA}. "
+                    "Use the version that wrote it, or a newer one."
+                )
+            if found != SCHEMA and not database.is_sqlite:
+                state = f"schema {found}, this version needs {SCHEMA}" if found else "no tables of tersely yet"
+                raise ConfigError(f"The database has {state}. Run: tersely migrate")
+            if found != SCHEMA:
+                await database._migrate()
+            yield database
+
+    @classmethod
+    async def migrate(cls, url: str) -> tuple[str | None, str]:
+        """Bring a database to the schema of this version; what it had before, and what it has now.
+
+        Raises:
+            ConfigError, StoreUnavailable: As for `open`.
+        """
+        async with cls._connected(url) as database:
+            return await database._migrate(), SCHEMA
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """What is done inside happens as a whole, or not at all.
+
+        Raises:
+            StoreUnavailable: The database did not answer, or was locked for too long.
+        """
+        with _answering():
+            async with self._engine.begin() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """For questions only: on SQLite it waits for no writer."""
+        with _answering():
+            async with self._engine.connect() as connection:
+                await connection.execution_options(**{_READS: True})
+                async with connection.begin():
+                    yield connection
+
+    @classmethod
+    @asynccontextmanager
+    async def _connected(cls, url: str) -> AsyncIterator[Self]:
+        engine = _engine(url)
+        try:
+            yield cls(engine)
+        finally:
+            await engine.dispose()
+
+    async def _migrate(self) -> str | None:
+        async with self.transaction() as connection:
+            if not self.is_sqlite:
+                # One replica at a time; the others find the work done.
+                await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
+            before = await connection.run_sync(_schema_of)
+            if before != SCHEMA:
+                await connection.run_sync(_upgrade)
+            return before
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    try:
+        yield
+    except (sa.exc.DBAPIError, sa.exc.TimeoutError) as problem:
+        # Mistakes in a statement are ours and rise as they are. A file that is no database is exactly a DatabaseError.
+        unavailable = isinstance(problem, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.TimeoutError)
+        if not unavailable and type(problem) is not sa.exc.DatabaseError:
+            raise
+        # The driver's own words only: the statement and its parameters are content.
+        reason = " ".join(str(getattr(problem, "orig", problem)).split())[:300]
+        raise StoreUnavailable(f"The database did not answer: {reason}") from None
+
+
+def _engine(url: str) -> AsyncEngine:
+    try:
+        parsed = sa.make_url(url)
+    except ArgumentError:
+        raise ConfigError("TERSELY_DATABASE_URL must look like sqlite:////path/to/tersely.db or postgresql://user@host/name.") from None
+    family = parsed.drivername.partition("+")[0]
+    if family == "sqlite":
+        if not parsed.database or parsed.database == ":memory:":
+            raise ConfigError("TERSELY_DATABASE_URL names no file; it must look like sqlite:////path/to/tersely.db.")
+        _own_file(Path(parsed.database))
+        engine = create_async_engine(parsed.set(drivername="sqlite+aiosqlite"), connect_args={"timeout": BUSY_SECONDS})
+        sa.event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+        sa.event.listen(engine.sync_engine, "begin", _begin_sqlite)
+        return engine
+    if family in ("postgresql", "postgres"):
+        try:
+            return create_async_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+        except (ModuleNotFoundError, NoSuchModuleError):
+            raise ConfigError("PostgreSQL needs its driver: pip install 'tersely[postgresql]'") from None
+    raise ConfigError(f"TERSELY_DATABASE_URL names {family!r}; sqlite and postgresql are known.")
+
+
+def _own_file(path: Path) -> None:
+    """Exists before SQLite opens it, so that it is never, not even for a moment, readable by others; WAL files inherit the mode."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as problem:
+        raise StoreUnavailable(f"The database file {str(path)!r} cannot be opened: {problem.strerror}.") from None
+
+
+def _prepare_sqlite(connection: Any, record: Any) -> None:
+    # Transactions are begun by us, see `_begin_sqlite`; the driver would begin them late, and as readers.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    # A reader that becomes a writer half-way fails at once when another writer was faster: writers say so from the start.
+    reads = connection.get_execution_options().get(_READS)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+def _schema_of(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+    return None if found is None else str(found)
+
+
+def _upgrade(connection: sa.Connection) -> None:
+    # Half a second of imports that a database in order does not need.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    config.set_main_option("path_separator", "os")
+    command.upgrade(config, SCHEMA)

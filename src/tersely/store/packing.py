@@ -1,0 +1,125 @@
+"""A text as it lies on disk: compressed in frames, with an index of them.
+
+A page in the middle of 30 MB needs one or two frames, not all of them: each
+holds a quarter of a megabyte and is compressed on its own, and the index says
+where each begins, in the text, in the packed bytes and in lines.
+
+Pure functions over bytes; the database is `store.results`' business.
+"""
+
+import hashlib
+import struct
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+FRAME_BYTES = 256 * 1024
+_LEVEL = 4
+"""Twice as fast as zlib's default, for a few percent of size."""
+
+_ENTRY = struct.Struct("<QQQ")
+
+
+def storable(text: str) -> str:
+    """Without what a database or a wire refuses: NULs and halves of characters. `clean` took them out; this is for those who did not."""
+    if text.isascii():
+        return text.replace("\x00", "\ufffd") if "\x00" in text else text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\x00", "\ufffd")
+
+
+@dataclass(frozen=True)
+class Packed:
+    sha256: str
+    """Of the bytes before packing: the blob's address."""
+
+    data: bytes
+    frames: bytes
+    """The index, see `Frames`."""
+
+    size: int
+    lines: int
+
+
+def pack(content: bytes) -> Packed:
+    pieces: list[bytes] = []
+    entries: list[bytes] = []
+    packed = breaks = 0
+    view = memoryview(content)
+    for start in range(0, len(content), FRAME_BYTES):
+        end = min(start + FRAME_BYTES, len(content))
+        piece = zlib.compress(view[start:end], _LEVEL)
+        entries.append(_ENTRY.pack(start, packed, breaks))
+        pieces.append(piece)
+        packed += len(piece)
+        breaks += content.count(b"\n", start, end)
+    entries.append(_ENTRY.pack(len(content), packed, breaks))
+    return Packed(
+        sha256=hashlib.sha256(content).hexdigest(),
+        data=b"".join(pieces),
+        frames=b"".join(entries),
+        size=len(content),
+        lines=breaks + (bool(content) and not content.endswith(b"\n")),
+    )
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Where each frame begins; the last entry is the end of all."""
+
+    starts: list[int]
+    packed: list[int]
+    breaks: list[int]
+    """Line breaks before the frame."""
+
+    @classmethod
+    def read(cls, index: bytes) -> "Frames":
+        starts, packed, breaks = zip(*_ENTRY.iter_unpack(index), strict=True)
+        return cls(list(starts), list(packed), list(breaks))
+
+    @property
+    def size(self) -> int:
+        return self.starts[-1]
+
+    def covering(self, start: int, end: int) -> range:
+        """The frames that hold these bytes."""
+        if start >= min(end, self.size):
+            return range(0)
+        return range(bisect_right(self.starts, start) - 1, bisect_right(self.starts, min(end, self.size) - 1))
+
+    def after_break(self, number: int) -> int | None:
+        """The frame in which this line break stands (the first is 1), None when there are fewer."""
+        if number > self.breaks[-1]:
+            return None
+        return next(at for at, (_, through) in enumerate(pairwise(self.breaks)) if through >= number)
+
+    def span(self, frames: range) -> tuple[int, int]:
+        """Where these frames lie in the packed bytes."""
+        return self.packed[frames.start], self.packed[frames.stop]
+
+    def unpacked(self, data: bytes, frames: range) -> Iterator[bytes]:
+        """The frames' content, one by one; `data` is what `span` said."""
+        base = self.packed[frames.start] if frames else 0
+        view = memoryview(data)
+        for at in frames:
+            yield zlib.decompress(view[self.packed[at] - base : self.packed[at + 1] - base], bufsize=FRAME_BYTES)
+
+
+def unpack(data: bytes, frames: Frames, start: int, end: int) -> bytes:
+    """Bytes `start` to `end` of the content; `data` holds the frames that cover them."""
+    covering = frames.covering(start, end)
+    if not covering:
+        return b""
+    pieces = list(frames.unpacked(data, covering))
+    skipped = frames.starts[covering.start]
+    if len(pieces) == 1:
+        return pieces[0][start - skipped : end - skipped]
+    pieces[0] = pieces[0][start - skipped :]
+    last = frames.starts[covering.stop - 1]
+    pieces[-1] = pieces[-1][: end - last]
+    return b"".join(pieces)

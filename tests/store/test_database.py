@@ -1,0 +1,169 @@
+"""Opening, migrating, and several at once."""
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+import tersely.store.database as module
+from tersely.errors import ConfigError, StoreUnavailable
+from tersely.store.database import Database
+from tersely.store.tables import SCHEMA, metadata
+
+
+async def test_a_migrated_empty_database_has_the_declared_tables(url: str) -> None:
+    assert await Database.migrate(url) == (None, SCHEMA)
+
+    def differences(connection: sa.Connection) -> list[object]:
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
+        return list(compare_metadata(context, metadata))
+
+    def checks(connection: sa.Connection) -> set[str | None]:
+        return {check["name"] for table in metadata.tables for check in sa.inspect(connection).get_check_constraints(table)}
+
+    async with Database.open(url) as database, database.reading() as connection:
+        assert await connection.run_sync(differences) == []
+        assert await connection.run_sync(checks) == {
+            constraint.name
+            for table in metadata.tables.values()
+            for constraint in table.constraints
+            if isinstance(constraint, sa.CheckConstraint)
+        }
+
+
+def test_the_tables_name_the_last_migration() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(module.__file__).with_name("migrations")))
+    config.set_main_option("path_separator", "os")
+    assert ScriptDirectory.from_config(config).get_heads() == [SCHEMA]
+
+
+async def test_migrating_twice_changes_nothing(url: str) -> None:
+    await Database.migrate(url)
+    assert await Database.migrate(url) == (SCHEMA, SCHEMA)
+
+
+async def test_sqlite_is_migrated_when_it_is_opened_and_belongs_to_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "tersely.db"
+    async with Database.open(f"sqlite:///{path}") as database:
+        async with database.transaction() as connection:
+            assert await connection.scalar(sa.text("SELECT version_num FROM alembic_version")) == SCHEMA
+        files = sorted(path.parent.iterdir())
+        assert {file.name for file in files} >= {"tersely.db", "tersely.db-wal"}
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+async def test_sqlite_keeps_its_promises(tmp_path: Path) -> None:
+    async with Database.open(f"sqlite:///{tmp_path / 'tersely.db'}") as database, database.reading() as connection:
+        said = {name: await connection.scalar(sa.text(f"PRAGMA {name}")) for name in ("journal_mode", "synchronous", "foreign_keys")}
+        assert said == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+        assert int(await connection.scalar(sa.text("PRAGMA busy_timeout")) or 0) >= 5000
+
+
+async def test_postgresql_without_our_tables_is_refused_with_the_command_that_helps(postgresql_url: str) -> None:
+    with pytest.raises(ConfigError, match=r"no tables of tersely yet. Run: tersely migrate"):
+        async with Database.open(postgresql_url):
+            pass
+
+
+async def test_an_old_schema_on_postgresql_is_refused_with_both_numbers(postgresql_url: str) -> None:
+    await Database.migrate(postgresql_url)
+    async with Database.open(postgresql_url) as database, database.transaction() as connection:
+        await connection.execute(sa.text("UPDATE alembic_version SET version_num = '0000'"))
+    with pytest.raises(ConfigError, match=rf"schema 0000, this version needs {SCHEMA}. Run: tersely migrate"):
+        async with Database.open(postgresql_url):
+            pass
+
+
+async def test_a_schema_of_the_future_is_refused_and_left_alone(database: Database, url: str) -> None:
+    async with database.transaction() as connection:
+        await connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(ConfigError, match="schema 9999, this version of tersely knows"):
+        async with Database.open(url):
+            pass
+    async with database.reading() as connection:
+        assert await connection.scalar(sa.text("SELECT version_num FROM alembic_version")) == "9999"
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [("mysql://x/y", "sqlite and postgresql are known"), ("nonsense", "must look like"), ("sqlite://", "names no file")],
+)
+async def test_a_wrong_url_is_a_mistake_of_the_operator(url: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        async with Database.open(url):
+            pass
+
+
+async def test_a_server_that_is_not_there_is_unavailable_and_the_password_is_not_told() -> None:
+    with pytest.raises(StoreUnavailable) as caught:
+        async with Database.open("postgresql://me:hunter2@127.0.0.1:1/nothing?connect_timeout=3"):
+            pass
+    assert "hunter2" not in str(caught.value)
+
+
+async def test_a_file_that_is_no_database_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "broken.db").write_text("not a database, certainly not one " * 50)
+    with pytest.raises(StoreUnavailable, match="not a database"):
+        async with Database.open(f"sqlite:///{tmp_path / 'broken.db'}"):
+            pass
+
+
+async def _write_and_fail(database: Database) -> None:
+    async with database.transaction() as connection:
+        await connection.execute(sa.text("INSERT INTO notes VALUES ('half')"))
+        await connection.execute(sa.text("INSERT INTO notes VALUES ('half')"))
+
+
+async def test_a_transaction_that_fails_leaves_nothing(database: Database) -> None:
+    async with database.transaction() as connection:
+        await connection.execute(sa.text("CREATE TABLE notes (word TEXT UNIQUE)"))
+    with pytest.raises(sa.exc.IntegrityError):
+        await _write_and_fail(database)
+    async with database.reading() as connection:
+        assert await connection.scalar(sa.text("SELECT count(*) FROM notes")) == 0
+
+
+async def test_a_cancelled_transaction_leaves_nothing_and_the_next_one_works(database: Database) -> None:
+    async with database.transaction() as connection:
+        await connection.execute(sa.text("CREATE TABLE notes (word TEXT)"))
+    for _ in range(8):  # more often than the pool has connections
+        with anyio.move_on_after(5) as scope:
+            async with database.transaction() as connection:
+                await connection.execute(sa.text("INSERT INTO notes VALUES ('half')"))
+                scope.cancel()
+                await anyio.sleep_forever()
+    with anyio.fail_after(5):
+        async with database.transaction() as connection:
+            assert await connection.scalar(sa.text("SELECT count(*) FROM notes")) == 0
+
+
+async def test_readers_on_sqlite_do_not_wait_for_a_writer(tmp_path: Path) -> None:
+    async with Database.open(f"sqlite:///{tmp_path / 'tersely.db'}") as database:
+        async with database.transaction() as writing:
+            await writing.execute(sa.text("CREATE TABLE notes (word TEXT)"))
+            with anyio.fail_after(3):
+                async with database.reading() as connection:
+                    assert await connection.scalar(sa.text("SELECT count(*) FROM kept_results")) == 0
+
+
+def test_many_processes_may_open_a_new_file_at_the_same_moment(tmp_path: Path) -> None:
+    code = (
+        "import sys, anyio\n"
+        "from tersely.store.database import Database\n"
+        "async def main():\n"
+        "    async with Database.open(sys.argv[1]): pass\n"
+        "anyio.run(main)\n"
+    )
+    command = [sys.executable, "-c", code, f"sqlite:///{tmp_path / 'tersely.db'}"]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(4)]
+    said = [process.communicate(timeout=60)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, said
