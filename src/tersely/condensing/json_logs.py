@@ -77,7 +77,7 @@ class _JsonLines(Lines):
         self.level = _role(_LEVEL_KEYS, self.values, count)
         self.message = _role(_MESSAGE_KEYS, self.values, count)
         self.ends: dict[tuple[int, str], float] = {}
-        """Records and fields that have an extreme, and how much that says."""
+        """Records and fields that have an extreme or an odd value, and how much that says."""
         self.usual: dict[str, str] = {}
         self.telling: set[str] = set()
         """Fields that tell records apart."""
@@ -153,6 +153,7 @@ class _JsonLines(Lines):
             for leaf in self.leaves[at]:
                 if leaf in rare and said[leaf] < 2:
                     said[leaf] += 1
+                    self.ends[at, leaf[0]] = 2.0
                     yield at, rare[leaf]
 
     def series(self) -> Iterator[Series]:
@@ -227,7 +228,8 @@ class _JsonLines(Lines):
         heaviest = max((self.focus.terms[index].weight for index in found.frequency), default=0.0)
         telling = [relevance * min(1.0, heaviest / 0.6) for relevance in found.relevance]  # Words that only ask weigh little.
         # A question about a field is answered by the field beside what names the record; more would only part them.
-        if sum(1 for relevance in telling if relevance > 0.2) + any((at, path) in self.ends for path, _ in leaves) > 1:
+        striking = max((self.ends.get((at, path), 0.0) for path, _ in leaves), default=0.0)
+        if sum(1 for relevance in telling if relevance > 0.2) + striking > 1:
             room = min(room, _ANSWER)
         if len(whole) <= room and not any(
             relevance > 0.2 and self._is_usual(leaf) for relevance, leaf in zip(telling, leaves, strict=True)
