@@ -102,8 +102,8 @@ class ResultNotFound(InputError):
 
     def __init__(self, handle: str) -> None:
         super().__init__(
-            f"No kept result has the handle {handle[:80]!r}. A handle is copied exactly as it was given, like r_ and 16 letters and digits; "
-            "it can be read by those only who made the call. Call the tool again for a new one."
+            f"No kept result has the handle {handle[:80]!r}. Copy a handle exactly as it was given (r_ and 16 letters and digits); "
+            "only those who made the call can read it. Call the tool again for a new one."
         )
 
 

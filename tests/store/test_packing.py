@@ -41,7 +41,7 @@ def test_size_lines_and_address_are_those_of_the_content(content: bytes) -> None
 @given(contents, st.integers(1, 70))
 def test_a_line_break_is_looked_for_in_the_frame_that_has_it(content: bytes, number: int) -> None:
     frames = Frames.read(pack(content).frames)
-    at = frames.after_break(number)
+    at = frames.break_frame(number)
     if at is None:
         assert content.count(b"\n") < number
     else:

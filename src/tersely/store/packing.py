@@ -92,7 +92,7 @@ class Frames:
             return range(0)
         return range(bisect_right(self.starts, start) - 1, bisect_right(self.starts, min(end, self.size) - 1))
 
-    def after_break(self, number: int) -> int | None:
+    def break_frame(self, number: int) -> int | None:
         """The frame in which this line break stands (the first is 1), None when there are fewer."""
         if number > self.breaks[-1]:
             return None

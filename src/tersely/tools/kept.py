@@ -1,0 +1,296 @@
+"""Results that are kept whole: put away under a handle, read back in parts, standing for themselves in arguments.
+
+Only masked text comes in, so whatever is read back is masked too. Lines are
+counted from 1 and end with `\\n`, as everywhere in what we say about a text.
+Bytes are those of its UTF-8; an edge inside a character moves to its beginning,
+so neighbouring ranges never overlap and never lose anything.
+
+Which call a result came from, and when it is shortened, is the caller's
+business; how it lies on disk is `store.results`'.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import anyio.to_thread
+
+from tersely.errors import InputError, ResultNotFound
+from tersely.store import results
+from tersely.store.database import Database
+from tersely.store.packing import Packed, pack, storable, unpack
+from tersely.store.results import KeptResult, Kind, Origin
+from tersely.text.masked import Masked, assume_masked
+from tersely.text.tokens import O200K
+
+__all__ = ["KeptResult", "KeptResults", "Origin", "Stretch", "user_scope"]
+
+SWEEP_EVERY = timedelta(minutes=5)
+MAX_EXPANDED_BYTES = 64 * 2**20
+"""What the handles in one call's arguments may stand for in all."""
+
+_STANDS_FOR = re.compile(r"result:(r_[0-9A-Za-z]{10,40})")
+_DEEPEST = 200
+
+
+def user_scope() -> str:
+    """The scope of whoever runs this process, where there is no session and no principal."""
+    return f"user:{os.getuid()}" if hasattr(os, "getuid") else "user:me"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of a kept text, and where it really begins and ends, in bytes."""
+
+    text: Masked
+    start: int
+    end: int
+
+
+class KeptResults:
+    """The kept results of everybody; each question names its scope.
+
+    Args:
+        retention: For how long a result can be read after it was last kept.
+        max_bytes: What all results may take on disk; the oldest make room.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        retention: timedelta = timedelta(days=30),
+        max_bytes: int = 2 * 2**30,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.database = database
+        self.retention = retention
+        self.max_bytes = max_bytes
+        self._clock = clock
+        self._swept_at: datetime | None = None
+
+    async def keep(
+        self,
+        text: Masked,
+        *,
+        scope: str,
+        origin: Origin,
+        kind: Literal["text", "structured"] = "text",
+        mime_type: str = "",
+        part: int = 0,
+        tokens: int | None = None,
+    ) -> str:
+        """Keep a text (structured content: as JSON) and return its handle; the same text of the same call has the same handle.
+
+        Args:
+            tokens: As o200k_base counts; counted here when the caller has not done so.
+        """
+        if tokens is None:
+            tokens = await anyio.to_thread.run_sync(O200K.count, text)
+        packed = await anyio.to_thread.run_sync(_packed_text, text)
+        mime_type = mime_type or ("application/json" if kind == "structured" else "text/plain")
+        return await self._keep(packed, scope, origin, kind, mime_type, part, tokens)
+
+    async def keep_bytes(
+        self, content: bytes, *, scope: str, origin: Origin, mime_type: str, kind: Literal["image", "other"] = "other", part: int = 0
+    ) -> str:
+        """Keep what is not text: nobody looks inside, and it is only handed out whole."""
+        packed = await anyio.to_thread.run_sync(pack, content)
+        return await self._keep(packed, scope, origin, kind, mime_type, part, None)
+
+    async def _keep(self, packed: Packed, scope: str, origin: Origin, kind: Kind, mime_type: str, part: int, tokens: int | None) -> str:
+        now = self._clock()
+        async with self.database.transaction() as db:
+            handle = await results.keep(
+                db,
+                packed,
+                scope=scope,
+                origin=origin,
+                kind=kind,
+                mime_type=mime_type,
+                part=part,
+                tokens=tokens,
+                encoding=None if tokens is None else O200K.name,
+                now=now,
+                retention=self.retention,
+            )
+        if self._swept_at is None or now - self._swept_at >= SWEEP_EVERY:
+            self._swept_at = now
+            await self.sweep()
+        return handle
+
+    async def sweep(self) -> results.Swept:
+        """Let go what is too old or too much, a bounded number at a time. Keeping does so every few minutes by itself."""
+        async with self.database.transaction() as db:
+            return await results.sweep(db, now=self._clock(), max_bytes=self.max_bytes)
+
+    async def find(self, handle: str, scope: str) -> KeptResult:
+        """What a handle stands for, without its content.
+
+        Raises:
+            ResultNotFound, ResultExpired: The message tells a model what to do.
+        """
+        async with self.database.reading() as db:
+            return await results.find(db, handle.removeprefix("result:"), scope=scope, now=self._clock())
+
+    async def list(self, scope: str, *, after: str = "", limit: int = 50) -> list[KeptResult]:
+        """A scope's results, the youngest first; `after` is the handle of the last one seen.
+
+        Raises:
+            ResultNotFound, ResultExpired: `after` is not there any more.
+        """
+        async with self.database.reading() as db:
+            now = self._clock()
+            last = await results.find(db, after, scope=scope, now=now) if after else None
+            before = (last.created_at, last.handle) if last else None
+            return await results.listed(db, scope=scope, now=now, before=before, limit=limit)
+
+    async def forget(self, scope: str) -> int:
+        """Delete all of a scope's results; how many there were."""
+        async with self.database.transaction() as db:
+            return await results.forget(db, scope=scope)
+
+    async def load(self, handle: str, scope: str) -> Masked:
+        """The whole text.
+
+        Raises:
+            ResultNotFound, ResultExpired: See `find`.
+            InputError: It is not text.
+        """
+        result = _text(await self.find(handle, scope))
+        return await self._decoded(result, 0, result.size)
+
+    async def load_bytes(self, handle: str, scope: str) -> tuple[bytes, str]:
+        """The whole of any result, and its MIME type."""
+        result = await self.find(handle, scope)
+        return await self._bytes(result, 0, result.size), result.mime_type
+
+    async def read_lines(self, result: KeptResult, first: int, last: int) -> Masked:
+        """Lines `first` to `last`, both included, with their line ends; fewer where the text has fewer."""
+        if last < first or first > result.lines:
+            return assume_masked("")
+        return await self._decoded(_text(result), await self.line_start(result, first), await self.line_start(result, last + 1))
+
+    async def read_stretch(self, result: KeptResult, start: int, end: int) -> Stretch:
+        """Bytes `start` to `end` (not included), where both are moved to the beginning of the character they are in."""
+        start, end = max(0, min(start, result.size)), max(0, min(end, result.size))
+        if end <= start:
+            return Stretch(assume_masked(""), start, start)
+        # A character has up to four bytes: three before either edge are enough to find its beginning.
+        before = max(0, start - 3)
+        raw = await self._bytes(_text(result), before, end + 1)
+        start = _character_start(raw, start - before) + before
+        end = _character_start(raw, end - before) + before
+        return Stretch(_masked(raw[start - before : end - before]), start, end)
+
+    async def line_start(self, result: KeptResult, line: int) -> int:
+        """Where a line begins, in bytes; the end of the text for a line that is not there."""
+        if line <= 1:
+            return 0
+        at = result.frames.break_frame(line - 1)
+        if at is None:
+            return result.size
+        start, end = result.frames.starts[at : at + 2]
+        frame = await self._bytes(result, start, end)
+        return end - len(frame.split(b"\n", line - 1 - result.frames.breaks[at])[-1])
+
+    async def line_at(self, result: KeptResult, position: int) -> int:
+        """The line in which a byte stands."""
+        covering = result.frames.covering(position, position + 1)
+        if not covering:
+            return max(1, result.lines)
+        start = result.frames.starts[covering.start]
+        return result.frames.breaks[covering.start] + (await self._bytes(result, start, position)).count(b"\n") + 1
+
+    async def expand(self, arguments: Any, scope: str) -> Any:
+        """Arguments in which every `"result:r_…"` and `{"$result": "r_…"}`, however deep, has given way to the text it stands for.
+
+        Raises:
+            ResultNotFound, ResultExpired: A handle stands for nothing.
+            InputError: It does not stand for text, or all of them for too much.
+        """
+        wanted: dict[str, int] = {}
+        _handles(arguments, wanted)
+        if not wanted:
+            return arguments
+        found = {handle: _text(await self.find(handle, scope)) for handle in wanted}
+        total = sum(found[handle].size * times for handle, times in wanted.items())
+        if total > MAX_EXPANDED_BYTES:
+            raise InputError(
+                f"The handles in the arguments stand for {total:,} bytes; one call may have {MAX_EXPANDED_BYTES:,}. "
+                "Pass fewer, or what search_result or query_result finds in them."
+            )
+        texts = {handle: await self._decoded(result, 0, result.size) for handle, result in found.items()}
+        return _expanded(arguments, texts)
+
+    async def _bytes(self, result: KeptResult, start: int, end: int) -> bytes:
+        covering = result.frames.covering(start, end)
+        if not covering:
+            return b""
+        async with self.database.reading() as db:
+            data = await results.packed_range(db, result, covering)
+        if len(covering) <= 2:
+            return unpack(data, result.frames, start, end)
+        return await anyio.to_thread.run_sync(unpack, data, result.frames, start, end)
+
+    async def _decoded(self, result: KeptResult, start: int, end: int) -> Masked:
+        return _masked(await self._bytes(result, start, end))
+
+
+def _packed_text(text: str) -> Packed:
+    return pack(storable(text).encode())
+
+
+def _masked(raw: bytes) -> Masked:
+    # Only masked text was kept, and a part of it is masked as well.
+    return assume_masked(raw.decode())
+
+
+def _text(result: KeptResult) -> KeptResult:
+    if not result.is_text:
+        raise InputError(f"{result.handle} is not text: {result.kind} of type {result.mime_type}, {result.size:,} bytes.")
+    return result
+
+
+def _character_start(raw: bytes, at: int) -> int:
+    if at >= len(raw):
+        return len(raw)
+    while at > 0 and raw[at] & 0b1100_0000 == 0b1000_0000:
+        at -= 1
+    return at
+
+
+def _handle_of(value: Any) -> str | None:
+    """The handle that this value is, when it is one."""
+    if isinstance(value, str):
+        stands = _STANDS_FOR.fullmatch(value) if value.startswith("result:r_") else None
+        return stands[1] if stands else None
+    if isinstance(value, dict) and value.keys() == {"$result"}:
+        handle = value["$result"]
+        if not isinstance(handle, str):
+            raise ResultNotFound(str(handle))
+        return handle.removeprefix("result:")
+    return None
+
+
+def _handles(value: Any, found: dict[str, int], depth: int = 0) -> None:
+    if depth > _DEEPEST:
+        raise InputError(f"The arguments are nested more than {_DEEPEST} levels deep.")
+    if (handle := _handle_of(value)) is not None:
+        found[handle] = found.get(handle, 0) + 1
+    elif isinstance(value, dict | list | tuple):
+        for inner in value.values() if isinstance(value, dict) else value:
+            _handles(inner, found, depth + 1)
+
+
+def _expanded(value: Any, texts: dict[str, Masked]) -> Any:
+    if (handle := _handle_of(value)) is not None:
+        return texts[handle]
+    if isinstance(value, dict):
+        return {name: _expanded(inner, texts) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_expanded(inner, texts) for inner in value]
+    return value
