@@ -47,6 +47,40 @@ def test_documents_one_after_the_other_are_read_one_by_one() -> None:
     assert "Weather" not in text and "Lindmark Media" not in text
 
 
+ROWS = "".join(f"<tr><td>quay-{number}</td><td>{(number * 37) % 101}</td><td>open</td></tr>\n" for number in range(60))
+TABLE = (
+    "<html><body><nav><a href='/'>Home</a></nav><h1>Quays</h1><table><tr><th>quay</th><th>ships</th><th>state</th></tr>\n"
+    f"{ROWS}</table></body></html>"
+)
+
+
+def test_a_table_on_a_page_is_read_as_a_table_with_the_lines_of_the_page() -> None:
+    focus = Focus.parse("Which quay has the most ships?")
+    reading = pages.read(TABLE, focus, 120)
+    assert reading is not None
+    text = pack(reading, 120, focus=focus).text
+    most = max(range(60), key=lambda number: (number * 37) % 101)
+    assert f"| quay-{most} | {(most * 37) % 101} |" in " ".join(text.split())
+    assert "# Quays" in text and "Home" not in text
+    lines = TABLE.split("\n")
+    row = next(unit for unit in reading.units if f"quay-{most} " in unit.text)
+    assert f">quay-{most}<" in lines[row.first - 1]
+
+
+def test_a_table_inside_an_article_shows_the_asked_for_row_under_its_first_row() -> None:
+    article = (
+        "<p>The harbour office of Lindmark counts the ships at every quay on the first day of each month, and has done so since 1832.</p>"
+    )
+    page = TABLE.replace("<table>", article * 12 + "<table>").replace(
+        "</table>", "</table><p>The next count of the ships is planned for the first of June.</p>"
+    )
+    focus = Focus.parse("How many ships are at quay-44?")
+    reading = pages.read(page, focus, 90)
+    assert reading is not None
+    text = pack(reading, 90, focus=focus).text
+    assert text.index("| quay | ships | state |") < text.index(f"| quay-44 | {(44 * 37) % 101} | open |")
+
+
 def test_a_block_knows_its_source_lines_and_how_much_of_it_is_links() -> None:
     title, blocks = blocks_of(PAGE)
     assert title == "Harbour reopens – The Gazette"

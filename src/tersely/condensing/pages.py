@@ -16,13 +16,14 @@ tags are `html_pages`'.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tersely.condensing import html_pages, prose
+from tersely.condensing import html_pages, prose, tables
 from tersely.condensing.blocks import Block, BlockKind, is_ended
+from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus
 from tersely.condensing.prose import Paragraph
-from tersely.condensing.units import Reading
+from tersely.condensing.units import Reading, runs_of
 
 LARGEST_PAGE = 2_000_000
 """A page is judged as one up to this many characters; what is longer is taken in slices."""
@@ -63,6 +64,7 @@ _FALL_SHARE = 0.3
 """The body ends where the sum has fallen by this much, or by this share of what it had gathered."""
 _LEAD = 0.05
 _MOST_ASIDES = 2_000
+_TABLE_ROWS = 8
 _SECOND = 0.5
 """Another stretch belongs to the body when it is worth at least this share of the first."""
 
@@ -565,9 +567,61 @@ def _paragraphs(block: Block, line: int) -> list[Paragraph]:
 
 def _reading(parts: list[Paragraph], furniture: list[tuple[int, int]], focus: Focus, budget: int, named: bool) -> Reading:
     parts, unread = prose.within_reach(parts, focus)
-    reading = prose.reading_of(parts, focus, budget, "page", from_the_top=named)
+    reading = _as_table(parts, focus, budget)
+    if reading is None:
+        if not named:
+            _value_rows(parts, focus, budget)
+        reading = prose.reading_of(parts, focus, budget, "page", from_the_top=named)
     if unread:
         prose.also_lost(reading, "lines in parts that promised less", unread)
     if furniture:
         prose.also_lost(reading, "lines of menus and links", furniture)
     return reading
+
+
+def _is_row(part: Paragraph) -> bool:
+    return part.whole and part.text.startswith("|")
+
+
+def _as_table(parts: list[Paragraph], focus: Focus, budget: int) -> Reading | None:
+    """A page that is a table with a few words around it is read as a table; the words come first."""
+    rows = [part for part in parts if _is_row(part)]
+    others = [part for part in parts if not _is_row(part)]
+    if len(rows) < _TABLE_ROWS or sum(len(part.text) for part in others) > 0.25 * sum(len(part.text) for part in rows):
+        return None
+    reading = tables.read("\n".join(part.text for part in rows), focus, budget)
+    if reading is None:
+        return None
+    for unit in reading.units:
+        unit.first, unit.last = rows[unit.first - 1].first, rows[unit.last - 1].last
+    said = reading.lost
+
+    def lost(kept: set[int]) -> list[Lost]:
+        return [
+            replace(entry, lines=runs_of((rows[first - 1].first, rows[last - 1].last) for first, last in entry.lines))
+            for entry in said(kept)
+        ]
+
+    reading.lost = lost
+    reading.head = "\n".join([*(part.text for part in others), *([reading.head] if reading.head else [])])
+    return reading
+
+
+def _value_rows(parts: list[Paragraph], focus: Focus, budget: int) -> None:
+    """Have the rows of larger tables valued by those who know tables; the first row stands above the others."""
+    at = 0
+    while at < len(parts):
+        end = at
+        while end < len(parts) and _is_row(parts[end]):
+            end += 1
+        if end - at >= _TABLE_ROWS:
+            rows = parts[at:end]
+            reading = tables.read("\n".join(part.text for part in rows), focus, budget)
+            if reading is not None:
+                for part in rows:
+                    part.given = 0.0
+                for unit in reading.units:
+                    part = rows[unit.first - 1]
+                    part.given = max(part.given or 0.0, unit.score)
+                rows[0].heading = prose.TABLE_HEAD
+        at = max(end, at + 1)

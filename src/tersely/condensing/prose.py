@@ -45,6 +45,9 @@ FEW_TOKENS = 200
 
 MARK = "[…]"
 
+TABLE_HEAD = 9
+"""The level of the first row of a table, which stands above its other rows and nothing else."""
+
 _BLOCK = 8_000
 _MARK_SHARE = 0.03
 _TIRED = 30
@@ -175,6 +178,8 @@ class Paragraph:
     """Not to be cut into sentences: a row, a line of code."""
     under: tuple[str, ...] = ()
     """The headings it stands under, the nearest last."""
+    given: float | None = None
+    """What it is worth, when somebody knows better than `worth`."""
     aside: bool = False
     """Not part of the body: shown only when it answers the focus as well as the body does."""
 
@@ -264,7 +269,7 @@ def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "p
             while above and above[-1].heading >= part.heading:
                 above.pop()
             above.append(part)
-            under = tuple(heading.text for heading in above)
+            under = tuple(heading.text for heading in above if heading.heading < TABLE_HEAD)
         else:
             part.under = under
             found = [part.text] if part.whole else sentences(part.text)
@@ -277,6 +282,7 @@ def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "p
     if stating:
         share = 0.5 if facts else 1.0
         scores = [share * score + stating * facts_in(text) if score >= 0 else score for score, text in zip(scores, texts, strict=True)]
+    scores = [score if owner.given is None else owner.given for score, owner in zip(scores, owners, strict=True)]
     shown = _with_a_chance(texts, scores, budget, least)
     sheet = _Sheet(budget)
     at = 0
@@ -343,6 +349,8 @@ class _Sheet:
     def add_paragraph(self, part: Paragraph, found: list[tuple[int, str, float]], *, with_facts: bool) -> None:
         if not found:
             return
+        while self.headings and self.headings[-1][0] == TABLE_HEAD and not part.whole:
+            self.headings.pop()
         begin = len(self.units)
         owner = self._heading()
         if part.label:
@@ -445,6 +453,7 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
     few = budget < FEW_TOKENS
     central = centrality(texts) if few else None
     short = 60 if few else 35
+    often = Counter(texts) if spoken else None
     around = 2.0 if spoken else 1.0
     beside = 0.7 if spoken and not few else 1.0
     scores = []
@@ -457,6 +466,8 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
             score += headed[owners[at].under]
         if owners[at].label in speakers:
             score *= 1.6
+        if often and often[texts[at]] > 2:
+            score *= 0.3  # What is said again and again is said to fill a pause.
         if len(texts[at]) < short and not owners[at].whole and not _WIDE.search(texts[at]):
             score *= 0.2 + 0.8 * len(texts[at]) / short
         scores.append(score)
