@@ -104,11 +104,17 @@ def seconds(text: str, *, rounds: int = 3) -> float | None:
 def pod(rng: random.Random) -> str:
     name = f"api-{rng.getrandbits(40):x}"
     secret = {"name": "DB_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}}
-    spec = {
-        "containers": [{"name": "api", "image": f"app@sha256:{rng.getrandbits(256):064x}", "env": [secret]}],
-        "serviceAccountToken": True,
-    }
-    return json.dumps({"metadata": {"name": name, "uid": f"{rng.getrandbits(128):032x}"}, "spec": spec}, indent=1) + ",\n"
+    image = f"registry.test/app@sha256:{rng.getrandbits(256):064x}"
+    mounts = [{"name": f"data-{number}", "mountPath": f"/var/lib/app/{number}", "readOnly": False} for number in range(3)]
+    container = {"name": "api", "image": image, "env": [secret, {"name": "REGION", "value": "eu-west-1"}], "volumeMounts": mounts}
+    conditions = [
+        {"type": kind, "status": "True", "lastTransitionTime": "2026-11-15T06:00:00Z", "reason": "", "message": ""}
+        for kind in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+    ]
+    tolerations = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}]
+    spec = {"containers": [container], "nodeName": f"node-{rng.randrange(99)}", "serviceAccountName": "api", "tolerations": tolerations}
+    metadata = {"name": name, "namespace": "prod", "uid": f"{rng.getrandbits(128):032x}", "labels": {"app": "api", "tier": "web"}}
+    return json.dumps({"metadata": metadata, "spec": spec, "status": {"phase": "Running", "conditions": conditions}}, indent=1) + ",\n"
 
 
 def leaky(rng: random.Random) -> str:

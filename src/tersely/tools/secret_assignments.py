@@ -120,11 +120,16 @@ def _items(text: bytes, opened: Places, name: Name) -> Iterator[Span]:
 
 
 def _name_start(text: bytes, at: int) -> int:
+    if text[at - 1 : at] in _OPENERS:
+        return at
     before = text[max(0, at - 64) : at]
     start = at - len(before) + len(before.rstrip(NAME_BYTES))
     if start < at and text[start - 1 : start] == b"\\" and text[start] in b"nrtbf":
         start += 1  # The n of an escaped line break is no part of the name.
     return start
+
+
+_OPENERS = frozenset((b"", b'"', b"'", b" ", b"\t", b"\n", b"<", b"?", b"&", b"{", b",", b"("))
 
 
 def _fits(name: Name, operator: bytes, before: bytes, *, quoted_name: bool) -> bool:
@@ -225,6 +230,9 @@ def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes) ->
 
 def _argument(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> Span | None:
     """`setenv("API_KEY", "…")`: the value behind the name. In a list of words it is only the next word, so it must look like one."""
+    close = text.find(quote, start, min(line_end, start + 64)) + len(quote)
+    if text[close : close + 8].lstrip()[:1] == b":":
+        return None  # The next key of a JSON object.
     found = _quoted(text, start, line_end, name, quote)
     if found is None or text[found.end + len(quote) : found.end + len(quote) + 8].lstrip().startswith(b":"):
         return None

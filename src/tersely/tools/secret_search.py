@@ -21,7 +21,7 @@ from tersely.tools import secret_patterns as patterns
 from tersely.tools.secret_assignments import assignments, prose, spaced, worth_masking
 from tersely.tools.secret_patterns import ANCHOR, NAME_BYTES, Pattern, compiled, is_placeholder, is_random, is_wordy, name_of_secret
 from tersely.tools.secret_spans import LOOK, Clock, Span, View
-from tersely.tools.secret_structures import walk_json, walk_tables, walk_yaml
+from tersely.tools.secret_structures import mapping_around, walk_json, walk_object, walk_tables, walk_yaml
 
 _DEEPEST = 4
 """Base64 in JSON in base64 …: how often we look inside."""
@@ -40,6 +40,7 @@ def find_secrets(text: bytes, finders: Iterable[Finder], *, decode: bool, clock:
         def again(inner: bytes) -> list[Span]:
             return find_secrets(inner, finders, decode=True, clock=clock, depth=depth + 1)
 
+        spans += _without_colours(text, again)
         spans += _in_strings(text, again, clock)
         spans += _in_percent(text, again, clock)
         spans += _in_encoded(text, spans, again, clock)
@@ -290,8 +291,6 @@ _NAMED_ELSEWHERE = compiled(
 """Pairs of neighbouring XML elements, and variables of Terraform with a default."""
 _VALUE_FIELD = compiled(r"""\bvalue["']?\s*:""", ignore_case=True)
 _SWAPPED_QUOTES = bytes.maketrans(b"\"'", b"'\"")
-_NEARBY = 2048
-"""How far from a name its value is looked for."""
 _GO_MAP = compiled(r"\b(?:data|Data|stringData|StringData):map\[([^\[\]\n]*)\]")
 _GO_PAIR = compiled(r"[\w.\-]+:(\S+)")
 
@@ -316,17 +315,20 @@ def structures(text: bytes, clock: Clock) -> Iterator[Span]:
             yield Span(start, start + len(text[start:end].rstrip()), name.kind)
     if b"\n" in text:
         yield from walk_tables(text, clock.check)
-    walked = 0
-    for (at, to), named in _NAMED.every(text):
-        if at < walked or name_of_secret(text[named[0] : min(named[1], named[0] + 128)]) is None:
+    walked, swapped = 0, b""
+    for (at, _), (name_start, name_end) in _NAMED.every(text):
+        if at < walked or name_of_secret(text[name_start : min(name_end, name_start + 128)]) is None:
             continue
-        start = max(0, text.rfind(b"\n", max(0, at - 2 * _NEARBY), max(0, at - _NEARBY)) + 1, at - 2 * _NEARBY)
-        walked = text.find(b"\n", to + _NEARBY, to + 2 * _NEARBY)
-        walked = min(len(text), to + 2 * _NEARBY) if walked < 0 else walked
-        nearby = text[start:walked]
-        if _VALUE_FIELD.search(nearby):
-            walk = walk_json if text[at] in b"\"'" else walk_yaml
-            yield from (Span(start + span.start, start + span.end, span.kind, span.quote) for span in walk(nearby, clock.check))
+        if text[at] in b"\"'":
+            if text[at] == 0x27:
+                swapped = swapped or text.translate(_SWAPPED_QUOTES)
+            found, walked = walk_object(text if text[at] == 0x22 else swapped, at, clock.check)
+            yield from found
+        else:
+            start, walked = mapping_around(text, at)
+            if _VALUE_FIELD.search(text, start, walked):
+                for span in walk_yaml(text[start:walked], clock.check):
+                    yield Span(start + span.start, start + span.end, span.kind, span.quote)
 
 
 # --------------------------------------------------------------------------- decoded, and looked at again
@@ -337,6 +339,16 @@ _ESCAPED_ASCII = compiled(r"\\u00[2-7][0-9a-fA-F]")
 _ESCAPED_STRING = compiled(r'"[^"\\\n]*\\.(?:[^"\\\n]|\\.)*"?')
 _ESCAPE = compiled(r"\\(?:u([0-9a-fA-F]{4})|([^u\n])|u)")
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b" ", b"f": b" "}
+
+
+_COLOUR = compiled(r"(?:\\+(?:u001[bB]|x1[bB]|033|e)|\^\[)?\[\d{1,3}(?:;\d{1,3}){0,4}m")
+
+
+def _without_colours(text: bytes, again: Callable[[bytes], list[Span]]) -> Iterator[Span]:
+    """Colour codes that are written out (\\u001b[32m) or have lost their escape: `clean` sees only the real ones."""
+    if _COLOUR.search(text) is not None:
+        view = View(text, 0, len(text), ((at, to, b"") for ((at, to),) in _COLOUR.every(text)))
+        yield from map(view.source, again(view.text))
 
 
 def _in_strings(text: bytes, again: Callable[[bytes], list[Span]], clock: Clock) -> Iterator[Span]:

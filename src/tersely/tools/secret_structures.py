@@ -107,15 +107,71 @@ class _Walk:
         return leaf.end > leaf.start and not is_placeholder(self.text[leaf.start : min(leaf.end, leaf.start + 512)])
 
 
+_NEARBY = 4096
+"""How far from a name its value is looked for."""
+
+
+def _object_start(text: bytes, at: int) -> int | None:
+    lowest = max(0, at - _NEARBY)
+    depth, place = 0, at
+    for _ in range(64):
+        place = max(text.rfind(b"{", lowest, place), text.rfind(b"}", lowest, place))
+        if place < 0:
+            return None
+        if text[place] == 0x7D:
+            depth += 1
+        elif depth:
+            depth -= 1
+        else:
+            return place
+    return None
+
+
+def mapping_around(text: bytes, at: int) -> tuple[int, int]:
+    """The lines of the YAML mapping whose key stands here: those that are indented as deep or deeper."""
+    start = text.rfind(b"\n", max(0, at - _NEARBY), at) + 1
+    column = at - start
+    lowest, highest = max(0, at - _NEARBY), min(len(text), at + _NEARBY)
+    while start > lowest and not text[start:at].lstrip(b" \t").startswith(b"-"):
+        before = text.rfind(b"\n", lowest, start - 1) + 1
+        line = text[before : start - 1]
+        if line.strip() and len(line) - len(line.lstrip(b" \t-")) < column:
+            break
+        start = before
+        if line.lstrip(b" \t")[:1] == b"-" and len(line) - len(line.lstrip(b" \t-")) == column:
+            break
+    end = text.find(b"\n", at, highest)
+    while 0 <= end < highest:
+        following = text.find(b"\n", end + 1, highest)
+        line = text[end + 1 : following if following >= 0 else highest]
+        if line.strip() and len(line) - len(line.lstrip(b" \t")) < column:
+            break
+        end = following
+    return start, end if end >= 0 else highest
+
+
 # A string ends at its quote, at the end of the line (JSON has no raw line breaks, so one stray quote spoils one line), or with the text.
 _JSON_TOKEN = compiled(r'"(?:[^"\\\n]|\\.)*"?(?:[ \t]*:)?|[{}\[\]]|[^\s"{}\[\],:]+')
 
 
 def walk_json(text: bytes, check: Callable[[], None]) -> list[Span]:
     """`check` is called now and then; it may raise to end the walk."""
+    return _walk_json(text, 0, len(text), check)[0]
+
+
+def walk_object(text: bytes, at: int, check: Callable[[], None]) -> tuple[list[Span], int]:
+    """Walk only the JSON object a place lies in, unless it is far larger than a pair of name and value; and where it ends."""
+    start = _object_start(text, at)
+    if start is None:
+        return [], at
+    return _walk_json(text, start, min(len(text), at + _NEARBY), check, only_first=True)
+
+
+def _walk_json(text: bytes, start: int, end: int, check: Callable[[], None], *, only_first: bool = False) -> tuple[list[Span], int]:
     walk = _Walk(text)
     stack = walk.stack
-    for count, ((at, to),) in enumerate(_JSON_TOKEN.every(text)):
+    to = start
+    for count, ((at, to),) in enumerate(_JSON_TOKEN.every(text, start, end)):
         if count % 1024 == 0:
             check()
         char = text[at]
@@ -132,9 +188,11 @@ def walk_json(text: bytes, check: Callable[[], None]) -> list[Span]:
         elif char in b"}]":
             if len(stack) > 1 and stack[-1].is_list == (char == 0x5D):
                 walk.close()
+                if only_first and len(stack) == 1:
+                    break
         else:
             walk.leaf(_Leaf(at, to, quote=b'"'))
-    return walk.finish()
+    return walk.finish(), to
 
 
 _YAML_KEY = r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s#\-"'{\[&*!|>%@`,?:][^\n:#]*|-[^\s\n:][^\n:#]*)"""
