@@ -5,7 +5,7 @@ Run `python -m tests.fakes.mcp_servers.NAME`, or by path. Each of its neighbours
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 Message = dict[str, Any]
@@ -23,8 +23,8 @@ def tool(name: str, **more: Any) -> Message:
 class PlainServer:
     """Answers one message after the other. A handler returns a result, or None after it has written its answer itself."""
 
-    def __init__(self, tools: dict[str, Handler], definitions: list[Message] | None = None) -> None:
-        self.tools = tools
+    def __init__(self, tools: Mapping[str, Handler], definitions: list[Message] | None = None) -> None:
+        self.tools = dict(tools)
         self.definitions = definitions if definitions is not None else [tool(name) for name in tools]
         self.is_modern = "--modern" in sys.argv
 

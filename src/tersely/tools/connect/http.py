@@ -234,6 +234,7 @@ async def _receive(
                     continue
                 message = parse(event.data)
                 if message is not None:
+                    line.note_answer(message)
                     await from_server.send(SessionMessage(message))
                 elif (request_id := answered(event.data)) in line.unanswered and request_id is not None:
                     await from_server.send(Trouble("malformed", "the answer is not a valid message").answer(request_id))

@@ -46,6 +46,7 @@ class _Child(Line):
         self.knows_what_was_sent = True
         self.pid = process.pid
         self._said: deque[bytes] = deque(maxlen=16)
+        self._said_all = anyio.Event()
 
     def complaint(self) -> str:
         said = b"".join(self._said)[-2_000:].decode("utf-8", "replace").strip()
@@ -64,6 +65,7 @@ class _Child(Line):
                     for line in lines.feed(await self.process.stdout.receive()):
                         for message in await self._messages(line, told):
                             await self.from_server.send(message)
+            await self.last_words()
         # Nobody listens any more; a server that is still writing must not get stuck in it, or it never reads that it should go.
         with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             while True:
@@ -80,7 +82,8 @@ class _Child(Line):
             told.add(request_id)
             return [Trouble("too_large", "", size=line.size).answer(request_id)]
         message = parse(line) if len(line) < _PARSE_ELSEWHERE else await anyio.to_thread.run_sync(parse, line)
-        if isinstance(message, types.JSONRPCMessage):
+        if message is not None:
+            self.note_answer(message)
             return [SessionMessage(message)]
         request_id = answered(line)
         if request_id in self.unanswered and request_id is not None:
@@ -102,18 +105,26 @@ class _Child(Line):
             # It no longer listens, so it is no longer there: whoever waits for an answer is told.
             await self.from_server.aclose()
 
+    async def last_words(self) -> None:
+        """Its exit and its last complaint come on other ways than its last message, and may be a little later."""
+        with anyio.move_on_after(0.3):
+            await self._said_all.wait()
+            while self.process.returncode is None:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+
     async def listen_to_complaints(self) -> None:
         assert self.process.stderr
         with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             while True:
                 self._said.append(await self.process.stderr.receive(4096))
+        self._said_all.set()
 
     async def watch(self) -> None:
         """Notices an end that no pipe tells of: a grandchild may hold them open."""
         # Polled, because waiting for a process also waits for its pipes.
         while self.process.returncode is None:  # noqa: ASYNC110
             await anyio.sleep(0.5)
-        # What it wrote last may still be in the pipe.
+        # What it wrote last may still be in the pipes.
         await anyio.sleep(0.1)
         await self.from_server.aclose()
 

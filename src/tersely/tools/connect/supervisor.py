@@ -399,6 +399,7 @@ async def connected(
         for server in servers
         if not server.options.disabled
     }
+    failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
         for connection in connections.values():
             tasks.start_soon(connection.run)
@@ -407,5 +408,10 @@ async def connected(
                 for connection in connections.values():
                     await connection.tried.wait()
             yield connections
+        except Exception as problem:  # noqa: BLE001
+            # Whatever the block raised is raised again outside the group, which would wrap it.
+            failure = problem
         finally:
             tasks.cancel_scope.cancel()
+    if failure:
+        raise failure

@@ -224,6 +224,10 @@ class Line:
 
         self.pid: int | None = None
 
+    def note_answer(self, message: types.JSONRPCMessage) -> None:
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
+            self.unanswered.discard(message.id)
+
     def complaint(self) -> str:
         """What the server said before it went away; empty where nobody knows."""
         return ""
