@@ -301,6 +301,7 @@ _IDENTIFIES = compiled(_IDENTIFYING_FORM)
 _NOT_RANDOM = compiled(f"{_WORDY_FORM.replace('/:]', '/:#@+]')}|{_UUID_FORM}|{_IDENTIFYING_FORM}|{_NAME_FORM}")
 _DIGITS = b"0123456789"
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_VOWELS = frozenset("aeiouy")
 _FILLERS = b"xX*._-#0aA1"
 
 
@@ -357,7 +358,9 @@ def is_identifier(value: bytes) -> bool:
     if len(value) > 64 or not _IDENTIFIER.is_all_of(value):
         return False
     words = [word for word in words_of(value) if not word.isdigit()]
-    return bool(words) and sum(map(len, words)) >= 3.3 * len(words) and len(value) - len(value.translate(None, _DIGITS)) <= 2
+    if not words or len(value) - len(value.translate(None, _DIGITS)) > 2 or sum(map(len, words)) < 3.5 * len(words):
+        return False
+    return all(_VOWELS & set(word) for word in words if len(word) > 3) and (b"_" in value or not value.isupper())
 
 
 def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:

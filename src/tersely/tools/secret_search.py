@@ -107,7 +107,12 @@ def _token(text: bytes, start: int, prefix: bytes) -> Span | None:
             continue
         if token.check:
             body = text[body_start : min(end, body_start + LOOK)]
-            if patterns.variety(body) < 5 or is_wordy(body) or is_placeholder(body) or is_placeholder(prefix + body[:60]):
+            if (
+                patterns.variety(body) < 5
+                or (is_wordy(body) and not body.isupper())
+                or is_placeholder(body)
+                or is_placeholder(prefix + body[:60])
+            ):
                 continue
         return Span(start, end, token.kind)
     return None
