@@ -225,9 +225,11 @@ def test_text_without_secrets_comes_back_as_the_same_object() -> None:
 
 def test_the_same_secret_gets_the_same_mark_in_one_scope_and_another_in_another() -> None:
     first, second = MARK.findall(MASKER.mask(f"password={SECRET}\nDB_PASSWORD: {SECRET}\n"))
+    (in_url,) = MARK.findall(MASKER.mask(f"postgres://app:{SECRET}@db"))
     (other,) = MARK.findall(MASKER.mask("password=somethingElse7"))
     (elsewhere,) = MARK.findall(Masker(key=b"another scope").mask(f"password={SECRET}"))
     assert first == second
+    assert in_url[-9:] == first[-9:]  # Another kind of place, the same digits.
     assert first != other
     assert first != elsewhere
 
@@ -336,6 +338,11 @@ def test_whatever_goes_wrong_inside_nothing_comes_out() -> None:
     assert SECRET not in str(failure.value)
     assert failure.value.__cause__ is None
     assert failure.value.__suppress_context__
+
+
+def test_what_is_no_text_at_all_is_dropped_as_well() -> None:
+    with pytest.raises(MaskingFailed):
+        MASKER.mask(None)  # type: ignore[arg-type]
 
 
 def test_a_value_that_is_not_json_is_dropped() -> None:

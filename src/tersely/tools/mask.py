@@ -35,17 +35,16 @@ DEFAULT_GROUPS: tuple[str, ...] = (*GROUPS, "encoded")
 """All of them. A server's policy may name fewer."""
 
 _MARK = compiled(r"\[[ \t]*masked[ \t]*(elsewhere)?:[ \t]*[\w.\- ]{0,40}:[ \t]*[0-9a-f]{6,12}[ \t]*\]", ignore_case=True)
-_OURS = compiled(r"\[MASKED:([a-z0-9_]{1,40}):([0-9a-f]{5})([0-9a-f]{3})\]")
+_OURS = compiled(r"\[MASKED:[a-z0-9_]{1,40}:([0-9a-f]{5})([0-9a-f]{3})\]")
 _NOT_OURS = b"[masked elsewhere:"
 _INERT = b"<"
 """What a mark looks like to the search: no value begins with it, and every run ends at it."""
 
-_SECONDS = 5.0
-_SECONDS_PER_MEGABYTE = 1.0
-"""Ten times what any text has been seen to take."""
-
+_SECONDS, _SECONDS_PER_MEGABYTE = 5.0, 1.0
+"""Patience: many times what the worst text has been seen to take."""
 
 _ROUNDS = 4
+"""How often a text is looked at again at most; the second time nearly always finds nothing."""
 
 
 class Masker:
@@ -84,9 +83,7 @@ class Masker:
             raise
         except Exception as problem:  # noqa: BLE001
             # As broad as can be, on purpose: whatever happened, the text was not masked, and its words must not leave in an error.
-            raise MaskingFailed(
-                f"A text of {len(text)} characters could not be masked ({type(problem).__name__}) and was dropped."
-            ) from None
+            raise MaskingFailed(f"A text could not be masked ({type(problem).__name__}) and was dropped.") from None
 
     def mask_json(self, value: Any) -> Any:
         """A parsed JSON value with its secrets masked: for arguments and structured content.
@@ -153,8 +150,8 @@ class Masker:
         places = _OURS.match(mark)
         if places is None or places[0][1] < len(mark):
             return False
-        kind, digits, check = (mark[start:end] for start, end in places[1:])
-        return hmac.compare_digest(self._check(kind, digits), check)
+        digits, check = (mark[start:end] for start, end in places[1:])
+        return hmac.compare_digest(self._check(digits), check)
 
     def _edits(self, raw: bytes, spans: list[Span], forged: list[tuple[int, int]]) -> Iterator[tuple[int, int, bytes]]:
         for start, _ in forged:
@@ -175,11 +172,11 @@ class Masker:
 
     def _mark(self, kind: str, value: bytes) -> bytes:
         digits = hmac.digest(self._key, b"value:" + value, hashlib.sha256).hex()[:5].encode()
-        return b"[MASKED:%s:%s%s]" % (kind.encode(), digits, self._check(kind.encode(), digits))
+        return b"[MASKED:%s:%s%s]" % (kind.encode(), digits, self._check(digits))
 
-    def _check(self, kind: bytes, digits: bytes) -> bytes:
+    def _check(self, digits: bytes) -> bytes:
         """Three of the eight digits vouch for the other five: a mark verifies without the secret it stands for."""
-        return hmac.digest(self._key, b"mark:%s:%s" % (kind, digits), hashlib.sha256).hex()[:3].encode()
+        return hmac.digest(self._key, b"mark:" + digits, hashlib.sha256).hex()[:3].encode()
 
 
 @cache
