@@ -253,6 +253,12 @@ def test_the_budget_of_a_dump_goes_to_the_page_that_answers() -> None:
     assert "850 W" not in text
 
 
+def test_the_title_of_one_page_of_a_dump_brings_that_page() -> None:
+    text = shown(DUMP, 110, "Brücke am Rathaus gesperrt")
+    assert "news.example" in text and "Gutachter fanden" in text
+    assert "shop.example" not in text
+
+
 def test_units_of_a_dump_carry_the_lines_of_the_source() -> None:
     lines = DUMP.split("\n")
     reading = pages.read(DUMP, Focus.parse(""), 900)

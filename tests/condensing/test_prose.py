@@ -130,6 +130,18 @@ def test_a_very_long_text_is_read_where_it_promises_an_answer() -> None:
     assert "lines in parts that promised less" in reading.lost(set())[-1].what
 
 
+def test_lines_that_begin_with_a_number_are_no_headings() -> None:
+    recipe = (
+        "1.2 Bread\n\n"
+        + "\n\n".join(["3 eggs from the farm", "2 cups of flour", "1 spoon of salt"])
+        + "\n\n----\n\nMix all of it and bake it."
+    )
+    reading = prose.read(recipe, Focus.parse(""), 100)
+    assert reading is not None
+    assert [unit.text for unit in reading.units if not unit.count] == ["1.2 Bread"]
+    assert "2 cups of flour" in pack(reading, 100).text
+
+
 def test_every_sentence_and_its_line_come_from_the_source() -> None:
     lines = REPORT.split("\n")
     reading = prose.read(REPORT, Focus.parse("repair"), 200)

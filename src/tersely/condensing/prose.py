@@ -48,6 +48,7 @@ MARK = "[…]"
 TABLE_HEAD = 9
 """The level of the first row of a table, which stands above its other rows and nothing else."""
 
+_MOST_TERMS = 60
 _BLOCK = 8_000
 _MARK_SHARE = 0.03
 _TIRED = 30
@@ -101,10 +102,11 @@ _LABEL = re.compile(
     r"(?:\*\*)?\s?(?:[:：](?:\*\*)?(?:\s|$)|(?<=>)\s)"
 )
 _HEADING = re.compile(
-    r"#{1,6}\s|(?:[IVXLC]{1,6}|\d{1,2}(?:\.\d{1,2}){0,3})[.)]?\s+\S.{0,78}[^.!?,;:]$|(?:chapter|kapitel|chapitre|capítulo|capitolo|part|teil)\s",
-    re.I,
+    r"#{1,6}\s|(?:[IVXLC]{1,6}\.|\d{1,2}(?:\.\d{1,2}){1,3}\.?)\s+[^\W\d_].{0,78}[^.!?,;:]$"
+    r"|(?i:chapter|kapitel|chapitre|capítulo|capitolo|part|teil)\s+[\dIVXLC]"
 )
 _WORDS = re.compile(r"[^\W_]{2,}")
+_WORD_SIGN = re.compile(r"[^\W_]")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f\u1780-\u17ff]")
 
 
@@ -139,16 +141,18 @@ def _is_short_form(text: str, dot: int) -> bool:
 
 
 def _cut_at_pauses(sentence: str) -> Iterator[str]:
-    while len(sentence) > LONGEST_SENTENCE:
+    start = 0
+    while len(sentence) - start > LONGEST_SENTENCE:
+        low, high = start + LONGEST_SENTENCE // 3, start + LONGEST_SENTENCE * 3 // 4
         cut = 0
-        for pause in _PAUSE.finditer(sentence, LONGEST_SENTENCE // 3, LONGEST_SENTENCE * 3 // 4):
+        for pause in _PAUSE.finditer(sentence, low, high):
             cut = pause.end()
         if not cut:
-            cut = sentence.rfind(" ", 1, LONGEST_SENTENCE * 3 // 4) + 1 or LONGEST_SENTENCE * 3 // 4
-        yield sentence[:cut].rstrip()
-        sentence = sentence[cut:].lstrip()
-    if sentence:
-        yield sentence
+            cut = sentence.rfind(" ", start + 1, high) + 1 or high
+        yield sentence[start:cut].strip()
+        start = cut
+    if start < len(sentence):
+        yield sentence[start:].strip()
 
 
 def words_of(sentence: str) -> list[str]:
@@ -202,8 +206,8 @@ def paragraphs(text: str) -> list[Paragraph]:
     open_, before = False, ""
     for number, line in enumerate(lines, 1):
         stripped = line.strip()
-        if not stripped:
-            open_ = False
+        if not stripped or (len(stripped) < 200 and not _WORD_SIGN.search(stripped)):
+            open_ = False  # A blank line, or a rule.
             continue
         if dialogue:
             label = _LABEL.match(line)
@@ -349,7 +353,7 @@ class _Sheet:
     def add_paragraph(self, part: Paragraph, found: list[tuple[int, str, float]], *, with_facts: bool) -> None:
         if not found:
             return
-        while self.headings and self.headings[-1][0] == TABLE_HEAD and not part.whole:
+        if self.headings and self.headings[-1][0] == TABLE_HEAD and not part.text.startswith("|"):
             self.headings.pop()
         begin = len(self.units)
         owner = self._heading()
@@ -497,8 +501,9 @@ def _telling(focus: Focus, found: Found, speakers: set[str], power: float) -> di
         term = focus.terms[index]
         if idf >= 0.05 and not (term.text in _ASKING_ABOUT or term.text in _FUNCTION_WORDS or term.text in names):
             weights[index] = term.weight * idf**power
-    most = sum(sorted(weights.values(), reverse=True)[:3]) or 1.0
-    return {index: weight / most for index, weight in weights.items()}
+    heaviest = sorted(weights, key=lambda index: (-weights[index], index))[:_MOST_TERMS]
+    most = sum(weights[index] for index in heaviest[:3]) or 1.0
+    return {index: weights[index] / most for index in sorted(heaviest)}
 
 
 def _passages(texts: list[str], found: Found, weights: dict[int, float], window: int) -> list[float]:
