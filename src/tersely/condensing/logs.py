@@ -213,21 +213,32 @@ def _lines_with(terms: Sequence[Term], lines: Sequence[str]) -> Iterator[int]:
     low = lowered("\n".join(lines))
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     for term in terms:
-        exact = term.kind in ("phrase", "identifier")
-        # A word is given by its stem, an ending may follow.
-        ending = "" if exact else "[a-z]{0,4}"
-        left = r"(?<![^\W_])" if term.text[0].isalnum() else ""
-        right = r"(?![^\W_])" if term.text[-1].isalnum() else ""
         most = _MOST_HITS if any(map(str.isdigit, term.text)) else min(_MOST_HITS, max(20, len(lines) // 10))
+        # A word is given by its stem, an ending of a few letters may follow.
+        ending = 0 if term.kind in ("phrase", "identifier") else 4
         found: list[int] = []
-        for match in re.finditer(left + re.escape(term.text) + ending + right, low):
-            line = bisect_right(starts, match.start()) - 1
-            if not found or line != found[-1]:
+        at = low.find(term.text)
+        while at >= 0 and len(found) <= most:
+            after = at + len(term.text)
+            if _stands_alone(low, at, after, ending):
+                line = bisect_right(starts, at) - 1
                 found.append(line)
-                if len(found) > most:
-                    break
+                after = starts[line + 1] - 1
+            at = low.find(term.text, after)
         if len(found) <= most or most == _MOST_HITS:
             yield from found
+
+
+def _stands_alone(text: str, start: int, end: int, ending: int) -> bool:
+    """Whether a find is a word of its own, up to an ending of so many letters."""
+    if start and text[start].isalnum() and text[start - 1].isalnum():
+        return False
+    if not text[end - 1].isalnum():
+        return True
+    last = min(len(text), end + ending)
+    while end < last and text[end].isalpha():
+        end += 1
+    return end >= len(text) or not text[end].isalnum()
 
 
 def _in_pieces(lines: list[str]) -> tuple[list[str], list[int]]:
@@ -464,6 +475,8 @@ class _Reader:
         candidates.sort(key=lambda each: (-each.leader.score, each.leader.shown))
         for family in candidates[:400]:
             members = family.lines()
+            if len({log.lines[at] for at in members}) == 1:
+                continue
             width = log.width(members[0])
             rows = [log.measured(at, width) for at in members] if width else []
             if any(len(row) != width for row in rows):

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 FRAME = re.compile(
     r"\s*(?:\\t)?at [\w$.<>/@-]+[(:]"  # Java, JavaScript, C#
@@ -89,6 +90,7 @@ def shown(lines: Sequence[str], trace: range, traces: Traces) -> str:
     return "\n".join([*out, f" … {passed} more frames"] if passed else out)
 
 
+@lru_cache(maxsize=10_000)
 def _package(line: str) -> str:
     """The first two parts of what a frame is in."""
     found = _CODE.search(line.replace("at ", "", 1).replace('File "', "", 1))
