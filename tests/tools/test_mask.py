@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tersely.errors import ConfigError, MaskingFailed
@@ -453,6 +453,8 @@ PIECES = st.sampled_from(WORDS + SIGNS + ODDITIES)
 
 @settings(max_examples=500, deadline=None)
 @given(st.lists(PIECES, max_size=40).map("".join))
+@example("token:passwordghp_-----BEGIN PRIVATE KEY-----V2FsbnV0IW9yYml0NDI=\\")
+@example("password: password${X}Walnut!orbit42curl -u ")
 def test_any_text_can_be_masked_and_masking_again_changes_nothing(text: str) -> None:
     out = MASKER.mask(text)
     assert MASKER.mask(out) == out
