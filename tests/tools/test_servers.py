@@ -1,0 +1,84 @@
+"""What may be said about a server, and what may not."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tersely.tools.servers import ServerOptions, TransportOptions
+
+
+def complaint(**given: Any) -> str:
+    with pytest.raises(ValidationError) as wrong:
+        ServerOptions.model_validate({"transport": {"command": "x"}, **given})
+    return str(wrong.value)
+
+
+def test_everything_has_a_default_but_the_way_to_the_server() -> None:
+    options = ServerOptions(transport=TransportOptions(command="x"))
+
+    assert options.summarization.enabled and options.data_masking.enabled
+    assert (options.summarization.size_threshold_tokens, options.summarization.summary_max_token_limit) == (5000, 1000)
+    assert (options.timeout, options.max_result_bytes, options.read_only, options.allow_destructive) == (60, 32 * 2**20, False, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({"command": "npx"}, "stdio"),
+        ({"url": "https://x.test/mcp"}, "http"),
+        ({"type": "sse", "url": "https://x.test/sse"}, "sse"),
+        ({"type": "streamable-http", "url": "https://x.test/mcp"}, "http"),
+        ({"type": "streamableHttp", "url": "https://x.test/mcp"}, "http"),
+    ],
+)
+def test_the_transport_follows_from_what_is_given(given: dict[str, Any], kind: str) -> None:
+    assert TransportOptions.model_validate(given).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("transport", "message"),
+    [
+        ({}, "needs a command (stdio) or a url"),
+        ({"command": "x", "url": "http://x/mcp"}, "has both a command and a url"),
+        ({"type": "http", "command": "x"}, "type http needs a url"),
+        ({"type": "stdio", "url": "http://x/mcp"}, "type stdio needs a command"),
+        ({"command": "x", "bearer_token": "t"}, "bearer_token means nothing for a server reached by command"),
+        ({"url": "http://x/mcp", "env": {"A": "b"}}, "env means nothing for a server reached by url"),
+        ({"url": "file:///etc/passwd"}, "must be an address such as"),
+        ({"url": "http://x/mcp", "headers": {"X-A": "b\r\nX-C: d"}}, "the value of X-A contains a line break"),
+        ({"url": "http://x/mcp", "headers": {"X A": "b"}}, "'X A' is not a header's name"),
+    ],
+)
+def test_a_way_that_leads_nowhere_is_explained(transport: dict[str, Any], message: str) -> None:
+    assert message in complaint(transport=transport)
+
+
+def test_bounds_hold_and_a_summary_must_be_smaller_than_what_it_stands_for() -> None:
+    assert "greater than or equal to 100" in complaint(summarization={"size_threshold_tokens": 99})
+    assert "greater than or equal to 50" in complaint(summarization={"summary_max_token_limit": 49})
+    assert "summary_max_token_limit (5000) must be smaller" in complaint(summarization={"summary_max_token_limit": 5000})
+    assert "Extra inputs are not permitted" in complaint(sumarization={})
+
+
+def test_a_bad_masking_pattern_or_group_is_named() -> None:
+    assert "Masking pattern 'mine' is not a valid re2 expression" in complaint(data_masking={"custom_patterns": {"mine": "("}})
+    assert "Masking group 'nope' does not exist" in complaint(data_masking={"groups": ["nope"]})
+
+
+def test_patterns_may_be_a_list_with_names() -> None:
+    given = {"custom_patterns": [{"name": "mine", "pattern": "abc-([0-9]+)"}], "pattern_groups": []}
+
+    options = ServerOptions.model_validate({"transport": {"command": "x"}, "data_masking": given})
+
+    assert options.data_masking.groups == ()
+    assert "abc-[MASKED:mine:" in options.data_masking.masker().mask("abc-123 password=still-here-4711")
+
+
+def test_secrets_do_not_show_in_what_is_printed() -> None:
+    given = {"url": "http://x/mcp", "bearer_token": "hunter2-a", "headers": {"X-Key": "hunter2-b"}}
+
+    options = ServerOptions.model_validate({"transport": given})
+
+    assert "hunter2" not in repr(options) + options.model_dump_json()
+    assert "hunter2" not in complaint(transport={"url": "hunter2", "bearer_token": ["hunter2"]})
