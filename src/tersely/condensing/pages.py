@@ -307,10 +307,26 @@ def body_of(page: Page, focus: Focus, *, alone: bool = True) -> Body:
             shown.add(titled)
         elif title:
             parts.insert(0, Paragraph(page.line, page.line, title, heading=2))
-    furniture = [(block.first + line, block.last + line) for at, block in enumerate(blocks) if at not in shown]
+    furniture = _left_out(blocks, shown, line)
     if not named and prose.asks(focus):
         parts = _with_asides(parts, blocks, values, shown, line)
     return Body(parts, furniture, named)
+
+
+def _left_out(blocks: list[Block], shown: set[int], line: int) -> list[tuple[int, int]]:
+    """The lines of what is not shown, blank ones between them included."""
+    runs: list[tuple[int, int]] = []
+    before = -2
+    for at, block in enumerate(blocks):
+        if at in shown:
+            continue
+        first, last = block.first + line, block.last + line
+        if before == at - 1:
+            runs[-1] = (runs[-1][0], max(last, runs[-1][1]))
+        else:
+            runs.append((first, last))
+        before = at
+    return runs
 
 
 def _with_asides(parts: list[Paragraph], blocks: list[Block], values: list[float], shown: set[int], line: int) -> list[Paragraph]:

@@ -258,7 +258,8 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
 def also_lost(reading: Reading, what: str, lines: list[tuple[int, int]]) -> None:
     """Have a reading say that these lines, so many `what`, are left out whatever is shown."""
     said = reading.lost
-    entry = Lost(f"{sum(last - first + 1 for first, last in lines)} {what}", runs_of(lines))
+    runs = runs_of(lines)
+    entry = Lost(f"{sum(last - first + 1 for first, last in runs)} {what}", runs)
     reading.lost = lambda kept: [*said(kept), entry]
 
 
