@@ -393,6 +393,8 @@ def scalar_to_quote(text: bytes, start: int, end: int) -> tuple[int, int] | None
     A mark in the middle of a scalar is only text, and a mark in place of a whole one is a list of one: both parse. A mark with
     something behind it, or inside `[a, b]`, does not.
     """
+    if text[start - 1 : start] in (b'"', b"'"):
+        return None
     line = _line_around(text, start, end)
     if line is None:
         return None
