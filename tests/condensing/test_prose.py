@@ -95,6 +95,32 @@ def test_a_dialogue_keeps_the_speaker_of_every_line_it_shows() -> None:
         assert line == prose.MARK or line.startswith(("Anna Berg: ", "Tom: ", "Rita: "))
 
 
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "[12:{at:02d}] <{name}> {said}",
+        "12.03.24, 14:{at:02d} - {name}: {said}",
+        "{name} (14:{at:02d}): {said}",
+        "**{name}:** {said}",
+        "{name}：{said}",
+    ],
+)
+def test_turns_of_a_chat_are_told_apart_however_they_are_written(turn: str) -> None:
+    said = [
+        ("Anna", "Has anyone seen the error on the checkout page today?"),
+        ("Ben", "Yes, since the deploy at noon. It says payment token expired."),
+        ("Anna", "I rolled back the deploy, it works again."),
+        ("Carl", "Thanks! Lunch?"),
+        ("Ben", "The cause was the clock of node seven, it was nine minutes behind."),
+        ("Carl", "I opened a ticket for the time sync."),
+    ]
+    chat = "\n".join(turn.format(at=at, name=name, said=text) for at, (name, text) in enumerate(said))
+    parts = prose.paragraphs(chat)
+    assert [part.text for part in parts] == [text for _, text in said]
+    assert all(name in part.label for part, (name, _) in zip(parts, said, strict=True))
+    assert "node seven" in shown(chat, 80, "What was the cause of the checkout error?")
+
+
 def test_who_is_asked_about_speaks_first() -> None:
     text = shown(MEETING, 40, "What did Rita think about the slide?")
     assert text.startswith("Rita: ") and "slide until next year" in text

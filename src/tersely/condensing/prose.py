@@ -98,9 +98,10 @@ _SHORT_FORMS = frozenset(
 _PAUSE = re.compile(r"[,;:–—]\s|\s[-–—]\s|[、，；]")
 _LABEL = re.compile(
     r"[\s>]{0,3}(?:[\[(]?\d{1,4}[-/.:]\d\d[^\]\n]{0,24}[\])]?[\s,-]{1,3})?(?:\*\*)?"
-    r"(?P<name><[^<>\n]{1,40}>|[^\W\d_][^:：\n]{0,99}?)"
-    r"(?:\*\*)?\s?(?:[:：](?:\*\*)?(?:\s|$)|(?<=>)\s)"
+    r"(?P<name><[^<>\n]{1,40}>|[^\W\d_](?:[^:：\n()]|\((?:[^()\n]|\([^()\n]{0,60}\)){0,80}\)){0,99}?)"
+    r"(?:\*\*)?\s?(?::(?:\*\*)?(?:\s|$)|：|(?<=>)\s)"
 )
+_BRACKETED = re.compile(r"\s*\(.*")
 _HEADING = re.compile(
     r"#{1,6}\s|(?:[IVXLC]{1,6}\.|\d{1,2}(?:\.\d{1,2}){1,3}\.?)\s+[^\W\d_].{0,78}[^.!?,;:]$"
     r"|(?i:chapter|kapitel|chapitre|capítulo|capitolo|part|teil)\s+[\dIVXLC]"
@@ -193,7 +194,7 @@ def looks_like_dialogue(lines: Sequence[str]) -> bool:
     full = [line for line in lines if line.strip()][:400]
     if len(full) < 6:
         return False
-    names = Counter(found.group("name") for line in full if (found := _LABEL.match(line)))
+    names = Counter(_BRACKETED.sub("", found.group("name")) for line in full if (found := _LABEL.match(line)))
     labelled = sum(names.values())
     return labelled >= 0.6 * len(full) and len(names) <= max(3, 0.5 * labelled)
 
