@@ -30,6 +30,7 @@ _NUMBER_LEVELS = {10: "TRACE", 20: "DEBUG", 30: "INFO", 40: "WARN", 50: "ERROR",
 
 _USUAL = 0.8
 """A field where this share of the records agrees is said once; the records that differ show theirs."""
+_MOST_KNOWN = 50_000
 _MOST_SHAPES = 2_000
 """Records with yet other fields are taken as texts."""
 _SHARE_OF_RECORDS = 0.6
@@ -50,7 +51,7 @@ _CONSTANTS = {True: "true", False: "false", None: "null"}
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
     """The records as units; None where the lines are not mostly JSON objects."""
     parsed = _parsed(text)
-    return None if parsed is None else reading_of(_JsonLines(*parsed, focus), focus, budget)
+    return None if parsed is None else reading_of(_JsonLines(parsed, focus), focus, budget)
 
 
 @dataclass(slots=True)
@@ -62,18 +63,38 @@ class _Shape:
     columns: list[tuple[str, ...]]
 
 
+@dataclass(slots=True)
+class _Records:
+    """All records, and where each stands."""
+
+    shapes: list[_Shape]
+    places: list[tuple[int, int]]
+    """For each record its shape and its row there."""
+    numbers: list[int]
+    """For each record its line in the source, from 1."""
+    lines: int
+    """How many lines the source has."""
+
+    def __getitem__(self, at: int) -> list[_Leaf]:
+        number, row = self.places[at]
+        if number < 0:
+            return []
+        shape = self.shapes[number]
+        return [(path, column[row]) for path, column in zip(shape.paths, shape.columns, strict=True)]
+
+
 class _JsonLines(Lines):
     kind = "json_lines"
 
-    def __init__(self, leaves: list[list[_Leaf]], numbers: list[int], total: int, focus: Focus) -> None:
-        self.leaves = leaves
-        self.numbers = numbers
-        self.total = total
+    def __init__(self, records: _Records, focus: Focus) -> None:
+        self.leaves = records
+        self.numbers = records.numbers
+        self.total = records.lines
         self.focus = focus
-        self.shapes = _shapes(leaves)
+        self.shapes = records.shapes
         self.values = _values(self.shapes)
         """For each field how often it has which value."""
-        count = len(leaves)
+        count = len(self.numbers)
         self.time = _role(_TIME_KEYS, self.values, count)
         self.level = _role(_LEVEL_KEYS, self.values, count)
         self.message = _role(_MESSAGE_KEYS, self.values, count)
@@ -138,7 +159,6 @@ class _JsonLines(Lines):
 
     def odd(self) -> Iterable[tuple[int, float]]:
         """Records with a value that is rare in a field which has few different ones."""
-        count = len(self.leaves)
         rare: dict[_Leaf, float] = {}
         for path, values in self.values.items():
             total = values.total()
@@ -151,7 +171,7 @@ class _JsonLines(Lines):
         if not rare:
             return
         said: Counter[_Leaf] = Counter()
-        for at in range(count):
+        for at in range(len(self.numbers)):
             for leaf in self.leaves[at]:
                 if leaf in rare and said[leaf] < 2:
                     said[leaf] += 1
@@ -182,7 +202,7 @@ class _JsonLines(Lines):
                 yield series
 
     def shared(self) -> list[str]:
-        count = len(self.leaves)
+        count = len(self.numbers)
         said: list[str] = []
         for path, value in self.usual.items():
             times = self.values[path][value]
@@ -192,7 +212,7 @@ class _JsonLines(Lines):
 
     def _rendered(self, full: bool) -> list[str]:
         """Every record as a line; in full, or without its time and what tells it apart."""
-        lines = [""] * len(self.leaves)
+        lines = [""] * len(self.numbers)
         for shape in self.shapes:
             level: Sequence[str] = ()
             message: Sequence[str] = ()
@@ -275,10 +295,12 @@ class _JsonLines(Lines):
         return " ".join(out)
 
 
-def _parsed(text: str) -> tuple[list[list[_Leaf]], list[int], int] | None:
-    """The fields of every line, where the lines stand, and how many there are; None where they are not mostly objects."""
-    leaves: list[list[_Leaf]] = []
+def _parsed(text: str) -> _Records | None:
+    """The records of the lines; None where the lines are not mostly objects."""
+    gathered: dict[tuple[str, ...], tuple[int, list[int], list[tuple[str, ...]]]] = {}
+    places: list[tuple[int, int]] = []
     numbers: list[int] = []
+    known: dict[str, str] = {}
     lines = text.split("\n")
     records = 0
     # Numbers stay as they are written.
@@ -287,58 +309,60 @@ def _parsed(text: str) -> tuple[list[list[_Leaf]], list[int], int] | None:
         stripped = line.strip()
         if not stripped:
             continue
-        numbers.append(number)
+        record = None
         if stripped[0] == "{":
             try:
                 record = decode(stripped)
             except (ValueError, RecursionError):
                 record = None
-            if isinstance(record, dict):
-                leaves.append(_leaves(record))
-                records += 1
-                continue
-        leaves.append([("", stripped)])
-        if number == 200 and records < 100:
-            return None
-    if records < 2 or records < _SHARE_OF_RECORDS * len(leaves):
+        if isinstance(record, dict):
+            records += 1
+            leaves = _leaves(record)
+        else:
+            leaves = {"": stripped}
+            if number == 200 and records < 100:
+                return None
+        numbers.append(number)
+        if not leaves:
+            places.append((-1, 0))
+            continue
+        paths = tuple(leaves)
+        if len(gathered) >= _MOST_SHAPES and paths not in gathered:
+            leaves, paths = {"": " ".join(map(_pair, paths, leaves.values()))}, ("",)
+        # Values that come again are kept once.
+        values = tuple(
+            [known.setdefault(value, value) if len(known) < _MOST_KNOWN else known.get(value, value) for value in leaves.values()]
+        )
+        shape, members, rows = gathered.setdefault(paths, (len(gathered), [], []))
+        places.append((shape, len(rows)))
+        members.append(len(places) - 1)
+        rows.append(values)
+    if records < 2 or records < _SHARE_OF_RECORDS * len(numbers):
         return None
-    return leaves, numbers, len(lines) - (not lines[-1])
+    shapes = [_Shape(paths, members, list(zip(*rows, strict=True))) for paths, (_, members, rows) in gathered.items()]
+    return _Records(shapes, places, numbers, len(lines) - (not lines[-1]))
 
 
-def _leaves(record: dict[str, Any], limit: int = 400) -> list[_Leaf]:
+def _leaves(record: dict[str, Any], limit: int = 400) -> dict[str, str]:
     """Path and text of every scalar, without recursion: depth costs nothing."""
     if all(type(value) is str for value in record.values()):
-        return list(record.items())
-    found: list[_Leaf] = []
+        return record
+    found: dict[str, str] = {}
     pending: list[tuple[str, Any]] = list(reversed(record.items()))
     while pending and len(found) < limit:
         path, value = pending.pop()
         if type(value) is str:
-            found.append((path, value))
+            found[path] = value
         elif isinstance(value, dict) and value:
             pending += [(f"{path}.{key}", inner) for key, inner in reversed(value.items())]
         elif isinstance(value, list) and value:
             if len(value) <= 20 and all(type(inner) is str for inner in value):
-                found.append((path, ", ".join(value)))
+                found[path] = ", ".join(value)
             else:
                 pending += [(f"{path}.{index}", inner) for index, inner in reversed(list(enumerate(value[:100])))]
         else:
-            found.append((path, str(value) if isinstance(value, (dict, list)) else _CONSTANTS[value]))
+            found[path] = str(value) if isinstance(value, (dict, list)) else _CONSTANTS[value]
     return found
-
-
-def _shapes(records: Sequence[list[_Leaf]]) -> list[_Shape]:
-    gathered: dict[tuple[str, ...], tuple[list[int], list[tuple[str, ...]]]] = {}
-    for at, leaves in enumerate(records):
-        if not leaves:
-            continue
-        paths, values = zip(*leaves, strict=True)
-        if len(gathered) >= _MOST_SHAPES and paths not in gathered:
-            paths, values = ("",), (" ".join(map(_pair, paths, values)),)
-        members, rows = gathered.setdefault(paths, ([], []))
-        members.append(at)
-        rows.append(values)
-    return [_Shape(paths, members, list(zip(*rows, strict=True))) for paths, (members, rows) in gathered.items()]
 
 
 def _values(shapes: Sequence[_Shape]) -> dict[str, Counter[str]]:
