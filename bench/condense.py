@@ -18,13 +18,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from random import Random
 from types import ModuleType
 from typing import Any
 
 from bench import generate, growth
 from bench.engines import ENGINES, Engine, NotInstalled, named
 from bench.generate import figure
-from bench.generator.cases import draw
+from bench.generator.logs import LOG_SHAPES, tell
 from tersely.text.tokens import O200K
 
 YARDSTICK_TASKS = ("t1", "t2", "t3", "t3b", "t4", "t5")
@@ -201,25 +202,27 @@ def speed(sizes: tuple[int, ...], hostile: float) -> list[str]:
 
 
 def fold_report(tokens: int) -> list[str]:
+    """What a model is spared when it reads the folded text; the log is one of a service that mostly says the same."""
     from tersely.condensing.fold import fold
 
     lines = ["", f"{'fold':<30}{'before':>10}{'after':>10}{'share':>8}"]
     for shape in ("app log", "system log", "json log lines", "logfmt", "java log with stack traces", "log without levels"):
-        source, seed = "", 0
-        while O200K.count(source) < tokens:
-            source += draw(shape, "trouble", 700_000 + seed).text + "\n"
-            seed += 1
-        source = repeated(source)
+        source = _repetitive_log(shape, tokens)
         before, after = O200K.count(source), O200K.count(fold(source))
         lines.append(f"   {shape:<27}{before:>10,}{after:>10,}{figure(after / before):>8}")
     return lines
 
 
-def repeated(log: str) -> str:
-    """A log as a polling service writes it: the same few messages again and again, and now and then another."""
-    lines = log.split("\n")
-    few = lines[:40]
-    return "\n".join(line if index % 50 == 0 else few[index % len(few)] for index, line in enumerate(lines))
+def _repetitive_log(shape: str, tokens: int) -> str:
+    """Every line has its own time; nineteen of twenty messages are one of forty."""
+    rng = Random(shape)
+    events = tell(rng, "trouble", tokens // 25, with_stacks="stack" in shape).events
+    few = events[:40]
+    for event in events[40:]:
+        if rng.random() < 0.95:
+            again = rng.choice(few)
+            event.message, event.part, event.level, event.stack = again.message, again.part, again.level, again.stack
+    return LOG_SHAPES[shape].write(rng, events)
 
 
 def main() -> None:
