@@ -383,6 +383,36 @@ async def test_a_server_that_never_gets_ready_is_given_up_for_now() -> None:
         assert connection.status().last_error == "It was not ready within 0.3 s."
 
 
+async def test_a_server_that_answers_nothing_any_more_is_started_again() -> None:
+    async with one(stdio("hangs", timeout=0.2, list_timeout=0.2)) as connection:
+        with pytest.raises(ToolTimedOut):
+            await call(connection, "play_dead")
+        await until(lambda: connection.status().restarts == 1 and connection.status().state == "ready")
+        assert connection.status().last_error == "It did not list its tools within 0.2 s."
+        assert (await call(connection, "answer_late", timeout=5)).texts == ("in time",)
+
+
+# Asks
+
+
+async def test_what_a_server_asks_is_answered_by_whoever_listens_and_refused_otherwise() -> None:
+    async def answer(server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        assert (server, method, params["message"]) == ("asks", "elicitation/create", "Sure?")
+        return {"action": "accept", "content": {}}
+
+    async def refuse(server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        raise ToolRejected("not now", code=-1)
+
+    for listener, expected, abilities in (
+        (answer, '{"action": "accept", "content": {}}', "elicitation roots sampling"),
+        (refuse, "-1", "elicitation roots sampling"),
+        (None, "-32600", ""),
+    ):
+        async with one(stdio("asks", protocol=ERAS[0]), on_request=listener) as connection:
+            assert await said(connection, "ask") == expected
+            assert "".join((await call(connection, "may_i")).texts) == abilities
+
+
 # Too much
 
 

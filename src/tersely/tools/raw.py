@@ -48,6 +48,8 @@ class RawResult:
     """The tool ran and says that it failed; the parts say why."""
 
     meta: dict[str, Any] = field(default_factory=dict)
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The result as it came, for those who pass it on."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -114,6 +116,7 @@ def read_result(raw: Mapping[str, Any]) -> RawResult:
         structured=structured,
         is_error=raw.get("isError") is True,
         meta=meta if isinstance(meta, dict) else {},
+        raw=raw,
     )
 
 

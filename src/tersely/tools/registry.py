@@ -18,7 +18,7 @@ from tersely.tools.selection import is_selected, names_for_models, why_forbidden
 from tersely.tools.servers import Server
 
 if TYPE_CHECKING:
-    from tersely.tools.connect.supervisor import Notified, Patience, ServerStatus
+    from tersely.tools.connect.supervisor import Asked, Notified, Patience, ServerStatus
 
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
@@ -255,13 +255,14 @@ async def registered(
     patience: "Patience | None" = None,
     on_change: Callable[[str], None] | None = None,
     on_notification: "Notified | None" = None,
+    on_request: "Asked | None" = None,
     wait: float = 8.0,
 ) -> AsyncIterator[ToolRegistry]:
     """A registry over live connections to these servers, for as long as the block lasts."""
     # Imported here, because the protocol's library takes a second to load and a program without servers never needs it.
     from tersely.tools.connect import supervisor
 
-    how: dict[str, Any] = {"patience": patience, "on_change": on_change, "on_notification": on_notification}
+    how: dict[str, Any] = {"patience": patience, "on_change": on_change, "on_notification": on_notification, "on_request": on_request}
     given = {name: value for name, value in how.items() if value is not None}
     async with supervisor.connected(servers, wait=wait, **given) as connections:
         yield ToolRegistry(connections, keep_names=keep_names, obey_declarations=obey_declarations, first_seen=first_seen)

@@ -1,5 +1,7 @@
 """Does not answer, or answers when nobody waits any more. Remembers which calls were cancelled."""
 
+import time
+
 from tests.fakes.mcp_servers.plain import Message, PlainServer, text
 
 waiting: list[Message] = []
@@ -21,6 +23,11 @@ def answer_late(server: PlainServer, request: Message) -> Message:
     return text("in time")
 
 
+def play_dead(server: PlainServer, request: Message) -> None:
+    while True:
+        time.sleep(60)
+
+
 class Hanging(PlainServer):
     def heard(self, message: Message) -> None:
         if message["method"] == "notifications/cancelled":
@@ -28,4 +35,4 @@ class Hanging(PlainServer):
 
 
 if __name__ == "__main__":
-    Hanging({"hang": hang, "what_was_cancelled": what_was_cancelled, "answer_late": answer_late}).serve()
+    Hanging({"hang": hang, "what_was_cancelled": what_was_cancelled, "answer_late": answer_late, "play_dead": play_dead}).serve()

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+import anyio.abc
 import mcp_types as types
 from mcp.client.session import ClientSession, IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
-from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest, ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
@@ -39,6 +40,9 @@ Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 Notified = Callable[[str, dict[str, Any]], None]
 """Called with the method and the parameters of what a server tells on its own."""
+
+Asked = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Answers what a server asks its client for: a model's words, a person's input, folders. Raises `ToolRejected` to refuse."""
 
 MOST_PAGES = 100
 MOST_TOOLS = 2_000
@@ -79,7 +83,35 @@ class _Answered(Exception):
 _exchange: ContextVar[_Exchange | None] = ContextVar("exchange", default=None)
 
 
+_ASKED_OF_CLIENTS = frozenset(("sampling/createMessage", "elicitation/create", "roots/list"))
+
+
+async def _never_called(*_: object, **__: object) -> Any:
+    """Stands where the library wants a function before it tells servers that they may ask; `_Dispatcher` answers before it is reached."""
+    raise NotImplementedError
+
+
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):
+    asked: Asked | None = None
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        async def answer(context: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
+            if self.asked is None or method not in _ASKED_OF_CLIENTS:
+                return await on_request(context, method, params)
+            try:
+                return await self.asked(method, dict(params or {}))
+            except ToolRejected as refusal:
+                raise MCPError(code=refusal.code, message=str(refusal), data=refusal.data) from None
+
+        await super().run(answer, on_notify, on_notify_intercept, task_status=task_status)
+
     async def send_raw_request(
         self,
         method: str,
@@ -341,8 +373,8 @@ async def _while_delivering(on_progress: Progress, work: Callable[[ProgressFnT],
 
 
 @asynccontextmanager
-async def opened(server: Server, *, notified: Notified) -> AsyncIterator[Session]:
-    """A connection, negotiated and ready for requests.
+async def opened(server: Server, *, notified: Notified, asked: Asked | None = None) -> AsyncIterator[Session]:
+    """A connection, negotiated and ready for requests. Servers are told that they may ask us only if somebody answers.
 
     Raises:
         ToolError: Why there is none.
@@ -356,9 +388,14 @@ async def opened(server: Server, *, notified: Notified) -> AsyncIterator[Session
 
     async with _transport(server) as line:
         inbox = Inbox(line.incoming)
+        dispatcher = _Dispatcher(inbox, line.outgoing)
+        dispatcher.asked = asked
         client = ClientSession(
-            dispatcher=_Dispatcher(inbox, line.outgoing),
+            dispatcher=dispatcher,
             message_handler=hear,
+            sampling_callback=_never_called if asked else None,
+            elicitation_callback=_never_called if asked else None,
+            list_roots_callback=_never_called if asked else None,
             client_info=types.Implementation(name="tersely", version="0.1"),
         )
         async with client:

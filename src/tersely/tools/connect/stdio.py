@@ -142,15 +142,17 @@ async def started(options: TransportOptions, *, name: str, limit: int) -> AsyncI
     environment |= {variable: os.environ[variable] for variable in options.inherit_env if variable in os.environ}
     environment |= {variable: value.get_secret_value() for variable, value in options.env.items()}
     try:
-        process = await anyio.open_process(
-            [options.command, *options.args],
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            env=environment,
-            cwd=options.cwd,
-            start_new_session=True,
-        )
+        # Shielded: cancelled half-way, a process would be left that nobody knows.
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                [options.command, *options.args],
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                env=environment,
+                cwd=options.cwd,
+                start_new_session=True,
+            )
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) and problem.strerror else type(problem).__name__
         raise ToolUnavailable(f"Server {name!r} cannot be started: {options.command}: {why}.", sent=False) from None

@@ -8,10 +8,11 @@ call what, and under which name, is the registry's business.
 
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Literal
 
 import anyio
@@ -78,6 +79,10 @@ class ServerStatus:
     pid: int | None
 
 
+Asked = Callable[[str, str, dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Answers what a server asks its client for; called with the server's name, the method and the parameters."""
+
+
 def _nobody(*_: object) -> None:
     """The listener of those who do not listen."""
 
@@ -92,6 +97,7 @@ class Connection:
         patience: Patience = Patience(),  # noqa: B008 — frozen
         on_change: Callable[[str], None] = _nobody,
         on_notification: Notified = _nobody,
+        on_request: Asked | None = None,
     ) -> None:
         self.server = server
         self.name = server.name
@@ -99,6 +105,7 @@ class Connection:
         self._patience = patience
         self._on_change = on_change
         self._on_notification = on_notification
+        self._asked = partial(on_request, server.name) if on_request else None
         self._session: Session | None = None
         self._introduction: dict[str, Any] = {}
         self._refused: tuple[str, ...] = ()
@@ -181,6 +188,8 @@ class Connection:
         with anyio.move_on_after(seconds):
             answer = await self._request(method, params, on_progress, harmless)
         if answer is None:
+            # Slow, or dead on its feet? A listing will tell; without that either, the connection is made anew.
+            self.refresh()
             raise ToolTimedOut(what or f"{self.name}: {method}", seconds)
         return answer
 
@@ -258,10 +267,11 @@ class Connection:
         options = self.server.options
         self._lost = anyio.Event()
         was_ready = False
+        said_before = self._last_error
         try:
             # Not `fail_after` around the start alone: a scope must not end before what was opened in it.
             with anyio.CancelScope(deadline=anyio.current_time() + options.start_timeout) as start:
-                async with opened(self.server, notified=self._heard) as session:
+                async with opened(self.server, notified=self._heard, asked=self._asked) as session:
                     listing = await session.list_tools() if self._has_tools(session) else Listing((), ())
                     start.deadline = float("inf")
                     self._introduction = session.introduction()
@@ -283,7 +293,8 @@ class Connection:
             self._last_error = _masked(_reason(problem))
         finally:
             self._session = None
-        logger.warning("A server is not connected", extra={"server": self.name, "reason": self._last_error})
+        if self._last_error != said_before:
+            logger.warning("A server is not connected", extra={"server": self.name, "reason": self._last_error})
         return was_ready
 
     def _has_tools(self, session: Session) -> bool:
@@ -327,7 +338,7 @@ class Connection:
                 with anyio.fail_after(options.list_timeout):
                     self._take(await session.list_tools())
             except TimeoutError:
-                self._last_error = f"It did not list its tools within {options.list_timeout:g} s."
+                self._lose(session, f"It did not list its tools within {options.list_timeout:g} s.")
             except ToolUnavailable as problem:
                 self._last_error = _masked(str(problem))
                 if not problem.sent:
@@ -387,6 +398,7 @@ async def connected(
     patience: Patience = Patience(),  # noqa: B008 — frozen
     on_change: Callable[[str], None] = _nobody,
     on_notification: Notified = _nobody,
+    on_request: Asked | None = None,
     wait: float = 8.0,
 ) -> AsyncIterator[dict[str, Connection]]:
     """Connections to all servers that are not disabled, for as long as the block lasts.
@@ -395,7 +407,7 @@ async def connected(
     after `wait` seconds with those that are ready; the others are tried on.
     """
     connections = {
-        server.name: Connection(server, patience=patience, on_change=on_change, on_notification=on_notification)
+        server.name: Connection(server, patience=patience, on_change=on_change, on_notification=on_notification, on_request=on_request)
         for server in servers
         if not server.options.disabled
     }
