@@ -5,7 +5,6 @@ import sys
 
 from tests.fakes.mcp_servers.plain import Message, PlainServer, text
 
-
 QUESTION = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
 
 
