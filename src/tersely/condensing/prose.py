@@ -283,8 +283,8 @@ def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "p
             owners += [part] * len(found)
     scores, least = (from_the_beginning(texts), 0.0) if from_the_top else worth(texts, owners, focus, budget)
     facts = wants_facts(focus)
-    # A page that is asked about a topic is asked for what it states on it.
-    stating = 1.2 if facts else 0.4 if kind == "page" and not from_the_top else 0.0
+    # A page that is given a topic is asked for what it states on it; a question has words of its own to find its answer by.
+    stating = 1.2 if facts else 0.0 if kind != "page" or from_the_top else 0.2 if asks(focus) else 0.4
     if stating:
         share = 0.5 if facts else 1.0
         scores = [share * score + stating * facts_in(text) if score >= 0 else score for score, text in zip(scores, texts, strict=True)]
@@ -460,7 +460,7 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
     central = centrality(texts) if few else None
     short = 60 if few else 35
     often = Counter(texts) if spoken else None
-    around = 2.0 if spoken else 1.0
+    around = 2.0 if spoken else 0.7
     beside = 0.7 if spoken and not few else 1.0
     scores = []
     for at, value in enumerate(passage):
