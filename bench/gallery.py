@@ -394,7 +394,7 @@ EXHIBITS = (
         node,
         "Why are no pods scheduled on this node?",
         500,
-        ("DiskPressure", "node.kubernetes.io/disk-pressure:NoSchedule", "Failed to garbage collect required amount of images"),
+        ("KubeletHasDiskPressure", "node.kubernetes.io/disk-pressure:NoSchedule", "Failed to garbage collect required amount of images"),
     ),
     Exhibit("Seventy manifests", manifests, "What memory limit does checkout-worker have?", 300, ("checkout-worker", "96Mi")),
     Exhibit(
