@@ -13,6 +13,9 @@ from tersely.condensing.focus import Focus
 from tersely.condensing.tree import LEAF, LIST, OBJECT, TEXT, Tree, read_tree
 from tersely.condensing.units import Reading
 
+LONGEST_LINE = 4_000
+"""Longer lines are taken apart at the first `: ` only; patterns with several repeats stay cheap."""
+
 _YAML_KEY = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s#\"'\[{&*!|>%@`-][^#]*?|-[^\s][^#]*?|[*&!?][^:]*?)\s*:(?:\s+(.*))?$")
 _OUTLINE_KEY = re.compile(r"([^\s:=][^:=]{0,60}?)\s*(?::(?:\s+|$)|[-=]>\s*|=\s*(?!=))(.*)$")
 _WIDE_GAP = re.compile(r"(\S(?:(?! {2}).){0,40}) {2,}(\S(?:(?! {2}).)*)$")
@@ -92,13 +95,13 @@ class _Outline:
                         self._new_record(number)
                         fresh = True
                     continue
-            elif _RULE.match(line):
+            elif content[0] in "-=_*~#" and _RULE.match(line):
                 continue
             if self.by_blank and blank_before and indent == 0 and not fresh:
                 self._new_record(number)
                 fresh = True
             blank_before = False
-            if not self.yaml and (section := _SECTION.match(content)) and indent == 0:
+            if indent == 0 and content[0] == "[" and not self.yaml and (section := _SECTION.match(content)):
                 base = self.stack[0]
                 node = tree.add(base[1], f"[{section.group(1)}]", OBJECT, line=number)
                 self.stack = [base, (-0.5, node)]
@@ -168,6 +171,9 @@ class _Outline:
         return parent
 
     def _split(self, content: str) -> tuple[str, str] | None:
+        if len(content) > LONGEST_LINE:
+            key, sign, value = content[:200].partition(": ")
+            return (key, content[len(key) + 2 :]) if sign and len(key) < 100 else None
         if self.yaml:
             match = _YAML_KEY.match(content)
             if match is None:
@@ -247,14 +253,14 @@ class _Outline:
 
 def _stanzas(lines: list[str]) -> tuple[str | None, bool]:
     """How records follow each other in a flat text: by a key that starts each of them, or by blank lines."""
-    if sum(1 for line in lines[:2_000] if _SECTION.match(line)) >= 3:
+    if sum(1 for line in lines[:2_000] if line[:1] == "[" and _SECTION.match(line)) >= 3:
         return None, False
     first_keys: Counter[str] = Counter()
     all_keys: Counter[str] = Counter()
     stanzas = rows = 0
     blank = True
     opening: str | None = None
-    for line in lines[:20_000]:
+    for line in lines[:4_000]:
         if not line.strip():
             blank = True
             continue

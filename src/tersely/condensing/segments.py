@@ -20,7 +20,7 @@ _TITLE = re.compile(
     r"|={3,} ?[^=\n]{1,120} ?={3,}|-{3,} [^-\n]{1,120} -{3,}|#{3,} [^#\n]{1,120} #{3,}|==> [^\n]{1,200} <==)[ \t]*$",
 )
 _TITLE_BEGINS = frozenset("$%>#=-~/.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_JSON_INSIDE = re.compile(r"(?:(?<=\n)|(?<=: )|(?<=:\n))(?=(?:\{\s*\"|\[\s*[{\[\"]))")
+_JSON_INSIDE = re.compile(r"\{\s*[\"']|\[\s*[{\[\"]")
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,12 @@ def _by_kind(text: str) -> list[tuple[Kind, str]]:
 
 def _json_begins(text: str) -> tuple[int, int] | None:
     """Where a JSON document of some size starts and ends inside other text."""
-    for tries, match in enumerate(_JSON_INSIDE.finditer(text)):
-        if tries > 3:
-            return None
-        end = json_shape.end_of(text, match.start())
-        size = end - match.start()
-        if size > 300 and size > 0.2 * len(text) and (size > 0.5 * len(text) or "\n" in text[match.start() : end].strip()):
-            return match.start(), end
+    places = sorted(at + len(sign) - 1 for sign in ("\n{", "\n[", ": {", ": [") if (at := text.find(sign)) >= 0)
+    for start in places:
+        if not _JSON_INSIDE.match(text, start):
+            continue
+        end = json_shape.end_of(text, start)
+        size = end - start
+        if size > 300 and size > 0.2 * len(text) and (size > 0.5 * len(text) or "\n" in text[start:end].strip()):
+            return start, end
     return None

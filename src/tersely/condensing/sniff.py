@@ -31,6 +31,8 @@ Kind = Literal[
 ]
 
 SAMPLE_LINES = 400
+LONGEST_SAMPLED = 2_000
+"""What a line is shows in its beginning; patterns with several repeats stay cheap on it."""
 
 _JSON_START = re.compile(r"\s*(?:\{\s*(?:[\"'}]|\w+\s*:)|\[\s*(?:[{\[\"\]]|-?\d+(?:\.\d+)?\s*[,\]]|(?:true|false|null)\s*[,\]]))")
 _JSON_LINE = re.compile(r'\s*(?:"[^"]{1,120}"\s*:\s*(?:"|[\d{\[-]|true|false|null)|[}\]]+,?\s*$|[{\[]\s*$|\}, ?\{$)')
@@ -66,11 +68,11 @@ _CELLS = re.compile(r"\S+(?: \S+)*")
 
 
 def sample_of(text: str) -> list[str]:
-    """Lines from the beginning and from the middle, none of them blank."""
-    start = [line for line in text[:120_000].split("\n") if line.strip()][: SAMPLE_LINES * 3 // 4]
+    """Lines from the beginning and from the middle, none of them blank, long ones only by their beginning."""
+    start = [line[:LONGEST_SAMPLED] for line in text[:120_000].split("\n") if line and not line.isspace()][: SAMPLE_LINES * 3 // 4]
     if len(text) > 240_000:
         middle = text[len(text) // 2 : len(text) // 2 + 60_000].split("\n")[1:-1]
-        start += [line for line in middle if line.strip()][: SAMPLE_LINES // 4]
+        start += [line[:LONGEST_SAMPLED] for line in middle if line and not line.isspace()][: SAMPLE_LINES // 4]
     return start
 
 
@@ -90,7 +92,7 @@ def sniff(text: str, *, json: bool = True) -> Kind:
             return "html"
         if opening.startswith("<?xml") or _TAG.match(opening):
             return "xml"
-    objects = sum(1 for line in lines if line.lstrip()[:1] == "{" and line.rstrip()[-1:] == "}") / many
+    objects = sum(1 for line in lines if line.lstrip()[:1] == "{" and (len(line) == LONGEST_SAMPLED or line.rstrip()[-1:] == "}")) / many
     if many >= 2 and objects >= 0.7:
         return "jsonl"
     if json and _JSON_START.match(opening):

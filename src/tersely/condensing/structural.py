@@ -42,6 +42,7 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
 
 def condense_structurally(text: str, budget: int, focus: str = "", tokenizer: Tokenizer = O200K) -> Condensed:
     """What matters in the text, in at most `budget` tokens; the whole text when it fits."""
+    text = _whole_characters(text)
     before = tokenizer.count(text)
     if before <= budget:
         return Condensed(text=text, status="structural", tokens_before=before, tokens_after=before, encoding=tokenizer.name)
@@ -60,17 +61,22 @@ def condense_structurally(text: str, budget: int, focus: str = "", tokenizer: To
 
 
 def cleaned(text: str) -> str:
-    """The text as its readers take it: no colours, no NULs, no half characters, line ends of one kind."""
+    """The text as its readers take it: no colours, no NULs, line ends of one kind."""
     if "\x1b" in text:
         text = _ESCAPE_CODES.sub("", text)
     if "\0" in text:
         text = text.replace("\0", "")
     if "\r" in text:
         text = text.replace("\r\n", "\n")
+    return text
+
+
+def _whole_characters(text: str) -> str:
+    """Halves of characters, as bytes that are no UTF-8 arrive, replaced; nothing behind this door can write them."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        text = text.encode("utf-8", "replace").decode()
+        return text.encode("utf-8", "replace").decode()
     return text
 
 

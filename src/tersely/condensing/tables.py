@@ -151,14 +151,17 @@ def _blocks(text: str) -> Iterator[_Block]:
     """Tables drawn or set in columns, and the lines between them."""
     lines = text.split("\n")
     count = len(lines)
-    at = 0
+    at = failures = 0
     loose = _Block(None)
     while at < count:
         line = lines[at]
         if not line.strip() or _RULE.fullmatch(line):
             at += 1
             continue
-        found = _drawn(lines, at) or _columns(lines, at)
+        # Looking for a table costs as much as forty lines: where none begins for long, it is looked for after blank lines only.
+        likely = failures < 40 or not lines[at - 1].strip() or at % 64 == 0
+        found = (_drawn(lines, at) or _columns(lines, at)) if likely else None
+        failures = 0 if found else failures + 1
         if found is None:
             loose.texts.append(line.rstrip())
             loose.lines.append(at + 1)

@@ -205,6 +205,7 @@ class _Packing:
         self.changed: dict[int, str] = {}
         self.families: dict[Hashable, int] = {}
         self.costs: dict[int, int] = {}
+        self.waiting: dict[Hashable, list[tuple[float, int]]] = {}
 
     def run(self) -> Packed:
         room = self.budget - (self.tokenizer.count(self.head + "\n") if self.head else 0)
@@ -249,14 +250,28 @@ class _Packing:
         return Packed(text, self.kept, used, set(self.changed))
 
     def _ranked(self) -> list[tuple[float, int]]:
-        """Candidates as a heap. Of very many units only those with a chance are ranked."""
-        units = self.units
-        heap = [
-            (-unit.score / (1 + 0.004 * len(unit.text)), index) for index, unit in enumerate(units) if index not in self.kept and unit.text
+        """Candidates as a heap: single units, and of each family the best one; the others wait in `self.waiting` until it is through.
+
+        Of very many units only those with a chance are ranked.
+        """
+        ranked = [
+            (-unit.score / (1 + 0.004 * len(unit.text)), index)
+            for index, unit in enumerate(self.units)
+            if unit.score >= 0 and index not in self.kept and unit.text
         ]
         most = 2_000 + 8 * self.budget
-        if len(heap) > most:
-            heap = heapq.nsmallest(most, heap)
+        if len(ranked) > most:
+            ranked = heapq.nsmallest(most, ranked)
+        ranked.sort(reverse=True)
+        self.waiting = {}
+        heap: list[tuple[float, int]] = []
+        for entry in ranked:
+            family = self.units[entry[1]].family
+            if family is None:
+                heap.append(entry)
+            else:
+                self.waiting.setdefault(family, []).append(entry)
+        heap += [members.pop() for members in self.waiting.values()]
         heapq.heapify(heap)
         return heap
 
@@ -271,21 +286,28 @@ class _Packing:
         misses = 0
         while heap and room > 2 and misses < 400:
             rank, index = heapq.heappop(heap)
-            if index in self.kept:
-                continue
             unit = units[index]
+            members = self.waiting.get(unit.family) if unit.family is not None else None
+            if index in self.kept:
+                if members:
+                    heapq.heappush(heap, members.pop())
+                continue
             chain: list[int] = []
             owner = unit.parent
             while owner is not None and owner not in self.kept and len(chain) < 1_000:
                 chain.append(owner)
                 owner = units[owner].parent
-            rough = sum(len(units[at].text) for at in chain)
+            rough = 0
+            for at in chain:
+                rough += len(units[at].text)
             current = -unit.score / (1 + 0.004 * len(unit.text) + 0.0015 * rough)
             if unit.family is not None and current < 0:
                 current /= 1 + self.reading.decay * self.families.get(unit.family, 0)
             if heap and current > heap[0][0] + 1e-9 and current > rank + 1e-9:
                 heapq.heappush(heap, (current, index))
                 continue
+            if members:
+                heapq.heappush(heap, members.pop())
             if (len(unit.text) + rough) / 12 > room:
                 cost = room + 1
             else:
