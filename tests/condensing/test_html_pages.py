@@ -81,6 +81,17 @@ def test_a_table_inside_an_article_shows_the_asked_for_row_under_its_first_row()
     assert text.index("| quay | ships | state |") < text.index(f"| quay-44 | {(44 * 37) % 101} | open |")
 
 
+def test_a_table_does_not_drown_the_sentence_that_answers() -> None:
+    text = "<p>The north crane was built in 1901 by the firm of Osk and lifts twelve tons of cargo from the ships at each quay.</p>"
+    page = TABLE.replace(
+        "<table>", "<p>The harbour office counts the ships at every quay, in summer and in winter.</p>" * 30 + text + "<table>"
+    )
+    focus = Focus.parse("Who built the crane that lifts cargo from the ships?")
+    reading = pages.read(page, focus, 90)
+    assert reading is not None
+    assert "by the firm of Osk" in pack(reading, 90, focus=focus).text
+
+
 def test_a_block_knows_its_source_lines_and_how_much_of_it_is_links() -> None:
     title, blocks = blocks_of(PAGE)
     assert title == "Harbour reopens – The Gazette"

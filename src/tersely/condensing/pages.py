@@ -630,7 +630,8 @@ def _as_table(parts: list[Paragraph], focus: Focus, budget: int) -> Reading | No
 
 
 def _value_rows(parts: list[Paragraph], focus: Focus, budget: int) -> None:
-    """Have the rows of larger tables valued by those who know tables; the first row stands above the others."""
+    """Put the first row of larger tables above the others; where rows must be compared, have them valued by those who know tables."""
+    compared = bool(focus.superlative or focus.unusual or focus.comparisons or focus.negated)
     at = 0
     while at < len(parts):
         end = at
@@ -638,12 +639,9 @@ def _value_rows(parts: list[Paragraph], focus: Focus, budget: int) -> None:
             end += 1
         if end - at >= _TABLE_ROWS:
             rows = parts[at:end]
-            reading = tables.read("\n".join(part.text for part in rows), focus, budget)
-            if reading is not None:
-                for part in rows:
-                    part.given = 0.0
-                for unit in reading.units:
-                    part = rows[unit.first - 1]
-                    part.given = max(part.given or 0.0, unit.score)
-                rows[0].heading = prose.TABLE_HEAD
+            reading = tables.read("\n".join(part.text for part in rows), focus, budget) if compared else None
+            for unit in reading.units if reading else ():
+                part = rows[unit.first - 1]
+                part.given = max(part.given or 0.0, unit.score)
+            rows[0].heading = prose.TABLE_HEAD
         at = max(end, at + 1)

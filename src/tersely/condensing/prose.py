@@ -288,7 +288,11 @@ def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "p
     if stating:
         share = 0.5 if facts else 1.0
         scores = [share * score + stating * facts_in(text) if score >= 0 else score for score, text in zip(scores, texts, strict=True)]
-    scores = [score if owner.given is None else owner.given for score, owner in zip(scores, owners, strict=True)]
+    highest = max((owner.given for owner in owners if owner.given), default=0.0)
+    if highest:
+        # The best that others have found is worth as much as the best that we have.
+        scale = max(scores) / highest
+        scores = [score if owner.given is None else owner.given * scale for score, owner in zip(scores, owners, strict=True)]
     shown = _with_a_chance(texts, scores, budget, least)
     sheet = _Sheet(budget)
     at = 0
