@@ -1,0 +1,389 @@
+"""Reading kept results back: the same four tools for agents, for the gateway's clients and for the service's.
+
+Answers are pages: each within a number of tokens, each saying how to get the
+next. `TOOLS` is the table to offer them from; `ReadBack.call` runs one by name.
+Everything here is read from masked text, so the answers are masked; what a
+caller says itself (the focus of a summary) is masked before a model sees it.
+
+Who asks, and by which scope, is the door's business.
+"""
+
+import csv
+import io
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tersely.condensing.cache import SummaryCache
+from tersely.condensing.ladder import climb
+from tersely.condensing.summarize import Wish
+from tersely.errors import InputError
+from tersely.llm.client import LLM
+from tersely.store.results import KeptResult
+from tersely.text.masked import Masked, assume_masked
+from tersely.text.tokens import O200K
+from tersely.tools import sql_over_results
+from tersely.tools.find_lines import Found, Hit, find_lines
+from tersely.tools.kept import KeptResults
+from tersely.tools.mask import Masker
+
+PAGE_TOKENS = 4_000
+_BYTES_PER_TOKEN = 16
+"""More than ordinary text has: a page's worth of bytes is read at once, however few tokens they turn out to be."""
+
+_CLIPPED = 400
+"""Characters shown of a longer line in which something was found."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """One page."""
+
+    text: Masked
+    """All a model needs: what this is, the content, and how to get the next page."""
+
+    body: Masked
+    """The content alone, for people and programs."""
+
+    next: dict[str, Any] | None = None
+    """Arguments for the next page; None when this was the last."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What is known of the page, as JSON values."""
+
+
+class _Arguments(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    handle: str = Field(max_length=200)
+    """Handle of the kept result: r_ and 16 letters and digits."""
+
+
+class ReadArguments(_Arguments):
+    start_line: int = Field(1, ge=1)
+    """First line, counted from 1."""
+
+    end_line: int | None = Field(None, ge=1)
+    """Last line, included; without it, as many as fit a page."""
+
+    start_byte: int | None = Field(None, ge=0)
+    """Read from this byte instead, counted from 0; for texts with very long lines."""
+
+    end_byte: int | None = Field(None, ge=0)
+    """Up to this byte, not included; only with start_byte."""
+
+
+class SearchArguments(_Arguments):
+    pattern: str = Field(min_length=1)
+    """Regular expression in re2 syntax, matched within lines: `error|timeout`, `^WARN`, `pod/web-\\d+`."""
+
+    context: int = Field(0, ge=0, le=20)
+    """Lines shown before and after each match."""
+
+    ignore_case: bool = False
+    start_line: int = Field(1, ge=1)
+    """Show matches from this line on; matches are counted in the whole text."""
+
+
+class QueryArguments(_Arguments):
+    sql: str = Field(min_length=1)
+    """One SELECT in DuckDB's SQL over the table `result`; nested values are JSON (metadata->>'$.name'). `DESCRIBE result` lists columns."""
+
+    offset: int = Field(0, ge=0)
+    """Skip this many rows of the answer: for the next page."""
+
+
+class SummarizeArguments(_Arguments):
+    focus: str = Field("", max_length=20_000)
+    """What you want to know; it decides what stays."""
+
+    max_tokens: int = Field(1_000, ge=50, le=20_000)
+    """What the summary may take, at most."""
+
+
+class ReadBack:
+    """The tools over the kept results.
+
+    Args:
+        llm: Summarizes for `summarize_result`; without one it condenses structurally.
+        page_tokens: What an answer's content may take, as o200k_base counts.
+    """
+
+    def __init__(
+        self,
+        kept: KeptResults,
+        *,
+        masker: Masker,
+        llm: LLM | None = None,
+        cache: SummaryCache | None = None,
+        page_tokens: int = PAGE_TOKENS,
+        query_limits: sql_over_results.Limits | None = None,
+    ) -> None:
+        self.kept = kept
+        self.masker = masker
+        self.llm = llm
+        self.cache = cache
+        self.page_tokens = page_tokens
+        self.query_limits = query_limits or sql_over_results.Limits()
+        # Each is a process with memory of its own.
+        self._queries = anyio.CapacityLimiter(2)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], scope: str) -> Answer:
+        """Run one of `TOOLS`.
+
+        Raises:
+            InputError: The tool, the arguments, the pattern or the SQL are wrong; the message tells a model what would be right.
+            ResultNotFound, ResultExpired: The handle stands for nothing (any more).
+        """
+        tool = next((tool for tool in TOOLS if tool.name == name), None)
+        if tool is None:
+            raise InputError(f"There is no tool {name!r}. There are: {', '.join(tool.name for tool in TOOLS)}.")
+        try:
+            checked = tool.arguments.model_validate(dict(arguments))
+        except ValidationError as wrong:
+            raise InputError(f"{name}: {_explained(wrong)}") from None
+        return await tool.run(self, checked, scope)
+
+    async def read(self, arguments: ReadArguments, scope: str) -> Answer:
+        result = await self._text(arguments.handle, scope)
+        if arguments.start_byte is None:
+            if arguments.end_byte is not None:
+                raise InputError("read_result: end_byte goes with start_byte.")
+            if arguments.start_line > max(1, result.lines):
+                raise InputError(f"{result.handle} has {result.lines:,} lines; line {arguments.start_line:,} is behind its end.")
+            if arguments.end_line is not None and arguments.end_line < arguments.start_line:
+                raise InputError(f"end_line ({arguments.end_line}) is before start_line ({arguments.start_line}).")
+            start = await self.kept.line_start(result, arguments.start_line)
+            end = result.size if arguments.end_line is None else await self.kept.line_start(result, arguments.end_line + 1)
+        else:
+            start, end = arguments.start_byte, result.size if arguments.end_byte is None else min(arguments.end_byte, result.size)
+            if start > end or (start == end and result.size):
+                raise InputError(f"{result.handle} has {result.size:,} bytes; bytes {start:,} to {end:,} are none of them.")
+        stretch = await self.kept.read_stretch(result, start, min(end, start + self.page_tokens * _BYTES_PER_TOKEN))
+        body = await anyio.to_thread.run_sync(_page, stretch.text, self.page_tokens, stretch.end < end)
+        stop = stretch.start + len(body.encode())
+        first = await self.kept.line_at(result, stretch.start)
+        last = first + body.count("\n") - body.endswith("\n")
+        following: dict[str, Any] | None = None
+        if stop < end:
+            following = {"handle": result.handle}
+            # In the middle of a line only bytes can say where to go on.
+            following |= {"start_line": last + 1} if body.endswith("\n") and arguments.start_byte is None else {"start_byte": stop}
+            if arguments.end_line is not None and "start_line" in following:
+                following["end_line"] = arguments.end_line
+            elif end < result.size:
+                following["end_byte"] = end
+        where = f"lines {first:,}-{last:,} of {result.lines:,}, bytes {stretch.start:,}-{stop:,} of {result.size:,}"
+        facts = {"first_line": first, "last_line": last, "lines": result.lines, "start_byte": stretch.start, "end_byte": stop}
+        return _answer("read_result", f"{result.handle} ({result.origin}): {where}", body, following, {**facts, "bytes": result.size})
+
+    async def search(self, arguments: SearchArguments, scope: str) -> Answer:
+        result = await self._text(arguments.handle, scope)
+        raw, _ = await self.kept.load_bytes(result.handle, scope)
+
+        def work() -> tuple[Found, Masked, int | None]:
+            # Even the shortest lines of a page are a few tokens each; one more tells whether there is a next page.
+            most = self.page_tokens // 3 + 1
+            found = find_lines(raw, arguments.pattern, ignore_case=arguments.ignore_case, from_line=arguments.start_line, limit=most + 1)
+            body, following = _shown(raw, found.hits[:most], arguments.context, self.page_tokens)
+            return found, body, following or next((hit.number for hit in found.hits[most:]), None)
+
+        found, body, following = await anyio.to_thread.run_sync(work)
+        total = f"{found.total:,}" if found.counted_all else f"more than {found.total:,}"
+        heading = f"{result.handle} ({result.origin}): {total} of {result.lines:,} lines match {arguments.pattern!r}"
+        again = None
+        if following is not None:
+            again = {**arguments.model_dump(exclude_defaults=True), "handle": result.handle, "start_line": following}
+        facts = {"matching_lines": found.total, "counted_all": found.counted_all, "lines": result.lines}
+        return _answer("search_result", heading, body, again, facts)
+
+    async def query(self, arguments: QueryArguments, scope: str) -> Answer:
+        result = await self._text(arguments.handle, scope)
+        text = await self.kept.load(result.handle, scope)
+        async with self._queries:
+            table = await sql_over_results.ask(text, arguments.sql, offset=arguments.offset, limits=self.query_limits)
+        body, shown = await anyio.to_thread.run_sync(_csv, table, self.page_tokens)
+        again = None
+        if table.more or shown < len(table.rows):
+            again = {"handle": result.handle, "sql": arguments.sql, "offset": arguments.offset + shown}
+        rows = f"rows {arguments.offset + 1:,}-{arguments.offset + shown:,}" if shown else "no rows"
+        heading = f"{result.handle} ({result.origin}{f'; {table.source}' if table.source else ''}): {rows}, as CSV"
+        facts = {
+            "columns": [{"name": name, "type": kind} for name, kind in table.columns],
+            "rows": table.rows[:shown],
+            "source": table.source,
+        }
+        return _answer("query_result", heading, body, again, facts)
+
+    async def summarize(self, arguments: SummarizeArguments, scope: str) -> Answer:
+        result = await self._text(arguments.handle, scope)
+        text = await self.kept.load(result.handle, scope)
+        focus = await anyio.to_thread.run_sync(self.masker.mask, arguments.focus) if arguments.focus else ""
+        condensed = await climb(text, wish=Wish(target=arguments.max_tokens, focus=focus), llm=self.llm, cache=self.cache)
+        # Condensed from masked text, or a model's words about it.
+        body = assume_masked(condensed.text)
+        sizes = f"{condensed.tokens_before:,} → {condensed.tokens_after:,} tokens, {condensed.status}"
+        facts = {
+            "status": condensed.status,
+            "tokens_before": condensed.tokens_before,
+            "tokens_after": condensed.tokens_after,
+            "encoding": condensed.encoding,
+            "lost": [str(lost) for lost in condensed.lost],
+        }
+        return _answer("summarize_result", f"{result.handle} ({result.origin}): {sizes}", body, None, facts)
+
+    async def _text(self, handle: str, scope: str) -> KeptResult:
+        result = await self.kept.find(handle, scope)
+        if not result.is_text:
+            raise InputError(f"{result.handle} is not text: {result.kind} of type {result.mime_type}, {result.size:,} bytes.")
+        return result
+
+
+@dataclass(frozen=True)
+class ReadBackTool:
+    name: str
+    description: str
+    arguments: type[_Arguments]
+    run: Callable[[ReadBack, Any, str], Awaitable[Answer]]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON schema of the arguments."""
+        schema = self.arguments.model_json_schema()
+        for one in (schema, *schema["properties"].values()):
+            one.pop("title", None)
+        return schema
+
+
+TOOLS: tuple[ReadBackTool, ...] = (
+    ReadBackTool(
+        "read_result",
+        "Read lines (or bytes) of a kept tool result by its handle: the whole is kept, what you saw was shortened. "
+        "Answers are pages; each says how to get the next.",
+        ReadArguments,
+        ReadBack.read,
+    ),
+    ReadBackTool(
+        "search_result",
+        "Search a kept tool result with a regular expression: matching lines with their numbers, and how many there are in all.",
+        SearchArguments,
+        ReadBack.search,
+    ),
+    ReadBackTool(
+        "query_result",
+        "Ask a kept tool result with SQL, when it is a table: JSON list, JSON lines, CSV or aligned columns. Its rows are the table "
+        "`result`; any text's lines are the table `lines` (number, line). Count, filter, sort and group here rather than reading it all.",
+        QueryArguments,
+        ReadBack.query,
+    ),
+    ReadBackTool(
+        "summarize_result",
+        "Summarize a kept tool result again, from the whole, with another focus or size.",
+        SummarizeArguments,
+        ReadBack.summarize,
+    ),
+)
+"""What to offer: name, description, JSON schema of the arguments, function."""
+
+
+def _answer(tool: str, heading: str, body: str, following: dict[str, Any] | None, facts: dict[str, Any]) -> Answer:
+    call = ", ".join(f"{name}={value!r}" for name, value in (following or {}).items())
+    ending = f"\n[More: {tool}({call})]" if following else "\n[End]"
+    # The heading quotes the origin and the pattern: the first was kept masked, the second is the reader's own.
+    text = assume_masked(f"[{heading}]\n{body}{'' if body.endswith(chr(10)) or not body else chr(10)}{ending.strip()}")
+    return Answer(text=text, body=assume_masked(body), next=following, facts=facts)
+
+
+def _page(text: str, limit: int, cut: bool) -> str:
+    """The beginning of a text within a page: whole lines where there is more than one."""
+    if O200K.exceeds(text, limit):
+        text = O200K.head(text, limit)
+        cut = True
+    if not cut:
+        return text
+    whole = text[: text.rfind("\n") + 1]
+    return whole or text
+
+
+def _shown(raw: bytes, hits: list[Hit], context: int, limit: int) -> tuple[Masked, int | None]:
+    """Matches with their neighbours, as grep writes them; and the line of the first match that no longer fits."""
+    pieces: list[str] = []
+    tokens = last = 0
+    for at, hit in enumerate(hits):
+        group: list[str] = []
+        if pieces and context and hit.number - context > last + 1:
+            group.append("--")
+        group += [f"{number}- {_clipped(line)}" for number, line in _before(raw, hit, context) if number > last]
+        group.append(f"{hit.number}: {_clipped(raw[hit.start : hit.end], hit.match[0] - hit.start)}")
+        ahead = hits[at + 1].number if at + 1 < len(hits) else None
+        after = [(number, line) for number, line in _after(raw, hit, context) if ahead is None or number < ahead]
+        group += [f"{number}- {_clipped(line)}" for number, line in after]
+        piece = "\n".join(group) + "\n"
+        tokens += O200K.count(piece)
+        if tokens > limit and pieces:
+            return assume_masked("".join(pieces)), hit.number
+        pieces.append(piece)
+        last = after[-1][0] if after else hit.number
+    return assume_masked("".join(pieces)), None
+
+
+def _before(raw: bytes, hit: Hit, context: int) -> list[tuple[int, bytes]]:
+    lines: list[tuple[int, bytes]] = []
+    start, number = hit.start, hit.number
+    while len(lines) < context and start > 0:
+        begin = raw.rfind(b"\n", 0, start - 1) + 1
+        number -= 1
+        lines.append((number, raw[begin : start - 1]))
+        start = begin
+    return lines[::-1]
+
+
+def _after(raw: bytes, hit: Hit, context: int) -> list[tuple[int, bytes]]:
+    lines: list[tuple[int, bytes]] = []
+    at, number = hit.end + 1, hit.number
+    while len(lines) < context and at < len(raw):
+        end = raw.find(b"\n", at)
+        end = len(raw) if end < 0 else end
+        number += 1
+        lines.append((number, raw[at:end]))
+        at = end + 1
+    return lines
+
+
+def _clipped(line: bytes, at: int = 0) -> str:
+    """A line as it is, or what stands around the match in a long one."""
+    if len(line) <= _CLIPPED:
+        return line.decode(errors="replace").rstrip("\r")
+    start = max(0, min(at - _CLIPPED // 4, len(line) - _CLIPPED))
+    piece = line[start : start + _CLIPPED].decode(errors="ignore")
+    return f"{'…' if start else ''}{piece}{'…' if start + _CLIPPED < len(line) else ''} ({len(line):,} bytes)"
+
+
+def _csv(table: sql_over_results.Table, limit: int) -> tuple[Masked, int]:
+    """The table as CSV within a page, and how many rows of it that are; at least one."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([name for name, _ in table.columns])
+    shown, at, tokens = 0, 0, 0
+    for row in table.rows:
+        writer.writerow(["" if cell is None else cell for cell in row])
+        tokens += O200K.count(out.getvalue()[at:])
+        if tokens > limit and shown:
+            break
+        at = out.tell()
+        shown += 1
+    text = out.getvalue()[:at] if at else out.getvalue()
+    # Rows of masked text; the names of the columns are the reader's own or the text's.
+    return assume_masked(O200K.head(text, limit) if tokens > limit else text), shown
+
+
+def _explained(wrong: ValidationError) -> str:
+    told = []
+    for error in wrong.errors(include_url=False, include_context=False):
+        name = ".".join(str(place) for place in error["loc"])
+        told.append(f"{name}: {error['msg'][0].lower()}{error['msg'][1:]}")
+    return "; ".join(told)
