@@ -609,7 +609,7 @@ def _as_table(parts: list[Paragraph], focus: Focus, budget: int) -> Reading | No
     """A page that is a table with a few words around it is read as a table; the words come first."""
     rows = [part for part in parts if _is_row(part)]
     others = [part for part in parts if not _is_row(part)]
-    if len(rows) < _TABLE_ROWS or sum(len(part.text) for part in others) > 0.25 * sum(len(part.text) for part in rows):
+    if len(rows) < _TABLE_ROWS or sum(len(part.text) for part in others) > 0.08 * sum(len(part.text) for part in rows):
         return None
     reading = tables.read("\n".join(part.text for part in rows), focus, budget)
     if reading is None:
