@@ -412,7 +412,8 @@ def _scan_block(
                     continue
                 if before.isalpha() and not joined[first].isupper():
                     continue
-                if _NOT_SEVERE.match(low, after, after + 12) or (first and _NO_BEFORE.search(low, max(0, first - 10), first)):
+                ending = after + (following == "s")
+                if _NOT_SEVERE.match(low, ending, ending + 12) or (first and _NO_BEFORE.search(low, max(0, first - 10), first)):
                     level = min(level, 0.5)
                     if level <= severity[at]:
                         continue

@@ -115,11 +115,11 @@ def sniff(text: str, *, json: bool = True) -> Kind:
     words_apart = sum(line.count(" ") for line in lines) / max(1, sum(map(len, lines)))
     if columns == "csv" and framed < 0.2 and not _TIME_START.match(lines[0]) and not (sentences > 0.6 and words_apart > 0.12):
         return "csv"
-    if timed + framed > 0.5 or (leveled > 0.5 and columns != "table") or (timed > 0.25 and leveled > 0.25):
+    if timed + framed > 0.5 or (leveled > 0.5 and (columns != "table" or inside > 0.6)) or (timed > 0.25 and leveled > 0.25):
         return "log"
     if _is_dialogue(lines):
         return "dialogue"
-    if columns == "table" and keys + items < 0.7:
+    if columns == "table" and keys + items + assigns + sections < 0.7:
         return "table"
     if inside > 0.6 and many >= 3 and keys < 0.6:
         fields = sum(1 for line in lines if len(_FIELDS.findall(line[:600])) >= 3) / many
@@ -197,6 +197,11 @@ def column_table(lines: list[str]) -> Literal["csv", "table"] | None:
     rows = [line.strip("\t") for line in lines if not re.fullmatch(r"[\s|+=:\-─│┼┬┴├┤╋━┃]+", line)]
     if len(rows) < 3:
         return None
+    for sign in dict.fromkeys(re.findall(r"(?<=\w)[^\w\s\"'.:/@()\[\]{}<>=-]{1,4}(?=\w)", rows[0])):
+        counts = Counter(row.count(sign) for row in rows)
+        most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
+        if (most >= 2 and times >= 0.9 * len(rows)) or (most == 1 and times == len(rows) >= 4):
+            return "csv"
     for sign in (",", "\t", ";", "|"):
         counts = Counter(_cells_between(row, sign) for row in rows)
         most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
@@ -206,11 +211,6 @@ def column_table(lines: list[str]) -> Literal["csv", "table"] | None:
             # Prose has commas too, but not the same number in every line.
             if sign == "\t" or len(counts) <= 3 or times >= 0.9 * len(rows):
                 return "csv"
-    for sign in dict.fromkeys(re.findall(r"(?<=\w)[^\w\s\"'.:/@()\[\]{}<>=-]{1,4}(?=\w)", rows[0])):
-        counts = Counter(row.count(sign) for row in rows)
-        most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
-        if most >= 2 and times >= 0.9 * len(rows):
-            return "csv"
     if sum(1 for row in rows if row.lstrip()[:1] in "|│┃" and row.strip()) >= 0.7 * len(rows):
         return "table"
     # The header may stand below a few lines of something else.

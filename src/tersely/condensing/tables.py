@@ -26,7 +26,7 @@ _RULE = re.compile(r"[\s|+=:\-─│┼┬┴├┤╋━┃┏┓┗┛┡┩�
 _VARIABLE = re.compile(r"\b[0-9a-f]{8,10}-[a-z0-9]{5}\b|0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
 _BLANKS = re.compile(r"\s{2,}|\t")
 _RATIO = re.compile(r"(\d+)/(\d+)$")
-_STATE = frozenset(("status", "state", "phase", "health", "condition", "result", "level", "severity", "type", "reason", "ready"))
+_STATE = frozenset(("status", "state", "phase", "health", "condition", "result", "level", "severity", "type", "reason"))
 
 
 @dataclass
@@ -276,10 +276,11 @@ def _splitter(header: str, body: list[str]) -> Split | None:
     trials: list[Split] = []
     starts = [match.start() for match in re.finditer(r"(?:(?<=\s\s)|(?<=^)|(?<=\t))\S", header)]
     if len(starts) >= 2:
-        trials.append(_by_position(starts))
+        trials.append(_by_position(starts, 0.6))
     tight = [match.start() for match in re.finditer(r"(?:(?<=\s)|(?<=^))\S", header)]
     if len(tight) >= 3 and tight != starts:
-        trials.append(_by_position(tight))
+        # Words one blank apart are columns only where nearly every cell below begins under one.
+        trials.insert(0, _by_position(tight, 0.9))
     if all(word[0].isalnum() or word[0] in "%(_/@" for word in words) and _words_fit(len(words), body):
         trials.append(_by_words(len(words)))
     if len(starts) >= 3:
@@ -300,8 +301,8 @@ def _words_fit(count: int, body: list[str]) -> bool:
     return any(sum(1 for row in rows if len(row) == count and number_of(row[at]) is not None) >= 0.8 * len(rows) for at in range(count - 1))
 
 
-def _by_position(starts: list[int]) -> Split:
-    wanted = max(1, int(0.6 * (len(starts) - 1)))
+def _by_position(starts: list[int], share: float) -> Split:
+    wanted = max(1, int(share * (len(starts) - 1)))
 
     def split(line: str) -> list[str] | None:
         if len(line) < starts[1]:

@@ -1,0 +1,82 @@
+"""A question taken apart, and texts found by it."""
+
+import pytest
+
+from tersely.condensing.focus import Focus, scan, stem
+
+
+def test_quoted_phrases_and_identifiers_are_looked_for_whole() -> None:
+    focus = Focus.parse("Why did 'query failed' show up in my-app-53?")
+    texts = {term.text: term.kind for term in focus.terms}
+    assert texts["query failed"] == "phrase"
+    assert texts["my-app-53"] == "identifier"
+
+
+def test_an_identifier_inside_a_longer_word_is_not_found() -> None:
+    found = scan(["id 63246 here", "id 632461 here"], Focus.parse("inode 63246"))
+    assert found.relevance[0] > 0
+    assert found.relevance[1] == 0
+
+
+def test_words_are_found_in_their_forms_and_inside_compound_names() -> None:
+    focus = Focus.parse("failing pods")
+    found = scan(["PodScheduled", "one pod failed", "a podium", "nothing"], focus)
+    assert found.relevance[0] > 0
+    assert found.relevance[1] > found.relevance[0]
+    assert found.relevance[2:] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("word", "root"), [("running", "run"), ("failed", "fail"), ("failures", "fail"), ("class", "class"), ("pods", "pod")]
+)
+def test_stems_are_what_the_forms_of_a_word_share(word: str, root: str) -> None:
+    assert stem(word) == root
+
+
+def test_what_every_text_has_says_nothing() -> None:
+    texts = [f"version {number}" for number in range(40)] + ["version of web-7"]
+    found = scan(texts, Focus.parse("version of web-7"))
+    assert found.relevance[-1] > 5 * found.relevance[0]
+
+
+def test_parts_of_an_identifier_hardly_count_where_it_is_found_whole() -> None:
+    texts = ["rook-ceph-mds", "rook ceph mds parts only", *["other"] * 20]
+    found = scan(texts, Focus.parse("rook-ceph-mds"))
+    assert found.relevance[0] > 3 * found.relevance[1]
+
+
+def test_wishes_are_read_from_the_words_around_them() -> None:
+    focus = Focus.parse("Which pods are not running since 14:00 and took over 500 ms?")
+    assert focus.rejects("Running") and not focus.rejects("Pending")
+    assert (focus.comparisons[0].above, focus.comparisons[0].amount, focus.comparisons[0].unit) == (True, 500.0, "ms")
+    assert focus.since == "14:00"
+    assert Focus.parse("slowest request").superlative == 1
+    assert Focus.parse("the least memory").superlative == -1
+    assert Focus.parse("anything unusual?").unusual
+    assert Focus.parse("").trouble and Focus.parse("").unusual and not Focus.parse("")
+
+
+@pytest.mark.parametrize(
+    ("line", "inside"),
+    [("2025-01-02T14:05:00Z started", True), ("2025-01-02T13:59:59Z started", False), ("no time at all", None)],
+)
+def test_lines_are_inside_or_outside_the_asked_for_time(line: str, inside: bool | None) -> None:
+    assert Focus.parse("errors since 14:00").within(line) is inside
+
+
+def test_severity_comes_from_words_and_not_from_their_denial() -> None:
+    found = scan(["panic: out of memory", "request failed", "disk slow", "errors: 0", "no error", "all fine"], Focus.parse(""))
+    assert found.severity[0] == 3
+    assert found.severity[1] == 2
+    assert found.severity[2] == 1
+    assert max(found.severity[3:]) <= 0.5
+
+
+def test_text_that_grows_in_lower_case_keeps_its_places() -> None:
+    found = scan(["İİİİ web-7", "web-7"], Focus.parse("web-7"))
+    assert all(value > 0 for value in found.relevance)
+
+
+def test_questions_without_blanks_between_words_find_their_text() -> None:
+    found = scan(["支払いサービスが失敗しました", "正常"], Focus.parse("支払いサービスはなぜ失敗"))
+    assert found.relevance[0] > 0 and found.relevance[1] == 0

@@ -1,0 +1,48 @@
+"""The reader that is always ready."""
+
+from tersely.condensing import generic
+from tersely.condensing.focus import Focus
+from tersely.condensing.units import pack
+
+
+def shown(text: str, question: str, budget: int = 120) -> str:
+    focus = Focus.parse(question)
+    return pack(generic.read(text, focus, budget), budget, focus=focus).text
+
+
+def test_a_value_is_found_beside_its_owner_in_a_format_without_a_name() -> None:
+    text = "\n".join(f"@@ unit kestrel-{n}\n!! colour {n * 3}\n!! weight {n * 5}\n%%" for n in range(90))
+    found = shown(text, "weight of kestrel-71")
+    assert found.index("kestrel-71") < found.index("weight 355")
+
+
+def test_lines_in_an_unknown_pattern_are_compared_with_each_other() -> None:
+    text = "\n".join(f"unit {n} runs at {n % 4 + 20} degrees in hall north" for n in range(80))
+    text = text.replace("unit 55 runs at 23 degrees", "unit 55 runs at 901 degrees")
+    assert "unit 55 runs at 901" in shown(text, "Which has the highest degrees?")
+    assert "unit 55 runs at 901" in shown(text, "what stands out?")
+
+
+def test_errors_are_found_without_a_question() -> None:
+    text = (
+        "\n".join(f"step {n} went well" for n in range(200))
+        + "\nstep 200 failed: disk full\n"
+        + "\n".join(f"step {n} went well" for n in range(201, 300))
+    )
+    assert "step 200 failed: disk full" in shown(text, "")
+
+
+def test_an_indented_line_brings_the_line_that_introduces_it() -> None:
+    text = "\n".join(f"section {n}\n    detail of number {n * n}" for n in range(80))
+    assert "section 44" in shown(text, "number 1936")
+
+
+def test_blobs_are_named_with_their_size() -> None:
+    assert "characters]" in shown("token " + "QUJDREVGR0hJSktM" * 60 + " end of the token\n" + "other line\n" * 50, "token")
+
+
+def test_one_long_line_is_read_in_pieces() -> None:
+    text = (
+        ", ".join(f"item {n} is fine" for n in range(3_000)) + ", item x is broken, " + ", ".join(f"item {n} is fine" for n in range(3_000))
+    )
+    assert "item x is broken" in shown(text, "which item is broken?", 300)

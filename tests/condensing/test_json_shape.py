@@ -1,0 +1,123 @@
+"""JSON of any health: whole, cut, nested in strings, deep, printed by Python."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tersely.condensing import json_shape
+from tersely.condensing.focus import Focus
+from tersely.condensing.units import pack
+
+ORDERS = [
+    {"id": f"order-{number}", "state": "paid", "customer": {"city": "Bonn", "age": 30 + number % 7}, "total": 10 * number}
+    for number in range(80)
+]
+
+
+def shown(text: str, question: str, budget: int = 250) -> str:
+    focus = Focus.parse(question)
+    reading = json_shape.read(text, focus, budget)
+    assert reading is not None
+    return pack(reading, budget, focus=focus).text
+
+
+def near(text: str, first: str, second: str) -> bool:
+    start = text.find(first)
+    return start >= 0 and 0 <= text.find(second, start) - start <= 160
+
+
+def test_a_value_stands_beside_the_name_of_its_owner() -> None:
+    assert near(shown(json.dumps(ORDERS), "What is the total of order-57?"), "order-57", "570")
+
+
+def test_the_record_that_differs_is_shown_with_its_name() -> None:
+    odd = [dict(order) for order in ORDERS]
+    odd[40]["state"] = "disputed"
+    assert near(shown(json.dumps(odd), "Is anything unusual here?"), "order-40", "disputed")
+
+
+def test_the_highest_is_shown_with_its_name() -> None:
+    assert near(shown(json.dumps(ORDERS), "Which order has the highest total?"), "order-79", "790")
+
+
+def test_a_map_of_records_is_read_like_a_list_of_them() -> None:
+    text = json.dumps({order["id"]: {"state": order["state"], "total": order["total"]} for order in ORDERS})
+    assert near(shown(text, "total of order-33"), "order-33", "330")
+
+
+def test_rows_under_column_names_get_their_names() -> None:
+    text = json.dumps({"columns": ["name", "size"], "rows": [[f"disk-{number}", number * 7] for number in range(60)]})
+    assert "name: disk-59, size: 413" in shown(text, "Which disk has the largest size?")
+
+
+def test_json_inside_a_string_is_read_as_json() -> None:
+    text = json.dumps({"payload": json.dumps({"orders": ORDERS})})
+    assert near(shown(text, "total of order-61"), "order-61", "610")
+
+
+def test_a_document_that_breaks_off_is_read_as_far_as_it_goes() -> None:
+    whole = json.dumps(ORDERS, indent=2)
+    assert near(shown(whole[: len(whole) * 9 // 10 + 7], "total of order-20"), "order-20", "200")
+
+
+def test_a_document_without_its_beginning_is_read() -> None:
+    text = json.dumps(ORDERS, indent=2)[900:]
+    focus = Focus.parse("total of order-66")
+    reading = json_shape.read_cut(text, focus, 250)
+    assert reading is not None
+    assert near(pack(reading, 250, focus=focus).text, "order-66", "660")
+
+
+def test_values_printed_by_python_are_read() -> None:
+    assert near(shown(repr(ORDERS), "total of order-12"), "order-12", "120")
+
+
+def test_a_series_is_told_by_its_ends_extremes_and_trend() -> None:
+    points = [[1700000000 + 60 * at, str(1.5 + at)] for at in range(40)]
+    points[17][1] = "99.25"
+    text = json.dumps(
+        {"result": [{"metric": {"instance": f"host-{number}"}, "values": points if number == 3 else points[:9]} for number in range(6)]}
+    )
+    line = shown(text, "Which instance has the highest value?")
+    assert "host-3" in line and "max 99.25 @1700001020" in line
+
+
+def test_numbers_keep_their_spelling() -> None:
+    assert "1.50E+3" in shown('{"limits": {"cpu": 1.50E+3, "memory": "2Gi"}, "other": {"a": 1}}', "cpu limits")
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 50_000 + "]" * 50_000, '{"a":' * 50_000, '{"a": [1, 2', '{"a" "b"}', '["\\ud800"]', "[]]]]", '{"a":}', "{]"]
+)
+def test_broken_and_bottomless_documents_do_no_harm(text: str) -> None:
+    reading = json_shape.read(text, Focus.parse("a"), 50)
+    assert reading is None or pack(reading, 50).tokens <= 50
+
+
+@settings(deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=30),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=9), inner),
+    )
+)
+def test_every_plain_value_of_a_document_is_in_its_tree(document: object) -> None:
+    tree, _ = json_shape.parse(json.dumps([[document]]))
+    wanted: list[str] = []
+
+    def collect(value: object) -> None:
+        if isinstance(value, dict):
+            for inner in value.values():
+                collect(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                collect(inner)
+        elif not isinstance(value, str):
+            wanted.append(json.dumps(value))
+
+    collect(document)
+    found = list(tree.value)
+    for value in wanted:
+        found.remove(value)

@@ -1,0 +1,69 @@
+"""YAML, described things and key-value text are read as trees."""
+
+import pytest
+
+from tersely.condensing import outline, xml_shape
+from tersely.condensing.focus import Focus
+from tersely.condensing.units import Reading, pack
+
+
+def shown(reading: Reading | None, question: str, budget: int = 150) -> str:
+    assert reading is not None
+    return pack(reading, budget, focus=Focus.parse(question)).text
+
+
+def near(text: str, first: str, second: str) -> bool:
+    start = text.find(first)
+    return start >= 0 and 0 <= text.find(second, start) - start <= 160
+
+
+def test_a_key_of_yaml_is_shown_under_the_keys_it_stands_under() -> None:
+    text = "services:\n" + "".join(f"  web-{n}:\n    image: shop:{n}\n    ports:\n      - {8000 + n}\n      - 443\n" for n in range(60))
+    focus = Focus.parse("image of web-41")
+    assert near(shown(outline.read_yaml(text, focus, 150), focus.text), "web-41", "shop:41")
+
+
+def test_documents_of_yaml_are_records() -> None:
+    text = "---\n".join(f"kind: Pod\nmetadata:\n  name: pod-{n}\nspec:\n  node: n{n % 3}\n" for n in range(50))
+    text = text.replace("pod-30\nspec:\n  node: n0", "pod-30\nspec:\n  node: elsewhere")
+    focus = Focus.parse("anything unusual?")
+    assert near(shown(outline.read_yaml(text, focus, 150), focus.text), "pod-30", "elsewhere")
+
+
+def test_block_scalars_and_tags_are_no_obstacle() -> None:
+    text = "script: |\n  first line\n  echo needle-9\nmode: !!str fast\nlist:\n- a\n- b\nafter: 7\n"
+    focus = Focus.parse("needle-9 after")
+    line = shown(outline.read_yaml(text, focus, 100), focus.text, 100)
+    assert "needle-9" in line and "after: 7" in line
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "Name        : {name}\nVersion     : {value}\nVendor      : ACME\n\n",
+        "[{name}]\nversion = {value}\nvendor = ACME\n",
+        "package {name}\n    version -> {value}\n    vendor -> ACME\n",
+        "* {name}\n  * version: {value}\n  * vendor: ACME\n",
+        "pkg.{name}.version={value}\npkg.{name}.vendor=ACME\n",
+    ],
+)
+def test_a_field_is_found_with_its_record_whatever_the_format(record: str) -> None:
+    text = "".join(record.format(name=f"tool-{n:02d}", value=f"{n}.{n * 7}.1") for n in range(60))
+    focus = Focus.parse("What is the version of tool-37?")
+    assert near(shown(outline.read(text, focus, 150), focus.text), "tool-37", "37.259.1")
+
+
+def test_elements_and_attributes_of_xml_are_found_with_their_owner() -> None:
+    text = "<list>" + "".join(f'<item id="part-{n}"><size>{n * 11}</size><note>kept &amp; dry</note></item>' for n in range(60)) + "</list>"
+    focus = Focus.parse("Which item has the highest size?")
+    assert near(shown(xml_shape.read(text, focus, 150), focus.text), "part-59", "649")
+    assert "kept & dry" in shown(xml_shape.read(text, Focus.parse("note of part-7"), 150), "note of part-7")
+
+
+@pytest.mark.parametrize(
+    "text", ["- - - a", "a:\n b:\n  c:", ":", "- ", "a: |", "<a><b></a></c>", "<a", "\t- x\n\t\t- y: 1", "[x]\n[y]\n[z]\n"]
+)
+def test_odd_texts_are_taken_as_they_come(text: str) -> None:
+    for read in (outline.read_yaml, outline.read, xml_shape.read):
+        reading = read(text, Focus.parse("a"), 30)
+        assert reading is None or pack(reading, 30).tokens <= 30

@@ -1,0 +1,32 @@
+"""Mixed texts come apart where they say so, and nowhere else."""
+
+import json
+
+from tersely.condensing.segments import parts_of
+
+RECORDS = json.dumps([{"name": f"web-{number}", "state": "ok"} for number in range(30)], indent=1)
+
+
+def test_outputs_of_several_commands_are_parts_with_their_titles() -> None:
+    text = "$ kubectl get pods\nNAME   READY\na-1    1/1\nb-2    1/1\nc-3    0/1\n$ cat app.log\n" + "2025-01-01 10:00:00 INFO ok\n" * 5
+    parts = parts_of(text)
+    assert [(part.title, part.kind) for part in parts] == [("$ kubectl get pods", "table"), ("$ cat app.log", "log")]
+    assert [part.line for part in parts] == [2, 7]
+
+
+def test_json_stands_apart_from_the_sentence_before_and_the_errors_after() -> None:
+    parts = parts_of(f"Here is what the tool returned:\n{RECORDS}\nwarning: the connection was slow\n")
+    assert [part.kind for part in parts][1] == "json"
+    assert parts[1].text.strip() == RECORDS
+    assert parts[2].text.strip() == "warning: the connection was slow"
+    assert parts[1].line == 2
+
+
+def test_a_section_name_of_digits_is_no_json() -> None:
+    text = "".join(f"[{1694831 + number}]\nWEIGHT: {number}\nDEPOT: north\n\n" for number in range(6))
+    assert [part.kind for part in parts_of(text)] == ["outline"]
+
+
+def test_a_text_of_one_kind_is_one_part() -> None:
+    assert len(parts_of("2025-01-01 10:00:00 INFO ok\n" * 50)) == 1
+    assert parts_of("") == []

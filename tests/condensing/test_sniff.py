@@ -1,0 +1,43 @@
+"""Kinds of texts, told by a sample of their lines."""
+
+import pytest
+
+from tersely.condensing.sniff import sniff
+
+POD_TABLE = "NAME        READY   STATUS    RESTARTS   AGE\n" + "\n".join(
+    f"web-{number}       1/1     Running   {number}          {number}d" for number in range(1, 9)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ('{"a": 1, "b": [1, 2]}', "json"),
+        ('[{"a": 1},\n {"a": 2}]', "json"),
+        ('{"a": 1}\n{"a": 2}\n{"a": 3}\n', "jsonl"),
+        ('"a": 1,\n  "b": "x"\n},\n{\n  "a": 2,\n  "b": "y"\n},\n', "json_cut"),
+        ("<?xml version='1.0'?>\n<list><item>1</item></list>", "xml"),
+        ("<!doctype html><html><body><p>Hi</p></body></html>", "html"),
+        ("name,size\na,1\nb,2\nc,3\nd,4\n", "csv"),
+        ("name~|~size~|~age\na~|~1~|~3\nb~|~2~|~4\nc~|~3~|~5\n", "csv"),
+        (POD_TABLE, "table"),
+        ("two lines of something else\nbefore it begins\n" + POD_TABLE, "table"),
+        ("kind: Pod\nmetadata:\n  name: web-1\n  labels:\n    app: web\nspec:\n  replicas: 3\n", "yaml"),
+        ("Name:         web-1\nNamespace:    default\nPriority:     0\nNode:         n1\nStatus:       Running\n", "outline"),
+        ("[web]\nport = 80\nhost = a\n[db]\nport = 5432\nhost = b\n[cache]\nport = 1\nhost = c\n", "outline"),
+        ('# HELP up Whether it is up.\n# TYPE up gauge\nup{job="a"} 1\nup{job="b"} 0\n', "metrics"),
+        ("2025-01-01T10:37:30Z INFO started\n2025-01-01T10:37:31Z INFO ready\n2025-01-01T10:37:32Z WARN slow\n", "log"),
+        ("src/a.py:12:def one():\nsrc/a.py:40:def two():\nsrc/b.py:3:import os\n", "grep"),
+        ("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "diff"),
+        ("", "text"),
+    ],
+)
+def test_a_text_is_taken_for_what_it_is(text: str, kind: str) -> None:
+    assert sniff(text) == kind
+
+
+def test_times_with_colons_are_no_search_results() -> None:
+    assert (
+        sniff("\n".join(f"nova-api.log.1.2017-05-16_13:53:{second:02d} 2017-05-16 00:00:{second:02d}.008 INFO x" for second in range(20)))
+        == "log"
+    )

@@ -1,0 +1,69 @@
+"""The structural condenser as its callers see it."""
+
+import json
+
+import pytest
+
+from tersely.condensing.structural import condense_structurally
+from tersely.text.tokens import O200K, Tokenizer
+
+LOG = "".join(f"2025-06-01T10:{n // 60:02d}:{n % 60:02d}Z INFO request {n} served in {n % 9} ms\n" for n in range(900))
+BROKEN = LOG.replace("INFO request 444 served in 3 ms", "ERROR request 444 lost: pool exhausted")
+
+
+def test_a_text_that_fits_comes_back_as_it_is() -> None:
+    condensed = condense_structurally("short\r\ntext", 100)
+    assert condensed.text == "short\r\ntext" and condensed.lost == []
+
+
+@pytest.mark.parametrize("budget", [16, 40, 120, 200, 500, 1_500])
+def test_the_budget_holds_with_the_account_in_it(budget: int) -> None:
+    rows = "name,state,size\n" + "".join(f"web-{n},{'ok' if n != 70 else 'lost'},{n}\n" for n in range(900))
+    condensed = condense_structurally(rows, budget, "what went wrong?")
+    assert condensed.tokens_after == O200K.count(condensed.text) <= budget
+    assert condensed.lost
+    assert ("[left out:" in condensed.text) == (budget >= 200)
+
+
+def test_the_line_that_matters_survives() -> None:
+    assert "request 444 lost: pool exhausted" in condense_structurally(BROKEN, 100, "what went wrong?").text
+
+
+def test_another_tokenizer_is_obeyed() -> None:
+    dear = Tokenizer("o200k_base", 1.25)
+    condensed = condense_structurally(BROKEN, 300, "", dear)
+    assert dear.count(condensed.text) <= 300
+
+
+def test_parts_of_different_kinds_share_the_budget() -> None:
+    records = json.dumps([{"name": f"web-{n}", "state": "Running" if n != 17 else "Evicted"} for n in range(200)])
+    text = f"$ kubectl get pods -o json\n{records}\n$ cat app.log\n{BROKEN}"
+    condensed = condense_structurally(text, 300, "what is failing?")
+    assert "Evicted" in condensed.text and "pool exhausted" in condensed.text
+    assert condensed.text.index("Evicted") < condensed.text.index("pool exhausted")
+    assert condensed.kind == "mixed"
+
+
+def test_the_same_call_gives_the_same_text() -> None:
+    assert condense_structurally(BROKEN, 300, "slow requests").text == condense_structurally(BROKEN, 300, "slow requests").text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\udcff\ud800 broken bytes\n" * 2_000,
+        "\0" * 5_000 + "a b c\n" * 2_000,
+        "x" * 200_000,
+        " " * 100_000 + "\n" * 100_000,
+        "[" * 60_000,
+        '{"a": "' * 20_000,
+        "|" * 50_000,
+        "\x1b[31mred\x1b[0m\n" * 5_000,
+        "漢字かな交じり文。" * 5_000,
+    ],
+)
+def test_hostile_texts_do_no_harm(text: str) -> None:
+    for budget in (16, 250):
+        condensed = condense_structurally(text, budget, "why?")
+        assert O200K.count(condensed.text) <= budget
+        condensed.text.encode()

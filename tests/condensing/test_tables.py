@@ -1,0 +1,74 @@
+"""Rows are chosen by question, by what is odd among their column, and by extremes."""
+
+from tersely.condensing.focus import Focus
+from tersely.condensing.tables import read, read_csv
+from tersely.condensing.units import pack
+
+
+def pods(count: int = 120) -> str:
+    rows = [f"web-{number:<12} 1/1     Running            {number % 3}          {number}Mi" for number in range(10, 10 + count)]
+    rows[count // 2] = "cart-7f9c-x2k       0/1     CrashLoopBackOff   42         999Mi"
+    return "NAME             READY   STATUS             RESTARTS   MEMORY\n" + "\n".join(rows) + "\n"
+
+
+def shown(text: str, question: str, budget: int = 200) -> str:
+    focus = Focus.parse(question)
+    reading = read(text, focus, budget)
+    assert reading is not None
+    return pack(reading, budget, focus=focus).text
+
+
+def test_the_row_that_is_not_like_the_others_is_shown_below_its_header() -> None:
+    text = shown(pods(), "Are there unhealthy pods?")
+    assert text.index("NAME READY STATUS") < text.index("cart-7f9c-x2k 0/1 CrashLoopBackOff 42 999Mi")
+
+
+def test_a_state_that_should_not_be_brings_the_rows_with_another() -> None:
+    assert "cart-7f9c-x2k" in shown(pods(), "Which pods are not running?")
+
+
+def test_the_highest_is_found_by_the_column_that_is_asked_for() -> None:
+    assert "999Mi" in shown(pods(), "Which pod uses the most memory?")
+    assert "web-10 " in shown(pods(), "Which pod uses the least memory?")
+
+
+def test_a_limit_brings_the_rows_beyond_it() -> None:
+    text = shown(pods(), "pods with memory over 127Mi")
+    assert "web-128 " in text and "web-129 " in text and "cart-7f9c-x2k" in text
+
+
+def test_the_account_counts_rows_by_their_state() -> None:
+    focus = Focus.parse("unhealthy pods")
+    reading = read(pods(), focus, 200)
+    assert reading is not None
+    lost = reading.lost(pack(reading, 200, focus=focus).kept)
+    assert lost[0].what.endswith("of 119 rows with STATUS Running")
+
+
+def test_quoted_cells_may_hold_the_separator() -> None:
+    text = (
+        "name,city,size\n"
+        + "\n".join(f'"shop {number}","Bonn, Germany",{number}' for number in range(60))
+        + '\n"shop x","Riga, Latvia",7000\n'
+    )
+    focus = Focus.parse("Which shop has the highest size?")
+    reading = read_csv(text, focus, 100)
+    assert reading is not None
+    assert '"shop x","Riga, Latvia",7000' in pack(reading, 100, focus=focus).text
+
+
+def test_two_tables_in_one_text_keep_their_headers() -> None:
+    second = "PROTO    PORT    OWNER\n" + "\n".join(f"tcp      {port}    root" for port in range(8000, 8040))
+    text = shown(pods(40) + "\nOpen ports\n" + second, "who owns port 8017", 300)
+    assert text.index("PROTO PORT OWNER") < text.index("tcp 8017 root")
+
+
+def test_wide_rows_show_the_columns_that_matter() -> None:
+    header = "ID      NAME     " + " ".join(f"COLUMN{chr(65 + number // 26)}{chr(65 + number % 26)}" for number in range(40)) + " OWNER"
+    rows = [
+        f"{100 + row}     item-{row:02d}  " + " ".join(f"value{row * number % 1000:03d}" for number in range(40)) + f" team-{row}"
+        for row in range(60)
+    ]
+    text = shown(header + "\n" + "\n".join(rows), "who is the owner of item-33?", 120)
+    row = next(line for line in text.split("\n") if "item-33" in line)
+    assert "team-33" in row and "…" in row
