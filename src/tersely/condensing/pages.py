@@ -447,7 +447,7 @@ def _stretches(blocks: list[Block], values: list[float], titled: int | None) -> 
         after = _best_run(weighed, titled, count, stop=True)
         if after[0] >= 0.4 * best:
             best, begin, end = after
-    while begin and blocks[begin - 1].kind == "heading" and values[begin - 1] == 0:
+    while begin > (titled or 0) and _leads_on(blocks[begin - 1], values[begin - 1]):
         begin -= 1
     found = [(begin, _to_block_end(blocks, end))]
     # A lead under the title; a body in two halves, with a shop or a gallery between them.
@@ -460,6 +460,13 @@ def _stretches(blocks: list[Block], values: list[float], titled: int | None) -> 
             found.append((begin, end))
             low = end
     return sorted(found)
+
+
+def _leads_on(block: Block, value: float) -> bool:
+    """Whether a block right before the body belongs to it: a heading, a dateline, a line that says what follows."""
+    if block.kind == "heading":
+        return value == 0
+    return block.kind == "text" and value > -0.3 and not block.linked and not block.furniture and block.plain >= 60
 
 
 def _is_link(block: Block, value: float) -> bool:

@@ -281,7 +281,7 @@ def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "p
             found = [part.text] if part.whole else sentences(part.text)
             texts += found
             owners += [part] * len(found)
-    scores, least = (from_the_beginning(texts), 0.0) if from_the_top else worth(texts, owners, focus, budget)
+    scores, least = (from_the_beginning(owners), 0.0) if from_the_top else worth(texts, owners, focus, budget)
     facts = wants_facts(focus)
     # A page that is given a topic is asked for what it states on it; a question has words of its own to find its answer by.
     stating = 1.2 if facts else 0.0 if kind != "page" or from_the_top else 0.2 if asks(focus) else 0.4
@@ -429,9 +429,15 @@ class _Sheet:
         return {index for _, index in sorted(gaps)[:most]}
 
 
-def from_the_beginning(texts: list[str]) -> list[float]:
-    """Earlier sentences before later ones: what is told as a whole says first what matters most."""
-    return [1.0 - 0.5 * at / len(texts) for at in range(len(texts))]
+def from_the_beginning(owners: list[Paragraph]) -> list[float]:
+    """Earlier sentences before later ones: what is told as a whole, and each paragraph of it, says first what matters most."""
+    scores: list[float] = []
+    paragraph, rank = None, 0
+    for at, owner in enumerate(owners):
+        rank = rank + 1 if owner is paragraph else 0
+        paragraph = owner
+        scores.append(2.0 - 0.5 * at / len(owners) - 0.08 * min(rank, 4))
+    return scores
 
 
 def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) -> tuple[list[float], float]:
@@ -446,7 +452,7 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
     weights = _telling(focus, found, speakers, 0.5 if spoken else 1.0)
     if not weights:
         if any(owner.aside for owner in owners):
-            return [-1.0 if owner.aside else score for owner, score in zip(owners, from_the_beginning(texts), strict=True)], 0.0
+            return [-1.0 if owner.aside else 0.4 * score for owner, score in zip(owners, from_the_beginning(owners), strict=True)], 0.0
         count = len(texts)
         # Beginnings and endings say what a talk or a report is about and what came of it.
         scores = [
