@@ -23,7 +23,7 @@ MOST_TEMPLATES = 10_000
 
 _COARSE_LENGTH = 16
 _MOST_PLACES = 40
-_SHARE_IN_COMMON = 0.5
+_SHARE_IN_COMMON = 0.4
 
 
 def gather(keys: Sequence[str]) -> dict[str, list[int]]:
