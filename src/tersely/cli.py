@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -14,6 +17,7 @@ from tersely.errors import TerselyError
 if TYPE_CHECKING:
     from tersely.condensing.budget import Condensed
     from tersely.config import Settings
+    from tersely.tools.kept import KeptResult, KeptResults
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -21,15 +25,25 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 class _Commands(click.Group):
     """Mistakes that somebody can act on end in one or two sentences, not in a traceback."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def main(self, *args: Any, **options: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            outcome = super().main(*args, **{**options, "standalone_mode": False})
+            raise SystemExit(outcome if isinstance(outcome, int) else 0)
+        except click.exceptions.Abort:
+            raise SystemExit(130) from None
+        except click.UsageError as mistake:
+            helped = mistake.ctx.command_path if mistake.ctx else "tersely"
+            _fail(f"{mistake.format_message()} See {helped} --help.")
+        except click.ClickException as mistake:
+            _fail(mistake.format_message())
         except TerselyError as mistake:
             _fail(str(mistake))
         except BrokenPipeError:
-            # Whoever read us has seen enough (`tersely condense … | head`).
-            sys.stderr.close()
+            # Whoever read us has seen enough (`tersely condense … | head`); nothing is left to be flushed at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(0) from None
+        except OSError as problem:
+            _fail(f"{problem.strerror or problem}{f': {problem.filename}' if problem.filename else ''}")
 
 
 def _fail(message: str) -> NoReturn:
@@ -69,16 +83,20 @@ def condense(file: Any, budget: int, focus: str, schema_hint: str, llm: bool, ex
     journalctl -u api | tersely condense --budget 800 --focus "why does it restart"
     tersely condense page.md --schema-hint "people, dates, prices" --explain
     """
+    from tersely.condensing.budget import SMALLEST_BUDGET
+
     if file.name == "<stdin>" and sys.stdin.isatty():
         _fail("Nothing to condense. Name a file, or pipe something in: journalctl -u api | tersely condense --budget 800")
     text = file.read().decode("utf-8", "replace").removeprefix("\ufeff")
+    if budget < SMALLEST_BUDGET:
+        _fail(f"--budget {budget} is too small: at least {SMALLEST_BUDGET} tokens are needed for anything readable.")
     began = time.perf_counter()
     condensed = _summarize(text, budget, focus, schema_hint) if llm else _condense(text, budget, schema_hint or focus)
     seconds = time.perf_counter() - began
     if as_json:
         click.echo(json.dumps(_as_json(condensed, seconds), ensure_ascii=False))
         return
-    click.echo(condensed.text)
+    click.echo(condensed.text, nl=not condensed.text.endswith("\n"))
     if explain:
         _explain(condensed)
     click.secho(_closing_line(condensed, seconds), dim=True, err=True)
@@ -91,6 +109,8 @@ def _condense(text: str, budget: int, focus: str) -> Condensed:
 
 
 def _summarize(text: str, budget: int, focus: str, schema_hint: str) -> Condensed:
+    import logging
+
     import anyio
 
     from tersely.config import Settings
@@ -100,9 +120,12 @@ def _summarize(text: str, budget: int, focus: str, schema_hint: str) -> Condense
     if not settings.model.specs():
         _fail(f"--llm needs a model: set {settings.model.missing()}. Without --llm no model is needed.")
 
+    # What went wrong is said in the closing line; a log line in between would only be in the way.
+    logging.getLogger("tersely").addHandler(logging.NullHandler())
+
     async def run() -> Condensed:
         progress = _progress_line()
-        async with runtime(settings) as parts:
+        async with runtime(settings, fallback="structural") as parts:
             if schema_hint:
                 return await parts.summarizer.summarize_for_extraction(
                     text, schema_hint, max_output_tokens=budget, on_progress=lambda at: progress(at.done, at.total)
@@ -234,6 +257,206 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
                 await http.serve(app, host=options.host, port=options.port, on_ready=lambda address: announce(f"{address}/mcp"))
 
     anyio.run(run)
+
+
+@main.command()
+@click.argument("handle", default="")
+@click.option("--lines", default="", metavar="FROM:TO", help="These lines, from 1, both included; either end may be left out.")
+@click.option("--bytes", "span", default="", metavar="FROM:TO", help="These bytes, from 0, the last not included.")
+@click.option("--grep", "pattern", default="", metavar="PATTERN", help="Lines that match a regular expression (re2).")
+@click.option("-C", "--context", type=click.IntRange(0, 20), default=0, metavar="N", help="With --grep: lines around each match.")
+@click.option("-i", "--ignore-case", is_flag=True, help="With --grep: capitals do not matter.")
+@click.option("--sql", default="", metavar="SELECT", help="Ask the table `result`, or `lines` (number, line), with SQL.")
+@click.option("--scope", default="", metavar="SCOPE", help="Whose results; yours unless said otherwise.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def read(handle: str, lines: str, span: str, pattern: str, context: int, ignore_case: bool, sql: str, scope: str, as_json: bool) -> None:
+    """Read a kept result by its HANDLE; without one, list what is kept.
+
+    \b
+    tersely read r_0h3kq9x7v2m5c8dz --lines 100:140
+    tersely read r_0h3kq9x7v2m5c8dz --grep "timeout|refused" --context 2
+    tersely read r_0h3kq9x7v2m5c8dz --sql "SELECT status, count(*) FROM result GROUP BY 1"
+    """
+    if sum(map(bool, (lines, span, pattern, sql))) > 1:
+        _fail("--lines, --bytes, --grep and --sql are different questions: ask one at a time.")
+    if not handle and (lines or span or pattern or sql):
+        _fail("Which result? Name its handle: tersely read r_… (`tersely read` alone lists them).")
+
+    import anyio
+
+    from tersely.config import Settings
+    from tersely.tools.kept import user_scope
+
+    settings = Settings.load()
+    scope = scope or user_scope()
+    if not handle:
+        anyio.run(_list_kept, settings, scope, as_json)
+    elif pattern:
+        anyio.run(_grep_kept, settings, scope, handle, pattern, context, ignore_case, as_json)
+    elif sql:
+        anyio.run(_query_kept, settings, scope, handle, sql, as_json)
+    else:
+        anyio.run(_print_kept, settings, scope, handle, _range(lines, "--lines", 1), _range(span, "--bytes", 0), as_json)
+
+
+def _range(words: str, option: str, least: int) -> tuple[int, int | None] | None:
+    """`a:b`, `a:`, `:b` or `a` alone, which is one line or byte."""
+    if not words:
+        return None
+    first, colon, last = words.partition(":")
+    try:
+        start = int(first) if first else least
+        end = int(last) if last else None if colon else start + 1 - least
+    except ValueError:
+        start, end = -1, None
+    if start < least or (end is not None and end < start):
+        _fail(f"{option} {words!r} must look like {least}:100, {least}: or :100, the smaller number first.")
+    return start, end
+
+
+@asynccontextmanager
+async def _kept(settings: Settings) -> AsyncIterator[KeptResults]:
+    from datetime import timedelta
+
+    from tersely.store.database import Database
+    from tersely.tools.kept import KeptResults
+
+    store = settings.store
+    async with Database.open(store.url) as database:
+        yield KeptResults(database, retention=timedelta(days=store.keep_days), max_bytes=store.keep_mb * 2**20)
+
+
+async def _list_kept(settings: Settings, scope: str, as_json: bool) -> None:
+    async with _kept(settings) as kept:
+        found = await kept.list(scope, limit=100)
+    if as_json:
+        click.echo(json.dumps([_known(result) for result in found], ensure_ascii=False))
+        return
+    if not found:
+        click.secho("Nothing is kept. The gateway and agents keep what they condense.", dim=True, err=True)
+    for result in found:
+        size = f"{result.tokens:,} tokens" if result.tokens is not None else f"{result.size:,} bytes {result.mime_type}"
+        when = result.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
+        click.echo(f"{click.style(result.handle, bold=True)}  {when}  {result.origin}  {click.style(size, dim=True)}")
+
+
+async def _print_kept(
+    settings: Settings, scope: str, handle: str, lines: tuple[int, int | None] | None, span: tuple[int, int | None] | None, as_json: bool
+) -> None:
+    async with _kept(settings) as kept:
+        result = await kept.find(handle, scope)
+        if not result.is_text:
+            if sys.stdout.isatty() or as_json or lines or span:
+                _fail(f"{result.handle} is {result.mime_type}, not text. Write it to a file: tersely read {result.handle} > FILE")
+            sys.stdout.buffer.write((await kept.load_bytes(handle, scope))[0])
+            return
+        where: dict[str, Any] = {}
+        if lines:
+            last = min(lines[1] or result.lines, result.lines)
+            text = await kept.read_lines(result, lines[0], last)
+            where = {"first_line": lines[0], "last_line": last}
+            account = f"lines {lines[0]:,}-{last:,} of {result.lines:,}" if text else f"no such lines: there are {result.lines:,}"
+        elif span:
+            stretch = await kept.read_stretch(result, span[0], result.size if span[1] is None else span[1])
+            text = stretch.text
+            where = {"start_byte": stretch.start, "end_byte": stretch.end}
+            account = f"bytes {stretch.start:,}-{stretch.end:,} of {result.size:,}"
+        else:
+            text = await kept.load(handle, scope)
+            account = f"{result.lines:,} lines, {result.tokens or 0:,} tokens"
+    if as_json:
+        click.echo(json.dumps({**_known(result), **where, "text": text}, ensure_ascii=False))
+        return
+    click.echo(text, nl=not text.endswith("\n"))
+    called = result.origin.called_at.astimezone().strftime("%Y-%m-%d %H:%M")
+    click.secho(f"{result.handle} · {result.origin} · {called} · {account}", dim=True, err=True)
+
+
+async def _grep_kept(settings: Settings, scope: str, handle: str, pattern: str, context: int, ignore_case: bool, as_json: bool) -> None:
+    from tersely.tools.mask import Masker
+    from tersely.tools.read_back import ReadBack, SearchArguments
+
+    async with _kept(settings) as kept:
+        result = await kept.find(handle, scope)
+        # One page as large as a person's patience.
+        back = ReadBack(kept, masker=Masker(), page_tokens=1_000_000)
+        asked = SearchArguments(handle=handle, pattern=pattern, context=context, ignore_case=ignore_case)
+        answer = await back.search(asked, scope)
+    if as_json:
+        click.echo(json.dumps({**_known(result), **answer.facts, "text": answer.body}, ensure_ascii=False))
+        return
+    for line in answer.body.splitlines():
+        number, sign, rest = line.partition(" ")
+        found = number.endswith(":")
+        click.echo(f"{click.style(number, fg='green' if found else None, dim=not found)}{sign}{click.style(rest, dim=not found)}")
+    more = f" (shown up to line {answer.next['start_line'] - 1:,})" if answer.next else ""
+    click.secho(f"{answer.facts['matching_lines']:,} of {result.lines:,} lines match{more}", dim=True, err=True)
+
+
+async def _query_kept(settings: Settings, scope: str, handle: str, sql: str, as_json: bool) -> None:
+    from tersely.tools.sql_over_results import Limits, ask
+
+    async with _kept(settings) as kept:
+        result = await kept.find(handle, scope)
+        text = await kept.load(handle, scope)
+    limits = Limits(seconds=60, memory_mb=2048, rows=100_000, answer_bytes=50_000_000, cell_characters=1_000_000)
+    table = await ask(text, sql, limits=limits)
+    if as_json:
+        columns = [{"name": name, "type": kind} for name, kind in table.columns]
+        click.echo(json.dumps({**_known(result), "columns": columns, "rows": table.rows, "more": table.more}, ensure_ascii=False))
+        return
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        drawn = Table(*(name for name, _ in table.columns), header_style="bold", box=None, pad_edge=False)
+        for row in table.rows:
+            drawn.add_row(*("" if cell is None else str(cell) for cell in row))
+        Console(highlight=False, markup=False).print(drawn)
+    else:
+        import csv
+
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow([name for name, _ in table.columns])
+        writer.writerows(table.rows)
+    more = ", and there are more" if table.more else ""
+    click.secho(f"{len(table.rows):,} rows{more} · from {table.source or f'{result.lines:,} lines'}", dim=True, err=True)
+
+
+def _known(result: KeptResult) -> dict[str, Any]:
+    return {
+        "handle": result.handle,
+        "server": result.origin.server,
+        "tool": result.origin.tool,
+        "arguments": result.origin.arguments,
+        "called_at": result.origin.called_at.isoformat(),
+        "kind": result.kind,
+        "mime_type": result.mime_type,
+        "bytes": result.size,
+        "lines": result.lines,
+        "tokens": result.tokens,
+        "encoding": result.encoding,
+        "expires_at": result.expires_at.isoformat(),
+    }
+
+
+@main.command()
+def migrate() -> None:
+    """Bring the database to the schema this version needs.
+
+    PostgreSQL needs it before the first start and after an update that says so; SQLite is migrated by itself.
+    """
+    import anyio
+
+    from tersely.config import Settings
+    from tersely.store.database import Database
+
+    settings = Settings.load()
+    before, now = anyio.run(Database.migrate, settings.store.url)
+    if before == now:
+        click.echo(f"The database has schema {now} already.")
+    else:
+        click.echo(f"Migrated the database from {f'schema {before}' if before else 'nothing'} to schema {now}.")
 
 
 @main.command()

@@ -148,11 +148,25 @@ class StoreSettings(BaseModel):
     data_dir: Annotated[Path, Field(alias="TERSELY_DATA_DIR")] = Path(platformdirs.user_data_dir("tersely", appauthor=False))
     """Where the files lie."""
 
+    database_url: Annotated[SecretStr | None, Field(alias="TERSELY_DATABASE_URL")] = None
+    """Where results are kept: `sqlite:////path/to/file.db` or `postgresql://user@host/name`; without it `tersely.db` in the data folder."""
+
+    keep_days: Annotated[int, Field(alias="TERSELY_KEEP_DAYS", ge=1, le=36_500)] = 30
+    """For how many days a kept result can be read back."""
+
+    keep_mb: Annotated[int, Field(alias="TERSELY_KEEP_MB", ge=1, le=10_000_000)] = 2048
+    """What kept results may take, compressed; the oldest make room."""
+
     summary_cache: Annotated[bool, Field(alias="TERSELY_SUMMARY_CACHE")] = True
     """Keep summaries, masked, so that the same text is not paid for twice."""
 
     summary_cache_mb: Annotated[int, Field(alias="TERSELY_SUMMARY_CACHE_MB", ge=1, le=100_000)] = 256
     """Size of that cache; the summaries used longest ago go first."""
+
+    @property
+    def url(self) -> str:
+        """The database's address, a password in it included."""
+        return self.database_url.get_secret_value() if self.database_url else f"sqlite:///{self.data_dir.expanduser() / 'tersely.db'}"
 
 
 class Settings(BaseModel):

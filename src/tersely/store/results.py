@@ -19,7 +19,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.errors import ResultExpired, ResultNotFound
@@ -303,8 +302,14 @@ async def _drop_unused(db: AsyncConnection, candidates: Sequence[str]) -> int:
 
 
 def _insert(db: AsyncConnection, table: sa.Table) -> Any:
-    """Both databases have ON CONFLICT; SQLAlchemy has it per dialect."""
-    return sqlite.insert(table) if db.dialect.name == "sqlite" else postgresql.insert(table)
+    """Both databases have ON CONFLICT; SQLAlchemy has it per dialect, and loading one that is not used takes a while."""
+    if db.dialect.name == "sqlite":
+        from sqlalchemy.dialects import sqlite
+
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql
+
+    return postgresql.insert(table)
 
 
 def _told(row: Any) -> str:

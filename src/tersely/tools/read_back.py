@@ -64,16 +64,16 @@ class _Arguments(BaseModel):
 
 
 class ReadArguments(_Arguments):
-    start_line: int = Field(1, ge=1)
+    start_line: int = Field(default=1, ge=1)
     """First line, counted from 1."""
 
-    end_line: int | None = Field(None, ge=1)
+    end_line: int | None = Field(default=None, ge=1)
     """Last line, included; without it, as many as fit a page."""
 
-    start_byte: int | None = Field(None, ge=0)
+    start_byte: int | None = Field(default=None, ge=0)
     """Read from this byte instead, counted from 0; for texts with very long lines."""
 
-    end_byte: int | None = Field(None, ge=0)
+    end_byte: int | None = Field(default=None, ge=0)
     """Up to this byte, not included; only with start_byte."""
 
 
@@ -81,11 +81,11 @@ class SearchArguments(_Arguments):
     pattern: str = Field(min_length=1)
     """Regular expression in re2 syntax, matched within lines: `error|timeout`, `^WARN`, `pod/web-\\d+`."""
 
-    context: int = Field(0, ge=0, le=20)
+    context: int = Field(default=0, ge=0, le=20)
     """Lines shown before and after each match."""
 
     ignore_case: bool = False
-    start_line: int = Field(1, ge=1)
+    start_line: int = Field(default=1, ge=1)
     """Show matches from this line on; matches are counted in the whole text."""
 
 
@@ -93,15 +93,15 @@ class QueryArguments(_Arguments):
     sql: str = Field(min_length=1)
     """One SELECT in DuckDB's SQL over the table `result`; nested values are JSON (metadata->>'$.name'). `DESCRIBE result` lists columns."""
 
-    offset: int = Field(0, ge=0)
+    offset: int = Field(default=0, ge=0)
     """Skip this many rows of the answer: for the next page."""
 
 
 class SummarizeArguments(_Arguments):
-    focus: str = Field("", max_length=20_000)
+    focus: str = Field(default="", max_length=20_000)
     """What you want to know; it decides what stays."""
 
-    max_tokens: int = Field(1_000, ge=50, le=20_000)
+    max_tokens: int = Field(default=1_000, ge=50, le=20_000)
     """What the summary may take, at most."""
 
 
