@@ -1,4 +1,7 @@
-"""Does not leave when asked or told to, and has a child of its own that does not either. Its argument: a file for their ids."""
+"""Does not leave when asked or told to, and has a child of its own that does not either. Its argument: a file for their ids.
+
+With `--obedient` it leaves when asked to, and leaves its child behind.
+"""
 
 import os
 import signal
@@ -17,5 +20,5 @@ if __name__ == "__main__":
     child.stdout.readline()
     Path(sys.argv[1]).write_text(f"{os.getpid()} {child.pid}")
     PlainServer({"hello": lambda server, request: text("hello")}).serve()
-    while True:
+    while "--obedient" not in sys.argv:
         signal.pause()

@@ -24,7 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
 from tersely.errors import ToolUnavailable
-from tersely.tools.connect.wire import Inbound, Line, Trouble, answered, parse
+from tersely.tools.connect.wire import HalfCharacters, Inbound, Line, Trouble, answered, parse
 from tersely.tools.servers import TransportOptions
 
 _OVERHEAD = 64 * 1024
@@ -96,7 +96,7 @@ _HINTS = {401: "; check bearer_token or headers", 403: "; check bearer_token or 
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that stops at the limit, and is UTF-8 whatever the server wrote."""
+    """A body that stops at the limit, and is whole characters whatever the server wrote."""
 
     def __init__(self, body: httpx2.AsyncByteStream, limit: int | None) -> None:
         self._body = body
@@ -105,17 +105,17 @@ class _Bounded(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        mend = HalfCharacters().feed
         try:
             async for chunk in self._body:
                 if self._limit is None:
-                    yield chunk
+                    yield mend(chunk)
                     continue
                 size += len(chunk)
                 if size > self._limit + _OVERHEAD:
                     raise _Refused(Trouble("too_large", ""))
-                yield decode(chunk).encode()
-            if self._limit is not None and (rest := decode(b"", True)):
-                yield rest.encode()
+                yield mend(decode(chunk).encode())
+            yield mend(decode(b"", True).encode(), is_last=True)
         except httpx2.TransportError as problem:
             raise _Refused(Trouble("broken", _why(problem))) from None
 
@@ -237,7 +237,7 @@ async def _receive(
                     line.note_answer(message)
                     await from_server.send(SessionMessage(message))
                 elif (request_id := answered(event.data)) in line.unanswered and request_id is not None:
-                    await from_server.send(Trouble("malformed", "the answer is not a valid message").answer(request_id))
+                    await from_server.send(Trouble("malformed", "it is not a valid message").answer(request_id))
         except httpx2.SSEError:
             # Over the limit. The place in the stream is lost, so this connection is; who was meant is known only if one was waiting.
             if len(line.unanswered) == 1:

@@ -228,6 +228,9 @@ class Session:
         trouble = Trouble.of(problem.error.data) or Trouble.from_text(problem.error.message)
         if trouble is None and problem.error.message.startswith("SSE stream failed: Server-sent event exceeded"):
             trouble = Trouble("too_large", "")
+        if trouble is None and problem.error.code == types.PARSE_ERROR and problem.error.message.startswith("Failed to parse "):
+            # The library's own words, which quote what it could not read.
+            trouble = Trouble("malformed", "it is not a valid message")
         if trouble is None and problem.error.code == types.CONNECTION_CLOSED:
             sent = exchange.id in self._line.unanswered or not self._line.knows_what_was_sent
             why = self._line.complaint()

@@ -87,7 +87,7 @@ class _Child(Line):
             return [SessionMessage(message)]
         request_id = answered(line)
         if request_id in self.unanswered and request_id is not None:
-            return [Trouble("malformed", "the answer is not a valid message").answer(request_id)]
+            return [Trouble("malformed", "it is not a valid message").answer(request_id)]
         # Servers print greetings and debug lines where only messages belong. Nobody asked for them.
         return []
 

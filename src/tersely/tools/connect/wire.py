@@ -136,6 +136,42 @@ def answered(line: bytes | str) -> types.RequestId | None:
     return id_in(TooLong(raw[:400], raw[-400:], len(raw)))
 
 
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|u[dD][c-fC-F][0-9a-fA-F]{2}|.|\Z)", re.DOTALL)
+_UNFINISHED = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?|\\u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?")
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class HalfCharacters:
+    """Mends JSON on its way in: half a character, written as an escape, becomes a replacement character.
+
+    Programs that cut texts by UTF-16 units write such halves, the fast parser
+    refuses the whole message for one, and no store or socket would take it.
+    """
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def feed(self, chunk: bytes, *, is_last: bool = False) -> bytes:
+        buffer = self._held + chunk if self._held else chunk
+        end = len(buffer) if is_last else self._finished(buffer)
+        self._held, ready = buffer[end:], buffer[:end]
+        return _ESCAPE.sub(_whole, ready) if _HALF.search(ready) else ready
+
+    def _finished(self, buffer: bytes) -> int:
+        """Up to where no escape is cut apart. Never holds back the end of a whole message, which is no escape."""
+        start = max(0, len(buffer) - 12)
+        if b"\\" not in buffer[start:]:
+            return len(buffer)
+        while start and buffer[start - 1] == 0x5C:
+            start -= 1
+        found = (escape.start() for escape in _ESCAPE.finditer(buffer, start))
+        return next((at for at in found if _UNFINISHED.fullmatch(buffer, at)), len(buffer))
+
+
+def _whole(escape: re.Match[bytes]) -> bytes:
+    return b"\\ufffd" if len(escape[0]) == 6 else escape[0]
+
+
 def _mended(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
