@@ -24,6 +24,8 @@ MOST_TEMPLATES = 10_000
 _COARSE_LENGTH = 16
 _MOST_PLACES = 40
 _SHARE_IN_COMMON = 0.4
+_ENOUGH = (3, 8, 25, 100)
+"""One in so many templates of a length must have a word for it to be part of a pattern."""
 
 
 def gather(keys: Sequence[str]) -> dict[str, list[int]]:
@@ -51,8 +53,8 @@ def is_coarse(key: str) -> bool:
 def families(templates: Sequence[Sequence[str]]) -> list[tuple[int, tuple[str, ...]] | None]:
     """For each template, given by its words, the pattern of its family; None for one that is like no other.
 
-    A word is part of the pattern when several templates of the same length have it in the same place; elsewhere
-    names stand. Patterns that have less than half of their words in common with their templates say nothing.
+    A word is part of the pattern when enough templates of the same length have it in the same place; elsewhere names
+    stand. How many are enough is tried from many to few, so that a template joins the largest family it fits into.
     """
     counts: Counter[tuple[int, int, str]] = Counter()
     of_length: Counter[int] = Counter()
@@ -64,9 +66,16 @@ def families(templates: Sequence[Sequence[str]]) -> list[tuple[int, tuple[str, .
     found: list[tuple[int, tuple[str, ...]] | None] = []
     for words in templates:
         length = len(words)
-        enough = max(3, of_length[length] // 25)
-        pattern = tuple(word if counts[length, place, word] >= enough else "*" for place, word in enumerate(words[:_MOST_PLACES]))
-        names = sum(1 for word in words[:_MOST_PLACES] if word != "#")
-        common = sum(1 for word in pattern if word not in ("*", "#"))
-        found.append((length, pattern) if common >= 2 and common >= _SHARE_IN_COMMON * names else None)
+        seen = [counts[length, place, word] for place, word in enumerate(words[:_MOST_PLACES])]
+        said = [word != "#" for word in words[:_MOST_PLACES]]
+        needed = max(2.0, _SHARE_IN_COMMON * sum(said))
+        pattern = None
+        for share in _ENOUGH:
+            enough = max(3, of_length[length] // share)
+            if sum(1 for count, spoken in zip(seen, said, strict=True) if spoken and count >= enough) >= needed:
+                pattern = (length, tuple(word if count >= enough else "*" for word, count in zip(words, seen, strict=False)))
+                break
+            if enough == 3:
+                break
+        found.append(pattern)
     return found
