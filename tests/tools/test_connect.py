@@ -497,6 +497,13 @@ async def test_a_server_that_answers_nothing_any_more_is_started_again() -> None
         assert (await call(connection, "answer_late", timeout=5)).texts == ("in time",)
 
 
+async def test_a_server_busy_with_one_long_call_is_not_taken_for_dead() -> None:
+    """Many servers do one thing at a time; listing again must not cost the call they are working on."""
+    async with one(stdio("hangs", list_timeout=0.1, list_ttl=1)) as connection:
+        assert (await call(connection, "work", seconds=2)).texts == ("done",)
+        assert connection.status().restarts == 0
+
+
 # Asks
 
 

@@ -28,6 +28,11 @@ def play_dead(server: PlainServer, request: Message) -> None:
         time.sleep(60)
 
 
+def work(server: PlainServer, request: Message) -> Message:
+    time.sleep(request["params"]["arguments"]["seconds"])
+    return text("done")
+
+
 class Hanging(PlainServer):
     def heard(self, message: Message) -> None:
         if message["method"] == "notifications/cancelled":
@@ -35,4 +40,5 @@ class Hanging(PlainServer):
 
 
 if __name__ == "__main__":
-    Hanging({"hang": hang, "what_was_cancelled": what_was_cancelled, "answer_late": answer_late, "play_dead": play_dead}).serve()
+    handlers = [hang, what_was_cancelled, answer_late, play_dead, work]
+    Hanging({handler.__name__: handler for handler in handlers}).serve()

@@ -164,6 +164,10 @@ class Session:
     def dropped(self) -> int:
         return self._inbox.dropped
 
+    def silence(self) -> float:
+        """Seconds since anything came from the server."""
+        return time.monotonic() - self._inbox.last_heard
+
     @property
     def is_modern(self) -> bool:
         return self.protocol in MODERN_PROTOCOL_VERSIONS

@@ -10,7 +10,7 @@ import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Literal
@@ -87,6 +87,15 @@ def _nobody(*_: object) -> None:
     """The listener of those who do not listen."""
 
 
+@dataclass(eq=False)
+class _Life:
+    """One connection from its start to its end."""
+
+    was_ready: bool = False
+    over: anyio.Event = field(default_factory=anyio.Event)
+    """It takes no more calls."""
+
+
 class Connection:
     """One server, whatever happens to it. `run` does the work; everything else may be called from any task."""
 
@@ -119,7 +128,7 @@ class Connection:
         self._next_try: datetime | None = None
         self._dropped = 0
         self._moved = anyio.Event()
-        self._lost = anyio.Event()
+        self._life = _Life()
         self._outdated = anyio.Event()
         self.tried = anyio.Event()
         """Set when the first attempt has ended, one way or the other."""
@@ -227,10 +236,8 @@ class Connection:
     def _lose(self, session: Session, why: str) -> None:
         """This session is of no more use; calls that are still under way on it may end there."""
         if self._session is session:
-            self._session = None
-            self._last_error = _masked(why)
             self._forgotten = session.is_forgotten
-            self._lost.set()
+            self._over(self._life, why)
 
     def refresh(self) -> None:
         """Ask for a new listing, soon."""
@@ -241,89 +248,85 @@ class Connection:
     async def run(self) -> None:
         """Connect, stay connected, and connect again, until cancelled."""
         try:
-            while True:
-                began = anyio.current_time()
-                was_ready = await self._live_once()
-                self.tried.set()
-                if was_ready:
-                    self._crashes = self._crashes + 1 if anyio.current_time() - began < self._patience.steady_after else 1
-                else:
-                    self._failures += 1
-                # A server that only forgot us is there, and need not be waited for.
-                delay = 0.0 if self._forgotten else self._patience.delay(self._crashes + self._failures - 1)
-                self._forgotten = False
-                self._next_try = datetime.now(UTC) + timedelta(seconds=delay)
-                self._set("retrying")
-                await anyio.sleep(delay)
-                self._next_try = None
-                self._restarts += 1
+            async with anyio.create_task_group() as lives:
+                while True:
+                    began = anyio.current_time()
+                    self._life = life = _Life()
+                    lives.start_soon(self._live, life)
+                    await life.over.wait()
+                    self.tried.set()
+                    if life.was_ready:
+                        self._crashes = self._crashes + 1 if anyio.current_time() - began < self._patience.steady_after else 1
+                    else:
+                        self._failures += 1
+                    # A server that only forgot us is there, and need not be waited for.
+                    delay = 0.0 if self._forgotten else self._patience.delay(self._crashes + self._failures - 1)
+                    self._forgotten = False
+                    self._next_try = datetime.now(UTC) + timedelta(seconds=delay)
+                    self._set("retrying")
+                    await anyio.sleep(delay)
+                    self._next_try = None
+                    self._restarts += 1
         finally:
             self._session = None
             self.tried.set()
             self._set("closed")
 
-    async def _live_once(self) -> bool:
-        """One connection from its start to its end; whether it was ever ready."""
+    async def _live(self, life: "_Life") -> None:
         options = self.server.options
-        self._lost = anyio.Event()
-        was_ready = False
-        said_before = self._last_error
         try:
             # Not `fail_after` around the start alone: a scope must not end before what was opened in it.
             with anyio.CancelScope(deadline=anyio.current_time() + options.start_timeout) as start:
                 async with opened(self.server, notified=self._heard, asked=self._asked) as session:
                     listing = await session.list_tools() if self._has_tools(session) else Listing((), ())
                     start.deadline = float("inf")
+                    life.was_ready = True
                     self._introduction = session.introduction()
                     self._session = session
                     self._failures = 0
-                    was_ready = True
                     self._take(listing)
                     self._set("ready")
                     self.tried.set()
-                    await self._stay(session)
+                    await self._stay(session, life)
                     self._dropped += session.dropped
-                    why = session.farewell()
-                    if not self._lost.is_set():
-                        self._last_error = _masked(why)
             if start.cancelled_caught:
-                self._last_error = f"It was not ready within {options.start_timeout:g} s."
+                self._over(life, f"It was not ready within {options.start_timeout:g} s.")
         except Exception as problem:  # noqa: BLE001
             # Broad, because one server's library, process or network must not take the others down; it is shown in the status.
-            self._last_error = _masked(_reason(problem))
-        finally:
-            self._session = None
-        if self._last_error != said_before:
-            logger.warning("A server is not connected", extra={"server": self.name, "reason": self._last_error})
-        return was_ready
+            self._over(life, _reason(problem))
+
+    def _over(self, life: "_Life", why: str) -> None:
+        """The next life may begin; this one has at most some calls to finish, and no more to say."""
+        if life.over.is_set():
+            return
+        why = _masked(why)
+        if why != self._last_error:
+            logger.warning("A server is not connected", extra={"server": self.name, "reason": why})
+        self._last_error = why
+        self._session = None
+        life.over.set()
 
     def _has_tools(self, session: Session) -> bool:
         """Servers may offer only prompts or resources; asking those for tools is an error."""
         abilities = session.introduction()["capabilities"]
         return "tools" in abilities or not abilities
 
-    async def _stay(self, session: Session) -> None:
-        """Until the connection is lost: keep the listing current."""
+    async def _stay(self, session: Session, life: "_Life") -> None:
+        """Until the connection is lost: keep the listing current. Then until its last call is answered."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._keep_current, session)
             tasks.start_soon(self._keep_listening, session)
-            tasks.start_soon(self._wait_for_the_end, session, tasks.cancel_scope)
-
-    async def _wait_for_the_end(self, session: Session, scope: anyio.CancelScope) -> None:
-        async with anyio.create_task_group() as either:
-
-            async def first(event: anyio.Event) -> None:
-                await event.wait()
-                either.cancel_scope.cancel()
-
-            either.start_soon(first, session.ended)
-            either.start_soon(first, self._lost)
-        self._session = None
+            tasks.start_soon(self._watch, session, life)
+            await life.over.wait()
+            tasks.cancel_scope.cancel()
         with anyio.move_on_after(self.server.options.timeout):
-            # Calls under way on a connection that only refused a new one may still get their answers.
+            # A server that refused a new connection may still answer on those it has.
             while session.in_flight and not session.ended.is_set():  # noqa: ASYNC110
                 await anyio.sleep(0.05)
-        scope.cancel()
+
+    async def _watch(self, session: Session, life: "_Life") -> None:
+        await session.ended.wait()
+        self._over(life, session.farewell())
 
     async def _keep_current(self, session: Session) -> None:
         options = self.server.options
@@ -338,7 +341,9 @@ class Connection:
                 with anyio.fail_after(options.list_timeout):
                     self._take(await session.list_tools())
             except TimeoutError:
-                self._lose(session, f"It did not list its tools within {options.list_timeout:g} s.")
+                # Many servers do one thing at a time, so a call under way explains it; but only for as long as a call may take.
+                if not session.in_flight or session.silence() > options.timeout + options.list_timeout:
+                    self._lose(session, f"It did not list its tools within {options.list_timeout:g} s.")
             except ToolUnavailable as problem:
                 self._last_error = _masked(str(problem))
                 if not problem.sent:

@@ -196,6 +196,7 @@ class Inbox:
         self._stream = stream
         self._allowance = float(self.BURST)
         self._then = time.monotonic()
+        self.last_heard = self._then
         self.dropped = 0
         self.ended = anyio.Event()
 
@@ -206,6 +207,7 @@ class Inbox:
             except (anyio.EndOfStream, anyio.ClosedResourceError):
                 self.ended.set()
                 raise
+            self.last_heard = time.monotonic()
             if isinstance(item, SessionMessage) and not self._may_pass(item.message):
                 self.dropped += 1
                 continue
