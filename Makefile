@@ -10,13 +10,13 @@ INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 help: ## What you can make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-$(BIN)/python:
+$(BIN)/uv:
 	@test -n "$(PYTHON)" || { echo "Tersely needs Python 3.11 or newer on PATH; found none."; exit 1; }
 	@echo "Setting up .venv …"
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 
-.venv/.ready: requirements/dev.txt pyproject.toml | $(BIN)/python
+.venv/.ready: requirements/dev.txt pyproject.toml | $(BIN)/uv
 	@$(INSTALL) --require-hashes -r requirements/dev.txt
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
@@ -70,7 +70,7 @@ bench-headroom: .venv-headroom/.ready ## The same, beside headroom-ai (installs 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .PHONY: lock
-lock: | $(BIN)/python ## Resolve the requirements again
+lock: | $(BIN)/uv ## Resolve the requirements again
 	@$(COMPILE) --all-extras --group dev -o requirements/dev.txt pyproject.toml
 	@$(COMPILE) --all-extras -c requirements/dev.txt -o requirements/runtime.txt pyproject.toml
 	@$(COMPILE) --group pyproject.toml:bench -o requirements/bench.txt

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -25,14 +26,18 @@ def main() -> int:
         subprocess.run(["npm", "rebuild", "node", "--silent"], cwd=HERE, check=True)
     tools = HERE / "node_modules" / ".bin"
     environment = {**os.environ, "NO_COLOR": "1", "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
-    server = subprocess.Popen([sys.executable, "-m", "tersely", "serve", "--port", "0"], stderr=subprocess.PIPE, text=True)
+    own = {
+        name: value for name, value in os.environ.items() if not name.startswith(("OPENROUTER_", "LLM_", "TERSELY_", "DEFAULT_", "MCP_"))
+    }
+    server = subprocess.Popen([sys.executable, "-m", "tersely", "serve", "--port", "0"], stderr=subprocess.PIPE, text=True, env=own)
     try:
         assert server.stderr is not None
         address = next(said["address"] for said in map(json.loads, server.stderr) if said["event"] == "listening")
+        threading.Thread(target=server.stderr.read, daemon=True).start()
         return max(_suite(address, revision, tools, environment) for revision in REVISIONS)
     finally:
         server.terminate()
-        server.communicate(timeout=10)
+        server.wait(timeout=10)
 
 
 def _suite(address: str, revision: str, tools: Path, environment: dict[str, str]) -> int:

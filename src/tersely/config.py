@@ -46,7 +46,7 @@ class ModelSettings(BaseModel):
     """Key for `google:` models."""
 
     context_window: Annotated[int | None, Field(alias="LLM_CONTEXT_WINDOW", ge=1024, le=100_000_000)] = None
-    """Tokens the model can take, for models nobody lists (they count as having 16,384)."""
+    """Tokens the model can take, fallbacks included. Needed for models nobody lists, which count as having 16,384; wins over the list."""
 
     max_output_tokens: Annotated[int | None, Field(alias="LLM_MAX_OUTPUT_TOKENS", ge=64, le=10_000_000)] = None
     """Tokens the model can write in one answer; 4,096 unless set."""

@@ -125,6 +125,9 @@ class MaskingFailed(TerselyError):
 class LLMError(TerselyError):
     """A model gave no usable answer."""
 
+    work: object = None
+    """What was done, and paid, before it failed: a `condensing.budget.ModelWork`, where there is something to tell."""
+
 
 class LLMUnavailable(LLMError):
     """The model may answer later. `retry_after` is what the provider asked for, in seconds."""

@@ -58,11 +58,12 @@ def write_journal(service_id: str, level: str = "info", stream: TextIO | None = 
     handler.setFormatter(JsonLines(service_id))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+    # Libraries are heard when they warn, whatever the level: their news quote requests, addresses and contents.
+    root.setLevel(logging.WARNING)
+    logging.getLogger("tersely").setLevel(level.upper())
     for name in ("fastmcp", "mcp", "uvicorn", "uvicorn.error", "uvicorn.access"):
         library = logging.getLogger(name)
         library.handlers.clear()
         library.propagate = True
-        # Their news are of interest to their makers, and some of it quotes what was sent.
-        library.setLevel(logging.WARNING if level != "debug" else logging.DEBUG)
+        library.setLevel(logging.WARNING)
     logging.captureWarnings(True)

@@ -11,23 +11,24 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import anyio.to_thread
 
-from tersely.condensing.budget import SMALLEST_BUDGET, Condensed
+from tersely.condensing.budget import SMALLEST_BUDGET, Condensed, Lost
 from tersely.condensing.cache import NoCache, SummaryCache
-from tersely.condensing.ladder import climb
+from tersely.condensing.ladder import climb, whole_text
 from tersely.condensing.summarize import Progress, Wish
 from tersely.config import Settings
 from tersely.errors import InputError
 from tersely.llm.limits import LimitedLLM, Manners, build_llm
 from tersely.store.summaries import SummaryFile
+from tersely.text.chunks import STRATEGIES
 from tersely.text.tokens import O200K
 from tersely.tools.mask import Masker
 
 LARGEST_TARGET = 1_000_000
 LONGEST_FOCUS = 20_000
-STRATEGIES = ("semantic", "token")
 
 
 def _nobody(progress: Progress) -> None:
@@ -42,6 +43,8 @@ class Summarizer:
     llm: LimitedLLM | None
     cache: SummaryCache
     masker: Masker
+    fallback: Literal["original", "structural"] = "original"
+    """What comes back when the model fails. The service gives the caller's own text back; a shell keeps to its budget."""
 
     async def summarize(
         self,
@@ -82,9 +85,8 @@ class Summarizer:
     async def _climb(
         self, content: str, target: int, focus: str, *, strategy: str, extraction: bool, on_progress: Callable[[Progress], None]
     ) -> Condensed:
-        if not await anyio.to_thread.run_sync(O200K.exceeds, content, target):
-            tokens = O200K.count(content)
-            return Condensed(text=content, status="passthrough", tokens_before=tokens, tokens_after=tokens)
+        if whole := await anyio.to_thread.run_sync(whole_text, content, target):
+            return whole
         masked = await anyio.to_thread.run_sync(self.masker.mask, content)
         wish = Wish(
             target=target,
@@ -94,9 +96,21 @@ class Summarizer:
             chunk_size=self.settings.summarizer.chunk_size,
             overlap=self.settings.summarizer.chunk_overlap,
         )
-        condensed = await climb(masked, wish=wish, llm=self.llm, cache=self.cache, fallback="original", on_progress=on_progress)
-        # The caller's own text goes back to the caller as it came; the masked one was for the model.
-        return replace(condensed, text=content) if condensed.returned == "original" else condensed
+        condensed = await climb(masked, wish=wish, llm=self.llm, cache=self.cache, fallback=self.fallback, on_progress=on_progress)
+        return await anyio.to_thread.run_sync(self._accounted, content, condensed)
+
+    def _accounted(self, content: str, condensed: Condensed) -> Condensed:
+        """The outcome for the caller: sizes of the caller's own text, and no secret in what a provider was quoted with."""
+        tokens = O200K.count(content)
+        lost = [replace(one, what=self.masker.mask(one.what)) for one in condensed.lost]
+        condensed = replace(condensed, tokens_before=tokens, lost=lost, reason=self.masker.mask(condensed.reason))
+        if condensed.returned == "original":
+            # The caller's own text goes back to the caller as it came; the masked one was for the model.
+            return replace(condensed, text=content, tokens_after=tokens)
+        if condensed.status == "passthrough":
+            # It fits only because the marks are shorter than the secrets.
+            return replace(condensed, status="structural", lost=[Lost("secrets, which are masked")])
+        return condensed
 
 
 def _check(max_output_tokens: int, focus: str, name: str) -> None:
@@ -120,7 +134,7 @@ def masking_key(folder: Path) -> bytes | None:
     text with secrets is found in the cache again. None where nothing can be written; then marks last as long as the process.
     """
     path = folder / "masking.key"
-    with suppress(FileExistsError, OSError):
+    with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as new:
             new.write(secrets.token_bytes(32))
@@ -131,14 +145,15 @@ def masking_key(folder: Path) -> bytes | None:
 
 
 @asynccontextmanager
-async def runtime(settings: Settings, *, with_model: bool = True) -> AsyncIterator[Runtime]:
-    specs = settings.model.specs() if with_model else []
+async def runtime(settings: Settings, *, fallback: Literal["original", "structural"] = "original") -> AsyncIterator[Runtime]:
+    specs = settings.model.specs()
     llm = build_llm(specs, manners=Manners(concurrency=settings.model.concurrency)) if specs else None
     cache: SummaryCache = NoCache()
     if llm and settings.store.summary_cache:
         cache = SummaryFile(settings.store.data_dir / "summaries.db", max_bytes=settings.store.summary_cache_mb * 2**20)
     try:
-        yield Runtime(settings, Summarizer(settings, llm, cache, Masker(key=masking_key(settings.store.data_dir))), llm)
+        masker = Masker(key=masking_key(settings.store.data_dir))
+        yield Runtime(settings, Summarizer(settings, llm, cache, masker, fallback), llm)
     finally:
         if llm:
             await llm.aclose()

@@ -28,7 +28,7 @@ def test_a_long_text_that_begins_like_a_refusal_is_none(text: str) -> None:
     "text", ["I'm sorry, I can't help with that.", "I cannot assist with this request.", "Es tut mir leid, das geht nicht."]
 )
 def test_a_short_refusal_is_no_summary(text: str) -> None:
-    with pytest.raises(NotASummary, match="refused"):
+    with pytest.raises(NotASummary, match="refusal"):
         look(text)
 
 
@@ -54,8 +54,15 @@ def test_what_was_cut_off_early_is_no_summary_and_late_is_one() -> None:
         ("About 1200 requests.", "1,200 requests", []),
         ("Three of 5 pods failed.", "many pods", []),
         ("See [lines 12-99].", "nothing", []),
+        ("It failed 413 times.", "id=9941377 and 413", []),
+        ("It failed 413 times.", "id=9941377", ["413"]),
         ("Version v2.4.1 of 10.0.0.7", "image: registry/app:v2.4.1 on 10.0.0.7:80", []),
     ],
 )
 def test_numbers_and_identifiers_are_looked_up_in_the_source(summary: str, source: str, made_up: list[str]) -> None:
     assert invented(summary, source) == made_up
+
+
+def test_a_long_run_of_letters_costs_in_proportion_to_its_length() -> None:
+    """Once quadratic: 40,000 letters took half a minute, with the whole process waiting."""
+    assert invented("It failed 4711 times.", "a" * 2_000_000) == ["4711"]

@@ -180,10 +180,11 @@ CHUNK = (
 )
 
 
+@pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("chunks", [0, 1, 5])
-async def test_a_stream_that_is_cut_is_asked_for_again_and_never_passes_for_an_answer(chunks: int) -> None:
-    """F20: FIN without a finish reason. What came before is superseded, and the next model steps in."""
-    async with serving(raw_http(*[CHUNK] * chunks)) as address, FakeLLMServer(["a whole answer"]).listening() as good:
+async def test_a_stream_that_is_cut_is_asked_for_again_and_never_passes_for_an_answer(chunks: int, reset: bool) -> None:
+    """F20: FIN without a finish reason, or broken off. What came before is superseded, and the next model steps in."""
+    async with serving(raw_http(*[CHUNK] * chunks, reset=reset)) as address, FakeLLMServer(["a whole answer"]).listening() as good:
         manners = Manners(delays=(0.01,))
         async with model_at(f"{address}/v1", good.url, manners=manners) as llm:
             deltas = [delta async for delta in llm.stream(say("hello"), max_tokens=50)]
@@ -238,3 +239,15 @@ async def test_tool_calls_of_any_shape_come_through_as_they_were_written() -> No
         answer = await llm.complete(say("hello"), max_tokens=50)
     assert answer.tool_calls[0] == ToolCall("c1", "no_such_tool", '{"ns": "a"')
     assert len(answer.tool_calls) == 50 and answer.finish == "tool_call"
+
+
+async def test_lone_surrogates_are_sent_as_question_marks() -> None:
+    async with FakeLLMServer(["ok"]).listening() as server, model_at(server.url) as llm:
+        await llm.complete(say("half \ud800 a character"), max_tokens=10)
+    assert server.requests[0]["messages"][0]["content"] == "half ? a character"
+
+
+async def test_a_model_whose_key_is_wrong_is_left_alone_while_its_fallback_answers() -> None:
+    async with FakeLLMServer([401]).listening() as first, FakeLLMServer(["a", "b", "c"]).listening() as second:
+        async with model_at(first.url, second.url) as llm:
+            assert [(await llm.complete(say("hello"), max_tokens=10)).text for _ in range(3)] == ["a", "b", "c"]

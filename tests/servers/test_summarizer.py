@@ -247,8 +247,11 @@ async def test_a_body_over_the_limit_is_refused_with_the_limit_in_the_text() -> 
             for _ in range(1000):
                 yield b"x" * 2**20
 
-        with contextlib.suppress(httpx2.WriteError, httpx2.ReadError):  # it may hang up before we are done
-            assert (await client.post(f"{address}/mcp", content=endless())).status_code == 413
+        try:
+            status = (await client.post(f"{address}/mcp", content=endless())).status_code
+        except (httpx2.WriteError, httpx2.ReadError):
+            status = 413  # it hung up on us before we had sent the gigabyte, which is the point
+        assert status == 413
         async with Client(f"{address}/mcp") as big:
             result = await big.call_tool_mcp("summarize", {"content": "12345 abc \n" * 700_000, "max_output_tokens": 100})
         assert (result.meta or {})["status"] == "structural"
@@ -334,3 +337,54 @@ async def test_any_replica_can_answer_any_request_of_a_conversation() -> None:
         assert (await post(other, "notifications/initialized", {})).status_code == 202
         assert '"text":"short"' in (await post(one, "tools/call", call, id=2)).text
         assert '"text":"short"' in (await post(other, "tools/call", call, id=3)).text
+
+
+async def test_what_a_provider_quotes_back_reaches_neither_log_nor_caller(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    key = "sk-or-v1-" + "0123456789abcdef" * 4
+
+    def script(body: Body) -> Reply:
+        return Reply(status=401, error=f"Incorrect API key {key}; prompt was: {str(body['messages'][-1]['content'])[-60:]}")
+
+    async with FakeLLMServer(script).listening() as llm, service(llm) as address, Client(f"{address}/mcp") as client:
+        result = await client.call_tool_mcp("summarize", {"content": LONG + " CANARY-END", "max_output_tokens": 500})
+    assert (result.meta or {})["status"] == "fallback" and key not in json.dumps(result.meta)
+    ours = [record for record in caplog.records if record.name.startswith("tersely")]
+    said = " ".join(str(vars(record)) for record in ours)
+    assert ours and key not in said and "CANARY" not in said
+
+
+async def test_a_text_that_fits_once_its_secrets_are_masked_is_not_called_unchanged() -> None:
+    secret = "-----BEGIN PRIVATE KEY-----\n" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n" * 60 + "-----END PRIVATE KEY-----\n"
+    content = "the key:\n" + secret
+    async with FakeLLMServer([]).listening() as llm, service(llm) as address, Client(f"{address}/mcp") as client:
+        result = await client.call_tool_mcp("summarize", {"content": content, "max_output_tokens": 200})
+    meta = result.meta or {}
+    assert meta["status"] == "structural" and meta["input_tokens"] == O200K.count(content) and "MIIEvQ" not in text_of(result)
+
+
+async def test_white_space_only_is_answered_with_nothing() -> None:
+    async with FakeLLMServer([]).listening() as llm, service(llm) as address, Client(f"{address}/mcp") as client:
+        result = await client.call_tool_mcp("summarize", {"content": " " * 500_000, "max_output_tokens": 16})
+    assert text_of(result) == "" and not result.is_error
+
+
+async def test_the_shared_cases_of_hostile_parameters(shared: Path) -> None:
+    cases = [json.loads(line) for line in (shared / "safety" / "injection_dev.jsonl").read_text(encoding="utf-8").split("\n") if line]
+    chosen = [case for case in cases if case["surface"] == "tool_params" and case["category"].startswith("param_")]
+    assert len(chosen) >= 5
+    async with FakeLLMServer(lambda body: "Gist.").listening() as llm, service(llm) as address, Client(f"{address}/mcp") as client:
+        for case in chosen:
+            name = case["category"].removeprefix("param_")
+            tool = "summarize_for_extraction" if name == "schema_hint" else "summarize"
+            arguments = {"content": LONG, "max_output_tokens": 500, name: case["payload"]}
+            llm.requests.clear()
+            result = await client.call_tool_mcp(tool, arguments)
+            if name == "max_output_tokens":
+                assert result.is_error and "1,000,000" in text_of(result) and not llm.requests
+            elif name == "content":
+                assert text_of(result) == case["payload"] and not llm.requests
+            elif name == "strategy":
+                assert case["payload"] not in llm.prompt(0) and (result.meta or {})["strategy"] == "semantic"
+            else:
+                assert case["payload"] not in llm.requests[0]["messages"][0]["content"], "delimited apart from the system text"

@@ -9,8 +9,9 @@ from tersely.text.tokens import Tokenizer
 from tersely.text.truncate import cut_at_sentence, without_half_sentence
 
 _REFUSAL = re.compile(
-    r"\W*(?:i(?:'|’)?m sorry|i am sorry|sorry,|i apologi[sz]e|i can(?:no|')?t (?:help|assist|comply|provide|summari[sz]e|do that)"
-    r"|i(?:'|’)?m (?:unable|not able)|i am (?:unable|not able)|as an ai\b|es tut mir leid|je suis désolée?|lo siento)",
+    r"\W*(?:unfortunately,? )?(?:i['’]?m sorry|i am sorry|sorry,|i apologi[sz]e|i['’]m afraid"
+    r"|i (?:can(?:not|['’]?t)|won['’]?t|will not|must decline|am not able|am unable|['’]m not able|['’]m unable)\b"
+    r"|i['’]m (?:unable|not able)|as an ai\b|es tut mir leid|je suis désolée?|lo siento)",
     re.IGNORECASE,
 )
 _LONGEST_REFUSAL = 500
@@ -30,7 +31,7 @@ def checked(answer: Completion, *, source_tokens: int, limit: int, tokenizer: To
     if not text:
         raise NotASummary("the answer was empty" + (" (only thinking)" if answer.thinking else ""))
     if len(text) <= _LONGEST_REFUSAL and _REFUSAL.match(text):
-        raise NotASummary("the model refused: " + " ".join(text.split())[:120])
+        raise NotASummary("the answer was a refusal")
     if tokenizer.exceeds(text, source_tokens - 1):
         raise NotASummary("the answer is no shorter than its source")
     if answer.finish == "length":
@@ -44,14 +45,19 @@ def checked(answer: Completion, *, source_tokens: int, limit: int, tokenizer: To
     return text, False
 
 
-_IDENTIFIER = re.compile(r"[A-Za-z0-9][\w.:/@%#+-]*\d[\w.:/@%#+-]*|\d[\w.:/@%#+-]*|\d+")
+# Whole runs at once and never given back (`*+`): a long run of letters is looked at once, not once per letter.
+_RUN = re.compile(r"[A-Za-z0-9][\w.:/@%#+-]*+")
+_DIGIT = re.compile(r"\d")
+_THOUSANDS = re.compile(r"(?<=\d)[,_'’ ](?=\d{3}(?!\d))")
+_MOST_CLAIMS = 300
 _OWN_CITATION = re.compile(r"\[lines? [\d–, -]+\]")
 _EDGES = ".,:;/@%#+-"
 
 
 def _identifiers(text: str) -> Iterable[str]:
-    for match in _IDENTIFIER.finditer(text):
-        yield match.group().strip(_EDGES).lower()
+    for match in _RUN.finditer(text):
+        if _DIGIT.search(match.group()):
+            yield match.group().strip(_EDGES).lower()
 
 
 def invented(summary: str, source: str) -> list[str]:
@@ -60,15 +66,26 @@ def invented(summary: str, source: str) -> list[str]:
     Compared without regard to case, thousands separators and the punctuation at their ends.
     Small numbers are counted by models ("three pods") and say little: they are let pass.
     """
-    claimed = dict.fromkeys(_identifiers(_OWN_CITATION.sub("", summary)))
-    doubtful = [claim for claim in claimed if not (claim.isdigit() and int(claim[:4]) <= 12 and len(claim) <= 2)]
+    source = _without_separators(source)
+    claimed = dict.fromkeys(_identifiers(_without_separators(_OWN_CITATION.sub("", summary))))
+    doubtful = [claim for claim in claimed if not (claim.isdigit() and len(claim) <= 2 and int(claim) <= 12)]
     if not doubtful:
         return []
     known = set(_identifiers(source))
-    missing = [claim for claim in doubtful if claim not in known]
+    missing = [claim for claim in doubtful if claim not in known][:_MOST_CLAIMS]
     if not missing:
         return []
-    # What is part of a longer identifier in the source, or written with separators there, was not invented.
+    # What is part of a longer identifier in the source was not invented.
     lowered = source.lower()
-    without_separators = re.sub(r"(?<=\d)[,_'’ ](?=\d{3})", "", lowered)
-    return [claim for claim in missing if claim not in lowered and claim.replace(",", "") not in without_separators]
+    return [claim for claim in missing if not _stands_in(claim, lowered)]
+
+
+def _without_separators(text: str) -> str:
+    return _THOUSANDS.sub("", text)
+
+
+def _stands_in(claim: str, text: str) -> bool:
+    """Whether the text has it, not merely as a part of a longer number."""
+    before = r"(?<!\d)" if claim[0].isdigit() else ""
+    after = r"(?!\d)" if claim[-1].isdigit() else ""
+    return re.search(before + re.escape(claim) + after, text) is not None

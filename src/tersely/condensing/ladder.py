@@ -6,11 +6,12 @@ nothing sent. `climb` may ask a model, and says on which rung it ended.
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import anyio.to_thread
 
-from tersely.condensing.budget import SMALLEST_BUDGET, Condensed
+from tersely.condensing.budget import SMALLEST_BUDGET, Condensed, Lost, ModelWork
 from tersely.condensing.cache import SummaryCache
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.summarize import Progress, Wish, summarize_text
@@ -30,7 +31,7 @@ def condense(text: str, budget: int = 1000, focus: str = "") -> Condensed:
     """
     if budget < SMALLEST_BUDGET:
         raise InputError(f"budget ({budget}) must be at least {SMALLEST_BUDGET} tokens; nothing readable fits in less.")
-    return _whole(text, budget) or condense_structurally(text, budget, focus)
+    return whole_text(text, budget) or condense_structurally(text, budget, focus)
 
 
 async def climb(
@@ -46,37 +47,36 @@ async def climb(
 
     When the model fails, `fallback` decides what is returned; the result says which, and why.
     """
-    if whole := await anyio.to_thread.run_sync(_whole, text, wish.target):
+    if whole := await anyio.to_thread.run_sync(whole_text, text, wish.target):
         return whole
+    if text.isspace():
+        return Condensed(
+            text="", status="structural", tokens_before=O200K.count(text), tokens_after=0, lost=[Lost("nothing but white space")]
+        )
     if llm is None:
         return await anyio.to_thread.run_sync(condense_structurally, text, wish.target, wish.focus)
     try:
         return await summarize_text(text, wish=wish, llm=llm, cache=cache, on_progress=on_progress)
     except LLMError as failure:
         # The one place that decides what a failed summary becomes; the failure itself goes into the result.
-        logger.warning("summarize_failed", extra={"model": llm.model, "problem": str(failure)[:500], "returned": fallback})
-        return await anyio.to_thread.run_sync(_fallen_back, text, wish, fallback, str(failure))
+        # Its words may quote the content or a key, so the log gets only its type.
+        logger.warning("summarize_failed", extra={"model": llm.model, "problem": type(failure).__name__, "returned": fallback})
+        return await anyio.to_thread.run_sync(_fallen_back, text, wish, fallback, failure)
 
 
-def _whole(text: str, budget: int) -> Condensed | None:
+def whole_text(text: str, budget: int) -> Condensed | None:
+    """The first rung: the text itself, if it fits. Finding out costs in proportion to the budget, not to the text."""
     if O200K.exceeds(text, budget):
         return None
     tokens = O200K.count(text)
     return Condensed(text=text, status="passthrough", tokens_before=tokens, tokens_after=tokens)
 
 
-def _fallen_back(text: str, wish: Wish, fallback: Literal["original", "structural"], reason: str) -> Condensed:
+def _fallen_back(text: str, wish: Wish, fallback: Literal["original", "structural"], failure: LLMError) -> Condensed:
     if fallback == "original":
         tokens = O200K.count(text)
-        return Condensed(text=text, status="fallback", returned="original", reason=reason, tokens_before=tokens, tokens_after=tokens)
-    condensed = condense_structurally(text, wish.target, wish.focus)
-    return Condensed(
-        text=condensed.text,
-        status="fallback",
-        returned="structural",
-        reason=reason,
-        tokens_before=condensed.tokens_before,
-        tokens_after=condensed.tokens_after,
-        lost=condensed.lost,
-        kind=condensed.kind,
-    )
+        condensed = Condensed(text=text, status="fallback", tokens_before=tokens, tokens_after=tokens)
+    else:
+        condensed = condense_structurally(text, wish.target, wish.focus)
+    work = failure.work if isinstance(failure.work, ModelWork) else None
+    return replace(condensed, status="fallback", returned=fallback, reason=str(failure), work=work)

@@ -16,6 +16,9 @@ class _Block:
     start: int
     """Offset in the source's text."""
 
+    line: int
+    """Its first line there, counted from 1."""
+
     first: int
     last: int
     """Lines of the original, counted from 1."""
@@ -33,26 +36,32 @@ class Source:
         """How to read what was folded; empty when nothing was."""
         return HEADER if any(block.folded for block in self.blocks) else ""
 
-    def lines(self, start: int, end: int) -> tuple[int, int]:
-        """First and last line of the original for a piece of the text."""
-        starts = [block.start for block in self.blocks]
-        opening = self.blocks[max(0, bisect_right(starts, start) - 1)]
-        closing = self.blocks[max(0, bisect_right(starts, max(start, end - 1)) - 1)]
-        first = opening.first if opening.folded else opening.first + self.text.count("\n", opening.start, start)
-        last = closing.last if closing.folded else closing.first + self.text.count("\n", closing.start, max(closing.start, end - 1))
+    def lines(self, start: int, end: int, line: int) -> tuple[int, int]:
+        """First and last line of the original for a piece of the text that begins in `line` of it.
+
+        Costs no more than the piece is long, so that all pieces together cost one walk through the text.
+        """
+        opening = self._block(start)
+        closing = self._block(max(start, end - 1))
+        last_line = line + self.text.count("\n", start, max(start, end - 1))
+        first = opening.first if opening.folded else opening.first + line - opening.line
+        last = closing.last if closing.folded else closing.first + last_line - closing.line
         return first, last
 
+    def _block(self, offset: int) -> _Block:
+        return self.blocks[max(0, bisect_right(self.blocks, offset, key=lambda block: block.start) - 1)]
 
-def whole_source(text: str, first: int = 1) -> Source:
-    """The text as it is, beginning at line `first` of its original."""
-    return Source(text, (_Block(0, first, first + text.count("\n"), folded=False),))
+
+def whole_source(text: str) -> Source:
+    """The text as it is."""
+    return Source(text, (_Block(0, 1, 1, 1 + text.count("\n"), folded=False),))
 
 
 def folded_source(text: str) -> Source:
     """The text with repetition said once, where that pays."""
     pieces: list[str] = []
     blocks: list[_Block] = []
-    start, line = 0, 1
+    start, line, original = 0, 1, 1
     for block in _blocks(text):
         folded = fold(block)
         shorter = folded != block
@@ -60,10 +69,11 @@ def folded_source(text: str) -> Source:
             folded = folded.removeprefix(HEADER).lstrip("\n")
             folded += "\n" if not folded.endswith("\n") else ""
         count = block.count("\n") - block.endswith("\n")
-        blocks.append(_Block(start, line, line + count, shorter))
+        blocks.append(_Block(start, line, original, original + count, shorter))
         pieces.append(folded)
         start += len(folded)
-        line += block.count("\n")
+        line += folded.count("\n")
+        original += block.count("\n")
     if not any(block.folded for block in blocks):
         return whole_source(text)
     return Source("".join(pieces), tuple(blocks))

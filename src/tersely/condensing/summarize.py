@@ -8,9 +8,11 @@ Knows nothing of servers, stores or sessions. Which rung is taken, and what to
 return when nothing could be summarized, is the ladder's business.
 """
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -21,7 +23,7 @@ from tersely.condensing.budget import Condensed, Lost, ModelWork
 from tersely.condensing.cache import NoCache, SummaryCache, cache_key
 from tersely.condensing.fold import HEADER
 from tersely.condensing.prompt_files import Fence, Prompt
-from tersely.condensing.source import folded_source, whole_source
+from tersely.condensing.source import Source, folded_source, whole_source
 from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
 from tersely.llm.client import LLM
 from tersely.llm.messages import Message, Usage
@@ -98,11 +100,13 @@ class _Run:
     calls_planned: int = 0
     calls_done: int = 0
     usage: Usage = field(default_factory=Usage)
+    answers: int = 0
+    """Wanted, from the model or from the cache."""
+
     cache_hits: int = 0
     models: dict[str, None] = field(default_factory=dict)
     failures: list[LLMError] = field(default_factory=list)
-    legend: str = ""
-    """How to read the parts, where repetition was folded in them."""
+    source: Source = field(default_factory=lambda: whole_source(""))
 
     async def ask(self, prompt: Prompt, content: str, *, place: str, name: str, limit: int, source_tokens: int) -> tuple[str, bool]:
         """One answer of at most `limit` tokens, from the cache or the model; a useless one is asked for once more.
@@ -113,9 +117,11 @@ class _Run:
         tokenizer = self.llm.tokenizer
         wish = self.wish
         key = cache_key(prompt.version, self.llm.provider, self.llm.model, wish.focus, wish.context, place, limit, content)
-        if (kept := await self.cache.get(key)) is not None:
+        self.answers += 1
+        if (kept := _unpacked(await self.cache.get(key))) is not None:
             self.cache_hits += 1
-            return kept, False
+            self.models[kept["model"]] = None
+            return kept["text"], kept["cut"]
         fence = Fence.around(content, wish.focus, wish.context)
         system = prompt.fill(words=str(max(10, int(limit * plan.WORDS_PER_TOKEN))), nonce=fence.nonce)
         beside = [fence.wrap(what, said) for what, said in (("context", wish.context), ("focus", wish.focus)) if said]
@@ -136,7 +142,7 @@ class _Run:
                 nudge = NUDGE.fill(problem=str(useless))
                 messages = [messages[0], replace(messages[1], text=assume_masked(f"{question}\n\n{nudge}"))]
                 continue
-            await self.cache.put(key, text)
+            await self.cache.put(key, json.dumps({"text": text, "cut": cut, "model": answer.model}))
             return text, cut
         raise AssertionError("the second useless answer raises")
 
@@ -161,7 +167,7 @@ class _Run:
         if part.tokens <= limit:
             return Piece(text=part.text.strip(), first=first, last=last)  # already as short as its summary would be
         try:
-            where = f"{place}\n{self.legend}".strip()
+            where = f"{place}\n{self.source.legend}".strip()
             text, cut = await self.ask(self.wish.map_prompt, part.text, place=where, name="text", limit=limit, source_tokens=part.tokens)
         except (LLMMisconfigured, LLMOutOfQuota):
             raise
@@ -176,56 +182,65 @@ class _Run:
 
     async def _summarize_halves(self, part: Chunk, lines: tuple[int, int], *, limit: int, splits: int) -> Piece:
         size = max(plan.SMALLEST_CHUNK, part.tokens // 2)
-        halves = chunk(part.text, size=size, overlap=0, tokenizer=self.llm.tokenizer)
+        halves = chunk(part.text, size=size, overlap=0, strategy=self.wish.strategy, tokenizer=self.llm.tokenizer)
         self.calls_planned += len(halves)
-        within = whole_source(part.text, lines[0])
-        pieces = []
-        for half in halves:
-            first, last = within.lines(half.start, half.end)
-            half_lines = (min(first, lines[1]), min(last, lines[1]))
-            place = f"Lines {half_lines[0]}-{half_lines[1]}."
-            pieces.append(await self.summarize_part(half, half_lines, limit=max(16, limit // len(halves)), place=place, splits=splits))
-            self.one_done()
-        return _joined(pieces)
+        pieces: list[Piece | None] = [None] * len(halves)
+        carried = len(part.text) - (part.end - part.start)
 
-    async def merge(self, pieces: Sequence[Piece], *, limit: int) -> Piece:
+        async def summarize(index: int, half: Chunk) -> None:
+            # The half's place in the part, less the headings that the part carries, is its place in the source.
+            start, end = (max(part.start, part.start + offset - carried) for offset in (half.start, half.end))
+            line = part.line + self.source.text.count("\n", part.start, start)
+            where = self.source.lines(start, end, line)
+            place = f"Lines {where[0]}-{where[1]} of the source."
+            share = max(16, limit // len(halves))
+            pieces[index] = await self.summarize_part(half, where, limit=share, place=place, splits=splits)
+            self.one_done()
+
+        async with anyio.create_task_group() as tasks:
+            for index, half in enumerate(halves):
+                tasks.start_soon(summarize, index, half)
+        return _joined([piece for piece in pieces if piece is not None])
+
+    async def merge(self, pieces: Sequence[Piece], *, limit: int, splits: int = 0) -> Piece:
         """One summary from several; failing, their beginnings side by side."""
         present = [piece for piece in pieces if not piece.missing]
-        first, last = pieces[0].first, pieces[-1].last
         merged = replace(_joined(pieces), text="")
         tokenizer = self.llm.tokenizer
         if not present:
             return merged
         if len(present) == 1 and not tokenizer.exceeds(present[0].text, limit):
             return replace(merged, text=present[0].text)
-        shrink = 1.0
-        for _ in range(MAX_SPLITS):
-            share = max(16, int(limit * shrink))
-            labelled = [
-                f"[lines {piece.first}-{piece.last}]\n" + (piece.text if shrink == 1.0 else cut_at_sentence(piece.text, share, tokenizer))
-                for piece in present
-            ]
-            content = "\n\n".join(labelled)
-            place = f"Summaries of lines {first}-{last}."
-            try:
-                text, cut = await self.ask(
-                    MERGE, content, place=place, name="summaries", limit=limit, source_tokens=tokenizer.count(content)
-                )
-            except (LLMMisconfigured, LLMOutOfQuota):
-                raise
-            except LLMTooLong:
-                shrink /= 2
-                continue
-            except LLMError as problem:
-                self.failures.append(problem)
-                break
-            cuts = (Lost("the end of a merged summary, which was cut", ((first, last),)),) if cut else ()
+        lines = (merged.first, merged.last)
+        content = "\n\n".join(f"[lines {piece.first}-{piece.last}]\n{piece.text}" for piece in present)
+        place = f"Summaries of lines {lines[0]}-{lines[1]}.\n{self.source.legend}".strip()
+        try:
+            text, cut = await self.ask(MERGE, content, place=place, name="summaries", limit=limit, source_tokens=tokenizer.count(content))
+        except (LLMMisconfigured, LLMOutOfQuota):
+            raise
+        except LLMTooLong as problem:
+            if splits < MAX_SPLITS and len(present) > 1:
+                return await self._merge_halves(pieces, present, limit=limit, splits=splits + 1)
+            self.failures.append(problem)
+        except LLMError as problem:
+            self.failures.append(problem)
+        else:
+            cuts = (Lost("the end of a merged summary, which was cut", (lines,)),) if cut else ()
             return replace(merged, text=text, cuts=(*merged.cuts, *cuts))
         # The parts' summaries are there and paid for: better each cut short than all of them thrown away.
         each = max(16, limit // len(present) - plan.LABEL_TOKENS)
         text = "\n\n".join(f"[lines {piece.first}-{piece.last}] {cut_at_sentence(piece.text, each, tokenizer)}" for piece in present)
-        note = Lost("the merging of these summaries, which failed: each is cut short instead", ((first, last),))
+        note = Lost("the merging of these summaries, which failed: each is cut short instead", (lines,))
         return replace(merged, text=cut_at_sentence(text, limit, tokenizer), gaps=(*merged.gaps, note))
+
+    async def _merge_halves(self, pieces: Sequence[Piece], present: Sequence[Piece], *, limit: int, splits: int) -> Piece:
+        """What the provider finds too long to merge at once, merged in two calls with half of the content each."""
+        if len(present) == 2:
+            shorter = [replace(piece, text=_half(piece.text)) for piece in present]
+            return replace(await self.merge(shorter, limit=limit, splits=splits), gaps=_joined(pieces).gaps, cuts=_joined(pieces).cuts)
+        middle = pieces.index(present[len(present) // 2])
+        halves = [await self.merge(half, limit=max(16, limit // 2), splits=splits) for half in (pieces[:middle], pieces[middle:])]
+        return _joined(halves)
 
     def _gap(self, first: int, last: int, problem: LLMError) -> Piece:
         self.failures.append(problem)
@@ -250,16 +265,20 @@ async def summarize_text(
     frame = await anyio.to_thread.run_sync(_frame_tokens, run)
     room = plan.Room.beside(frame, window=llm.window, output_cap=llm.output_cap)
     size = plan.chunk_tokens(room, target=wish.target, frame=frame, wanted=wish.chunk_size)
-    source = await anyio.to_thread.run_sync(folded_source, text)
-    run.legend = source.legend
+    source = run.source = await anyio.to_thread.run_sync(folded_source, text)
+    if said_once := await anyio.to_thread.run_sync(_fits_folded, text, source, wish.target):
+        return said_once
     parts = await anyio.to_thread.run_sync(_parts, source.text, wish, size, llm)
+    lines = await anyio.to_thread.run_sync(lambda: [source.lines(part.start, part.end, part.line) for part in parts])
     merges = plan.plan_merges(room, parts=len(parts), chunk=size, target=wish.target, frame=frame)
     run.calls_planned = len(parts) + sum(level.groups for level in merges.levels)
-    roots = await _climb_tree(run, parts, [source.lines(part.start, part.end) for part in parts], merges)
-
-    whole = _joined(roots)
-    if whole.missing:
-        raise _why(run.failures)
+    try:
+        whole = _joined(await _climb_tree(run, parts, lines, merges))
+        if whole.missing:
+            raise _why(run.failures)
+    except LLMError as failure:
+        failure.work = _work(run, len(parts), len(merges.levels), [])
+        raise
     return await anyio.to_thread.run_sync(_told, run, text, whole, len(parts), len(merges.levels))
 
 
@@ -319,13 +338,18 @@ async def _climb_tree(run: _Run, parts: Sequence[Chunk], lines: Sequence[tuple[i
                 tasks.start_soon(leaf, index, part)
     except BaseExceptionGroup as several:
         # Only what no other part would survive gets here, and one of them says it all.
-        operators = [error for error in several.exceptions if isinstance(error, LLMError)]
-        if len(operators) == len(several.exceptions):
-            raise operators[0] from None
+        _, others = several.split(LLMError)
+        if others is None:
+            raise _first(several) from None
         raise
     top = [piece for piece in rows[-1] if piece is not None]
     assert len(top) == len(rows[-1])
     return top
+
+
+def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    inner = several.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 
 
 def _frame_tokens(run: _Run) -> int:
@@ -376,15 +400,37 @@ def _told(run: _Run, text: str, whole: Piece, chunks: int, levels: int) -> Conde
         tokens_before=O200K.count(text),
         tokens_after=O200K.count(summary),
         lost=[*whole.gaps, *whole.cuts],
-        work=ModelWork(
-            model=", ".join(run.models) or run.llm.model,
-            chunks=chunks,
-            levels=levels,
-            calls=run.calls_done,
-            cache_hits=run.cache_hits,
-            input_tokens=run.usage.input_tokens,
-            output_tokens=run.usage.output_tokens,
-            price_usd=run.usage.price,
-            invented=invented(said, text),
-        ),
+        work=_work(run, chunks, levels, invented(said, text)),
     )
+
+
+def _work(run: _Run, chunks: int, levels: int, made_up: list[str]) -> ModelWork:
+    return ModelWork(
+        model=", ".join(run.models) or run.llm.model,
+        chunks=chunks,
+        levels=levels,
+        calls=run.answers,
+        cache_hits=run.cache_hits,
+        input_tokens=run.usage.input_tokens,
+        output_tokens=run.usage.output_tokens,
+        price_usd=run.usage.price,
+        invented=made_up,
+    )
+
+
+def _fits_folded(text: str, source: Source, target: int) -> Condensed | None:
+    """A text that fits once its repetitions are said once needs no model; how to read it comes first."""
+    if not source.legend:
+        return None
+    folded = f"{source.legend}\n{source.text}"
+    if O200K.exceeds(folded, target):
+        return None
+    return Condensed(text=folded, status="structural", kind="folded", tokens_before=O200K.count(text), tokens_after=O200K.count(folded))
+
+
+def _half(text: str) -> str:
+    return text[: len(text) // 2].rsplit(maxsplit=1)[0]
+
+
+def _unpacked(kept: str | None) -> dict[str, Any] | None:
+    return json.loads(kept) if kept is not None else None

@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,23 +71,22 @@ async def _call(address: str, sample: Sample) -> tuple[str, dict[str, int | str]
 @contextmanager
 def _server() -> Iterator[str]:
     """A `tersely serve` of its own process on a free port, for as long as the block lasts."""
-    # The demonstration is the same for everybody: whoever has a key in the environment spends nothing on it.
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("OPENROUTER_", "LLM_", "ANTHROPIC_", "GOOGLE_"))
-    }
+    # The demonstration is the same for everybody: keys are not spent on it, and settings of one's own do not disturb it.
+    ours = ("OPENROUTER_", "LLM_", "ANTHROPIC_", "GOOGLE_", "TERSELY_", "DEFAULT_", "MCP_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     command = [sys.executable, "-m", "tersely", "serve", "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment, text=True)
+    assert process.stderr is not None
     try:
-        assert process.stderr is not None
         for line in process.stderr:
             said = json.loads(line)
             if said["event"] == "listening":
                 break
         else:
             raise RuntimeError(f"tersely serve ended with exit code {process.wait()}")
+        # Read on, or the server would wait for us once the pipe is full.
+        threading.Thread(target=process.stderr.read, daemon=True).start()
         yield said["address"]
     finally:
         process.terminate()
         process.wait(timeout=10)
-        if process.stderr:
-            process.stderr.close()

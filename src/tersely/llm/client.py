@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from tersely.errors import ConfigError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
+from tersely.errors import ConfigError, LLMError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
 from tersely.llm.messages import Completion, Delta, Finish, Message, TextDelta, ThinkingDelta, ToolCall, ToolCallDelta, ToolSpec, Usage
 from tersely.text.tokens import Tokenizer, tokenizer_for
 
@@ -103,30 +103,26 @@ class ChatModel:
         from pydantic_ai.direct import model_request
 
         while True:
+            settings = self._settings(max_tokens)
             try:
                 with _our_errors(self.spec):
                     response = await model_request(
-                        self._wire,
-                        _their_messages(messages),
-                        model_settings=self._settings(max_tokens),
-                        model_request_parameters=_their_tools(tools),
+                        self._wire, _their_messages(messages), model_settings=settings, model_request_parameters=_their_tools(tools)
                     )
                 return self._completion(response)
             except _Adjust as complaint:
-                max_tokens = self._adjust(complaint, max_tokens)
+                self._adjust(complaint, settings)
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = ()) -> AsyncGenerator[Delta]:
         """Ask and yield the answer as it is written; the last item is the whole `Completion`."""
         from pydantic_ai.direct import model_request_stream
 
         while True:
+            settings = self._settings(max_tokens)
             try:
                 with _our_errors(self.spec):
                     async with model_request_stream(
-                        self._wire,
-                        _their_messages(messages),
-                        model_settings=self._settings(max_tokens),
-                        model_request_parameters=_their_tools(tools),
+                        self._wire, _their_messages(messages), model_settings=settings, model_request_parameters=_their_tools(tools)
                     ) as events:
                         async for event in events:
                             if delta := _our_delta(event):
@@ -135,7 +131,7 @@ class ChatModel:
                 yield self._completion(response)
                 return
             except _Adjust as complaint:
-                max_tokens = self._adjust(complaint, max_tokens)
+                self._adjust(complaint, settings)
 
     def _settings(self, max_tokens: int) -> ModelSettings:
         settings: ModelSettings = {"max_tokens": min(max_tokens, self.output_cap)}
@@ -143,15 +139,16 @@ class ChatModel:
             settings["temperature"] = self._temperature
         return settings
 
-    def _adjust(self, complaint: _Adjust, max_tokens: int) -> int:
-        """Take back what the provider does not accept, once; the next complaint is an error."""
-        if complaint.about == "temperature" and self._temperature is not None:
+    def _adjust(self, complaint: _Adjust, sent: ModelSettings) -> None:
+        """Take back what the provider does not accept, once. Calls that ran beside it have sent the same: they just try again."""
+        if complaint.about == "temperature" and "temperature" in sent:
             self._temperature = None
-            return max_tokens
-        if complaint.about == "output cap" and not self._cap_was_halved:
-            self._cap_was_halved = True
-            self.output_cap = max(1, min(max_tokens, self.output_cap) // 2)
-            return self.output_cap
+            return
+        if complaint.about == "output cap" and (sent["max_tokens"] > self.output_cap or not self._cap_was_halved):
+            if sent["max_tokens"] <= self.output_cap:
+                self._cap_was_halved = True
+                self.output_cap = max(1, sent["max_tokens"] // 2)
+            return
         raise LLMMisconfigured(str(complaint))
 
     def _completion(self, response: ModelResponse) -> Completion:
@@ -161,6 +158,8 @@ class ChatModel:
 
         if response.finish_reason == "content_filter":
             raise LLMRefused(f"Model {self.model!r} refused to answer: {_refusal(response)}")
+        if (response.provider_details or {}).get("finish_reason") == "error":
+            raise LLMUnavailable(f"Model {self.model!r} broke off in the middle of its answer.")
         used = response.usage
         return Completion(
             text="".join(part.content for part in response.parts if isinstance(part, TextPart)),
@@ -225,6 +224,9 @@ def _openai_compatible(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
         """Small local servers leave out the envelope's formalities; the answer is what counts."""
 
         def _validate_completion(self, response: ChatCompletion) -> Any:
+            if problem := (response.model_extra or {}).get("error"):
+                # OpenRouter says so inside of a 200 when a provider behind it fails.
+                raise _reported(spec, problem)
             response.id = response.id or "none"
             response.model = response.model or spec.model
             response.object = "chat.completion"
@@ -263,17 +265,27 @@ def _their_messages(messages: Sequence[Message]) -> list[ModelMessage]:
             if asking:
                 translated.append(ModelRequest(parts=asking))
                 asking = []
-            answer: list[ModelResponsePart] = [TextPart(message.text)] if message.text else []
+            answer: list[ModelResponsePart] = [TextPart(_sendable(message.text))] if message.text else []
             answer += [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in message.tool_calls]
             translated.append(ModelResponse(parts=answer))
         elif message.role == "tool":
             assert message.answers is not None, "a tool's message says which call it answers"
-            asking.append(ToolReturnPart(message.answers.name, message.text, tool_call_id=message.answers.id))
+            asking.append(ToolReturnPart(message.answers.name, _sendable(message.text), tool_call_id=message.answers.id))
         else:
-            asking.append(SystemPromptPart(message.text) if message.role == "system" else UserPromptPart(message.text))
+            text = _sendable(message.text)
+            asking.append(SystemPromptPart(text) if message.role == "system" else UserPromptPart(text))
     if asking:
         translated.append(ModelRequest(parts=asking))
     return translated
+
+
+def _sendable(text: str) -> str:
+    """Half characters (lone surrogates) cannot be written in JSON; they become question marks."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
 
 
 def _their_tools(tools: Sequence[ToolSpec]) -> ModelRequestParameters:
@@ -310,6 +322,13 @@ class _Adjust(Exception):
         self.about = about
 
 
+_ABOUT_WINDOW = re.compile(
+    r"context (?:size|length|window|limit)|(?:maximum|max) (?:model|context|input|prompt) length|max_model_len"
+    r"|input length|prompt is too long|too many (?:input )?tokens|exceeds? the (?:available|maximum) (?:context|number of tokens)",
+    re.IGNORECASE,
+)
+"""How vLLM, llama.cpp, LM Studio and others say it where the SDK does not know."""
+
 _ABOUT_OUTPUT_CAP = re.compile(r"max_(?:completion_|output_)?tokens|maxOutputTokens", re.IGNORECASE)
 
 
@@ -322,18 +341,30 @@ def _our_errors(spec: ModelSpec) -> Iterator[None]:
     from tersely.llm.wire import AnswerTooLarge
 
     who = f"Model {spec.model!r}"
+
+    def said_by(error: Any) -> str:
+        status = getattr(error, "status_code", None)
+        words = _words(error)
+        if spec.api_key:
+            words = words.replace(spec.api_key, "[the key]")  # some providers quote it back
+        return (f"{status}, " if status else "") + words
+
     try:
         yield
+    except LLMError:
+        raise
     except theirs.ModelContextWindowExceededError as error:
-        raise LLMTooLong(f"{who} says the prompt is longer than its window: {_said(error)}") from error
+        raise LLMTooLong(f"{who} says the prompt is longer than its window: {said_by(error)}") from error
     except theirs.ModelQuotaExceededError as error:
-        raise LLMOutOfQuota(f"{who} is out of quota: {_said(error)}. Top up the account behind the key.") from error
+        raise LLMOutOfQuota(f"{who} is out of quota: {said_by(error)}. Top up the account behind the key.") from error
     except theirs.ModelAuthenticationError as error:
-        raise LLMMisconfigured(f"{who} does not accept the key: {_said(error)}. Check the API key setting.") from error
+        raise LLMMisconfigured(f"{who} does not accept the key: {said_by(error)}. Check the API key setting.") from error
     except theirs.ModelNotFoundError as error:
-        raise LLMMisconfigured(f"{who} is not known at its endpoint: {_said(error)}. Check LLM_MODEL and the base URL.") from error
+        raise LLMMisconfigured(f"{who} is not known at its endpoint: {said_by(error)}. Check LLM_MODEL and the base URL.") from error
     except theirs.ModelRequestRejectedError as error:
-        said = _said(error)
+        said = said_by(error)
+        if _ABOUT_WINDOW.search(said):
+            raise LLMTooLong(f"{who} says the prompt is longer than its window: {said}") from error
         if _ABOUT_OUTPUT_CAP.search(said):
             raise _Adjust("output cap", f"{who} refuses the asked-for output length: {said}. Set LLM_MAX_OUTPUT_TOKENS.") from error
         if "temperature" in said:
@@ -345,9 +376,9 @@ def _our_errors(spec: ModelSpec) -> Iterator[None]:
         if _caused_by(error, AnswerTooLarge):
             raise LLMRefused(f"{who} sent more than 16 MiB: that is no answer, and was not read on.") from error
         if not _heals(error):
-            raise LLMRefused(f"{who} rejected the request: {_said(error)}") from error
+            raise LLMRefused(f"{who} rejected the request: {said_by(error)}") from error
         raise LLMUnavailable(
-            f"{who} is not available: {_said(error)}",
+            f"{who} is not available: {said_by(error)}",
             retry_after=error.retry_after,
             rate_limited=isinstance(error, theirs.ModelRateLimitError),
         ) from error
@@ -357,22 +388,32 @@ def _our_errors(spec: ModelSpec) -> Iterator[None]:
         raise LLMRefused(f"{who} sent more than 16 MiB: that is no answer, and was not read on.") from error
     except httpx2.HTTPError as error:
         raise LLMUnavailable(f"{who} is not available: {error}") from error
-    except (theirs.UnexpectedModelBehavior, ValueError) as error:
-        # ValueError: the SDK's JSON and SSE parsers raise it bare for a body that is not what they expect.
+    except Exception as error:
+        # Broad, because the SDKs raise IndexError, AttributeError, RecursionError … for a body that is not what they expect.
         raise LLMMisconfigured(
             f"{who} answered with something that is no chat completion: {str(error)[:200]}. Does the base URL point to the API?"
         ) from error
+
+
+def _reported(spec: ModelSpec, problem: Any) -> LLMError:
+    """An error that came as the body of a good answer."""
+    code = problem.get("code") if isinstance(problem, dict) else None
+    said = f"Model {spec.model!r}: {str(problem.get('message') if isinstance(problem, dict) else problem)[:300]} (code {code})"
+    if code in (401, 403, 404):
+        return LLMMisconfigured(said)
+    if code == 402:
+        return LLMOutOfQuota(said)
+    if _ABOUT_WINDOW.search(said):
+        return LLMTooLong(said)
+    if not isinstance(code, int) or code in (408, 429) or code >= 500:
+        return LLMUnavailable(said, rate_limited=code == 429)
+    return LLMRefused(said)
 
 
 def _heals(error: Any) -> bool:
     """Whether asking again may help: trouble on the way, 408, 429 and everything the server blames on itself."""
     status = getattr(error, "status_code", None)
     return status is None or status in (408, 429) or status >= 500
-
-
-def _said(error: Any) -> str:
-    status = getattr(error, "status_code", None)
-    return (f"{status}, " if status else "") + _words(error)
 
 
 def _words(error: Any) -> str:

@@ -38,6 +38,8 @@ def context_window(provider: str, model: str) -> int:
 
 def price(provider: str, model: str, input_tokens: int, output_tokens: int) -> Decimal | None:
     """In US dollars; None where nobody lists the model."""
+    if model.endswith(":free"):
+        return Decimal(0)
     usage = TokenUsage(input_tokens=input_tokens, output_tokens=output_tokens)
     for provider_id, name in _names(provider, model):
         try:

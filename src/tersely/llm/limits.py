@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from tersely.errors import LLMError, LLMTooLong, LLMUnavailable
+from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMTooLong, LLMUnavailable
 from tersely.llm.client import ChatModel, ModelSpec
 from tersely.llm.messages import Completion, Delta, Message, Superseded, ToolSpec
 from tersely.llm.wire import Patience
@@ -146,6 +146,8 @@ class LimitedLLM:
     def __init__(self, models: Sequence[tuple[ChatModel, Gate]]) -> None:
         self._models = models
         self._first = models[0][0]
+        self._resting: dict[ChatModel, tuple[float, LLMError]] = {}
+        """Models that are of no use until the operator acts, and until when they are left alone."""
 
     @property
     def model(self) -> str:
@@ -203,6 +205,10 @@ class LimitedLLM:
         problems: list[LLMError] = []
         begun = False
         for model, gate in self._models:
+            until, why = self._resting.get(model, (0.0, None))
+            if why and anyio.current_time() < until:
+                problems.append(why)
+                continue
             if problems and _too_long_for(model, messages, max_tokens):
                 problems.append(LLMTooLong(f"Model {model.model!r} has too small a window to step in."))
                 continue
@@ -228,19 +234,24 @@ class LimitedLLM:
                     raise
                 except LLMUnavailable as error:
                     problems.append(error)
-                    wanted = error.retry_after or 0.0
-                    if isinstance(error, GateClosed) or delay is None:
+                    if isinstance(error, GateClosed):
                         break
+                    wanted = error.retry_after or 0.0
                     if wanted > gate.manners.longest_retry_after:
                         gate.close(wanted, refusing=f"the provider asked for {wanted:.0f} s of patience")
                         break
-                    delay *= 1 + random.random() * gate.manners.jitter
+                    pause = max(wanted, (delay or 0.0) * (1 + random.random() * gate.manners.jitter))
                     if wanted or error.rate_limited:
                         # Everybody waits, not only the one who was told: the limit is the account's.
-                        gate.close(max(wanted, delay))
-                    await anyio.sleep(max(wanted, delay))
+                        gate.close(pause)
+                    if delay is None:
+                        break
+                    await anyio.sleep(pause)
                 except LLMError as error:
                     problems.append(error)
+                    if isinstance(error, LLMMisconfigured | LLMOutOfQuota) and len(self._models) > 1:
+                        # Nothing heals it but the operator: the others are asked without asking this one each time.
+                        self._resting[model] = anyio.current_time() + gate.manners.longest_retry_after, error
                     break
         raise _summed_up(problems)
 
@@ -250,7 +261,7 @@ def _too_long_for(model: ChatModel, messages: Sequence[Message], max_tokens: int
 
 
 def _summed_up(problems: list[LLMError]) -> LLMError:
-    """The first trouble decides the type; where several models failed, each has its say."""
+    """Worth another try later if any of them is; else the first trouble decides. Where several failed, each has its say."""
     said = list(dict.fromkeys(str(problem) for problem in problems))
     if len(said) == 1:
         return problems[0]

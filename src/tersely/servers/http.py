@@ -53,6 +53,7 @@ class PlainMistakes(Middleware):
             cause = wrong if isinstance(wrong, PydanticValidationError) else wrong.__cause__
             if not isinstance(cause, PydanticValidationError):
                 raise
+            logger.info("request_refused", extra={"reason": "wrong arguments"})
             mistakes = [f"{'.'.join(map(str, error['loc'][:1]))}: {error['msg']}" for error in cause.errors(include_url=False)]
             raise ToolError("Wrong arguments. " + "; ".join(dict.fromkeys(mistakes)), log_level=logging.DEBUG) from None
 
@@ -138,6 +139,7 @@ async def serve(app: ASGIApp, *, host: str, port: int, on_ready: Callable[[str],
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(2048)  # from here on connections queue, so that whoever reads the address can use it
     except OSError:
         listener.close()
         raise

@@ -23,8 +23,9 @@ from starlette.responses import JSONResponse
 from tersely.condensing.budget import Condensed
 from tersely.condensing.summarize import Progress
 from tersely.errors import InputError, MaskingFailed
-from tersely.runtime import STRATEGIES, Summarizer
+from tersely.runtime import Summarizer
 from tersely.servers.http import OneToken, PlainMistakes
+from tersely.text.chunks import STRATEGIES
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +118,9 @@ async def _answer(
     except (InputError, MaskingFailed) as problem:
         logger.info("request_refused", extra={"tool": tool, "reason": str(problem)})
         raise ToolError(str(problem), log_level=logging.DEBUG) from problem
+    except anyio.get_cancelled_exc_class():
+        logger.info("request_cancelled", extra={"tool": tool, "seconds": round(time.perf_counter() - began, 3)})
+        raise
     meta = account(condensed, strategy)
     if summarizer.llm is None and condensed.status == "structural":
         meta["note"] = f"No model is configured: condensed without one. Set {summarizer.settings.model.missing()} to summarize."
@@ -125,16 +129,17 @@ async def _answer(
         extra={
             "tool": tool,
             "seconds": round(time.perf_counter() - began, 3),
+            "gaps": len(meta["gaps"]),
             **{name: meta[name] for name in _LOGGED if name in meta},
         },
     )
     return ToolResult(content=[TextContent(type="text", text=condensed.text)], meta=meta)
 
 
+# Sizes and names only: reasons and gaps may quote the content.
 _LOGGED = (
     "status",
     "returned",
-    "reason",
     "input_tokens",
     "output_tokens",
     "compression_ratio",
@@ -142,7 +147,6 @@ _LOGGED = (
     "levels",
     "strategy",
     "model",
-    "gaps",
     "cache_hit",
     "price_usd",
 )

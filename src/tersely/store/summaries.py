@@ -17,6 +17,12 @@ import anyio.to_thread
 
 logger = logging.getLogger(__name__)
 
+_PATIENCE = 0.5
+"""Seconds to wait for another process that is writing."""
+
+_REST = 30.0
+"""Seconds without the cache after it could not be used."""
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS summaries (
     key TEXT PRIMARY KEY,
@@ -34,6 +40,7 @@ class SummaryFile:
         self.path = path
         self.max_bytes = max_bytes
         self._warned = False
+        self._resting_until = 0.0
         # SQLite calls are short but block; one at a time keeps them off the loop and out of each other's way.
         self._turns = anyio.CapacityLimiter(1)
 
@@ -44,6 +51,8 @@ class SummaryFile:
         await anyio.to_thread.run_sync(self._put, key, text, limiter=self._turns)
 
     def _get(self, key: str) -> str | None:
+        if time.monotonic() < self._resting_until:
+            return None
         try:
             with closing(self._connect()) as db, db:
                 row = db.execute("SELECT packed FROM summaries WHERE key = ?", (key,)).fetchone()
@@ -56,6 +65,8 @@ class SummaryFile:
             return None
 
     def _put(self, key: str, text: str) -> None:
+        if time.monotonic() < self._resting_until:
+            return
         packed = zlib.compress(text.encode("utf-8", "replace"), 6)
         try:
             with closing(self._connect()) as db, db:
@@ -76,7 +87,7 @@ class SummaryFile:
     def _connect(self) -> sqlite3.Connection:
         new = not self.path.exists()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        db = sqlite3.connect(self.path, timeout=2.0)
+        db = sqlite3.connect(self.path, timeout=_PATIENCE)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = OFF")
         if new:
@@ -85,6 +96,8 @@ class SummaryFile:
         return db
 
     def _warn(self, problem: Exception) -> None:
+        # Left alone for a while, so that a locked file does not cost its patience at every call.
+        self._resting_until = time.monotonic() + _REST
         if not self._warned:
             self._warned = True
             logger.warning("summary_cache_unavailable", extra={"path": str(self.path), "problem": str(problem)})
