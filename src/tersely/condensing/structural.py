@@ -14,10 +14,16 @@ from tersely.condensing import diffs, generic, grep, json_logs, json_shape, logs
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, Condensed, Lost
 from tersely.condensing.focus import Focus
 from tersely.condensing.segments import Part, parts_of
+from tersely.condensing.sniff import sniff
 from tersely.condensing.units import Packed, Reader, Reading, Unit, count_left_out, merge, pack
 from tersely.text.tokens import O200K, Tokenizer
 
 _ESCAPE_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
+
+LARGEST_WHOLE = 12_000_000
+"""Longer texts are condensed stretch by stretch first, then the stretches together: memory stays a small multiple of the text."""
+
+_STRETCH = 5_000_000
 
 READERS: Mapping[str, tuple[Reader, ...]] = {
     "json": (json_shape.read,),
@@ -47,7 +53,8 @@ def condense_structurally(text: str, budget: int, focus: str = "", tokenizer: To
     if before <= budget:
         return Condensed(text=text, status="structural", tokens_before=before, tokens_after=before, encoding=tokenizer.name)
     wish = Focus.parse(focus)
-    reading = read_any(cleaned(text), wish, budget)
+    clean = cleaned(text)
+    reading = read_any(clean, wish, budget) if len(clean) <= LARGEST_WHOLE else _read_in_stretches(clean, wish, budget, tokenizer)
     packed, lost = _packed(reading, budget, tokenizer, wish)
     return Condensed(
         text=packed.text,
@@ -87,6 +94,43 @@ def read_any(text: str, focus: Focus, budget: int) -> Reading:
         return Reading("text", [])
     readings = [_read_part(part, focus, budget) for part in parts]
     return readings[0] if len(readings) == 1 else merge(readings)
+
+
+def _read_in_stretches(text: str, focus: Focus, budget: int, tokenizer: Tokenizer) -> Reading:
+    """A reading of what the stretches of a very long text come down to, each on its own."""
+    kind = sniff(text)
+    header = text[: text.find("\n") + 1] if kind in ("csv", "table") else ""
+    shares: list[str] = []
+    lines = start = 0
+    while start < len(text):
+        end = _stretch_end(text, start)
+        stretch = text[start:end]
+        lines += stretch.count("\n")
+        reading = read_any(header + stretch if start else stretch, focus, 3 * budget)
+        shares.append(pack(reading, 3 * budget, tokenizer, focus).text)
+        start = end
+    together = generic.read("\n".join(shares), focus, budget)
+    together.kind = kind
+    total = lines + (not text.endswith("\n"))
+
+    def lost(kept: set[int]) -> list[Lost]:
+        left = max(0, total - len(kept))
+        return [Lost(f"{left} of {total} lines")] if left else [Lost("most of one very long line")]
+
+    together.lost = lost
+    return together
+
+
+def _stretch_end(text: str, start: int) -> int:
+    """Where a stretch ends: after a line, else between records, else anywhere."""
+    end = start + _STRETCH
+    if end >= len(text):
+        return len(text)
+    for sign in ("\n", "},", ", ", " "):
+        cut = text.rfind(sign, end - _STRETCH // 10, end)
+        if cut > start:
+            return cut + len(sign)
+    return end
 
 
 def _read_part(part: Part, focus: Focus, budget: int) -> Reading:
