@@ -49,7 +49,7 @@ def test_documents_one_after_the_other_are_read_one_by_one() -> None:
 
 ROWS = "".join(f"<tr><td>quay-{number}</td><td>{(number * 37) % 101}</td><td>open</td></tr>\n" for number in range(60))
 TABLE = (
-    "<html><body><nav><a href='/'>Home</a></nav><h1>Quays</h1><table><tr><th>quay</th><th>ships</th><th>state</th></tr>\n"
+    "<html><body><nav>\n<a href='/'>Home</a>\n</nav><h1>Quays</h1>\n\n<table><tr><th>quay</th><th>ships</th><th>state</th></tr>\n"
     f"{ROWS}</table></body></html>"
 )
 
@@ -104,6 +104,11 @@ def test_menus_footers_and_hidden_elements_are_marked_as_furniture() -> None:
         '<nav>a</nav><div role="navigation">b</div><div hidden>c</div><footer><p>d</p></footer><div class="sidebar">e</div><p>f</p>'
     )
     assert [(block.text, block.furniture) for block in blocks] == [("a", 1.0), ("b", 1.0), ("c", 1.0), ("d", 1.0), ("e", 0.5), ("f", 0.0)]
+
+
+def test_a_heading_that_links_to_itself_is_a_heading_and_one_that_links_elsewhere_is_a_link() -> None:
+    _, blocks = blocks_of('<h2 id="a"><a href="#a">Structure</a></h2><h2><a href="/b">Ten gardens</a></h2>')
+    assert [(block.text, block.linked) for block in blocks] == [("## Structure", 0), ("## Ten gardens", len("Ten gardens"))]
 
 
 def test_an_element_that_is_never_closed_does_not_swallow_the_page() -> None:

@@ -217,6 +217,25 @@ def test_an_answer_in_the_footer_is_found_when_it_is_asked_for_and_not_shown_oth
     assert "0431 5550" not in shown(page, 400, "")
 
 
+LONG = "The harbour of Lindmark was closed for nine weeks after the storm, and the repair of both quays cost the town more than it had. "
+
+
+def test_a_link_between_two_paragraphs_is_left_out_and_both_stay() -> None:
+    text = shown(f"# The harbour\n\n{LONG}It reopened in June.\n\n[Read more: the best gardens](/g)\n\nSo {LONG}The mayor was glad.\n")
+    assert "reopened in June." in text and "The mayor was glad." in text
+    assert "gardens" not in text
+
+
+def test_comments_after_an_article_are_left_out() -> None:
+    comments = "\n\n".join(
+        f"user{number}\n\nI was there in {1990 + number} and it was much nicer then, believe me.\n\n[Reply](#r{number})"
+        for number in range(6)
+    )
+    text = shown(f"# The harbour\n\n{LONG * 2}\n\nAnd {LONG}It reopened in June.\n\n[Share](/s)\n\n[Print](/p)\n\n{comments}\n")
+    assert "reopened in June." in text
+    assert "believe me" not in text
+
+
 def test_the_title_as_focus_means_the_whole_article_from_its_beginning() -> None:
     text = shown(NEWS_DE, 70, "Main article: Brücke am Rathaus gesperrt - Lokalblatt")
     assert text.startswith("Die Stadt hat die Brücke am Rathaus am Montag gesperrt. Gutachter fanden")
@@ -293,7 +312,8 @@ def test_pages_of_a_dump_are_told_apart_however_they_are_announced(opening: str)
 
 def test_links_inside_an_article_do_not_cut_it() -> None:
     body = "The harbour of Lindmark is open from spring to autumn, and the ferry to Holm runs twice a day. " * 3
-    article = f"# The harbour\n\n{body}\n\nhttps://a.example/map\n\n{body}\n\n[15](https://a.example/ferry#comments)\n\n{body}"
+    article = f"# The harbour\n\n{body}\n\nhttps://a.example/map\n\n{body}"
+    article += f"\n\n[15](https://a.example/ferry#comments)\n\n{body}" * 3
     assert [page.address for page in pages.split_pages(article)] == [""]
 
 
@@ -307,7 +327,9 @@ def test_of_very_many_pages_the_one_that_answers_is_shown_with_its_address() -> 
 
 
 def test_a_list_of_links_is_no_dump() -> None:
-    text = "# Links\n\n" + "\n".join(f"https://example.org/{number}" for number in range(30))
+    text = (
+        "# Links\n\n" + "\n".join(f"Source: https://example.org/{number}" for number in range(30)) + "\n\n" + "So much for the links. " * 20
+    )
     assert [page.address for page in pages.split_pages(text)] == [""]
 
 

@@ -127,6 +127,30 @@ def test_who_is_asked_about_speaks_first() -> None:
     assert "Tom:" not in text
 
 
+def test_the_speaker_who_is_asked_about_beats_another_who_says_the_same() -> None:
+    others = "\n".join(f"{name}: The weather of day {day} was good for the harvest." for day in range(8) for name in ("Ole", "Mia"))
+    said = "The bridge needs new {} before the winter comes."
+    talk = f"Ole: {said.format('lights')}\n{others}\nMia: {said.format('lamps')}\n{others}"
+    assert shown(talk, 18, "What did Mia say about the bridge?").startswith("Mia: The bridge")
+    assert shown(talk, 18, "What did Ole say about the bridge?").startswith("Ole: The bridge")
+
+
+def test_a_sentence_that_stands_twice_is_shown_once() -> None:
+    notice = "The office is closed on the first Monday of every month."
+    assert shown(f"{notice} Please write instead.\n\nLetters are answered within a week.\n\n{notice}", 200).count(notice) == 1
+
+
+HOUSES = ["Museum", "Library", "Harbour bath", "Town hall"]
+
+
+def test_a_sentence_is_found_by_the_heading_it_stands_under() -> None:
+    sections = "\n\n".join(
+        f"## {name}\n\nIt opens at {hour} and closes at {hour + 8}."
+        for hour, name in enumerate(["Museum", "Library", "Harbour bath", "Town hall"], 7)
+    )
+    assert "It opens at 9 and closes at 17." in shown(sections, 24, "When does the bath open?")
+
+
 def test_without_a_focus_the_whole_text_is_represented_by_what_it_comes_back_to() -> None:
     themes = ["glacier", "harbour", "railway"]
     text = "\n\n".join(

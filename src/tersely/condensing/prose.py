@@ -446,7 +446,9 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
     By what gathers around it when something is asked, else by how central it is. Talk
     drifts: what is far from the matter is left out even where there is room for it.
     """
-    found = scan(texts, focus)
+    headings = list(dict.fromkeys(heading for owner in owners for heading in owner.under))
+    found = scan([*texts, *headings], focus)
+    terms = found.terms[: len(texts)]
     speakers = _named(owners, focus)
     spoken = any(owner.label for owner in owners)
     weights = _telling(focus, found, speakers, 0.5 if spoken else 1.0)
@@ -461,11 +463,11 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
             for at, value in enumerate(centrality(texts))
         ]
         return scores, 0.0
-    passage = _passages(texts, found, weights, SPOKEN_WINDOW if spoken else WRITTEN_WINDOW)
+    passage = _passages(texts, terms, weights, SPOKEN_WINDOW if spoken else WRITTEN_WINDOW)
     top = max(passage) or 1.0
-    own = [sum(weights[index] for index in seen if index in weights) if seen else 0.0 for seen in found.terms]
+    own = [sum(weights[index] for index in seen if index in weights) if seen else 0.0 for seen in terms]
     enough = max(0.15, 0.5 * max(own))
-    headed = _headed(owners, focus, weights)
+    headed = _headed(owners, dict(zip(headings, found.terms[len(texts) :], strict=True)), weights)
     few = budget < FEW_TOKENS
     central = centrality(texts) if few else None
     short = 60 if few else 35
@@ -490,18 +492,12 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
     return scores, 0.3 * max(scores) if spoken else 0.0
 
 
-def _headed(owners: list[Paragraph], focus: Focus, weights: dict[int, float]) -> dict[tuple[str, ...], float]:
+def _headed(owners: list[Paragraph], headings: dict[str, dict[int, int] | None], weights: dict[int, float]) -> dict[tuple[str, ...], float]:
     """What a sentence gains from the headings it stands under; empty when none of them has a word of the focus."""
-    chains = list(dict.fromkeys(owner.under for owner in owners))
-    texts = list(dict.fromkeys(heading for chain in chains for heading in chain))
-    if not texts:
-        return {}
-    found = scan(texts, focus)
-    worths = {
-        text: sum(weights.get(index, 0.0) for index in seen) for text, seen in zip(texts, found.terms, strict=True) if seen is not None
-    }
+    worths = {heading: sum(weights.get(index, 0.0) for index in seen) for heading, seen in headings.items() if seen}
     if not worths:
         return {}
+    chains = dict.fromkeys(owner.under for owner in owners)
     return {chain: sum(worths.get(heading, 0.0) * 0.5 ** (len(chain) - at) for at, heading in enumerate(chain)) for chain in chains}
 
 
@@ -518,7 +514,7 @@ def _telling(focus: Focus, found: Found, speakers: set[str], power: float) -> di
     return {index: weights[index] / most for index in sorted(heaviest)}
 
 
-def _passages(texts: list[str], found: Found, weights: dict[int, float], window: int) -> list[float]:
+def _passages(texts: list[str], terms: list[dict[int, int] | None], weights: dict[int, float], window: int) -> list[float]:
     """For each sentence, how much of the focus gathers within `window` characters around it; each term counts, repetition counts less."""
     count = len(texts)
     starts = [0, *accumulate(map(len, texts))]
@@ -532,13 +528,15 @@ def _passages(texts: list[str], found: Found, weights: dict[int, float], window:
             high += 1
         lows[at], highs[at] = low, high
     places: dict[int, list[int]] = {index: [] for index in weights}
-    for at, seen in enumerate(found.terms):
+    for at, seen in enumerate(terms):
         for index in seen or ():
             if index in places:
                 places[index].append(at)
     scores = [0.0] * count
     blocks = starts[count] // window + 1
     for index, hits in places.items():
+        if not hits:
+            continue
         # A word that turns up everywhere does not say where to look, however rare it is among sentences.
         everywhere = len({starts[at] // window for at in hits})
         weight = weights[index] * max(0.02, math.log((blocks + 0.5) / everywhere) / math.log(blocks + 1.5))
