@@ -242,6 +242,20 @@ async def test_keeping_and_sweeping_the_same_content_at_once_never_loses_what_wa
     assert (await find(database, final, scope="z")).size == 9
 
 
+async def test_a_blob_that_somebody_is_about_to_keep_is_not_swept(postgresql_url: str) -> None:
+    """SQLite's writers queue, so only PostgreSQL could take it away in between."""
+    await Database.migrate(postgresql_url)
+    async with Database.open(postgresql_url) as database:
+        await keep(database, "contested")
+        async with database.transaction() as keeping:
+            assert await results.has_blob(keeping, pack(b"contested").sha256)
+            with anyio.fail_after(10):
+                assert (await sweep(database, now=NOON + 2 * DAY)).freed == 0
+            fields: dict[str, Any] = {"kind": "text", "mime_type": "", "part": 0, "tokens": 1, "encoding": "o200k_base", "retention": DAY}
+            handle = await results.keep(keeping, pack(b"contested"), scope="b", origin=CALL, now=NOON, **fields)
+        assert (await find(database, handle, scope="b")).size == 9
+
+
 KEEPER = """
 import sys, json, anyio
 from datetime import UTC, datetime, timedelta

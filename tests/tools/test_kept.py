@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tersely.errors import InputError, ResultExpired, ResultNotFound
 from tersely.store import packing
+from tersely.store import results as stored
 from tersely.store.database import Database
 from tersely.text.masked import assume_masked
 from tersely.text.tokens import count_tokens
@@ -186,6 +187,20 @@ async def test_keeping_sweeps_now_and_then_by_itself(tmp_path: Path) -> None:
             await kept.load(handle, ME)
         await kept.keep(mask("new"), scope=ME, origin=CALL)
         assert (await kept.sweep()).expired == 0, "there was nothing left to sweep"
+
+
+async def test_too_much_is_let_go_as_fast_as_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep takes a bounded number; what is left is for the next result kept, not for the next five minutes."""
+    now = NOON
+    async with keeping(tmp_path, retention=timedelta(hours=1), clock=lambda: now) as kept:
+        for number in range(12):
+            await kept.keep(mask(f"text {number}"), scope=ME, origin=CALL)
+        now = NOON + timedelta(hours=2)
+        bounded = stored.sweep
+        monkeypatch.setattr(stored, "sweep", lambda db, **options: bounded(db, **options, limit=5))
+        for number in range(3):
+            await kept.keep(mask(f"new {number}"), scope=ME, origin=CALL)
+        assert (await kept.sweep()).expired == 0
 
 
 async def test_results_are_listed_from_where_the_page_before_ended(tmp_path: Path) -> None:

@@ -174,6 +174,12 @@ async def test_what_needs_too_much_memory_is_stopped(sql: str) -> None:
         await query(CSV, sql, memory_mb=128, seconds=30)
 
 
+async def test_a_process_that_dies_at_once_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "false")
+    with pytest.raises(InputError, match="ended without an answer"):
+        await query("x,y\n" * 1_000_000, "SELECT 1")
+
+
 async def test_without_the_extra_the_answer_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql_over_results, "is_installed", lambda: False)
     with pytest.raises(InputError, match=r"search_result.*pip install 'tersely\[query\]'"):

@@ -90,7 +90,7 @@ kept_results = Table(
     Column("expired_at", UtcTime, comment="a tombstone's: when the content went"),
     CheckConstraint("kind IN ('text', 'structured', 'image', 'other')", name="kind_is_known"),
     CheckConstraint("(blob IS NULL) = (expired_at IS NOT NULL)", name="content_or_tombstone"),
-    Index(None, "scope", "kept_at"),
+    Index(None, "scope", "created_at"),
     Index(None, "blob"),
     Index(None, "expires_at"),
     Index(None, "expired_at"),

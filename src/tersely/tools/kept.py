@@ -9,6 +9,7 @@ Which call a result came from, and when it is shortened, is the caller's
 business; how it lies on disk is `store.results`'.
 """
 
+import logging
 import os
 import re
 from collections.abc import Callable
@@ -18,13 +19,15 @@ from typing import Any, Literal
 
 import anyio.to_thread
 
-from tersely.errors import InputError, ResultNotFound
+from tersely.errors import InputError, ResultNotFound, StoreUnavailable
 from tersely.store import results
 from tersely.store.database import Database
 from tersely.store.packing import Packed, pack, storable, unpack
 from tersely.store.results import KeptResult, Kind, Origin
 from tersely.text.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["KeptResult", "KeptResults", "Origin", "Stretch", "user_scope"]
 
@@ -118,9 +121,19 @@ class KeptResults:
                 retention=self.retention,
             )
         if self._swept_at is None or now - self._swept_at >= SWEEP_EVERY:
-            self._swept_at = now
-            await self.sweep()
+            await self._sweep_now_and_then(now)
         return handle
+
+    async def _sweep_now_and_then(self, now: datetime) -> None:
+        self._swept_at = now
+        try:
+            swept = await self.sweep()
+        except StoreUnavailable as problem:
+            # The result is kept, and whoever kept it must hear its handle; sweeping can wait.
+            logger.warning("sweep_failed", extra={"problem": str(problem)})
+            return
+        if swept.more:
+            self._swept_at = None  # Go on with the next result, rather than fall behind.
 
     async def sweep(self) -> results.Swept:
         """Let go what is too old or too much, a bounded number at a time. Keeping does so every few minutes by itself."""
@@ -134,7 +147,7 @@ class KeptResults:
             ResultNotFound, ResultExpired: The message tells a model what to do.
         """
         async with self.database.reading() as db:
-            return await results.find(db, handle.removeprefix("result:"), scope=scope, now=self._clock())
+            return await results.find(db, handle.strip().removeprefix("result:"), scope=scope, now=self._clock())
 
     async def list(self, scope: str, *, after: str = "", limit: int = 50) -> list[KeptResult]:
         """A scope's results, the youngest first; `after` is the handle of the last one seen.

@@ -74,22 +74,27 @@ async def ask(text: Masked, sql: str, *, offset: int = 0, limits: Limits = Limit
     payload = json.dumps(request).encode() + b"\n" + text.encode("utf-8", "replace")
     deadline = _STARTING_SECONDS + limits.seconds + _SECONDS_PER_MEGABYTE * len(payload) / 2**20
     done: subprocess.CompletedProcess[bytes] | None = None
-    with anyio.move_on_after(deadline):
-        # Leaving the block kills the process. It gets our search path, so that it finds the DuckDB we found, and nothing else of ours.
-        done = await anyio.run_process(
-            [sys.executable, "-P", "-X", "utf8", "-m", "tersely.tools.sql_worker"],
-            input=payload,
-            stderr=subprocess.DEVNULL,
-            check=False,
-            env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        )
-    if done is None:
+    try:
+        with anyio.move_on_after(deadline) as clock:
+            # Leaving the block kills the process. It gets our search path, so that it finds the DuckDB we found, and nothing else of ours.
+            done = await anyio.run_process(
+                [sys.executable, "-P", "-X", "utf8", "-m", "tersely.tools.sql_worker"],
+                input=payload,
+                stderr=subprocess.DEVNULL,
+                check=False,
+                env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            )
+    except* anyio.BrokenResourceError:
+        pass  # It was gone before it had read everything; there is no answer either.
+    if clock.cancelled_caught:
         raise InputError(f"The query took longer than {limits.seconds:g} s and was stopped. Filter or aggregate earlier.")
     try:
-        said = json.loads(done.stdout)
+        said = json.loads(done.stdout if done else b"")
     except ValueError:
-        # Killed or crashed, nearly always for memory; its words would be no help.
-        raise InputError(f"The query needed more than {limits.memory_mb} MB and was stopped. Filter or aggregate earlier.") from None
+        raise InputError(
+            f"The query ended without an answer, most likely because it needed more than {limits.memory_mb} MB and was stopped. "
+            "Filter or aggregate earlier."
+        ) from None
     if "refused" in said:
         raise InputError(said["refused"])
     columns = [(name, kind) for name, kind in said["columns"]]

@@ -49,7 +49,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("handle", name="pk_kept_results"),
         sa.UniqueConstraint("identity", name="uq_kept_results_identity"),
     )
-    for columns in (["scope", "kept_at"], ["blob"], ["expires_at"], ["expired_at"], ["kept_at"]):
+    for columns in (["scope", "created_at"], ["blob"], ["expires_at"], ["expired_at"], ["kept_at"]):
         op.create_index(f"ix_kept_results_{'_'.join(columns)}", "kept_results", columns)
 
 
