@@ -126,6 +126,8 @@ mcp_servers:
     summarization: {size_threshold_tokens: 500, summary_max_token_limit: 500}
   c:
     timeout: ${NOBODY}
+    transport: {url: "http://${NOBODY}/mcp"}
+    allow_destructive: {x: 1}
   d: {transport: {type: htp, url: "http://x/mcp"}}
   e: {transport: {command: x}, data_masking: {custom_patterns: {bad: "(?=x)"}}}
 """
@@ -139,15 +141,18 @@ mcp_servers:
         ["servers.yaml:11", "mcp_servers.b.transport.url"],
         ["servers.yaml:12", "mcp_servers.b.summarization"],
         ["servers.yaml:14", "mcp_servers.c.timeout"],
-        ["servers.yaml:15", "mcp_servers.d.transport.type"],
-        ["servers.yaml:16", "mcp_servers.e.data_masking"],
+        ["servers.yaml:15", "mcp_servers.c.transport.url"],
+        ["servers.yaml:16", "mcp_servers.c.allow_destructive"],
+        ["servers.yaml:17", "mcp_servers.d.transport.type"],
+        ["servers.yaml:18", "mcp_servers.e.data_masking"],
     ]
     assert "did you mean 'command'?" in found[0]
     assert "did you mean 'timeout'?" in found[1]
     assert "greater than or equal to 100 (is 99)" in found[2]
     assert "summary_max_token_limit (500) must be smaller than size_threshold_tokens (500)" in found[5]
-    assert "NOBODY" in found[6]
-    assert "'bad'" in found[8]
+    assert "NOBODY" in found[6] and "NOBODY" in found[7]
+    assert found[9].endswith("should be 'stdio', 'http' or 'sse'; did you mean 'http'?")
+    assert "'bad'" in found[10]
 
 
 def test_a_client_file_has_its_mistakes_where_its_keys_are(tmp_path: Path) -> None:

@@ -57,6 +57,8 @@ class Mistakes:
 
     document: Document
     found: list[tuple[int, str]] = field(default_factory=list)
+    unset: set[Key] = field(default_factory=set)
+    """Keys whose value needs a variable that is not there."""
 
     def add(self, key: Key, message: str, *, line: int | None = None) -> None:
         place = line or self.document.line(key)
@@ -88,14 +90,12 @@ def read_servers(path: Path, environment: Mapping[str, str] | None = None) -> tu
     elif section and isinstance(declared, dict):
         for name, entry in declared.items():
             key: Key = (section, name)
-            variables = len(mistakes.found)
             filled = fill_variables(entry, key, os.environ if environment is None else environment, mistakes)
             if not isinstance(filled, dict):
                 mistakes.add(key, "must be a mapping, with a command or a url in it")
                 continue
             shaped, places = _one_shape(filled) if section != "mcp_servers" else (filled, {})
-            # Where a variable is missing the rest of the entry is still checked, but not for what the variable would have held.
-            server = _checked(Server, {"name": name, "options": shaped}, key, places, mistakes, quiet=len(mistakes.found) > variables)
+            server = _checked(Server, {"name": name, "options": shaped}, key, places, mistakes)
             if server:
                 servers.append(server)
     mistakes.raise_if_any()
@@ -142,34 +142,50 @@ def _one_shape(entry: dict[str, Any]) -> tuple[dict[str, Any], dict[Key, Key]]:
     return shaped, places
 
 
-def _checked(
-    model: type[Server], given: dict[str, Any], key: Key, places: Mapping[Key, Key], mistakes: Mistakes, *, quiet: bool
-) -> Server | None:
+def _checked(model: type[Server], given: dict[str, Any], key: Key, places: Mapping[Key, Key], mistakes: Mistakes) -> Server | None:
     try:
         return model.model_validate(given)
     except ValidationError as wrong:
+        told: set[Key] = set()
         for error in wrong.errors(include_url=False, include_context=False):
-            at: Key = tuple(part for part in error["loc"] if not (isinstance(part, str) and part in ("bool", "function-before[]")))
+            at: Key = tuple(part for part in error["loc"] if not _is_kind(part))
             inner = at[1:] if at[:1] == ("options",) else ()
-            unknown = error["type"] == "extra_forbidden"
-            if quiet and not unknown:
-                continue
             moved = next((places[inner[:size]] + inner[size:] for size in range(len(inner), 0, -1) if inner[:size] in places), inner)
-            message = _unknown(inner, given["options"], places) if unknown else _plain(error["msg"], error["input"], error["type"])
-            if error["type"] == "missing" and inner == ("transport",):
+            place = (*key, *moved)
+            # What is wrong only because a variable is missing has been said; so has a value that fits none of several kinds.
+            if place in told or any(place == unset[: len(place)] or unset == place[: len(unset)] for unset in mistakes.unset):
+                continue
+            told.add(place)
+            if error["type"] == "extra_forbidden":
+                message = _unknown(inner, places)
+            elif error["type"] == "missing" and inner == ("transport",):
                 message = "is missing: say how to reach the server, by `command` or `url`"
-            mistakes.add((*key, *moved), message)
+            else:
+                message = _plain(error["msg"], error["input"], error["type"])
+            mistakes.add(place, message)
     return None
+
+
+def _is_kind(part: str | int) -> bool:
+    """Whether a part of a place is the name of one of several kinds a value may have."""
+    return isinstance(part, str) and (part == "bool" or part.startswith("function-"))
 
 
 def _plain(message: str, value: object, kind: str) -> str:
     message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
     # Numbers and truth values are safe to show; a text may hold what a variable held.
     shown = f" (is {value!r})" if isinstance(value, bool | int | float) and kind != "value_error" else ""
-    return f"{message[:1].lower()}{message[1:]}{shown}"
+    near = (
+        difflib.get_close_matches(value, re.findall(r"'([^']+)'", message), n=1)
+        if isinstance(value, str) and kind == "literal_error"
+        else []
+    )
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    message = message.removeprefix("Input ").replace("valid tuple", "list").replace("valid dictionary", "mapping")
+    return f"{message[:1].lower()}{message[1:]}{shown}{hint}"
 
 
-def _unknown(inner: Key, options: object, places: Mapping[Key, Key]) -> str:
+def _unknown(inner: Key, places: Mapping[Key, Key]) -> str:
     """A key nobody knows: the nearest one that exists, and all that do."""
     names = _names(_model_at(inner[:-1]))
     if places and len(inner) == 1:
@@ -246,6 +262,7 @@ def _filled(text: str, key: Key, environment: Mapping[str, str], mistakes: Mista
         elif variable[2]:
             pieces.append(_filled(inner[variable.end() :], key, environment, mistakes))
         else:
+            mistakes.unset.add(key)
             close = difflib.get_close_matches(variable[1], list(environment), n=1, cutoff=0.8)
             hint = f" ({close[0]} is set; did you mean that?)" if close and close[0] != variable[1] else ""
             mistakes.add(key, f"variable {variable[1]} is not set or empty{hint}; set it, or give a default: ${{{variable[1]}:-…}}")

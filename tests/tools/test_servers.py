@@ -75,6 +75,13 @@ def test_patterns_may_be_a_list_with_names() -> None:
     assert "abc-[MASKED:mine:" in options.data_masking.masker().mask("abc-123 password=still-here-4711")
 
 
+def test_numbers_and_truth_values_reach_a_program_as_text() -> None:
+    transport = TransportOptions.model_validate({"command": "x", "args": ["--port", 8080], "env": {"PORT": 8080, "DEBUG": True}})
+
+    assert transport.args == ("--port", "8080")
+    assert {name: value.get_secret_value() for name, value in transport.env.items()} == {"PORT": "8080", "DEBUG": "true"}
+
+
 def test_secrets_do_not_show_in_what_is_printed() -> None:
     given = {"url": "http://x/mcp", "bearer_token": "hunter2-a", "headers": {"X-Key": "hunter2-b"}}
 

@@ -28,6 +28,23 @@ def _as_transport(value: object) -> object:
     return _SPELLINGS.get(value.lower(), value) if isinstance(value, str) else value
 
 
+def _as_texts(value: object) -> object:
+    """YAML reads `8080` and `true` as what they look like; a program gets them as text."""
+
+    def text(item: object) -> object:
+        if isinstance(item, bool):
+            return str(item).lower()
+        return str(item) if isinstance(item, int | float) else item
+
+    if isinstance(value, dict):
+        return {name: text(item) for name, item in value.items()}
+    return [text(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_as_texts)]
+Secrets = Annotated[dict[str, SecretStr], BeforeValidator(_as_texts)]
+
+
 class TransportOptions(BaseModel):
     """How to reach the server: a command to start, or an address."""
 
@@ -39,10 +56,10 @@ class TransportOptions(BaseModel):
     command: str | None = Field(default=None, min_length=1)
     """Program to start. It speaks MCP on its standard input and output."""
 
-    args: tuple[str, ...] = ()
+    args: Texts = ()
     """Arguments for the program."""
 
-    env: dict[str, SecretStr] = {}
+    env: Secrets = {}
     """Environment variables for the program, besides a minimum such as PATH and HOME. It sees no others of ours."""
 
     inherit_env: tuple[str, ...] = ()
@@ -54,7 +71,7 @@ class TransportOptions(BaseModel):
     url: str | None = None
     """Address of the server's MCP endpoint."""
 
-    headers: dict[str, SecretStr] = {}
+    headers: Secrets = {}
     """HTTP headers sent with every request."""
 
     bearer_token: SecretStr | None = None
