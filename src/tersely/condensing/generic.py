@@ -34,13 +34,13 @@ def read_stated(text: str, focus: Focus, budget: int) -> Reading | None:
     """For prose that states fields of many things ("the size of x is 3"), when the question is about those; else not mine."""
     if not (focus.superlative or focus.unusual or focus.comparisons or focus.negated):
         return None
-    texts, _ = lines_of(text, 240)
+    texts, _ = lines_of(text)
     columns = [column for column in columns_of_lines(texts) if column.label and len(column.values) >= max(8, 0.3 * len(texts))]
-    return read(text, focus, budget, longest=240) if len(columns) >= 2 else None
+    return read(text, focus, budget) if len(columns) >= 2 else None
 
 
-def read(text: str, focus: Focus, budget: int, *, columns: list[Column] | None = None, longest: int = LONGEST_LINE) -> Reading:
-    texts, numbers = lines_of(text, longest)
+def read(text: str, focus: Focus, budget: int, *, columns: list[Column] | None = None) -> Reading:
+    texts, numbers = lines_of(text)
     found = scan(texts, focus)
     shapes = [_VARIABLE.sub("#", line[:160]) for line in texts]
     scores = scores_of(texts, shapes, found, focus)

@@ -20,6 +20,8 @@ _YAML_KEY = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s#\"'\[{&*!|>%@
 _OUTLINE_KEY = re.compile(r"([^\s:=][^:=]{0,60}?)\s*(?::(?:\s+|$)|[-=]>\s*|=\s*(?!=))(.*)$")
 _WIDE_GAP = re.compile(r"(\S(?:(?! {2}).){0,40}) {2,}(\S(?:(?! {2}).)*)$")
 _STRANGE_SIGN = re.compile(r"([A-Za-z_][\w.-]{0,60}(?: [\w.-]+){0,4}?)\s+[^\w\s\"'()\[\]{}<>,;]{1,3}\s+(\S.*)$")
+_BRANCH = re.compile(r"^[\s│┃|]*(?:[├└┣┗|`+\\][─━-]{1,3}[┬]?\s?)(?=\S)|^[\s│┃|]+(?=\S)")
+_COUNTED_RULE = re.compile(r"[-=*]{1,}\s*\[?\s*(?:record|row|item|entry)?\s*#?\d+\.?\s*(?:row|record)?\s*\]?\s*[-=*]{2,}\s*$", re.I)
 _BLOCK = re.compile(r"(?:![\w!/.-]*\s+)?[|>][-+0-9]*\s*(?:#.*)?$")
 _SECTION = re.compile(r"\[([^\[\]]{1,80})\]\s*$")
 _RULE = re.compile(r"\s*[-=_*~#]{3,}[\s=-]*$")
@@ -41,6 +43,11 @@ def _reading(tree: Tree, focus: Focus, budget: int, kind: str) -> Reading | None
 
 def parse(text: str, *, yaml: bool) -> Tree:
     lines = text.expandtabs(8).split("\n")
+    if not yaml:
+        if any(sign in text for sign in ("├", "└", "|--", "`--")):
+            lines = [_BRANCH.sub(lambda match: " " * len(match.group()), line) for line in lines]
+        # A counted rule between records says no more than a blank line does.
+        lines = ["" if line[:1] in "-*=" and _COUNTED_RULE.match(line) else line for line in lines]
     return _Outline(lines, yaml).tree
 
 

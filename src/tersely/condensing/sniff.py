@@ -60,6 +60,8 @@ _SECTION = re.compile(r"\s*\[[^\]]{1,80}\]\s*$")
 _ASSIGN = re.compile(r"\s*[A-Za-z_][\w.\-/ ]{0,60}?\s*(?:=(?!=)|[-=]>|\s[^\w\s\"'()\[\]{}<>,;|]{1,3}\s\s*\S+$)")
 _SPEAKER = re.compile(r"[A-Z][\w .'()-]{0,40}: \S")
 _FIELDS = re.compile(r"[A-Za-z_][\w-]*(?:: |=)")
+_BRANCH = re.compile(r"[\s│┃|]*(?:[├└┣┗][─━]{1,3}|[|`]-- )")
+_RECORD_RULE = re.compile(r"[-=*]+\s*\[?\s*(?:record\s*#?\d+|\d+\. row)\b", re.I)
 _HTML = re.compile(r"<(?:!doctype html|html|head|body|div|p|span|table|a href|script|meta)\b", re.I)
 _TAG = re.compile(r"<[A-Za-z_][\w:.-]*(?:\s[^<>]*)?/?>")
 _MARKDOWN = re.compile(r"#{1,6} \S|!?\[[^\]]*\]\([^)\s]+|\* \[|={3,}$|```")
@@ -101,6 +103,8 @@ def sniff(text: str, *, json: bool = True) -> Kind:
         return "json_cut"
     if _DIFF.search(text[:20_000]):
         return "diff"
+    if share(_BRANCH) >= 0.5 or sum(1 for line in lines if _RECORD_RULE.match(line)) >= 2:
+        return "outline"
     timed = sum(1 for line in lines if _TIME_START.match(line)) / many
     if share(_GREP) >= 0.6 and share(_GREP_PATH) >= 0.5 and timed < 0.3:
         return "grep"
