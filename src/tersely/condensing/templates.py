@@ -67,7 +67,7 @@ def families(templates: Sequence[Sequence[str]]) -> list[tuple[int, tuple[str, .
     for words in templates:
         length = len(words)
         seen = [counts[length, place, word] for place, word in enumerate(words[:_MOST_PLACES])]
-        said = [word != "#" for word in words[:_MOST_PLACES]]
+        said = ["#" not in word for word in words[:_MOST_PLACES]]
         needed = max(2.0, _SHARE_IN_COMMON * sum(said))
         pattern = None
         for share in _ENOUGH:
