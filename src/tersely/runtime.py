@@ -10,6 +10,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -22,9 +23,11 @@ from tersely.condensing.summarize import Progress, Wish
 from tersely.config import Settings
 from tersely.errors import InputError
 from tersely.llm.limits import LimitedLLM, Manners, build_llm
+from tersely.store.database import Database
 from tersely.store.summaries import SummaryFile
 from tersely.text.chunks import STRATEGIES
 from tersely.text.tokens import O200K
+from tersely.tools.kept import KeptResults
 from tersely.tools.mask import Masker
 
 LARGEST_TARGET = 1_000_000
@@ -46,6 +49,9 @@ class Summarizer:
     fallback: Literal["original", "structural"] = "original"
     """What comes back when the model fails. The service gives the caller's own text back; a shell keeps to its budget."""
 
+    handles_of: str | None = None
+    """The scope whose kept results may stand for content, as `result:r_…`; None where callers are strangers."""
+
     async def summarize(
         self,
         content: str,
@@ -63,6 +69,7 @@ class Summarizer:
         focus = focus_areas if isinstance(focus_areas, str) else ", ".join(focus_areas)
         _check(max_output_tokens, focus, "focus_areas")
         target = max_output_tokens or self.settings.summarizer.max_output_tokens
+        content = await self._expanded(content)
         return await self._climb(content, target, focus.strip(), strategy=strategy, extraction=False, on_progress=on_progress)
 
     async def summarize_for_extraction(
@@ -76,11 +83,22 @@ class Summarizer:
         _check(max_output_tokens, schema_hint, "schema_hint")
         default = self.settings.summarizer.max_output_tokens
         target = max_output_tokens or default
+        content = await self._expanded(content)
         if not max_output_tokens:
             tokens = await anyio.to_thread.run_sync(O200K.count, content)
             if tokens > default:
                 target = max(SMALLEST_BUDGET, min(default, tokens // 5))
         return await self._climb(content, target, schema_hint.strip(), strategy="semantic", extraction=True, on_progress=on_progress)
+
+    async def _expanded(self, content: str) -> str:
+        """The content, or the kept result whose handle it is, so that nobody has to write a page out again."""
+        if not content.startswith("result:r_") or not self.handles_of:
+            return content
+        # Opened for this one question: a service that is given no handles needs no database.
+        async with kept_results(self.settings) as kept:
+            expanded = await kept.expand(content, self.handles_of)
+        assert isinstance(expanded, str)
+        return expanded
 
     async def _climb(
         self, content: str, target: int, focus: str, *, strategy: str, extraction: bool, on_progress: Callable[[Progress], None]
@@ -145,7 +163,21 @@ def masking_key(folder: Path) -> bytes | None:
 
 
 @asynccontextmanager
-async def runtime(settings: Settings, *, fallback: Literal["original", "structural"] = "original") -> AsyncIterator[Runtime]:
+async def kept_results(settings: Settings) -> AsyncIterator[KeptResults]:
+    """The results that were kept, for as long as the block lasts.
+
+    Raises:
+        ConfigError, StoreUnavailable: The database cannot be used.
+    """
+    store = settings.store
+    async with Database.open(store.url) as database:
+        yield KeptResults(database, retention=timedelta(days=store.keep_days), max_bytes=store.keep_mb * 2**20)
+
+
+@asynccontextmanager
+async def runtime(
+    settings: Settings, *, fallback: Literal["original", "structural"] = "original", handles_of: str | None = None
+) -> AsyncIterator[Runtime]:
     specs = settings.model.specs()
     llm = build_llm(specs, manners=Manners(concurrency=settings.model.concurrency)) if specs else None
     cache: SummaryCache = NoCache()
@@ -153,7 +185,7 @@ async def runtime(settings: Settings, *, fallback: Literal["original", "structur
         cache = SummaryFile(settings.store.data_dir / "summaries.db", max_bytes=settings.store.summary_cache_mb * 2**20)
     try:
         masker = Masker(key=masking_key(settings.store.data_dir))
-        yield Runtime(settings, Summarizer(settings, llm, cache, masker, fallback), llm)
+        yield Runtime(settings, Summarizer(settings, llm, cache, masker, fallback, handles_of), llm)
     finally:
         if llm:
             await llm.aclose()

@@ -514,3 +514,9 @@ def test_ordinary_logs_stay_as_they_are() -> None:
         lines += text.count("\n")
         changed += sum(before != after for before, after in zip(text.split("\n"), out.split("\n"), strict=True))
     assert changed <= lines / 10_000
+
+
+def test_a_cookie_header_inside_of_a_json_string_ends_where_its_escaped_line_does() -> None:
+    """Once the rest of the string was read as more cookies, and a mark swallowed a backslash."""
+    text = json.dumps({"result": 'Set-Cookie: session=9f8a7c6b5d4e3f2a1b0c9d8e; HttpOnly\npassword=Qm4xTr8zLw2k\n{"clientSecret": "x"}'})
+    assert json.loads(mask(text))["result"].endswith('\n{"clientSecret": "x"}')

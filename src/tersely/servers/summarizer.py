@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse
 
 from tersely.condensing.budget import Condensed
 from tersely.condensing.summarize import Progress
-from tersely.errors import InputError, MaskingFailed
+from tersely.errors import InputError, MaskingFailed, StoreUnavailable
 from tersely.runtime import Summarizer
 from tersely.servers.http import OneToken, PlainMistakes
 from tersely.text.chunks import STRATEGIES
@@ -49,7 +49,7 @@ def build(summarizer: Summarizer) -> FastMCP:
     @server.tool(annotations=_READS_ONLY, output_schema=None)
     async def summarize(
         ctx: Context,
-        content: Annotated[str, Field(description="The text to summarize.")],
+        content: Annotated[str, Field(description="The text to summarize, or the handle of a kept result: result:r_...")],
         max_output_tokens: Annotated[int, Field(description="Target summary size in tokens. 0 = use service default.")] = 0,
         focus_areas: Annotated[
             str | list[str],
@@ -74,7 +74,7 @@ def build(summarizer: Summarizer) -> FastMCP:
     @server.tool(annotations=_READS_ONLY, output_schema=None)
     async def summarize_for_extraction(
         ctx: Context,
-        content: Annotated[str, Field(description="The text to summarize.")],
+        content: Annotated[str, Field(description="The text to summarize, or the handle of a kept result: result:r_...")],
         schema_hint: Annotated[
             str,
             Field(
@@ -115,7 +115,7 @@ async def _answer(
     began = time.perf_counter()
     try:
         condensed = await _with_progress(ctx, work)
-    except (InputError, MaskingFailed) as problem:
+    except (InputError, MaskingFailed, StoreUnavailable) as problem:
         logger.info("request_refused", extra={"tool": tool, "reason": str(problem)})
         raise ToolError(str(problem), log_level=logging.DEBUG) from problem
     except anyio.get_cancelled_exc_class():
@@ -191,14 +191,14 @@ async def _with_progress(ctx: Context, work: Callable[[Callable[[Progress], None
             async for progress in receiving:
                 await ctx.report_progress(progress.done, progress.total, f"{progress.done} of {progress.total} parts")
 
-    failure: InputError | MaskingFailed | None = None
+    failure: InputError | MaskingFailed | StoreUnavailable | None = None
     condensed: Condensed | None = None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(tell)
         with sending:
             try:
                 condensed = await work(sending.send_nowait)
-            except (InputError, MaskingFailed) as problem:
+            except (InputError, MaskingFailed, StoreUnavailable) as problem:
                 failure = problem  # raised outside, so that the group does not wrap it
     if failure:
         raise failure

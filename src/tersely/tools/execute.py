@@ -142,9 +142,24 @@ def admit(raw: RawResult, masker: Masker | None) -> Admitted:
         return masker.mask(without.text) if masker else assume_masked(without.text)
 
     texts = tuple(safe(part.text) for part in raw.parts if part.kind in ("text", "resource") and part.text)
-    structured = None if raw.structured is None else safe(json.dumps(raw.structured, ensure_ascii=False, default=str))
+    structured = None if raw.structured is None else _structured(raw.structured, safe, masker)
     others = tuple(part for part in raw.parts if part.data or part.kind in ("link", "other"))
     return Admitted(texts=texts, structured=structured, others=others, cleaned=cleaned, is_error=raw.is_error)
+
+
+def _structured(value: dict[str, Any], safe: Callable[[str], Masked], masker: Masker | None) -> Masked:
+    """Structured content as JSON: each string cleaned, then masked in the knowledge of its keys, so that it stays valid."""
+
+    def cleaned(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: cleaned(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [cleaned(inner) for inner in value]
+        return safe(value) if isinstance(value, str) else value
+
+    whole = cleaned(value)
+    # Masked by value and by key; dumping it adds nothing but quotes and brackets.
+    return assume_masked(json.dumps(masker.mask_json(whole) if masker else whole, ensure_ascii=False))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -351,12 +351,15 @@ def worth_masking(value: bytes, name: Name, *, quoted: bool) -> bool:
     return bool(value) and is_secret(value, name.demand, quoted=quoted, kind=name.kind)
 
 
-_COOKIE = compiled(r"""([^\s=;,"']+)="?([^;,\s"']+)""")
+_COOKIE = compiled(r"""([^\s=;,"'\\]+)="?([^;,\s"'\\]+)""")
 _COOKIE_NAME = Name("cookie", Demand.RANDOM)
 _HARMLESS_COOKIES = frozenset((b"expires", b"path", b"domain", b"max-age", b"samesite", b"_ga", b"_gid"))
 
 
 def _cookies(text: bytes, start: int, end: int) -> Iterator[Span]:
+    # Inside of a JSON string the line ends where its escape says so.
+    escaped_end = text.find(b"\\n", start, end)
+    end = escaped_end if escaped_end >= 0 else end
     for _, (name_start, name_end), (value_start, value_end) in _COOKIE.every(text, start, end):
         cookie = text[name_start:name_end].lower()
         if cookie in _HARMLESS_COOKIES:
