@@ -62,14 +62,18 @@ class _Child(Line):
         async with self.from_server:
             with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
                 while True:
-                    for line in lines.feed(await self.process.stdout.receive()):
-                        for message in await self._messages(line, told):
-                            await self.from_server.send(message)
+                    await self._pass_on(lines, await self.process.stdout.receive(), told)
             await self.last_words()
         # Nobody listens any more; a server that is still writing must not get stuck in it, or it never reads that it should go.
         with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             while True:
                 await self.process.stdout.receive()
+
+    async def _pass_on(self, lines: Lines, chunk: bytes, told: set[types.RequestId]) -> None:
+        """On its own, so that nothing of a large message is held while the next one is waited for."""
+        for line in lines.feed(chunk):
+            for message in await self._messages(line, told):
+                await self.from_server.send(message)
 
     async def _messages(self, line: bytes | TooLong, told: set[types.RequestId]) -> list[SessionMessage]:
         if isinstance(line, TooLong):
@@ -103,11 +107,12 @@ class _Child(Line):
                     await self.process.stdin.send(line)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             # It no longer listens, so it is no longer there: whoever waits for an answer is told.
+            await self.last_words()
             await self.from_server.aclose()
 
     async def last_words(self) -> None:
         """Its exit and its last complaint come on other ways than its last message, and may be a little later."""
-        with anyio.move_on_after(0.3):
+        with anyio.move_on_after(1):
             await self._said_all.wait()
             while self.process.returncode is None:  # noqa: ASYNC110
                 await anyio.sleep(0.01)
@@ -125,6 +130,7 @@ class _Child(Line):
         while self.process.returncode is None:  # noqa: ASYNC110
             await anyio.sleep(0.5)
         # What it wrote last may still be in the pipes.
+        await self.last_words()
         await anyio.sleep(0.1)
         await self.from_server.aclose()
 

@@ -83,11 +83,13 @@ class Lines:
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
             yield from self._add(piece)
-            if self._size > self._limit:
-                yield TooLong(self._head, self._tail, self._size)
-            elif self._size:
-                yield b"".join(self._pieces)
-            self._pieces, self._size = [], 0
+            size, self._size = self._size, 0
+            # Let go of the pieces before the line is used: it may be as large as the limit.
+            line, self._pieces = b"".join(self._pieces), []
+            if size > self._limit:
+                yield TooLong(self._head, self._tail, size)
+            elif size:
+                yield line
         yield from self._add(rest)
 
     def _add(self, piece: bytes) -> Iterator[TooLong]:
@@ -117,14 +119,13 @@ def id_in(long: TooLong) -> types.RequestId | None:
 
 def parse(line: bytes | str) -> types.JSONRPCMessage | None:
     """A message, or None for what is none."""
-    text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
     try:
-        return types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
         pass
-    # The fast parser refuses lone surrogates; a tool's answer should not be lost for one letter.
+    # The fast parser refuses bytes that are no UTF-8 and halves of characters; an answer should not be lost for one letter.
     try:
-        loose = _mended(json.loads(text))
+        loose = _mended(json.loads(line.decode("utf-8", "replace") if isinstance(line, bytes) else line))
         return types.jsonrpc_message_adapter.validate_python(loose, by_name=False)
     except (ValueError, RecursionError):
         return None
