@@ -442,7 +442,8 @@ def _rank(texts: Sequence[str], focus: Focus, severity: list[float], hits: list[
     whole = {focus.terms[index].text for index in frequency if focus.terms[index].kind == "identifier"}
     heavy = {index: focus.terms[index].weight * (0.25 if focus.terms[index].whole in whole else 1.0) for index in frequency}
     strengths = sorted((idf[index] * heavy[index] for index in frequency), reverse=True)
-    scale = sum(strengths[:3]) or 1.0
+    # Weak words that are alone in being found stay weak.
+    scale = max(0.5, sum(strengths[:3]))
     average = sum(map(len, texts)) / count if count else 1.0
     relevance = [0.0] * count
     weights = {index: heavy[index] * idf[index] / scale for index in frequency}

@@ -267,10 +267,14 @@ def columns_of_lines(texts: Sequence[str]) -> list[Column]:
     if count < 5:
         return []
     sample = texts[:: max(1, count // 60)][:80]
+    best, most = None, 0.8 * len(sample)
     for pattern in (_ASSIGNED, _NAMED, _STATED):
-        if sum(len(pattern.findall(text[:2_000])) for text in sample) >= 0.8 * len(sample):
-            return _labelled(texts, pattern)
-    return _placed(texts)
+        # A label that comes once is a name; columns have labels that come again.
+        labels = Counter(label for text in sample for label, _ in pattern.findall(text[:2_000]))
+        again = sum(times for times in labels.values() if times >= 3)
+        if again >= most:
+            best, most = pattern, again + 1
+    return _labelled(texts, best) if best is not None else _placed(texts)
 
 
 def _labelled(texts: Sequence[str], pattern: re.Pattern[str]) -> list[Column]:
