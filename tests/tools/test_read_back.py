@@ -67,6 +67,12 @@ async def test_lines_are_read_as_asked_and_the_page_says_where_it_is(back: ReadB
     assert (answer.facts["first_line"], answer.facts["last_line"], answer.next) == (10, 12, None)
 
 
+async def test_a_page_ends_with_a_whole_line_where_it_can(back: ReadBack) -> None:
+    answers = await pages(back, "read_result", {"handle": await keep(back, LOG)})
+    assert all(answer.body.endswith("\n") for answer in answers)
+    assert all(set(answer.next) == {"handle", "start_line"} for answer in answers if answer.next)
+
+
 async def test_a_range_larger_than_a_page_goes_on_to_its_end_and_no_further(back: ReadBack) -> None:
     answers = await pages(back, "read_result", {"handle": await keep(back, LOG), "start_line": 100, "end_line": 900})
     assert "".join(answer.body for answer in answers) == "".join(LOG.splitlines(keepends=True)[99:900]) and len(answers) > 3
@@ -171,6 +177,13 @@ async def test_an_image_is_no_text(back: ReadBack, tool: str) -> None:
 async def test_an_unknown_tool_is_answered_with_those_there_are(back: ReadBack) -> None:
     with pytest.raises(InputError, match="There are: read_result, search_result, query_result, summarize_result"):
         await back.call("grep_result", {}, ME)
+
+
+def test_every_tool_and_argument_stands_in_the_reference() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "kept-results.md").read_text(encoding="utf-8")
+    for tool in TOOLS:
+        section = page.split(f"## {tool.name}\n", 1)[1].split("\n## ", 1)[0]
+        assert all(f"| `{name}` |" in section for name in tool.schema["properties"]), tool.name
 
 
 def test_every_tool_explains_itself_and_its_schema_is_one() -> None:

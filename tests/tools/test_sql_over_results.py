@@ -147,6 +147,12 @@ async def test_nothing_but_the_text_can_be_reached(sql: str, tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
 
 
+@pytest.mark.parametrize("sql", ["DELETE FROM result", "SELECT 1; SELECT 2", "SET threads = 8", "PRAGMA version", "EXPLAIN SELECT 1"])
+async def test_what_is_not_one_select_is_told_so(sql: str) -> None:
+    with pytest.raises(InputError, match="One SELECT is allowed"):
+        await query(CSV, sql)
+
+
 @pytest.mark.parametrize(
     "sql",
     [
