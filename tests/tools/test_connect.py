@@ -130,6 +130,18 @@ async def test_the_newest_protocol_both_sides_know_is_found_without_being_told(w
         assert await said(connection, "echo", text="x") == "x"
 
 
+async def test_a_server_on_the_official_library_is_spoken_to_over_stdio_in_both_eras() -> None:
+    with anyio.fail_after(60):
+        async with connected([stdio("fast", name="auto"), stdio("fast", name="old", protocol=ERAS[0])], wait=40) as connections:
+            assert [connections[name].status().protocol for name in ("auto", "old")] == [ERAS[1], ERAS[0]]
+            for connection in connections.values():
+                assert await said(connection, "echo", text="x") == "x"
+                assert (await call(connection, "add", a=1, b=2)).structured == {"sum": 3}
+                with pytest.raises(ToolTimedOut):
+                    await call(connection, "hang", timeout=0.1)
+                assert connection.status().server_info["name"] == "honest"
+
+
 @pytest.mark.parametrize(("way", "era"), [("stdio", ERAS[0]), ("stdio", ERAS[1]), ("http", ERAS[0]), ("http", ERAS[1])])
 async def test_each_call_gets_its_own_progress_and_only_that(way: str, era: str) -> None:
     seen: dict[str, list[str | None]] = {label: [] for label in "abcd"}

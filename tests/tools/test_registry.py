@@ -118,6 +118,19 @@ async def test_a_tool_that_is_described_otherwise_later_is_noticed_until_somebod
         assert not registry.is_redefined(get)
 
 
+async def test_a_strict_registry_withholds_a_tool_that_changed_until_it_is_accepted() -> None:
+    async with over(stdio("changes"), strict=True) as registry:
+        get = registry.resolve("changes__get")
+        await said(registry, "changes__change")
+        await until(lambda: "new" in {named.tool.name for named in registry.tools()})
+
+        assert {named.tool.name for named in registry.tools()} == {"change", "new"}
+        with pytest.raises(ToolForbidden, match="withheld until somebody accepts"):
+            await registry.call(get, {})
+        registry.accept(next(tool for tool in registry.connections["changes"].tools if tool.name == "get"))
+        assert await said(registry, "changes__get") == "got"
+
+
 async def test_a_single_server_keeps_its_names_if_asked_to_and_two_do_not() -> None:
     async with over(stdio("honest"), keep_names=True) as registry:
         assert await said(registry, "echo", text="x") == "x"

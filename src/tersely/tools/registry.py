@@ -72,6 +72,7 @@ class ToolRegistry:
         connections: By server name.
         keep_names: A single server's tools keep the names the server gave them.
         obey_declarations: Refuse what `read_only` and `allow_destructive` do not allow. The gateway does not: its client asks its user.
+        strict: Withhold tools whose definition changed after they were first seen, until `accept`ed.
         first_seen: Fingerprints from an earlier run, by server and tool, so that a change in between is noticed too.
     """
 
@@ -81,11 +82,13 @@ class ToolRegistry:
         *,
         keep_names: bool = False,
         obey_declarations: bool = True,
+        strict: bool = False,
         first_seen: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self.connections = connections
         self._keep_names = keep_names and len(connections) == 1
         self._obey = obey_declarations
+        self._strict = strict
         self._seen_tools: dict[str, tuple[Tool, ...]] = {}
         self._named: dict[str, Tool] = {}
         self._last_told: dict[str, dict[str, str]] = {name: {} for name in connections}
@@ -211,6 +214,8 @@ class ToolRegistry:
         return tool
 
     def _refusal(self, tool: Tool) -> str | None:
+        if self._strict and self.is_redefined(tool):
+            return f"Tool {tool.dotted!r} is described otherwise than when it was first seen, and withheld until somebody accepts that."
         return why_forbidden(tool, self.connections[tool.server].server.options) if self._obey else None
 
     def _not_found(self, name: str) -> str:
@@ -251,6 +256,7 @@ async def registered(
     *,
     keep_names: bool = False,
     obey_declarations: bool = True,
+    strict: bool = False,
     first_seen: Mapping[str, Mapping[str, str]] | None = None,
     patience: "Patience | None" = None,
     on_change: Callable[[str], None] | None = None,
@@ -265,4 +271,4 @@ async def registered(
     how: dict[str, Any] = {"patience": patience, "on_change": on_change, "on_notification": on_notification, "on_request": on_request}
     given = {name: value for name, value in how.items() if value is not None}
     async with supervisor.connected(servers, wait=wait, **given) as connections:
-        yield ToolRegistry(connections, keep_names=keep_names, obey_declarations=obey_declarations, first_seen=first_seen)
+        yield ToolRegistry(connections, keep_names=keep_names, obey_declarations=obey_declarations, strict=strict, first_seen=first_seen)
