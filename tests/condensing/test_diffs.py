@@ -39,7 +39,10 @@ def test_the_change_that_was_asked_for_is_shown_with_its_file() -> None:
 
 
 def test_lock_files_do_not_crowd_out_the_code() -> None:
-    assert _condensed(_many(), "What does this change do to the timeout?", 250).count('"timeout-') < 30
+    lock = _file("package-lock.json", [line for at in range(60) for line in (f'+  "lid-{at}": 1', "  unchanged")])
+    code = _file("src/oven.py", ["-    lid.open(slowly=True)", "+    lid.open(slowly=False, then=wait)"])
+
+    assert "+    lid.open(slowly=False, then=wait)" in _condensed(lock + code, "What happens to the lid?", 150)
 
 
 def test_new_and_deleted_files_say_so() -> None:

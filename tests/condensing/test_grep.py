@@ -24,8 +24,9 @@ def test_the_path_of_many_matches_is_said_once() -> None:
 
 
 def test_a_definition_is_found_among_its_uses() -> None:
-    lines = _uses(300)
-    lines[211] = "src/oven/limits.py:88:def oven_timeout() -> float:"
+    names = [f"{one}{other}" for one in "abcdefghijklmnopqr" for other in "stuvwxyz"]
+    lines = [f"src/oven/{name}.py:7:    {name}.wait(oven.timeout, oven_timeout)" for name in names]
+    lines[111] = "src/oven/limits.py:88:def oven_timeout() -> float:"
 
     shown = _condensed("\n".join(lines), "Where is the oven timeout defined?", 120)
 

@@ -122,11 +122,11 @@ def test_what_every_line_shares_is_not_repeated() -> None:
 
 
 def test_interleaved_sources_keep_their_names() -> None:
-    text = "\n".join(f"{'web_1' if at % 2 else 'db_1 '} | 2026-05-04 10:00:{at % 60:02} INFO step {at} of the plan" for at in range(200))
+    text = "\n".join(f"{'web_1' if at % 2 else 'api_1'} | 2026-05-04 10:00:{at % 60:02} INFO step {at} of the plan" for at in range(200))
 
     shown = _condensed(text, "", 200)
 
-    assert "web_1" in shown and "db_1" in shown
+    assert "web_1" in shown and "api_1" in shown
 
 
 def test_variants_of_a_line_are_said_with_it() -> None:
@@ -142,6 +142,7 @@ def test_variants_of_a_line_are_said_with_it() -> None:
 
 def test_a_stack_trace_is_shown_by_its_first_and_its_own_frames() -> None:
     frames = [f"\tat javax.swing.Thing{at}.paint(Thing{at}.java:{at})" for at in range(60)]
+    frames[20:24] = [f"\tat {name}.Native.call(Native.java:1)" for name in ("java.awt", "sun.reflect", "java.util", "jdk.internal")]
     frames[40] = "\tat org.bakery.Oven.preheat(Oven.java:99)"
     day = _shop(300)
     day[150:150] = [
