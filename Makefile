@@ -58,6 +58,7 @@ bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
 	@$(BENCH)/python -m bench.chunks
 	@$(BENCH)/python -m bench.masking
 	@$(BIN)/python -m bench.map_reduce
+	@$(BIN)/python -m bench.spine
 
 .PHONY: bench-condense
 bench-condense: .venv-bench/.ready ## The structural condenser on the yardstick and on invented cases, beside the peers
