@@ -4,8 +4,8 @@
     python -m bench.gallery --print    only look
 
 The texts are made here, from a seed, and are nobody's data. Each has a question and the
-words without which its reader would not find the cause; the page says whether they are
-there, and the command ends with an error when they are not.
+words without which its reader would not find the cause; the page names those that are
+missing, and the command ends with an error when there are any.
 """
 
 import argparse
@@ -430,6 +430,7 @@ def present(exhibit: Exhibit) -> tuple[str, list[str]]:
     condensed = condense_structurally(text, exhibit.budget, exhibit.focus)
     said = " ".join(condensed.text.split())
     missing = [words for words in exhibit.cause if words not in said]
+    lacks = f"\nMissing, and its reader would want it: {', '.join(f'`{words}`' for words in missing)}.\n" if missing else ""
     section = f"""## {exhibit.title}
 
 *{exhibit.focus}* {condensed.tokens_before:,} tokens, condensed to {condensed.tokens_after} of {exhibit.budget}.
@@ -445,7 +446,7 @@ After:
 ```text
 {condensed.text}
 ```
-"""
+{lacks}"""
     return section, missing
 
 
