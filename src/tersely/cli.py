@@ -6,8 +6,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -17,7 +15,7 @@ from tersely.errors import TerselyError
 if TYPE_CHECKING:
     from tersely.condensing.budget import Condensed
     from tersely.config import Settings
-    from tersely.tools.kept import KeptResult, KeptResults
+    from tersely.tools.kept import KeptResult
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -225,6 +223,7 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
     from tersely.journal import write_journal
     from tersely.runtime import runtime
     from tersely.servers import http, summarizer
+    from tersely.tools.kept import user_scope
 
     write_journal(summarizer.SERVICE_ID, settings.log_level)
     logger = logging.getLogger("tersely.serve")
@@ -246,8 +245,11 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
             logger.warning("open_to_the_network", extra={"host": options.host, "set": "TERSELY_TOKEN"})
         logger.info("listening", extra={"address": address, "model": models[0] if models else None})
 
+    # Kept results belong to the user who runs this; only callers on this machine may name them.
+    scope = user_scope() if stdio or is_loopback(options.host) else None
+
     async def run() -> None:
-        async with runtime(settings) as parts:
+        async with runtime(settings, handles_of=scope) as parts:
             server = summarizer.build(parts.summarizer)
             if stdio:
                 announce("stdio")
@@ -314,20 +316,10 @@ def _range(words: str, option: str, least: int) -> tuple[int, int | None] | None
     return start, end
 
 
-@asynccontextmanager
-async def _kept(settings: Settings) -> AsyncIterator[KeptResults]:
-    from datetime import timedelta
-
-    from tersely.store.database import Database
-    from tersely.tools.kept import KeptResults
-
-    store = settings.store
-    async with Database.open(store.url) as database:
-        yield KeptResults(database, retention=timedelta(days=store.keep_days), max_bytes=store.keep_mb * 2**20)
-
-
 async def _list_kept(settings: Settings, scope: str, as_json: bool) -> None:
-    async with _kept(settings) as kept:
+    from tersely.runtime import kept_results
+
+    async with kept_results(settings) as kept:
         found = await kept.list(scope, limit=100)
     if as_json:
         click.echo(json.dumps([_known(result) for result in found], ensure_ascii=False))
@@ -343,7 +335,9 @@ async def _list_kept(settings: Settings, scope: str, as_json: bool) -> None:
 async def _print_kept(
     settings: Settings, scope: str, handle: str, lines: tuple[int, int | None] | None, span: tuple[int, int | None] | None, as_json: bool
 ) -> None:
-    async with _kept(settings) as kept:
+    from tersely.runtime import kept_results
+
+    async with kept_results(settings) as kept:
         result = await kept.find(handle, scope)
         if not result.is_text:
             if sys.stdout.isatty() or as_json or lines or span:
@@ -373,10 +367,11 @@ async def _print_kept(
 
 
 async def _grep_kept(settings: Settings, scope: str, handle: str, pattern: str, context: int, ignore_case: bool, as_json: bool) -> None:
+    from tersely.runtime import kept_results
     from tersely.tools.mask import Masker
     from tersely.tools.read_back import ReadBack, SearchArguments
 
-    async with _kept(settings) as kept:
+    async with kept_results(settings) as kept:
         result = await kept.find(handle, scope)
         # One page as large as a person's patience.
         back = ReadBack(kept, masker=Masker(), page_tokens=1_000_000)
@@ -394,9 +389,10 @@ async def _grep_kept(settings: Settings, scope: str, handle: str, pattern: str, 
 
 
 async def _query_kept(settings: Settings, scope: str, handle: str, sql: str, as_json: bool) -> None:
+    from tersely.runtime import kept_results
     from tersely.tools.sql_over_results import Limits, ask
 
-    async with _kept(settings) as kept:
+    async with kept_results(settings) as kept:
         result = await kept.find(handle, scope)
         text = await kept.load(handle, scope)
     limits = Limits(seconds=60, memory_mb=2048, rows=100_000, answer_bytes=50_000_000, cell_characters=1_000_000)

@@ -1,6 +1,7 @@
 """The store's tests run twice: on SQLite and on a real PostgreSQL, which comes from a wheel and starts in a few seconds."""
 
 import os
+import shutil
 import tempfile
 import warnings
 from collections.abc import AsyncIterator, Iterator
@@ -26,6 +27,7 @@ def postgresql_server() -> Iterator[str]:
         yield server.get_uri()
     finally:
         server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
