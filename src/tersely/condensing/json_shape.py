@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 
 from tersely.condensing.focus import Focus
-from tersely.condensing.tree import LIST, OBJECT, Tree, read_tree
+from tersely.condensing.tree import LEAF, LIST, OBJECT, Tree, read_tree
 from tersely.condensing.units import Reading
 
 _STRING = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
@@ -32,7 +32,7 @@ DEEPEST_INSIDE = 3
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
     tree, _ = parse(text)
-    if len(tree) < 2:
+    if LEAF not in tree.kind:
         return None
     return read_tree(tree, focus, budget, "json")
 

@@ -64,7 +64,7 @@ _NAME_ENDINGS = (
     ("ref", 0.3),
 )
 _NO_NAME = re.compile(
-    r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?:/\d+)?|\d{4}-\d\d-\d\d.*|\d\d:\d\d.*|v?\d+\.\d+[\w.+-]*|[0-9a-f]{10,}|sha\d+:.*|[^@\s]+@[^@\s]+|https?://.*|true|false|null"
+    r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?:/\d+)?|\d{4}-\d\d-\d\d.*|\d\d:\d\d.*|v?\d+\.\d+[\w.+-]*|[0-9a-f]{10,}|sha\d+:.*|.*[0-9a-f]{32,}.*|[^@\s]+@[^@\s]+|https?://.*|true|false|null"
 )
 _JOINED_WORDS = re.compile(r"[A-Za-z]{2}[-_ /.][A-Za-z0-9]|[A-Z]{2,4}-\d|[a-z][A-Z]")
 

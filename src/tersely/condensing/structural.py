@@ -56,6 +56,10 @@ def condense_structurally(text: str, budget: int, focus: str = "", tokenizer: To
     clean = cleaned(text)
     reading = read_any(clean, wish, budget) if len(clean) <= LARGEST_WHOLE else _read_in_stretches(clean, wish, budget, tokenizer)
     packed, lost = _packed(reading, budget, tokenizer, wish)
+    if not packed.text.strip():
+        # Nothing of it could be shown with what it belongs to: a value below ten thousand brackets.
+        reading = generic.read(clean, wish, budget)
+        packed, lost = _packed(reading, budget, tokenizer, wish)
     return Condensed(
         text=packed.text,
         status="structural",

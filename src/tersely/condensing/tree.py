@@ -247,7 +247,8 @@ class _Shape:
                     break
                 if chosen and distinct_before >= 0.95 * len(records):
                     # Distinct already; a second name only where the choice was a close one.
-                    if worth >= ranked[0][0] - 0.12:
+                    length = sum(len(tree.value[leaf]) for _, leaf in fields[path][:20]) / len(fields[path][:20])
+                    if worth >= ranked[0][0] - 0.12 and length < 40:
                         chosen.append(path)
                     break
                 trial = dict(signature)
@@ -524,7 +525,20 @@ class _Worth:
                 score += 0.4 * trouble * (worst[parent] if tree.kind[parent] != TEXT else max(worst[parent], worst[tree.parent[parent]]))
             scores[node] = score
         self._columns(scores)
+        self._hold_together(scores)
         return scores
+
+    def _hold_together(self, scores: list[float]) -> None:
+        """Pieces of one long value rise with the best of them: a message is rarely understood from one line of it."""
+        tree = self.tree
+        best: dict[int, float] = {}
+        for node, score in enumerate(scores):
+            parent = tree.parent[node]
+            if parent >= 0 and tree.kind[parent] == TEXT and score > best.get(parent, 0.0):
+                best[parent] = score
+        for node, parent in enumerate(tree.parent):
+            if parent in best and scores[node] > 0.3:
+                scores[node] += 0.25 * best[parent]
 
     def _nearness(self) -> list[float]:
         """What a node gains from relevant nodes around it: inside its record and from headings above, never from another record.
