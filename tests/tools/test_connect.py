@@ -463,6 +463,15 @@ async def test_a_session_the_server_forgot_is_begun_again_and_the_call_repeated(
         assert connection.status().restarts == 1
 
 
+async def test_a_session_is_given_back_when_the_connection_is_closed() -> None:
+    rude = Rude(lambda message, request: None, session="one")
+
+    async with rude.listening() as url:
+        async with one(web(url, protocol=ERAS[0])) as connection:
+            assert await said(connection, "call") == "fine"
+        assert rude.requests[-1] == ("DELETE", "/mcp")
+
+
 # Hangs
 
 
@@ -842,7 +851,7 @@ async def test_of_fifty_servers_the_living_answer_while_five_are_dead() -> None:
             living = [web(url, f"living{number}") for number in range(45)]
             with anyio.fail_after(20):
                 began = anyio.current_time()
-                async with connected([*dead, *living], wait=5) as connections:
+                async with connected([*dead, *living], wait=3) as connections:
                     async with anyio.create_task_group() as tasks:
                         for server in living:
                             tasks.start_soon(_answers, connections[server.name])

@@ -59,6 +59,8 @@ class BoundedClient(httpx2.AsyncClient):
         headers["Accept-Encoding"] = "identity"
         super().__init__(headers=headers, timeout=_TIMEOUTS, limits=_LIMITS, verify=_trusted(), follow_redirects=False)
         self._limit = limit
+        self.session: dict[str, str] = {}
+        """The headers by which a server of the older protocol knows our session, once it has given us one."""
 
     async def send(self, request: httpx2.Request, **how: Any) -> httpx2.Response:
         try:
@@ -67,6 +69,9 @@ class BoundedClient(httpx2.AsyncClient):
             return _failure(request, Trouble("not_sent", _why(problem)))
         except httpx2.TransportError as problem:
             return _failure(request, Trouble("broken", _why(problem)))
+        for header in ("mcp-session-id", "mcp-protocol-version"):
+            if value := response.headers.get(header) or request.headers.get(header):
+                self.session[header] = value
         trouble = self._trouble(request, response)
         if trouble:
             await response.aclose()
@@ -160,11 +165,22 @@ def _phrase(status: int) -> str:
 @asynccontextmanager
 async def streamable(options: TransportOptions, *, limit: int) -> AsyncIterator[Line]:
     assert options.url
-    async with (
-        BoundedClient(options, limit=limit) as client,
-        streamable_http_client(options.url, http_client=client, max_sse_event_size=limit + _OVERHEAD) as (incoming, outgoing),
-    ):
-        yield Line(incoming, outgoing)
+    async with BoundedClient(options, limit=limit) as client:
+        try:
+            speak = streamable_http_client(options.url, http_client=client, terminate_on_close=False, max_sse_event_size=limit + _OVERHEAD)
+            async with speak as (incoming, outgoing):
+                yield Line(incoming, outgoing)
+        finally:
+            await _say_goodbye(client, options.url)
+
+
+async def _say_goodbye(client: BoundedClient, url: str) -> None:
+    """Lets the server forget our session. The library does so too, but not when it is cancelled, which is how we end."""
+    if "mcp-session-id" not in client.session:
+        return
+    with anyio.CancelScope(shield=True), anyio.move_on_after(1):
+        async with client.stream("DELETE", url, headers=client.session):
+            pass
 
 
 @asynccontextmanager

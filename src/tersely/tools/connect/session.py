@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
 import anyio
@@ -403,7 +404,7 @@ async def opened(server: Server, *, notified: Notified, asked: Asked | None = No
             sampling_callback=_never_called if asked else None,
             elicitation_callback=_never_called if asked else None,
             list_roots_callback=_never_called if asked else None,
-            client_info=types.Implementation(name="tersely", version="0.1"),
+            client_info=types.Implementation(name="tersely", version=version("tersely")),
         )
         async with client:
             session = Session(server, line, inbox, client)
