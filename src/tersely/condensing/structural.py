@@ -46,10 +46,15 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
 """Who reads which kind, in this order, until one does not decline; then the generic reader."""
 
 
-def condense_structurally(text: str, budget: int, focus: str = "", tokenizer: Tokenizer = O200K) -> Condensed:
-    """What matters in the text, in at most `budget` tokens; the whole text when it fits."""
+def condense_structurally(
+    text: str, budget: int, focus: str = "", tokenizer: Tokenizer = O200K, *, tokens_before: int | None = None
+) -> Condensed:
+    """What matters in the text, in at most `budget` tokens; the whole text when it fits.
+
+    `tokens_before` spares the count of the text, a quarter of the time, to callers that have taken it already.
+    """
     text = _whole_characters(text)
-    before = tokenizer.count(text)
+    before = tokenizer.count(text) if tokens_before is None else tokens_before
     if before <= budget:
         return Condensed(text=text, status="structural", tokens_before=before, tokens_after=before, encoding=tokenizer.name)
     wish = Focus.parse(focus)

@@ -303,7 +303,7 @@ def _is_opaque(values: list[str]) -> bool:
     return sum(1 for value in values if _OPAQUE.fullmatch(value)) > 0.7 * len(values)
 
 
-def read_tree(tree: Tree, focus: Focus, budget: int, kind: str, *, noun: str = "values", last_line: int = 1) -> Reading:
+def read_tree(tree: Tree, focus: Focus, budget: int, kind: str, *, noun: str = "values") -> Reading:
     """Weigh the leaves of a tree and make units of them that lay themselves out."""
     tree = _rewritten(tree)
     shape = _Shape(tree)
