@@ -55,10 +55,10 @@ def web(url: str, name: str = "web", *, kind: str = "http", transport: dict[str,
 
 
 @asynccontextmanager
-async def one(server: Server, **how: Any) -> AsyncIterator[Connection]:
+async def one(server: Server, patience: Patience = HASTY, **how: Any) -> AsyncIterator[Connection]:
     """A connection to one server; nothing in the block may take longer than it should."""
     with anyio.fail_after(30):
-        async with connected([server], patience=HASTY, **how) as connections:
+        async with connected([server], patience=patience, **how) as connections:
             yield connections[server.name]
 
 
@@ -316,11 +316,18 @@ async def test_a_server_that_dies_again_and_again_is_given_more_and_more_time(tm
     assert [round(patience.delay(failures) / 2.0**failures) for failures in range(5)] == [1] * 5
     assert 48 <= patience.delay(50) <= 72
 
+    waited: list[float] = []
     async with one(stdio("dies", str(tmp_path / "calls"))) as connection:
-        for deaths in range(1, 4):
+        for deaths in range(1, 5):
             with pytest.raises(ToolUnavailable):
                 await call(connection, "die")
+            await until(lambda: connection.status().next_try is not None)
+            status = connection.status()
+            assert status.next_try
+            waited.append((status.next_try - status.since).total_seconds())
             await until(lambda deaths=deaths: connection.status().restarts == deaths and connection.status().state == "ready")  # type: ignore[misc]
+
+    assert waited[-1] > 3 * waited[0]
 
 
 async def test_an_http_server_that_closes_the_socket_fails_one_call_and_no_other() -> None:
@@ -456,7 +463,7 @@ async def test_an_http_server_that_comes_late_goes_and_comes_back_is_there_whene
 async def test_a_session_the_server_forgot_is_begun_again_and_the_call_repeated() -> None:
     rude = Rude(lambda message, request: None, session="one")
 
-    async with rude.listening() as url, one(web(url, protocol=ERAS[0])) as connection:
+    async with rude.listening() as url, one(web(url, protocol=ERAS[0]), Patience(first_delay=60)) as connection:
         assert await said(connection, "call") == "fine"
         rude.session = "two"
         assert await said(connection, "call") == "fine"
