@@ -152,7 +152,7 @@ async def test_stdio_speaks_mcp_and_nothing_else_on_stdout(era: str) -> None:
 
 def test_the_demo_finds_the_cause_whatever_the_environment_says() -> None:
     disturbing = {"TERSELY_LOG_LEVEL": "warning", "TERSELY_TOKEN": "x", "TERSELY_HOST": "0.0.0.0", "MCP_SUMMARIZER_PORT": "nonsense"}
-    done = tersely("demo", "--tokens", "20000", **disturbing)
+    done = tersely("demo", "--tokens", "20000", stdin=b"", **disturbing)
     assert done.returncode == 0, done.stdout.decode()
     assert "It is in the result" in done.stdout.decode().replace("\n", " ").replace("  ", " ")
 
@@ -183,3 +183,22 @@ def test_every_command_and_option_stands_in_the_reference() -> None:
         for parameter in command.params:
             if isinstance(parameter, click.Option):
                 assert f"`{parameter.opts[-1]}" in section, f"{name}: {parameter.opts[-1]} is not documented"
+
+
+def test_every_option_of_a_server_stands_in_the_reference() -> None:
+    from pydantic import BaseModel
+
+    from tersely.tools.servers import MaskingOptions, ServerOptions, SummarizationOptions, ToolFilter, TransportOptions
+
+    page = (DOCS / "reference" / "servers.md").read_text(encoding="utf-8")
+    groups: dict[str, type[BaseModel]] = {
+        "transport.": TransportOptions,
+        "data_masking.": MaskingOptions,
+        "summarization.": SummarizationOptions,
+        "tools.": ToolFilter,
+    }
+    names = {f"{prefix}{name}": field for prefix, group in groups.items() for name, field in group.model_fields.items()}
+    names |= {name: field for name, field in ServerOptions.model_fields.items() if f"{name}." not in groups}
+    for name, field in names.items():
+        row = next((line for line in page.splitlines() if line.startswith(f"| `{name}` |")), "")
+        assert row and " ".join((field.description or "").split()) in row, f"{name} is not in docs/reference/servers.md as the code says it"
