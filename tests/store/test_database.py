@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
@@ -132,18 +133,29 @@ async def test_a_transaction_that_fails_leaves_nothing(database: Database) -> No
         assert await connection.scalar(sa.text("SELECT count(*) FROM notes")) == 0
 
 
-async def test_a_cancelled_transaction_leaves_nothing_and_the_next_one_works(database: Database) -> None:
+async def test_work_that_is_cancelled_in_a_crowd_leaves_the_database_usable(database: Database) -> None:
+    """A statement that was cancelled half-way left a connection behind, and the process never ended."""
     async with database.transaction() as connection:
         await connection.execute(sa.text("CREATE TABLE notes (word TEXT)"))
-    for _ in range(8):  # more often than the pool has connections
-        with anyio.move_on_after(5) as scope:
-            async with database.transaction() as connection:
-                await connection.execute(sa.text("INSERT INTO notes VALUES ('half')"))
-                scope.cancel()
-                await anyio.sleep_forever()
+
+    async def write() -> None:
+        async with database.transaction() as connection:
+            await connection.execute(sa.text("INSERT INTO notes VALUES ('one')"))
+            await connection.execute(sa.text("INSERT INTO notes VALUES ('two')"))
+
+    for _ in range(5):
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(20):
+                    tasks.start_soon(write)
+                await anyio.lowlevel.checkpoint()
+                async with database.reading() as connection:
+                    await connection.execute(sa.text("SELECT 1"))
+                tasks.cancel_scope.cancel()
     with anyio.fail_after(5):
         async with database.transaction() as connection:
-            assert await connection.scalar(sa.text("SELECT count(*) FROM notes")) == 0
+            ones = await connection.scalar(sa.text("SELECT count(*) FROM notes WHERE word = 'one'"))
+            assert ones == await connection.scalar(sa.text("SELECT count(*) FROM notes WHERE word = 'two'"))
 
 
 async def test_readers_on_sqlite_do_not_wait_for_a_writer(tmp_path: Path) -> None:

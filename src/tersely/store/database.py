@@ -11,10 +11,11 @@ wait. The file is readable by its owner only.
 
 import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Self
 
+import anyio
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -32,6 +33,8 @@ class Database:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+        # SQLite's writers wait for one another by polling, which is neither fair nor quick: within a process they queue here.
+        self._writing: AbstractAsyncContextManager[None] = anyio.Lock() if self.is_sqlite else nullcontext()
 
     @property
     def is_sqlite(self) -> bool:
@@ -75,17 +78,21 @@ class Database:
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
         """What is done inside happens as a whole, or not at all.
 
+        Only statements belong inside: nobody can cancel them half-way. The drivers do not survive that: a connection is left behind
+        with its thread, and the process never ends.
+
         Raises:
             StoreUnavailable: The database did not answer, or was locked for too long.
         """
-        with _answering():
-            async with self._engine.begin() as connection:
-                yield connection
+        async with self._writing:
+            with _answering(), anyio.CancelScope(shield=True):
+                async with self._engine.begin() as connection:
+                    yield connection
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """For questions only: on SQLite it waits for no writer."""
-        with _answering():
+        """For questions only: on SQLite it waits for no writer. Not cancelled half-way either."""
+        with _answering(), anyio.CancelScope(shield=True):
             async with self._engine.connect() as connection:
                 await connection.execution_options(**{_READS: True})
                 async with connection.begin():
