@@ -30,3 +30,12 @@ def test_a_section_name_of_digits_is_no_json() -> None:
 def test_a_text_of_one_kind_is_one_part() -> None:
     assert len(parts_of("2025-01-01 10:00:00 INFO ok\n" * 50)) == 1
     assert parts_of("") == []
+
+
+def test_a_page_is_handed_to_its_reader_whole() -> None:
+    """Cut at headings that look like titles, its second half would be taken for the body of another page."""
+    page = "\n\n".join(
+        f"## step {number}\n\nThe [manual](https://example.org/{number}) says that the valve has to be closed before the tank is opened."
+        for number in range(12)
+    )
+    assert [part.kind for part in parts_of(page)] == ["page"]

@@ -41,3 +41,29 @@ def test_times_with_colons_are_no_search_results() -> None:
         sniff("\n".join(f"nova-api.log.1.2017-05-16_13:53:{second:02d} 2017-05-16 00:00:{second:02d}.008 INFO x" for second in range(20)))
         == "log"
     )
+
+
+PLAIN_PAGE = """Home
+Shop
+Contact
+Subscribe: weekly
+Why the old harbour bridge had to be closed for the winter
+By: Ines Moura
+The city closed the old harbour bridge on Monday after inspectors found cracks in two of its four main cables.
+Engineers expect that the repair will take until spring, because the cables have to be made to measure abroad.
+Until then the ferry runs every ten minutes between the fish market and the eastern quay, also on Sundays.
+Shop owners on the eastern side fear for the Christmas trade and have asked the council for support.
+Related: Ten quays to see
+Share: Mail
+Imprint: here
+"""
+
+
+def test_a_page_copied_as_plain_text_is_a_page_and_no_list_of_keys() -> None:
+    assert sniff(PLAIN_PAGE) == "page"
+
+
+def test_messages_that_come_again_are_a_log_even_without_time_and_level() -> None:
+    lines = [f"worker {n % 7} picked job {n * 37 % 1000} from queue orders" for n in range(40)]
+    lines += [f"job {n * 37 % 1000} done after {n % 90} ms" for n in range(40)]
+    assert sniff("\n".join(lines)) == "log"

@@ -34,6 +34,9 @@ class Part:
 
 
 def parts_of(text: str) -> list[Part]:
+    kind = sniff(text)
+    if kind in ("page", "html"):
+        return [Part(kind, text, 1, "")]  # Their reader knows headings, and tells the pages of a crawl apart by itself.
     parts: list[Part] = []
     line = 1
     for title, body in _titled(text):

@@ -10,6 +10,9 @@ from collections import Counter
 from itertools import pairwise
 from typing import Literal
 
+from tersely.condensing.logs import looks_repetitive, looks_timed
+from tersely.condensing.pages import looks_like_page
+
 Kind = Literal[
     "json",
     "json_cut",
@@ -117,7 +120,8 @@ def sniff(text: str, *, json: bool = True) -> Kind:
     keys, items, sections, assigns = share(_KEY_LINE), share(_ITEM_LINE), share(_SECTION), share(_ASSIGN)
     sentences = sum(1 for line in lines if _SENTENCE_END.search(line) and line.rstrip()[-1:] in ".!?。！？") / many
     words_apart = sum(line.count(" ") for line in lines) / max(1, sum(map(len, lines)))
-    if columns == "csv" and framed < 0.2 and not _TIME_START.match(lines[0]) and not (sentences > 0.6 and words_apart > 0.12):
+    in_sentences = (sentences > 0.6 and words_apart > 0.12) or looks_like_page(lines)
+    if columns == "csv" and framed < 0.2 and not _TIME_START.match(lines[0]) and not in_sentences:
         return "csv"
     if timed + framed > 0.5 or (leveled > 0.5 and (columns != "table" or inside > 0.6)) or (timed > 0.25 and leveled > 0.25):
         return "log"
@@ -135,6 +139,8 @@ def sniff(text: str, *, json: bool = True) -> Kind:
     marked = share(_MARKDOWN) + sum(1 for line in lines if "](" in line) / many
     if sentences > 0.6 and words_apart > 0.12 and marked < 0.15:
         return "prose"
+    if looks_like_page(lines):
+        return "page"  # Copied as plain text: sentences on lines of their own among menus and captions.
     if keys + items >= 0.75 and long_lines < 0.3 and marked < 0.2:
         return "yaml" if _yaml_like(lines) else "outline"
     if sections and sections + assigns >= 0.7:
@@ -153,6 +159,8 @@ def sniff(text: str, *, json: bool = True) -> Kind:
         return "log"
     if keys + assigns + sections > 0.5:
         return "outline"
+    if looks_timed(lines) or looks_repetitive(lines):
+        return "log"  # Without a level or a time that we know, yet messages that come again.
     return "text"
 
 

@@ -268,9 +268,15 @@ async def summarize_text(
     source = run.source = await anyio.to_thread.run_sync(folded_source, text)
     if said_once := await anyio.to_thread.run_sync(_fits_folded, text, source, wish.target):
         return said_once
-    parts = await anyio.to_thread.run_sync(_parts, source.text, wish, size, llm)
+
+    def merges_for(parts: int) -> plan.Merges:
+        return plan.plan_merges(room, parts=parts, chunk=size, target=wish.target, frame=frame)
+
+    parts = await anyio.to_thread.run_sync(
+        _parts, source.text, wish, size, llm, lambda parts: sum(level.groups for level in merges_for(parts).levels)
+    )
     lines = await anyio.to_thread.run_sync(lambda: [source.lines(part.start, part.end, part.line) for part in parts])
-    merges = plan.plan_merges(room, parts=len(parts), chunk=size, target=wish.target, frame=frame)
+    merges = merges_for(len(parts))
     run.calls_planned = len(parts) + sum(level.groups for level in merges.levels)
     try:
         whole = _joined(await _climb_tree(run, parts, lines, merges))
@@ -282,23 +288,24 @@ async def summarize_text(
     return await anyio.to_thread.run_sync(_told, run, text, whole, len(parts), len(merges.levels))
 
 
-def _parts(text: str, wish: Wish, size: int, llm: LLM) -> list[Chunk]:
+def _parts(text: str, wish: Wish, size: int, llm: LLM, merges_of: Callable[[int], int]) -> list[Chunk]:
     """The text in parts of at most `size` tokens, as many as fill the rounds of calls that they take.
 
-    32 parts at five calls a time take seven rounds, the last of them with three slots idle; 35 smaller ones take the same
-    seven, each a little faster. Beyond ten rounds it makes no difference.
+    32 parts and their first merge, at five calls a time, take seven rounds, the last of them with two slots idle; 34 smaller
+    parts take the same seven, each a little faster. Beyond ten rounds it makes no difference.
     """
 
     def divided(size: int) -> list[Chunk]:
         return chunk(text, size=size, overlap=min(wish.overlap, size // 4), strategy=wish.strategy, tokenizer=llm.tokenizer)
 
     parts = divided(size)
-    if llm.concurrency < len(parts) < 10 * llm.concurrency and len(parts) % llm.concurrency:
-        rounds_full = math.ceil(len(parts) / llm.concurrency) * llm.concurrency
-        evenly = sum(part.tokens for part in parts) / rounds_full
+    if llm.concurrency < len(parts) < 10 * llm.concurrency:
+        beside = max(0, merges_of(len(parts)) - 1)  # all but the last merge share the rounds with the parts
+        fitting = math.ceil((len(parts) + beside) / llm.concurrency) * llm.concurrency - beside
+        evenly = sum(part.tokens for part in parts) / fitting
         for slack in (1.02, 1.05):
-            more = divided(min(size, math.ceil(evenly * slack)))
-            if len(parts) < len(more) <= rounds_full:
+            more = divided(min(size, math.ceil(evenly * slack))) if fitting > len(parts) else parts
+            if len(parts) < len(more) <= fitting:
                 return more
     return parts
 
