@@ -100,6 +100,8 @@ async def test_structured_content_and_error_texts_are_masked_too(results: KeptRe
     assert SECRET not in observation.text and json.loads(observation.text)["user"] == "admin"
     failed = await ToolExecutor(registry=OneTool(ToolError(f"401 for token={SECRET}")), results=results).execute(ask(), scope=ME)
     assert failed.is_error and SECRET not in failed.text and "401" in failed.text
+    endless = await ToolExecutor(registry=OneTool(ToolError("no " * 1_000_000)), results=results).execute(ask(), scope=ME)
+    assert endless.is_error and len(endless.text) <= 8_000
 
 
 async def test_what_cannot_be_masked_is_dropped(results: KeptResults, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,9 @@ T = TypeVar("T")
 LONGEST_MESSAGE = 10_000
 """Characters of one message of the conversation that a summarizing model is shown."""
 
+LONGEST_PROBLEM = 8_000
+"""Characters of an error text: a server may quote whatever it likes in one."""
+
 CONDENSE_SECONDS = 180.0
 """A summarizer that stalls must not eat the caller's time; then the structure decides."""
 
@@ -210,7 +213,7 @@ class ToolExecutor:
                 handle=None,
                 tokens=0,
                 is_error=True,
-                problem=masker.mask(str(problem)),
+                problem=assume_masked(masker.mask(str(problem))[:LONGEST_PROBLEM]),
             )
         except MaskingFailed as failure:
             # Closed: what could not be masked is nobody's to see, not even in an error text.
@@ -290,7 +293,7 @@ class ToolExecutor:
             shown = text or _empty(fetched)
             return observation(_as_it_is(shown, fetched.tokens), fetched.handle)
         budget = policy.summary_max_token_limit if by_policy else over
-        # The note is part of what the budget allows. Its length hardly depends on what was left out, but may: two tries.
+        # The note is part of what the budget allows; where what was left out makes it longer than reserved, a short one does.
         reserve = O200K.count(note(_as_it_is("", 0), fetched.handle, tokens=fetched.tokens)) + (60 if budget >= ACCOUNT_FROM_TOKENS else 0)
         wish = Wish(
             target=max(SMALLEST_BUDGET, budget - reserve),
