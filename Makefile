@@ -3,8 +3,10 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-# PyPI's files are fixed by hash in requirements/; uv only makes the installing fast.
-INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
+# What is installed is fixed by hash in requirements/. uv makes it fast; where it cannot (a mirror or a certificate that only pip
+# is told about), pip does the same.
+install = { UV_SYSTEM_CERTS=1 $(BIN)/uv pip install --quiet --python $(1)/bin/python $(2) 2>/dev/null \
+	|| $(1)/bin/python -m pip install --quiet --disable-pip-version-check $(2); }
 
 .PHONY: help
 help: ## What you can make
@@ -17,15 +19,15 @@ $(BIN)/uv:
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 
 .venv/.ready: requirements/dev.txt pyproject.toml | $(BIN)/uv
-	@$(INSTALL) --require-hashes -r requirements/dev.txt
-	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@$(call install,.venv,--require-hashes -r requirements/dev.txt)
+	@$(call install,.venv,--no-deps --no-build-isolation -e .)
 	@touch $@
 
 # The peers of bench/ have needs of their own, hence environments of their own.
 BENCH := .venv-bench/bin
 .venv-bench/.ready .venv-headroom/.ready: %/.ready: .venv/.ready
 	@$(PYTHON) -m venv $*
-	@$(BIN)/uv pip install --quiet --python $*/bin/python --require-hashes -r requirements/$(*:.venv-%=%).txt
+	@$(call install,$*,--require-hashes -r requirements/$(*:.venv-%=%).txt)
 	@echo "$(CURDIR)/src" > $$($*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tersely-src.pth
 	@touch $@
 .venv-bench/.ready: requirements/bench.txt
