@@ -2,13 +2,14 @@
 
     text → parts of one kind (segments) → a reading of each (its kind's reader) → pack → the account of what is left out
 
-Never over the budget, deterministic, linear in the text. A reader that declines,
-or is unsure, gives way to the generic one, wholly or for a share of the budget.
+Never over the budget, deterministic, linear in the text. A reader that declines
+gives way to the generic one.
 Pure functions, no event loop, no model: call it in a thread when the text is large.
 """
 
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from tersely.condensing import diffs, generic, grep, json_logs, json_shape, logs, metrics, outline, pages, prose, tables, xml_shape
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, Condensed, Lost
@@ -54,9 +55,25 @@ def condense_structurally(
     `tokens_before` spares the count of the text, a quarter of the time, to callers that have taken it already.
     """
     text = _whole_characters(text)
-    before = tokenizer.count(text) if tokens_before is None else tokens_before
-    if before <= budget:
-        return Condensed(text=text, status="structural", tokens_before=before, tokens_after=before, encoding=tokenizer.name)
+    if not tokenizer.exceeds(text, budget):
+        tokens = tokenizer.count(text)
+        return Condensed(text=text, status="structural", tokens_before=tokens, tokens_after=tokens, encoding=tokenizer.name)
+    # The tokenizer works outside of the interpreter's lock: a second core counts while this one reads.
+    with ThreadPoolExecutor(max_workers=1) as counting:
+        before = counting.submit(tokenizer.count, text) if tokens_before is None else None
+        packed, lost, kind = _condensed(text, budget, focus, tokenizer)
+    return Condensed(
+        text=packed.text,
+        status="structural",
+        tokens_before=before.result() if before else tokens_before or 0,
+        tokens_after=packed.tokens,
+        encoding=tokenizer.name,
+        lost=lost,
+        kind=kind,
+    )
+
+
+def _condensed(text: str, budget: int, focus: str, tokenizer: Tokenizer) -> tuple[Packed, list[Lost], str]:
     wish = Focus.parse(focus)
     clean = cleaned(text)
     reading = read_any(clean, wish, budget) if len(clean) <= LARGEST_WHOLE else _read_in_stretches(clean, wish, budget, tokenizer)
@@ -65,15 +82,7 @@ def condense_structurally(
         # Nothing of it could be shown with what it belongs to: a value below ten thousand brackets.
         reading = generic.read(clean, wish, budget)
         packed, lost = _packed(reading, budget, tokenizer, wish)
-    return Condensed(
-        text=packed.text,
-        status="structural",
-        tokens_before=before,
-        tokens_after=packed.tokens,
-        encoding=tokenizer.name,
-        lost=lost,
-        kind=reading.kind,
-    )
+    return packed, lost, reading.kind
 
 
 def cleaned(text: str) -> str:
