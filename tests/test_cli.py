@@ -109,7 +109,7 @@ def test_a_mistake_gets_a_sentence_and_a_non_zero_exit(arguments: list[str], env
 
 
 def test_a_full_disk_and_a_reader_who_has_seen_enough_are_no_tracebacks() -> None:
-    command = " ".join([*TERSELY, "condense", "--budget", "2000"])
+    command = " ".join(["env -u PYTHONUNBUFFERED", *TERSELY, "condense", "--budget", "2000"])
     if Path("/dev/full").exists():
         full = subprocess.run(f"{command} > /dev/full", shell=True, input=LOG.encode(), capture_output=True, check=False)
         assert full.returncode == 2 and b"No space left" in full.stderr and b"Traceback" not in full.stderr

@@ -37,11 +37,17 @@ class _Commands(click.Group):
         except TerselyError as mistake:
             _fail(str(mistake))
         except BrokenPipeError:
-            # Whoever read us has seen enough (`tersely condense … | head`); nothing is left to be flushed at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # Whoever read us has seen enough: `tersely condense … | head`.
+            _forget_output()
             raise SystemExit(0) from None
         except OSError as problem:
+            _forget_output()
             _fail(f"{problem.strerror or problem}{f': {problem.filename}' if problem.filename else ''}")
+
+
+def _forget_output() -> None:
+    """What could not be written must not be tried again when the interpreter ends: it would complain once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str) -> NoReturn:
