@@ -1,6 +1,7 @@
 """What a process says about itself: JSON lines on stderr, each with its `service_id`.
 
-Content never goes in: callers log sizes, names and outcomes. Long values are cut, so that nobody can fill the log.
+Content never goes in: callers log sizes, names and outcomes. What is said all the same, by an exception or by a library,
+is masked, and long values are cut, so that nobody can fill the log.
 """
 
 import json
@@ -8,6 +9,9 @@ import logging
 import sys
 import time
 from typing import Any, TextIO
+
+from tersely.errors import MaskingFailed
+from tersely.tools.mask import mask
 
 LONGEST_VALUE = 2_000
 
@@ -36,9 +40,14 @@ class JsonLines(logging.Formatter):
 
 
 def _bounded(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > LONGEST_VALUE:
-        return value[:LONGEST_VALUE] + f"… ({len(value)} characters)"
-    return value
+    if not isinstance(value, str):
+        return value
+    try:
+        # Masked before it is cut: half of a secret would no longer be known for one.
+        masked = mask(value[: 10 * LONGEST_VALUE])
+    except MaskingFailed:
+        return "[not shown: it could not be checked for secrets]"
+    return masked if len(value) <= LONGEST_VALUE else masked[:LONGEST_VALUE] + f"… ({len(value)} characters)"
 
 
 def _where(problem: BaseException) -> list[str]:

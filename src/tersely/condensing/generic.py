@@ -3,8 +3,8 @@
 Relevance to the focus (BM25 over subwords), severity by words, rarity by masked
 shape, and nearness: a line that answers half of the question weighs more beside
 one that answers the other half, since a value stands near its owner in every
-format, known or not. Special readers must beat this one; where they are unsure it
-shares their budget.
+format, known or not. Special readers must beat this one; where they decline it
+takes over.
 
 Never says "not mine". Linear in the text; of very many lines only those that are
 relevant, severe, rare or evenly spread over the text become units.

@@ -1,0 +1,48 @@
+"""What the process says about itself, and what it never does."""
+
+import json
+import logging
+
+from tersely.journal import JsonLines
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+def said(record: logging.LogRecord) -> dict[str, object]:
+    line = JsonLines("mcp_summarizer").format(record)
+    assert "\n" not in line
+    parsed: dict[str, object] = json.loads(line)
+    return parsed
+
+
+def record(message: str, **extra: object) -> logging.LogRecord:
+    made = logging.makeLogRecord({"msg": message, "levelname": "INFO", "name": "tersely.test"})
+    vars(made).update(extra)
+    return made
+
+
+def test_a_line_is_one_json_object_with_its_service_and_its_extras() -> None:
+    line = said(record("request_served", input_tokens=12, strategy="x\n{forged}"))
+    assert (line["service_id"], line["event"], line["input_tokens"], line["strategy"]) == (
+        "mcp_summarizer",
+        "request_served",
+        12,
+        "x\n{forged}",
+    )
+
+
+def test_what_is_said_all_the_same_is_masked() -> None:
+    """Exceptions quote what they choked on."""
+    try:
+        raise ValueError(f"cannot use token={SECRET}")
+    except ValueError as problem:
+        made = record(f"password={SECRET}", note=f"Authorization: Bearer {SECRET}")
+        made.exc_info = (type(problem), problem, problem.__traceback__)
+    line = said(made)
+    assert SECRET not in json.dumps(line) and "[MASKED:" in str(line["exception"])
+    assert str(line["where"]).startswith("['test_journal.py:") and "token" not in str(line["where"]), "the place, without source or values"
+
+
+def test_long_values_are_cut_and_say_how_long_they_were() -> None:
+    line = said(record("x", note="a" * 300_000))
+    assert len(str(line["note"])) < 2_100 and "300000 characters" in str(line["note"])
