@@ -1,6 +1,11 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes is the machine's business; that a test hangs is noticed by its timeout.
+settings.register_profile("tersely", deadline=None)
+settings.load_profile("tersely")
 
 
 @pytest.fixture
