@@ -50,9 +50,7 @@ def _suite(address: str, revision: str, tools: Path, environment: dict[str, str]
     if run.returncode or not total:
         sys.stdout.write(f"\n{revision}\n{summary or run.stdout + run.stderr}\n")
         return run.returncode or 1
-    sys.stdout.write(
-        f"{revision}: {total[1]} checks hold; the {total[2]} others need what a two-tool server has not, see {expected.name}\n"
-    )
+    sys.stdout.write(f"{revision}: {total[1]} checks hold; {total[2]} need what a two-tool server has not, see {expected.name}\n")
     return 0
 
 
