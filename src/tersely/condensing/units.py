@@ -73,8 +73,6 @@ class Reading:
     units: list[Unit]
     head: str = ""
     """Shown first: shape, shared prefix, counts by value. Takes at most a quarter of the budget, whole lines."""
-    confidence: float = 1.0
-    """Below 1 the generic reader shares the budget; 0.5 means half of it."""
     lost: Callable[[set[int]], list[Lost]] = _nothing_said
     """Given the indices of the units that are shown: what is left out, with line ranges; counts add up."""
     noun: str = "lines"
@@ -429,9 +427,8 @@ def merge(readings: list[Reading], kind: str = "mixed") -> Reading:
                 )
         return "\n".join(part for part in parts if part)
 
-    confidence = min((reading.confidence for reading in readings), default=1.0)
     decay = sum(reading.decay for reading in readings) / max(1, len(readings))
-    return Reading(kind, units, lost=lost, layout=layout, confidence=confidence, decay=decay)
+    return Reading(kind, units, lost=lost, layout=layout, decay=decay)
 
 
 def trend_of(numbers: list[float]) -> str:
