@@ -1,0 +1,144 @@
+"""`tersely condense`: for people with a pipe."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tersely.cli.mistakes import fail
+
+if TYPE_CHECKING:
+    from tersely.condensing.budget import Condensed
+
+
+@click.command()
+@click.argument("file", type=click.File("rb"), default="-")
+@click.option("--budget", type=int, default=1000, show_default=True, metavar="TOKENS", help="What the result may take, at most.")
+@click.option("--focus", default="", metavar="TEXT", help="What you are looking for; it decides what stays.")
+@click.option("--schema-hint", default="", metavar="TEXT", help="What a program will extract from the result; used instead of --focus.")
+@click.option("--llm", is_flag=True, help="Let the configured model summarize (sends the masked text to it).")
+@click.option("--explain", is_flag=True, help="Say on stderr what the text was taken for, and what was left out.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the text and the account of it.")
+def condense(file: Any, budget: int, focus: str, schema_hint: str, llm: bool, explain: bool, as_json: bool) -> None:
+    """Bring FILE (or standard input) down to a budget of tokens.
+
+    Without --llm nothing is sent and nothing is stored: what the text is (JSON, log, table, page, prose ...)
+    decides how it is cut, and the focus decides what stays.
+
+    \b
+    journalctl -u api | tersely condense --budget 800 --focus "why does it restart"
+    tersely condense page.md --schema-hint "people, dates, prices" --explain
+    """
+    from tersely.condensing.budget import SMALLEST_BUDGET
+
+    if file.name == "<stdin>" and sys.stdin.isatty():
+        fail("Nothing to condense. Name a file, or pipe something in: journalctl -u api | tersely condense --budget 800")
+    text = file.read().decode("utf-8", "replace").removeprefix("\ufeff")
+    if budget < SMALLEST_BUDGET:
+        fail(f"--budget {budget} is too small: at least {SMALLEST_BUDGET} tokens are needed for anything readable.")
+    began = time.perf_counter()
+    condensed = _summarize(text, budget, focus, schema_hint) if llm else _condense(text, budget, schema_hint or focus)
+    seconds = time.perf_counter() - began
+    if as_json:
+        click.echo(json.dumps(_as_json(condensed, seconds), ensure_ascii=False))
+        return
+    click.echo(condensed.text, nl=not condensed.text.endswith("\n"))
+    if explain:
+        _explain(condensed)
+    click.secho(_closing_line(condensed, seconds), dim=True, err=True)
+
+
+def _condense(text: str, budget: int, focus: str) -> Condensed:
+    from tersely.condensing.ladder import condense
+
+    return condense(text, budget=budget, focus=focus)
+
+
+def _summarize(text: str, budget: int, focus: str, schema_hint: str) -> Condensed:
+    import logging
+
+    import anyio
+
+    from tersely.config import Settings
+    from tersely.runtime import runtime
+
+    settings = Settings.load()
+    if not settings.model.specs():
+        fail(f"--llm needs a model: set {settings.model.missing()}. Without --llm no model is needed.")
+
+    # What went wrong is said in the closing line; a log line in between would only be in the way.
+    logging.getLogger("tersely").addHandler(logging.NullHandler())
+
+    async def run() -> Condensed:
+        progress = _progress_line()
+        async with runtime(settings, fallback="structural") as parts:
+            if schema_hint:
+                return await parts.summarizer.summarize_for_extraction(
+                    text, schema_hint, max_output_tokens=budget, on_progress=lambda at: progress(at.done, at.total)
+                )
+            return await parts.summarizer.summarize(
+                text, max_output_tokens=budget, focus_areas=focus, on_progress=lambda at: progress(at.done, at.total)
+            )
+
+    return anyio.run(run)
+
+
+def _progress_line() -> Any:
+    """Redraws one line on a terminal; says nothing where nobody is watching."""
+
+    def show(done: int, total: int) -> None:
+        if sys.stderr.isatty():
+            end = "\n" if done >= total else ""
+            click.echo(f"\r  summarizing … {done} of {total} parts", nl=False, err=True)
+            click.echo(end, nl=False, err=True)
+
+    return show
+
+
+def _closing_line(condensed: Condensed, seconds: float) -> str:
+    sizes = f"{condensed.tokens_before:,} → {condensed.tokens_after:,} tokens"
+    parts = [sizes, condensed.status, f"{seconds:.1f} s"]
+    if condensed.status == "passthrough":
+        parts[1] = "passthrough: it fits"
+    if condensed.returned:
+        parts[1] = f"fallback: the {condensed.returned} text, because {condensed.reason}"
+    if condensed.work:
+        parts.insert(2, condensed.work.model)
+        if condensed.work.price_usd:
+            parts.append(f"${condensed.work.price_usd:.4f}")
+    return " · ".join(parts)
+
+
+def _explain(condensed: Condensed) -> None:
+    if condensed.kind:
+        click.echo(f"\nTaken for: {condensed.kind}", err=True)
+    if condensed.lost:
+        click.echo("Left out:", err=True)
+        for lost in condensed.lost:
+            click.echo(f"  - {lost}", err=True)
+    if condensed.work and condensed.work.invented:
+        click.echo(f"Not in the source, so perhaps made up: {', '.join(condensed.work.invented[:10])}", err=True)
+
+
+def _as_json(condensed: Condensed, seconds: float) -> dict[str, Any]:
+    work = condensed.work
+    return {
+        "text": condensed.text,
+        "status": condensed.status,
+        "kind": condensed.kind,
+        "tokens_before": condensed.tokens_before,
+        "tokens_after": condensed.tokens_after,
+        "encoding": condensed.encoding,
+        "seconds": round(seconds, 3),
+        "lost": [{"what": lost.what, "lines": [list(run) for run in lost.lines]} for lost in condensed.lost],
+        "returned": condensed.returned,
+        "reason": condensed.reason,
+        "model": work.model if work else None,
+        "calls": work.calls if work else 0,
+        "price_usd": float(work.price_usd) if work and work.price_usd is not None else None,
+        "invented": work.invented if work else [],
+    }

@@ -1,0 +1,190 @@
+"""`tersely read`: kept results, in a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tersely.cli.mistakes import fail
+
+if TYPE_CHECKING:
+    from tersely.config import Settings
+    from tersely.tools.kept import KeptResult
+
+
+@click.command()
+@click.argument("handle", default="")
+@click.option("--lines", default="", metavar="FROM:TO", help="These lines, from 1, both included; either end may be left out.")
+@click.option("--bytes", "span", default="", metavar="FROM:TO", help="These bytes, from 0, the last not included.")
+@click.option("--grep", "pattern", default="", metavar="PATTERN", help="Lines that match a regular expression (re2).")
+@click.option("-C", "--context", type=click.IntRange(0, 20), default=0, metavar="N", help="With --grep: lines around each match.")
+@click.option("-i", "--ignore-case", is_flag=True, help="With --grep: capitals do not matter.")
+@click.option("--sql", default="", metavar="SELECT", help="Ask the table `result`, or `lines` (number, line), with SQL.")
+@click.option("--scope", default="", metavar="SCOPE", help="Whose results; yours unless said otherwise.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def read(handle: str, lines: str, span: str, pattern: str, context: int, ignore_case: bool, sql: str, scope: str, as_json: bool) -> None:
+    """Read a kept result by its HANDLE; without one, list what is kept.
+
+    \b
+    tersely read r_0h3kq9x7v2m5c8dz --lines 100:140
+    tersely read r_0h3kq9x7v2m5c8dz --grep "timeout|refused" --context 2
+    tersely read r_0h3kq9x7v2m5c8dz --sql "SELECT status, count(*) FROM result GROUP BY 1"
+    """
+    if sum(map(bool, (lines, span, pattern, sql))) > 1:
+        fail("--lines, --bytes, --grep and --sql are different questions: ask one at a time.")
+    if not handle and (lines or span or pattern or sql):
+        fail("Which result? Name its handle: tersely read r_… (`tersely read` alone lists them).")
+
+    import anyio
+
+    from tersely.config import Settings
+    from tersely.tools.kept import user_scope
+
+    settings = Settings.load()
+    scope = scope or user_scope()
+    if not handle:
+        anyio.run(_list_kept, settings, scope, as_json)
+    elif pattern:
+        anyio.run(_grep_kept, settings, scope, handle, pattern, context, ignore_case, as_json)
+    elif sql:
+        anyio.run(_query_kept, settings, scope, handle, sql, as_json)
+    else:
+        anyio.run(_print_kept, settings, scope, handle, _range(lines, "--lines", 1), _range(span, "--bytes", 0), as_json)
+
+
+def _range(words: str, option: str, least: int) -> tuple[int, int | None] | None:
+    """`a:b`, `a:`, `:b` or `a` alone, which is one line or byte."""
+    if not words:
+        return None
+    first, colon, last = words.partition(":")
+    try:
+        start = int(first) if first else least
+        end = int(last) if last else None if colon else start + 1 - least
+    except ValueError:
+        start, end = -1, None
+    if start < least or (end is not None and end < start):
+        fail(f"{option} {words!r} must look like {least}:100, {least}: or :100, the smaller number first.")
+    return start, end
+
+
+async def _list_kept(settings: Settings, scope: str, as_json: bool) -> None:
+    from tersely.runtime import kept_results
+
+    async with kept_results(settings) as kept:
+        found = await kept.list(scope, limit=100)
+    if as_json:
+        click.echo(json.dumps([_known(result) for result in found], ensure_ascii=False))
+        return
+    if not found:
+        click.secho("Nothing is kept. The gateway and agents keep what they condense.", dim=True, err=True)
+    for result in found:
+        size = f"{result.tokens:,} tokens" if result.tokens is not None else f"{result.size:,} bytes {result.mime_type}"
+        when = result.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
+        click.echo(f"{click.style(result.handle, bold=True)}  {when}  {result.origin}  {click.style(size, dim=True)}")
+
+
+async def _print_kept(
+    settings: Settings, scope: str, handle: str, lines: tuple[int, int | None] | None, span: tuple[int, int | None] | None, as_json: bool
+) -> None:
+    from tersely.runtime import kept_results
+
+    async with kept_results(settings) as kept:
+        result = await kept.find(handle, scope)
+        if not result.is_text:
+            if sys.stdout.isatty() or as_json or lines or span:
+                fail(f"{result.handle} is {result.mime_type}, not text. Write it to a file: tersely read {result.handle} > FILE")
+            sys.stdout.buffer.write((await kept.load_bytes(handle, scope))[0])
+            return
+        where: dict[str, Any] = {}
+        if lines:
+            last = min(lines[1] or result.lines, result.lines)
+            text = await kept.read_lines(result, lines[0], last)
+            where = {"first_line": lines[0], "last_line": last}
+            account = f"lines {lines[0]:,}-{last:,} of {result.lines:,}" if text else f"no such lines: there are {result.lines:,}"
+        elif span:
+            stretch = await kept.read_stretch(result, span[0], result.size if span[1] is None else span[1])
+            text = stretch.text
+            where = {"start_byte": stretch.start, "end_byte": stretch.end}
+            account = f"bytes {stretch.start:,}-{stretch.end:,} of {result.size:,}"
+        else:
+            text = await kept.load(handle, scope)
+            account = f"{result.lines:,} lines, {result.tokens or 0:,} tokens"
+    if as_json:
+        click.echo(json.dumps({**_known(result), **where, "text": text}, ensure_ascii=False))
+        return
+    click.echo(text, nl=not text.endswith("\n"))
+    called = result.origin.called_at.astimezone().strftime("%Y-%m-%d %H:%M")
+    click.secho(f"{result.handle} · {result.origin} · {called} · {account}", dim=True, err=True)
+
+
+async def _grep_kept(settings: Settings, scope: str, handle: str, pattern: str, context: int, ignore_case: bool, as_json: bool) -> None:
+    from tersely.runtime import kept_results
+    from tersely.tools.mask import Masker
+    from tersely.tools.read_back import ReadBack, SearchArguments
+
+    async with kept_results(settings) as kept:
+        result = await kept.find(handle, scope)
+        # One page as large as a person's patience.
+        back = ReadBack(kept, masker=Masker(), page_tokens=1_000_000)
+        asked = SearchArguments(handle=handle, pattern=pattern, context=context, ignore_case=ignore_case)
+        answer = await back.search(asked, scope)
+    if as_json:
+        click.echo(json.dumps({**_known(result), **answer.facts, "text": answer.body}, ensure_ascii=False))
+        return
+    for line in answer.body.splitlines():
+        number, sign, rest = line.partition(" ")
+        found = number.endswith(":")
+        click.echo(f"{click.style(number, fg='green' if found else None, dim=not found)}{sign}{click.style(rest, dim=not found)}")
+    more = f" (shown up to line {answer.next['start_line'] - 1:,})" if answer.next else ""
+    click.secho(f"{answer.facts['matching_lines']:,} of {result.lines:,} lines match{more}", dim=True, err=True)
+
+
+async def _query_kept(settings: Settings, scope: str, handle: str, sql: str, as_json: bool) -> None:
+    from tersely.runtime import kept_results
+    from tersely.tools.sql_over_results import Limits, ask
+
+    async with kept_results(settings) as kept:
+        result = await kept.find(handle, scope)
+        text = await kept.load(handle, scope)
+    limits = Limits(seconds=60, memory_mb=2048, rows=100_000, answer_bytes=50_000_000, cell_characters=1_000_000)
+    table = await ask(text, sql, limits=limits)
+    if as_json:
+        columns = [{"name": name, "type": kind} for name, kind in table.columns]
+        click.echo(json.dumps({**_known(result), "columns": columns, "rows": table.rows, "more": table.more}, ensure_ascii=False))
+        return
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        drawn = Table(*(name for name, _ in table.columns), header_style="bold", box=None, pad_edge=False)
+        for row in table.rows:
+            drawn.add_row(*("" if cell is None else str(cell) for cell in row))
+        Console(highlight=False, markup=False).print(drawn)
+    else:
+        import csv
+
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow([name for name, _ in table.columns])
+        writer.writerows(table.rows)
+    more = ", and there are more" if table.more else ""
+    click.secho(f"{len(table.rows):,} rows{more} · from {table.source or f'{result.lines:,} lines'}", dim=True, err=True)
+
+
+def _known(result: KeptResult) -> dict[str, Any]:
+    return {
+        "handle": result.handle,
+        "server": result.origin.server,
+        "tool": result.origin.tool,
+        "arguments": result.origin.arguments,
+        "called_at": result.origin.called_at.isoformat(),
+        "kind": result.kind,
+        "mime_type": result.mime_type,
+        "bytes": result.size,
+        "lines": result.lines,
+        "tokens": result.tokens,
+        "encoding": result.encoding,
+        "expires_at": result.expires_at.isoformat(),
+    }

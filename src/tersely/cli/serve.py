@@ -1,0 +1,81 @@
+"""`tersely serve`: the summarizer as an MCP service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tersely.cli.mistakes import fail
+
+if TYPE_CHECKING:
+    from tersely.config import Settings
+
+
+@click.command()
+@click.option("--host", help="Address to listen on  [env: TERSELY_HOST; default: 127.0.0.1]")
+@click.option("--port", type=int, help="Port to listen on, 0 for a free one  [env: MCP_SUMMARIZER_PORT; default: 8007]")
+@click.option("--stdio", is_flag=True, help="Speak MCP on standard input and output instead of HTTP.")
+def serve(host: str | None, port: int | None, stdio: bool) -> None:
+    """Run the summarizer as an MCP service.
+
+    Tools: summarize, summarize_for_extraction. StreamableHTTP at /mcp, health at /health. Without a model
+    (OPENROUTER_API_KEY, or OPENROUTER_BASE_URL for a local server) texts are condensed structurally.
+    All settings: docs/reference/settings.md.
+    """
+    from tersely.config import Settings
+
+    settings = Settings.load(TERSELY_HOST=host, MCP_SUMMARIZER_PORT=port)
+    try:
+        _serve(settings, stdio=stdio)
+    except OSError as problem:
+        fail(f"Cannot listen on {settings.summarizer.host}:{settings.summarizer.port}: {problem.strerror}. Try another --port.")
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def _serve(settings: Settings, *, stdio: bool) -> None:
+    import ipaddress
+    import logging
+
+    import anyio
+
+    from tersely.journal import write_journal
+    from tersely.runtime import runtime
+    from tersely.servers import http, summarizer
+    from tersely.tools.kept import user_scope
+
+    write_journal(summarizer.SERVICE_ID, settings.log_level)
+    logger = logging.getLogger("tersely.serve")
+    options = settings.summarizer
+
+    def is_loopback(host: str) -> bool:
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost"
+
+    def announce(address: str) -> None:
+        models = [spec.model for spec in settings.model.specs()]
+        if not models:
+            logger.warning(
+                "no_model_configured", extra={"consequence": "texts are condensed structurally", "set": settings.model.missing()}
+            )
+        if not stdio and not is_loopback(options.host) and not options.token:
+            logger.warning("open_to_the_network", extra={"host": options.host, "set": "TERSELY_TOKEN"})
+        logger.info("listening", extra={"address": address, "model": models[0] if models else None})
+
+    # Kept results belong to the user who runs this; only callers on this machine may name them.
+    scope = user_scope() if stdio or is_loopback(options.host) else None
+
+    async def run() -> None:
+        async with runtime(settings, handles_of=scope) as parts:
+            server = summarizer.build(parts.summarizer)
+            if stdio:
+                announce("stdio")
+                await server.run_async(transport="stdio", show_banner=False)
+            else:
+                app = http.http_app(server, allowed_hosts=options.allowed_hosts, max_body_bytes=options.max_body_bytes)
+                await http.serve(app, host=options.host, port=options.port, on_ready=lambda address: announce(f"{address}/mcp"))
+
+    anyio.run(run)
