@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
+    Date,
     DateTime,
     Dialect,
     ForeignKey,
@@ -20,9 +22,10 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    UniqueConstraint,
 )
 
-SCHEMA = "0001"
+SCHEMA = "0002"
 """The migration that these tables need."""
 
 
@@ -95,4 +98,212 @@ kept_results = Table(
     Index(None, "expires_at"),
     Index(None, "expired_at"),
     Index(None, "kept_at"),
+)
+
+
+def _session_id(*, primary_key: bool = False, index: bool = False) -> Column[str]:
+    gone_with_it = ForeignKey("sessions.id", ondelete="CASCADE")
+    return Column("session_id", String(36), gone_with_it, nullable=False, primary_key=primary_key, index=index or None)
+
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("scope", Text, nullable=False, comment="whose it is: the submitting principal"),
+    Column("kind", String(32), nullable=False, comment="which workflow works on it"),
+    Column("alert_type", Text, nullable=False),
+    Column("chain", Text, nullable=False),
+    Column("title", Text, nullable=False, comment="one masked line for lists"),
+    Column("alert", Text, nullable=False, comment="masked"),
+    Column("runbook", Text, nullable=False, comment="masked; empty where none was given"),
+    Column("override", Text, comment="servers and native tools of this alert alone, as JSON"),
+    Column("status", String(16), nullable=False),
+    Column("reason", Text, nullable=False, comment="why it ended, in plain words"),
+    Column("analysis", Text, nullable=False),
+    Column("attempt", Integer, nullable=False, comment="fencing token: who took the session over last writes, nobody else"),
+    Column("executor", Text, comment="which process works on it"),
+    Column("deaths", Integer, nullable=False, comment="processes that died while they worked on it"),
+    Column("last_seq", BigInteger, nullable=False, comment="of its event log"),
+    Column("last_sequence", Integer, nullable=False, comment="of its timeline"),
+    Column("model_calls", Integer, nullable=False),
+    Column("tool_calls", Integer, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False, comment="as the providers counted them"),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("price_micros", BigInteger, comment="millionths of a US dollar; NULL once a price is unknown"),
+    Column("tokens_before", BigInteger, nullable=False, comment="of all tool results"),
+    Column("tokens_after", BigInteger, nullable=False, comment="of what the conversation got of them"),
+    Column("encoding", String(32), nullable=False, comment="what tokens_before and tokens_after are counted in"),
+    Column("created_at", UtcTime, nullable=False),
+    Column("started_at", UtcTime),
+    Column("ended_at", UtcTime),
+    Column("cancel_requested_at", UtcTime),
+    Column("resolved_at", UtcTime, comment="when whoever sent the alert said that it is over"),
+    CheckConstraint(
+        "status IN ('pending', 'in_progress', 'cancelling', 'completed', 'failed', 'cancelled', 'timed_out')", name="status_is_known"
+    ),
+    CheckConstraint(
+        "(ended_at IS NOT NULL) = (status IN ('completed', 'failed', 'cancelled', 'timed_out'))", name="ended_when_it_has_an_end"
+    ),
+    Index(None, "created_at", "id"),
+    Index(None, "status"),
+)
+
+stages = Table(
+    "stages",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    _session_id(index=True),
+    Column("position", Integer, nullable=False, comment="from 0"),
+    Column("name", Text, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("analysis", Text, nullable=False),
+    Column("started_at", UtcTime),
+    Column("ended_at", UtcTime),
+    UniqueConstraint("session_id", "position"),
+)
+
+executions = Table(
+    "executions",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    _session_id(index=True),
+    Column("stage_id", String(36), ForeignKey("stages.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("agent", Text, nullable=False),
+    Column("controller", String(32), nullable=False),
+    Column("provider", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("started_at", UtcTime),
+    Column("ended_at", UtcTime),
+)
+
+timeline_events = Table(
+    "timeline_events",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    _session_id(),
+    Column("stage_id", String(36)),
+    Column("execution_id", String(36)),
+    Column("sequence", Integer, nullable=False, comment="orders what is shown"),
+    Column("event_type", String(32), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("content", Text, nullable=False),
+    Column("metadata", Text, nullable=False, comment="JSON"),
+    Column("created_at", UtcTime, nullable=False),
+    Column("completed_at", UtcTime),
+    UniqueConstraint("session_id", "sequence"),
+)
+
+event_log = Table(
+    "event_log",
+    metadata,
+    _session_id(primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("step", Text, nullable=False, comment="which step told it, so that a repeated step tells it once"),
+    Column("kind", Text, nullable=False),
+    Column("payload", Text, nullable=False, comment="the event exactly as viewers get it"),
+    Column("at", UtcTime, nullable=False),
+    UniqueConstraint("session_id", "step", "kind"),
+)
+
+feed = Table(
+    "feed",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False, comment="from counters, so that it is gapless and in order of commit"),
+    Column("session_id", String(36), nullable=False, index=True),
+    Column("payload", Text, nullable=False),
+    Column("at", UtcTime, nullable=False, index=True),
+)
+"""What viewers of all sessions are told: each session's status."""
+
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    _session_id(primary_key=True),
+    Column("digest", String(64), primary_key=True),
+    Column("message", Text, nullable=False, comment="JSON: role, text, tool_calls, answers"),
+)
+"""Each message of a trace once; interactions refer to them."""
+
+interactions = Table(
+    "interactions",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    _session_id(),
+    Column("stage_id", String(36)),
+    Column("execution_id", String(36)),
+    Column("step", Text, nullable=False),
+    Column("interaction_type", String(32), nullable=False),
+    Column("provider", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("request", Text, nullable=False, comment="JSON: digests of messages, or server, tool and arguments"),
+    Column("response", Text, nullable=False, comment="JSON: text, thinking and calls, or the display cut, handle and sizes"),
+    Column("error", Text, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("price_micros", BigInteger, comment="NULL where the price is unknown"),
+    Column("duration_ms", BigInteger, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    UniqueConstraint("session_id", "step", "interaction_type"),
+    Index(None, "session_id", "created_at"),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("scope", Text, primary_key=True),
+    Column("key", String(255), primary_key=True),
+    Column("digest", String(64), nullable=False, comment="of the body; the same key with another body is a mistake"),
+    Column("session_id", String(36), nullable=False, index=True),
+    Column("created_at", UtcTime, nullable=False, index=True),
+)
+
+executors = Table(
+    "executors",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("started_at", UtcTime, nullable=False),
+    Column("seen_at", UtcTime, nullable=False, comment="by the database's clock"),
+    Column("leaving", Boolean, nullable=False, comment="it finishes what it has and takes nothing new"),
+)
+"""Processes that work on sessions. One that was not seen for a lease is dead; its sessions go to others."""
+
+tool_use = Table(
+    "tool_use",
+    metadata,
+    Column("day", Date, primary_key=True, comment="UTC"),
+    Column("door", String(16), primary_key=True, comment="gateway or session"),
+    Column("server", Text, primary_key=True),
+    Column("tool", Text, primary_key=True),
+    Column("calls", BigInteger, nullable=False),
+    Column("errors", BigInteger, nullable=False),
+    Column("condensed", BigInteger, nullable=False),
+    Column("cached", BigInteger, nullable=False, comment="summaries that were there already"),
+    Column("read_backs", BigInteger, nullable=False),
+    Column("tokens_before", BigInteger, nullable=False),
+    Column("tokens_after", BigInteger, nullable=False),
+    Column("milliseconds", BigInteger, nullable=False),
+)
+
+tool_latency = Table(
+    "tool_latency",
+    metadata,
+    Column("day", Date, primary_key=True, comment="UTC"),
+    Column("door", String(16), primary_key=True),
+    Column("server", Text, primary_key=True),
+    Column("tool", Text, primary_key=True),
+    Column("up_to_ms", Integer, primary_key=True, comment="the bucket's upper edge"),
+    Column("calls", BigInteger, nullable=False),
 )

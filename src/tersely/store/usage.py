@@ -1,0 +1,115 @@
+"""What tools were used for: calls, sizes and latency, added up by day, door, server and tool.
+
+Sums only: no arguments, no results, no callers. Whoever counts keeps a `Tally` in
+memory and adds it now and then, so that a call costs no write.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Literal
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tersely.store.tables import tool_latency, tool_use
+
+Door = Literal["gateway", "session"]
+Key = tuple[date, str, str, str]
+"""Day, door, server, tool."""
+
+EDGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 2_000_000_000)
+"""Upper edges of the latency buckets, in milliseconds."""
+
+_SUMS = ("calls", "errors", "condensed", "cached", "read_backs", "tokens_before", "tokens_after", "milliseconds")
+
+
+@dataclass
+class Tally:
+    """Sums that are not stored yet."""
+
+    sums: defaultdict[Key, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    latency: defaultdict[Key, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+
+    def call(
+        self,
+        key: Key,
+        *,
+        milliseconds: float,
+        tokens_before: int = 0,
+        tokens_after: int = 0,
+        is_error: bool = False,
+        condensed: bool = False,
+        cached: bool = False,
+    ) -> None:
+        self.sums[key].update(
+            calls=1,
+            errors=int(is_error),
+            condensed=int(condensed),
+            cached=int(cached),
+            tokens_before=tokens_before,
+            tokens_after=tokens_after,
+            milliseconds=round(milliseconds),
+        )
+        self.latency[key][next(edge for edge in EDGES if milliseconds <= edge or edge == EDGES[-1])] += 1
+
+    def read_back(self, key: Key) -> None:
+        """Somebody read on in a kept result of this tool."""
+        self.sums[key].update(read_backs=1)
+
+    def __bool__(self) -> bool:
+        return bool(self.sums)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolUse:
+    """What one tool was used for on one day."""
+
+    day: date
+    door: str
+    server: str
+    tool: str
+    calls: int
+    errors: int
+    condensed: int
+    cached: int
+    read_backs: int
+    tokens_before: int
+    tokens_after: int
+    milliseconds: int
+    latency: Mapping[int, int]
+    """Calls by the upper edge of their bucket, in milliseconds."""
+
+
+async def add(db: AsyncConnection, tally: Tally) -> None:
+    """Add a tally to what is stored; processes may do so side by side."""
+    insert = sqlite.insert if db.dialect.name == "sqlite" else postgresql.insert
+    for (day, door, server, tool), sums in sorted(tally.sums.items()):  # in one order, so that two writers never wait for each other
+        row = insert(tool_use).values(day=day, door=door, server=server, tool=tool, **{name: sums[name] for name in _SUMS})
+        grown = {name: tool_use.c[name] + row.excluded[name] for name in _SUMS}
+        await db.execute(row.on_conflict_do_update(index_elements=list(tool_use.primary_key.columns), set_=grown))
+    for (day, door, server, tool), buckets in sorted(tally.latency.items()):
+        for edge, calls in sorted(buckets.items()):
+            row = insert(tool_latency).values(day=day, door=door, server=server, tool=tool, up_to_ms=edge, calls=calls)
+            more = {"calls": tool_latency.c.calls + row.excluded.calls}
+            await db.execute(row.on_conflict_do_update(index_elements=list(tool_latency.primary_key.columns), set_=more))
+
+
+async def used(db: AsyncConnection, *, since: date | None = None, door: Door | None = None) -> list[ToolUse]:
+    """What was used, by day and tool, the oldest day first."""
+
+    def asked(table: sa.Table) -> sa.Select[tuple[object, ...]]:
+        chosen = sa.select(table).order_by(*table.primary_key.columns)
+        if since:
+            chosen = chosen.where(table.c.day >= since)
+        return chosen.where(table.c.door == door) if door else chosen
+
+    latency: defaultdict[tuple[object, ...], dict[int, int]] = defaultdict(dict)
+    for row in (await db.execute(asked(tool_latency))).mappings():
+        latency[row["day"], row["door"], row["server"], row["tool"]][row["up_to_ms"]] = row["calls"]
+    return [
+        ToolUse(**row, latency=latency[row["day"], row["door"], row["server"], row["tool"]])
+        for row in (await db.execute(asked(tool_use))).mappings()
+    ]
