@@ -77,10 +77,12 @@ class ToolUnavailable(ToolError):
 class ToolRejected(ToolError):
     """The server answered with a protocol error instead of a result."""
 
-    def __init__(self, message: str, *, code: int, data: object = None) -> None:
+    def __init__(self, message: str, *, code: int, data: object = None, said: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.data = data
+        self.said = said or message
+        """The server's own words."""
 
 
 class ResultTooLarge(ToolError):

@@ -89,3 +89,28 @@ def test_secrets_do_not_show_in_what_is_printed() -> None:
 
     assert "hunter2" not in repr(options) + options.model_dump_json()
     assert "hunter2" not in complaint(transport={"url": "hunter2", "bearer_token": ["hunter2"]})
+
+
+def test_a_tool_may_have_a_policy_of_its_own_and_the_last_that_fits_counts() -> None:
+    options = ServerOptions.model_validate(
+        {
+            "transport": {"command": "x"},
+            "summarization": {"size_threshold_tokens": 4000},
+            "tool_policies": {
+                "get_*": {"summarization": {"size_threshold_tokens": 500, "summary_max_token_limit": 200}},
+                "get_file": {"summarization": {"enabled": False}, "data_masking": {"enabled": False}},
+            },
+        }
+    )
+    condensing, masking = options.policy("get_logs")
+    assert (condensing.size_threshold_tokens, condensing.summary_max_token_limit, masking.enabled) == (500, 200, True)
+    condensing, masking = options.policy("get_file")
+    assert (condensing.enabled, condensing.size_threshold_tokens, masking.enabled) == (False, 4000, False)
+    assert options.policy("other")[0].size_threshold_tokens == 4000
+
+
+def test_a_tools_policy_that_would_make_results_longer_is_refused() -> None:
+    with pytest.raises(ValidationError, match=r"tool_policies\.get: summary_max_token_limit \(1000\) must be smaller"):
+        ServerOptions.model_validate(
+            {"transport": {"command": "x"}, "tool_policies": {"get": {"summarization": {"size_threshold_tokens": 500}}}}
+        )

@@ -199,7 +199,7 @@ class ToolExecutor:
         try:
             tool = self.registry.resolve(call.name)
             server, name = tool.server, tool.name
-            options = self.registry.server(server).options.data_masking
+            _, options = self.registry.server(server).options.policy(name)
             masker = options.masker(scope.key)
             arguments = _parsed(call)
             shown = masker.mask_json(arguments)
@@ -245,7 +245,7 @@ class ToolExecutor:
                 mime = part.mime_type or "application/octet-stream"
                 handle = await self.results.keep_bytes(content, scope=scope.name, origin=origin, mime_type=mime, kind=kind, part=number)
             kept.append(OtherPart(kind=part.kind, mime_type=part.mime_type, size=len(content), handle=handle, name=part.uri or part.name))
-        if admitted.structured and admitted.texts and not _repeats(admitted.structured, admitted.text):
+        if admitted.structured and admitted.texts and not repeats(admitted.structured, admitted.text):
             number = len(admitted.others) + 1
             handle = await self.results.keep(admitted.structured, scope=scope.name, origin=origin, kind="structured", part=number)
             size = len(admitted.structured.encode())
@@ -286,34 +286,64 @@ class ToolExecutor:
         if fetched.handle is None:
             return observation(_as_it_is(fetched.problem or "", 0), None)
         text = await self.results.load(fetched.handle, scope.name)
-        policy = self.registry.server(fetched.server).options.summarization
+        policy, _ = self.registry.server(fetched.server).options.policy(fetched.tool)
         by_policy = policy.enabled and not fetched.is_error
         over = policy.size_threshold_tokens if by_policy else window
         if over is None or fetched.tokens <= over:
             shown = text or _empty(fetched)
             return observation(_as_it_is(shown, fetched.tokens), fetched.handle)
-        budget = policy.summary_max_token_limit if by_policy else over
-        # The note is part of what the budget allows; where what was left out makes it longer than reserved, a short one does.
-        reserve = O200K.count(note(_as_it_is("", 0), fetched.handle, tokens=fetched.tokens)) + (60 if budget >= ACCOUNT_FROM_TOKENS else 0)
-        wish = Wish(
-            target=max(SMALLEST_BUDGET, budget - reserve),
-            focus=_focus(fetched, intent),
-            context=_context(fetched, intent, llm.window // 4 if llm else 0),
+        condensed = await shorten(
+            text,
+            tokens=fetched.tokens,
+            handle=fetched.handle,
+            budget=policy.summary_max_token_limit if by_policy else over,
+            focus=focus_of(fetched.arguments, intent),
+            context=context_of(f"{fetched.server}.{fetched.tool}", fetched.arguments, intent, llm.window // 4 if llm else 0),
+            llm=llm if by_policy and policy.use_model is not False else None,
+            cache=self.cache,
+            on_progress=on_progress,
         )
-        condensed = await self._condensed(text, wish, llm if by_policy else None, on_progress)
-        closing = note(condensed, fetched.handle, tokens=fetched.tokens)
-        whole = f"{condensed.text}\n{closing}"
-        if O200K.exceeds(whole, budget):
-            closing = f"[Shortened; the whole is kept as {fetched.handle}.]"
-            whole = f"{O200K.head(condensed.text, max(0, budget - O200K.count(closing) - 2))}\n{closing}"
-        return observation(replace(condensed, text=whole), fetched.handle)
+        return observation(condensed, fetched.handle)
 
-    async def _condensed(self, text: Masked, wish: Wish, llm: LLM | None, on_progress: Callable[[Progress], None]) -> Condensed:
-        with anyio.move_on_after(CONDENSE_SECONDS):
-            return await climb(text, wish=wish, llm=llm, cache=self.cache, fallback="structural", on_progress=on_progress)
-        reason = f"the summary was not ready within {CONDENSE_SECONDS:g} s"
-        condensed = await anyio.to_thread.run_sync(condense, text, wish.target, wish.focus)
-        return replace(condensed, status="fallback", returned="structural", reason=reason)
+
+async def shorten(
+    text: Masked,
+    *,
+    tokens: int,
+    handle: str,
+    budget: int,
+    focus: str,
+    context: str = "",
+    llm: LLM | None = None,
+    cache: SummaryCache | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+    say: Callable[..., str] = note,
+) -> Condensed:
+    """A kept text within `budget` tokens, with the line that says what is missing and how to read it.
+
+    Args:
+        say: Writes that line, for doors where the reading tools have other names.
+    """
+    # The note is part of what the budget allows; where what was left out makes it longer than reserved, a short one does.
+    reserve = O200K.count(say(_as_it_is("", 0), handle, tokens=tokens)) + (60 if budget >= ACCOUNT_FROM_TOKENS else 0)
+    wish = Wish(target=max(SMALLEST_BUDGET, budget - reserve), focus=focus, context=context)
+    condensed = await _condensed(text, wish, llm, cache, on_progress)
+    closing = say(condensed, handle, tokens=tokens)
+    whole = f"{condensed.text}\n{closing}"
+    if O200K.exceeds(whole, budget):
+        closing = f"[Shortened; the whole is kept as {handle}.]"
+        whole = f"{O200K.head(condensed.text, max(0, budget - O200K.count(closing) - 2))}\n{closing}"
+    return replace(condensed, text=whole)
+
+
+async def _condensed(
+    text: Masked, wish: Wish, llm: LLM | None, cache: SummaryCache | None, on_progress: Callable[[Progress], None]
+) -> Condensed:
+    with anyio.move_on_after(CONDENSE_SECONDS):
+        return await climb(text, wish=wish, llm=llm, cache=cache, fallback="structural", on_progress=on_progress)
+    reason = f"the summary was not ready within {CONDENSE_SECONDS:g} s"
+    condensed = await anyio.to_thread.run_sync(condense, text, wish.target, wish.focus)
+    return replace(condensed, status="fallback", returned="structural", reason=reason)
 
 
 def _parsed(call: ToolCall) -> dict[str, Any]:
@@ -334,7 +364,7 @@ def _bytes(data: str) -> bytes:
         return data.encode("utf-8", "replace")
 
 
-def _repeats(structured: str, text: str) -> bool:
+def repeats(structured: str, text: str) -> bool:
     """Whether structured content says what the text says, as many servers do for clients that read only one of the two."""
     value = json.loads(structured)
     if value == {"result": text}:
@@ -346,10 +376,10 @@ def _repeats(structured: str, text: str) -> bool:
     return bool(said == value or {"result": said} == value)
 
 
-def _focus(fetched: Fetched, intent: Intent) -> str:
+def focus_of(arguments: Any, intent: Intent) -> str:
     """The caller's words, else the last thing that was asked; and the values the tool was called with."""
     said = intent.looking_for or next((message.text for message in reversed(intent.conversation) if message.role == "user"), "")
-    values = " ".join(str(value) for value in _scalars(fetched.arguments))
+    values = " ".join(str(value) for value in _scalars(arguments))
     return f"{said[:2000]} {values[:500]}".strip()
 
 
@@ -361,9 +391,9 @@ def _scalars(value: Any) -> list[Any]:
     return [value] if isinstance(value, str | int | float) and not isinstance(value, bool) else []
 
 
-def _context(fetched: Fetched, intent: Intent, tokens: int) -> str:
+def context_of(called: str, arguments: Any, intent: Intent, tokens: int) -> str:
     """The call and the conversation for a summarizing model: each message cut, the whole within `tokens`, the newest kept."""
-    call = f"The text is the result of {fetched.server}.{fetched.tool}({json.dumps(fetched.arguments, ensure_ascii=False)[:2000]})."
+    call = f"The text is the result of {called}({json.dumps(arguments, ensure_ascii=False)[:2000]})."
     left = tokens - O200K.count(call)
     said: list[str] = []
     for message in reversed([message for message in intent.conversation if message.role != "system"]):

@@ -51,12 +51,12 @@ class Observation:
     work: ModelWork | None = None
 
 
-def note(condensed: Condensed, handle: str, *, tokens: int) -> str:
+def note(condensed: Condensed, handle: str, *, tokens: int, read: str = "read_result", search: str = "search_result") -> str:
     """The line that tells a model it does not see everything, how to see it, and that asking again is no use."""
     missing = _missing(condensed.lost)
     return (
         f"[Shortened from {tokens:,} tokens.{missing} The whole result is kept as {handle}: "
-        f'read_result("{handle}", start_line, end_line) or search_result("{handle}", pattern) show more; '
+        f'{read}("{handle}", start_line, end_line) or {search}("{handle}", pattern) show more; '
         f'"result:{handle}" as an argument passes it on whole. Calling the tool again gives the same.]'
     )
 

@@ -5,6 +5,7 @@ files, with line numbers and variables, is `config_files`; connecting is
 `tools.connect`; who may call what is `tools.selection` and `tools.registry`.
 """
 
+from fnmatch import fnmatchcase
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ _CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True,
 MEGABYTE = 2**20
 
 Transport = Literal["stdio", "http", "sse"]
-Protocol = Literal["auto", "2025-11-25", "2026-07-28"]
+Protocol = Literal["auto", "handshake-first", "2025-11-25", "2026-07-28"]
 
 _SPELLINGS = {"streamable-http": "http", "streamable_http": "http", "streamablehttp": "http"}
 """What clients call the HTTP transport in their own files."""
@@ -173,6 +174,9 @@ class SummarizationOptions(BaseModel):
     llm_provider: str | None = None
     """Which provider summarizes; without one the default for summaries, else the agent's own."""
 
+    use_model: bool | None = None
+    """Whether a model summarizes. Unless set, agents ask theirs and the gateway condenses by structure alone."""
+
     @model_validator(mode="after")
     def _gets_shorter(self) -> Self:
         if self.enabled and self.summary_max_token_limit >= self.size_threshold_tokens:
@@ -204,6 +208,39 @@ class ToolFilter(BaseModel):
 
 def _as_filter(value: object) -> object:
     return {"allow": value} if isinstance(value, list | tuple) else value
+
+
+class SummarizationChanges(BaseModel):
+    """What is different for some tools; what is not named stays as the server's `summarization` says."""
+
+    model_config = _CONFIG
+
+    enabled: bool | None = None
+    """False: results of these tools are never condensed."""
+
+    size_threshold_tokens: int | None = Field(default=None, ge=100)
+    """Results at or under this size pass untouched."""
+
+    summary_max_token_limit: int | None = Field(default=None, ge=50)
+    """What a condensed result may take."""
+
+    llm_provider: str | None = None
+    """Which provider summarizes."""
+
+    use_model: bool | None = None
+    """Whether a model summarizes."""
+
+
+class ToolPolicy(BaseModel):
+    """How some tools of a server are treated otherwise than the rest."""
+
+    model_config = _CONFIG
+
+    summarization: SummarizationChanges = SummarizationChanges()
+    """When their results are condensed."""
+
+    data_masking: MaskingOptions | None = None
+    """What is masked in their results, instead of what the server's `data_masking` says."""
 
 
 class ServerOptions(BaseModel):
@@ -238,6 +275,9 @@ class ServerOptions(BaseModel):
     tools: Annotated[ToolFilter, BeforeValidator(_as_filter)] = ToolFilter()
     """Which of its tools exist for us; a list is short for `allow`."""
 
+    tool_policies: dict[str, ToolPolicy] = {}
+    """What is different for single tools, by name; `*` and `?` may stand in it. The last one that fits a tool counts."""
+
     read_only: bool = False
     """Refuse tools that do not declare themselves read-only."""
 
@@ -248,10 +288,29 @@ class ServerOptions(BaseModel):
     """Larger results are refused while they are read."""
 
     protocol: Protocol = "auto"
-    """The protocol spoken with the server; `auto` takes the newest both know."""
+    """The protocol spoken with the server; `auto` takes the newest both know, `handshake-first` the older where the server has it."""
 
     disabled: bool = False
     """Leave this server out."""
+
+    @model_validator(mode="after")
+    def _policies_hold(self) -> Self:
+        for pattern in self.tool_policies:
+            try:
+                self.policy(pattern)
+            except ValueError as wrong:
+                raise ValueError(f"tool_policies.{pattern}: {str(wrong).partition('Value error, ')[2].partition(' [type=')[0]}") from None
+        return self
+
+    def policy(self, tool: str) -> tuple[SummarizationOptions, MaskingOptions]:
+        """How results of a tool are condensed and masked."""
+        chosen = next((self.tool_policies[pattern] for pattern in reversed(self.tool_policies) if fnmatchcase(tool, pattern)), None)
+        if chosen is None:
+            return self.summarization, self.data_masking
+        changes = chosen.summarization.model_dump(exclude_none=True)
+        # Validated again: a smaller threshold alone may be under the target.
+        condensing = SummarizationOptions.model_validate({**self.summarization.model_dump(), **changes})
+        return condensing, chosen.data_masking or self.data_masking
 
 
 class Server(BaseModel):

@@ -74,6 +74,9 @@ class _Exchange:
     keep: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     """What the library may see of the answer; without it, nothing."""
 
+    said: Mapping[str, Any] = field(default_factory=dict)
+    """What the asker put into `_meta`: it wins over what the library says about us, so that a client behind us speaks for itself."""
+
     answer: dict[str, Any] = field(default_factory=dict)
 
 
@@ -125,6 +128,8 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         if exchange is None:
             return await super().send_raw_request(method, params, opts, _related_request_id=_related_request_id)
         named: CallOptions = {**(opts or {}), "request_id": exchange.id}
+        if exchange.said and params is not None:
+            params = {**params, "_meta": {**(params.get("_meta") or {}), **exchange.said}}
         exchange.answer = await super().send_raw_request(method, params, named)
         if exchange.keep is None:
             raise _Answered
@@ -197,7 +202,7 @@ class Session:
             ResultMalformed: Its answer could not be read.
         """
         request = types.Request[dict[str, Any] | None, str](method=method, params=dict(params) if params is not None else None)
-        exchange = _Exchange(next(self._ids))
+        exchange = _Exchange(next(self._ids), said=(params or {}).get("_meta") or {})
         with self._on_the_way(exchange):
             if on_progress is None:
                 await self._send(request, exchange, None)
@@ -241,7 +246,8 @@ class Session:
             why = self._line.complaint()
             return ToolUnavailable(f"Server {name!r} went away before it answered{f': {why}' if why else ''}.", sent=sent)
         if trouble is None:
-            return ToolRejected(f"Server {name!r} refused: {problem.error.message}", code=problem.error.code, data=problem.error.data)
+            said = problem.error.message
+            return ToolRejected(f"Server {name!r} refused: {said}", code=problem.error.code, data=problem.error.data, said=said)
         match trouble.kind:
             case "too_large":
                 return too_large(self._server, trouble.size)
@@ -319,6 +325,32 @@ class Session:
                 changed()
                 async for _ in subscription:
                     changed()
+
+    async def watch(self, uri: str, begun: Callable[[], None]) -> None:
+        """Has the server tell of changes of a resource, as notifications; returns when it stops telling. `begun` is called once it listens.
+
+        Raises:
+            ToolError: It does not want to.
+        """
+        if self.is_modern:
+            try:
+                async with listen(self._client, resource_subscriptions=[uri]) as subscription:
+                    begun()
+                    async for _ in subscription:
+                        pass  # what changed comes as a notification, like everything else a server tells
+            except MCPError as problem:
+                raise self._explained(problem, _Exchange(0)) from None
+            except (SubscriptionLost, ListenNotSupportedError, TimeoutError):
+                return
+            return
+        await self.request("resources/subscribe", {"uri": uri})
+        begun()
+        try:
+            await self.ended.wait()
+        finally:
+            if not self.ended.is_set():
+                with anyio.CancelScope(shield=True), anyio.move_on_after(2), contextlib.suppress(ToolError):
+                    await self.request("resources/unsubscribe", {"uri": uri})
 
 
 def _sound_tools(answer: dict[str, Any]) -> dict[str, Any]:
@@ -431,11 +463,19 @@ def _transport(server: Server) -> AbstractAsyncContextManager[Line]:
 
 async def _negotiate(client: ClientSession, protocol: str) -> None:
     """The newer protocol where the server knows it, else the handshake of the older."""
+    if protocol == "handshake-first":
+        try:
+            await client.initialize()
+        except (MCPError, ValidationError, RuntimeError) as problem:
+            if isinstance(problem, MCPError) and not _may_be_other(problem):
+                raise
+            await client.discover()
+        return
     if protocol != "2025-11-25":
         try:
             await client.discover()
         except (MCPError, ValidationError, RuntimeError) as problem:
-            if protocol != "auto" or (isinstance(problem, MCPError) and not _may_be_older(problem)):
+            if protocol != "auto" or (isinstance(problem, MCPError) and not _may_be_other(problem)):
                 raise
         else:
             return
@@ -448,7 +488,8 @@ async def _negotiate(client: ClientSession, protocol: str) -> None:
         await client.discover()
 
 
-def _may_be_older(problem: MCPError) -> bool:
+def _may_be_other(problem: MCPError) -> bool:
+    """Whether a refusal only says that the server speaks the other era."""
     trouble = Trouble.of(problem.error.data) or Trouble.from_text(problem.error.message)
     if trouble is None:
         return problem.error.code != types.CONNECTION_CLOSED

@@ -218,6 +218,22 @@ class Connection:
             raise first from None
         return await session.request(method, params, on_progress=on_progress)
 
+    async def watch(self, uri: str, begun: Callable[[], None] = lambda: None) -> None:
+        """Until cancelled, have the server tell of changes of a resource, as notifications; again after it was lost.
+
+        Raises:
+            ToolError: The server does not want to.
+        """
+        while True:
+            session = await self._current()
+            await session.watch(uri, begun)
+            await anyio.sleep(self._patience.first_delay)
+
+    @property
+    def protocol(self) -> str:
+        """What is spoken with the server; empty while nobody is there."""
+        return self._session.protocol if self._session else ""
+
     async def _current(self) -> Session:
         """The session, or a short wait for the one that is being made."""
         with anyio.move_on_after(self._patience.for_a_restart):
