@@ -1,0 +1,130 @@
+"""Which servers a gateway command is about: a file of them, one command, or one address. Shared by `gateway` and `gateway check`.
+
+Variables and headers are named on the command line, never spelled out: a command
+line can be read by every process of the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from urllib.parse import urlsplit
+
+import click
+
+if TYPE_CHECKING:
+    from tersely.tools.servers import Server
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_LAUNCHERS = frozenset(("npx", "uvx", "bunx", "pnpx", "pipx", "npm", "pnpm", "bun", "deno", "uv", "run", "exec", "dlx", "tool", "x"))
+_INTERPRETERS = frozenset(("node", "python", "python3", "docker", "podman", "cmd", "sh", "bash", "env"))
+
+
+class Upstreams(TypedDict):
+    """What `upstream_options` gives a command."""
+
+    config: Path | None
+    upstream: str
+    name: str
+    inherit_env: tuple[str, ...]
+    header_from: tuple[str, ...]
+    sse: bool
+
+
+def upstream_options(command: _Command) -> _Command:
+    """The options that say which servers are meant."""
+    for option in reversed(
+        (
+            click.option(
+                "--config",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                metavar="FILE",
+                help="Servers from a file: `mcpServers` (JSON) or `mcp_servers` (YAML).",
+            ),
+            click.option("--upstream", default="", metavar="URL", help="One server, by its address."),
+            click.option(
+                "--name", default="", metavar="NAME", help="What to call a single server; taken from the command or address unless set."
+            ),
+            click.option(
+                "--inherit-env", multiple=True, metavar="NAME", help="A variable the command takes over from our environment. Repeatable."
+            ),
+            click.option(
+                "--header-from",
+                multiple=True,
+                metavar="HEADER=VARIABLE",
+                help="With --upstream: a header to send, and the variable that holds its value. Repeatable.",
+            ),
+            click.option("--sse", is_flag=True, help="With --upstream: the server speaks the older SSE transport."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def upstream_servers(command: Sequence[str], **given: Unpack[Upstreams]) -> tuple[Server, ...]:
+    """The servers that the options and the command behind `--` name.
+
+    Raises:
+        ConfigError: None or several ways are given, or the one that is given is wrong.
+    """
+    from pydantic import ValidationError
+
+    from tersely.config_files import read_servers
+    from tersely.errors import ConfigError
+    from tersely.tools.servers import Server
+
+    ways = [bool(given["config"]), bool(given["upstream"]), bool(command)]
+    if sum(ways) != 1:
+        raise ConfigError(
+            ("Which servers? Give one of" if not any(ways) else "Give only one of")
+            + " --config FILE, --upstream URL, or -- COMMAND ARGUMENTS."
+        )
+    if given["config"]:
+        for option, is_set in (("--name", given["name"]), ("--inherit-env", given["inherit_env"]), ("--header-from", given["header_from"])):
+            if is_set:
+                raise ConfigError(f"{option} is for a single server; with --config it stands in the file.")
+        return read_servers(given["config"])
+    if command and (given["header_from"] or given["sse"]):
+        raise ConfigError("--header-from and --sse are for --upstream; a command gets variables by --inherit-env NAME.")
+    if given["upstream"] and given["inherit_env"]:
+        raise ConfigError("--inherit-env is for a command; an address gets headers by --header-from HEADER=VARIABLE.")
+    transport: dict[str, Any]
+    if command:
+        transport = {"command": command[0], "args": list(command[1:]), "inherit_env": given["inherit_env"]}
+    else:
+        transport = {"url": given["upstream"], "headers": _headers(given["header_from"]), "type": "sse" if given["sse"] else "http"}
+    name = given["name"] or name_for(command, given["upstream"])
+    try:
+        return (Server.model_validate({"name": name, "options": {"transport": transport}}),)
+    except ValidationError as wrong:
+        raise ConfigError("; ".join(f"{name}: {error['msg'].removeprefix('Value error, ')}" for error in wrong.errors())) from None
+
+
+def name_for(command: Sequence[str], url: str = "") -> str:
+    """A short name from what a server is started by: `npx -y @org/server-git@1 /repo` is `server-git`."""
+    if url:
+        return re.sub(r"[^a-z0-9-]+", "-", (urlsplit(url).hostname or "server").lower()).strip("-")
+    words = [word for word in command if not word.startswith("-") and word.lower() != "/c"]
+    telling = [word for word in words if PurePath(word).stem.lower() not in _LAUNCHERS | _INTERPRETERS] or words or ["server"]
+    last = telling[0].rstrip("/\\").replace("\\", "/").rpartition("/")[2].partition("@")[0]
+    stem = re.sub(r"\.(py|js|mjs|cjs|ts|exe|sh|jar)$", "", last)
+    return re.sub(r"[^A-Za-z0-9-]+", "-", stem.rpartition(".")[2] or stem).strip("-")[:40] or "server"
+
+
+def _headers(named: Sequence[str]) -> dict[str, str]:
+    from tersely.errors import ConfigError
+
+    headers: dict[str, str] = {}
+    for pair in named:
+        header, sign, variable = pair.partition("=")
+        if not sign or not header or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
+            # The pair itself is not shown: somebody may have written the value into it.
+            raise ConfigError("--header-from takes HEADER=VARIABLE: the header's name, and the name of a variable that holds its value.")
+        if not (value := os.environ.get(variable, "")):
+            raise ConfigError(f"--header-from {header}: variable {variable} is not set or empty.")
+        headers[header] = value
+    return headers
