@@ -12,6 +12,7 @@ import difflib
 import json
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined]
@@ -43,6 +44,11 @@ class Document:
     path: Path
     data: Any
     lines: Mapping[Key, int]
+    spans: Mapping[Key, tuple[int, int]] = field(default_factory=dict)
+    """Of JSON: where in the text the value of each key begins and ends."""
+
+    names: Mapping[Key, tuple[int, int]] = field(default_factory=dict)
+    """Of JSON: where each key itself stands, quotes included."""
 
     def line(self, key: Key) -> int:
         """Where a key stands; for one that is missing, where it would have been."""
@@ -304,9 +310,21 @@ def read_document(path: Path) -> Document:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise ConfigError(f"{path}:{raw[: problem.start].count(10) + 1}: is not UTF-8 text.") from None
-    reader = _Json(path, text) if path.suffix.lower() in (".json", ".jsonc") else _Yaml(path, text)
+    return parse_json(path, text) if path.suffix.lower() in (".json", ".jsonc") else _parsed(path, _Yaml(path, text))
+
+
+def parse_json(path: Path, text: str) -> Document:
+    """JSON with comments, from a text that was read already; `path` is for messages.
+
+    Raises:
+        ConfigError: It cannot be parsed, or a key stands in it twice.
+    """
+    return _parsed(path, _Json(path, text))
+
+
+def _parsed(path: Path, reader: "_Json | _Yaml") -> Document:
     data = reader.read()
-    document = Document(path, data, reader.lines)
+    document = Document(path, data, reader.lines, reader.spans, reader.names)
     twice = Mistakes(document)
     for key, line in reader.twice:
         twice.add(key, f"stands here a second time; first in line {document.line(key)}", line=line)
@@ -318,6 +336,8 @@ class _Yaml:
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.text = path, text
         self.lines: dict[Key, int] = {}
+        self.spans: dict[Key, tuple[int, int]] = {}
+        self.names: dict[Key, tuple[int, int]] = {}
         self.twice: list[tuple[Key, int]] = []
 
     def read(self) -> Any:
@@ -365,8 +385,11 @@ class _Json:
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.text = path, text
         self.lines: dict[Key, int] = {}
+        self.spans: dict[Key, tuple[int, int]] = {}
+        self.names: dict[Key, tuple[int, int]] = {}
         self.twice: list[tuple[Key, int]] = []
         self._at = 0
+        self._breaks = [found.start() for found in re.finditer("\n", text)]
 
     def read(self) -> Any:
         try:
@@ -382,7 +405,7 @@ class _Json:
         return data
 
     def _line(self) -> int:
-        return self.text.count("\n", 0, self._at) + 1
+        return bisect_left(self._breaks, self._at) + 1
 
     def _wrong(self, what: str) -> ConfigError:
         return ConfigError(f"{self.path}:{self._line()}: is not valid JSON: {what}.")
@@ -393,7 +416,13 @@ class _Json:
     def _value(self, key: Key) -> Any:
         if len(key) > _DEEPEST:
             raise self._wrong(f"it is nested more than {_DEEPEST} deep")
+        start = self._at
         self.lines.setdefault(key, self._line())
+        value = self._read(key)
+        self.spans[key] = (start, self._at)
+        return value
+
+    def _read(self, key: Key) -> Any:
         opening = self.text[self._at : self._at + 1]
         if opening == "{":
             return dict(self._members(key))
@@ -420,9 +449,10 @@ class _Json:
         for _ in self._until("}"):
             if self.text[self._at : self._at + 1] != '"':
                 raise self._wrong("a key in double quotes is expected")
-            line = self._line()
+            line, start = self._line(), self._at
             name = self._string()
             inside = (*key, name)
+            self.names[inside] = (start, self._at)
             if name in seen:
                 self.twice.append((inside, line))
             seen.add(name)
