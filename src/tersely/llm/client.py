@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 
     from tersely.llm.wire import Patience
 
-Provider = Literal["openrouter", "anthropic", "google"]
-"""`openrouter` stands for any server that speaks OpenAI's chat completions."""
+Provider = Literal["openrouter", "openai", "anthropic", "google"]
+"""`openrouter` stands for any server that speaks OpenAI's chat completions; `openai` is OpenAI's own."""
 
 TEMPERATURE = 0.1
 """Low, for faithful summaries; models that accept none are asked without."""
 
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
+OPENAI_URL = "https://api.openai.com/v1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,7 @@ class ModelSpec:
     """Tokens the model can read and write together; None: as `genai-prices` lists it."""
 
     output_cap: int | None = None
+    temperature: float | None = None
 
 
 class LLM(Protocol):
@@ -88,7 +90,7 @@ class ChatModel:
         self.tokenizer = tokenizer_for(spec.model)
         self._http = BoundedClient(patience or Patience(), transport=transport)
         self._wire = _build(spec, self._http)
-        self._temperature: float | None = TEMPERATURE
+        self._temperature: float | None = TEMPERATURE if spec.temperature is None else spec.temperature
         self._cap_was_halved = False
 
     async def aclose(self) -> None:
@@ -234,7 +236,7 @@ def _openai_compatible(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
                 choice.index = choice.index if isinstance(choice.index, int) else index
             return super()._validate_completion(response)
 
-    base_url = spec.base_url or OPENROUTER_URL
+    base_url = spec.base_url or (OPENAI_URL if spec.provider == "openai" else OPENROUTER_URL)
     profile = OpenAIModelProfile(
         # Everybody but OpenAI itself takes `max_tokens`, and some take nothing else.
         openai_chat_supports_max_completion_tokens="api.openai.com" in base_url,
@@ -242,7 +244,7 @@ def _openai_compatible(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
         openai_chat_streaming_requires_finish_reason=True,
     )
     client = AsyncOpenAI(base_url=base_url, api_key=spec.api_key or "no-key-needed", http_client=http, max_retries=0)
-    return TolerantChatModel(spec.model, provider=OpenAICompatibleProvider("openrouter", openai_client=client, profile=profile))
+    return TolerantChatModel(spec.model, provider=OpenAICompatibleProvider(spec.provider, openai_client=client, profile=profile))
 
 
 def _their_messages(messages: Sequence[Message]) -> list[ModelMessage]:

@@ -1,0 +1,99 @@
+"""What the operator says about investigations: which alert type is worked on by which agents, in which order.
+
+Options only; `config` checks that the agents and providers named here exist and
+that no alert type belongs to two chains.
+"""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from tersely.tools.servers import MaskingOptions
+
+_CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True)
+
+Iterations = Annotated[int, Field(ge=1, le=1000)]
+
+
+class StageOptions(BaseModel):
+    """One step of a chain: an agent and what it is to do."""
+
+    model_config = _CONFIG
+
+    name: Annotated[str, Field(min_length=1, max_length=120)]
+    """What the timeline calls it."""
+
+    agent: Annotated[str, Field(min_length=1)]
+    """Which agent works."""
+
+    task: str = ""
+    """What this stage is to find out; without it the agent's instructions say it all."""
+
+    llm_provider: str | None = None
+    """Another provider than the agent's, for this stage."""
+
+    max_iterations: Iterations | None = None
+    """Another limit than the agent's, for this stage."""
+
+
+class ChainOptions(BaseModel):
+    """Which alerts are worked on, and how."""
+
+    model_config = _CONFIG
+
+    alert_types: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=120)], ...], Field(min_length=1)]
+    """The alert types this chain is for. No type belongs to two chains."""
+
+    description: str = ""
+    """One line for people who choose an alert type."""
+
+    stages: Annotated[tuple[StageOptions, ...], Field(min_length=1)]
+    """What is done, in this order. Each stage is told what the earlier ones found."""
+
+    kind: str = "investigation"
+    """Which workflow runs it."""
+
+    @field_validator("stages")
+    @classmethod
+    def _names_differ(cls, stages: tuple[StageOptions, ...]) -> tuple[StageOptions, ...]:
+        names = [stage.name for stage in stages]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"two stages are called {twice!r}; the timeline could not tell them apart")
+        return stages
+
+
+class SummarizationDefaults(BaseModel):
+    """Who summarizes where a server does not say."""
+
+    model_config = _CONFIG
+
+    llm_provider: Annotated[str | None, Field(alias="TERSELY_SUMMARIZATION_PROVIDER")] = None
+    """Provider that summarizes results of servers that name none; without one the agent's own."""
+
+
+class AlertMasking(MaskingOptions):
+    """What is masked in alerts before they are stored."""
+
+    enabled: Annotated[bool, Field(alias="TERSELY_ALERT_MASKING")] = True
+    """Mask secrets in alerts and runbooks before anything is stored."""
+
+
+class Defaults(BaseModel):
+    """What holds where agents, chains and alerts say nothing."""
+
+    model_config = _CONFIG
+
+    llm_provider: Annotated[str | None, Field(alias="TERSELY_LLM_PROVIDER")] = None
+    """Provider of agents that name none; without it the one made of `LLM_MODEL` and its keys, or the only one declared."""
+
+    max_iterations: Annotated[Iterations, Field(alias="TERSELY_MAX_ITERATIONS")] = 20
+    """Model calls an agent may make before it has to conclude."""
+
+    alert_type: Annotated[str | None, Field(alias="TERSELY_DEFAULT_ALERT_TYPE")] = None
+    """Type of alerts that name none; without it that of the only chain."""
+
+    display_tokens: Annotated[int, Field(alias="TERSELY_DISPLAY_TOKENS", ge=0)] = 8_000
+    """How much of a tool's result timeline and trace show; 0 shows all. The whole can be read either way."""
+
+    summarization: SummarizationDefaults = SummarizationDefaults()
+    alert_masking: AlertMasking = AlertMasking()
