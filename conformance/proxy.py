@@ -1,0 +1,36 @@
+"""FastMCP's ready-made proxy in front of a server: what the gateway is measured against.
+
+    python conformance/proxy.py http://127.0.0.1:9000/mcp [--port N]
+
+With everything switched on that it offers, so that the comparison is fair.
+"""
+
+import argparse
+import json
+import socket
+import sys
+
+import uvicorn
+from fastmcp.server import create_proxy
+from fastmcp.server.event_store import EventStore
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("upstream")
+    parser.add_argument("--port", type=int, default=0)
+    options = parser.parse_args()
+    listener = socket.create_server(("127.0.0.1", options.port))
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+    app = create_proxy(options.upstream).http_app(
+        path="/mcp", event_store=EventStore(), retry_interval=100, host_origin_protection=True, allowed_hosts=["127.0.0.1:*", "localhost:*"]
+    )
+    sys.stderr.write(json.dumps({"event": "listening", "address": address}) + "\n")
+    sys.stderr.flush()
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=2)
+    uvicorn.Server(config).run(sockets=[listener])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
