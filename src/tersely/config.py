@@ -8,6 +8,7 @@ never part of a message.
 
 import os
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -16,8 +17,12 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
+from tersely.agent.options import AgentOptions
 from tersely.errors import ConfigError
 from tersely.llm.client import OPENROUTER_URL, ModelSpec, Provider
+from tersely.llm.providers import ProviderOptions
+from tersely.sessions.chains import ChainOptions, Defaults
+from tersely.tools.servers import ServerOptions
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True)
 
@@ -169,6 +174,180 @@ class StoreSettings(BaseModel):
         return self.database_url.get_secret_value() if self.database_url else f"sqlite:///{self.data_dir.expanduser() / 'tersely.db'}"
 
 
+class UpSettings(BaseModel):
+    """Investigations, `tersely up`: the API and the dashboard."""
+
+    model_config = _CONFIG
+
+    host: Annotated[str, Field(alias="TERSELY_HOST")] = "127.0.0.1"
+    """Address to listen on. Off loopback, set a token too."""
+
+    port: Annotated[int, Field(alias="TERSELY_PORT", ge=0, le=65535)] = 8010
+    """Port of the API and the dashboard; 0 takes a free one."""
+
+    allowed_hosts: Annotated[tuple[str, ...], Field(alias="TERSELY_ALLOWED_HOSTS")] = ()
+    """Comma-separated names, besides localhost and the listening address, that may stand in a request's Host header."""
+
+    public_url: Annotated[str | None, Field(alias="TERSELY_PUBLIC_URL")] = None
+    """Address under which people reach the dashboard; webhooks and the terminal link to it."""
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return _list(value)
+
+    @field_validator("public_url")
+    @classmethod
+    def _is_address(cls, value: str | None) -> str | None:
+        return None if value is None else _http_address(value)
+
+
+class QueueSettings(BaseModel):
+    """How much is investigated at once, and when a worker counts as lost."""
+
+    model_config = _CONFIG
+
+    max_concurrent_sessions: Annotated[int, Field(alias="TERSELY_MAX_CONCURRENT_SESSIONS", ge=1, le=10_000)] = 5
+    """Investigations at once in one process."""
+
+    max_pending: Annotated[int, Field(alias="TERSELY_MAX_PENDING", ge=1, le=10_000_000)] = 1_000
+    """Alerts that may wait; more get a 429 with Retry-After."""
+
+    session_timeout: Annotated[float, Field(alias="TERSELY_SESSION_TIMEOUT", gt=0, le=30 * 86_400)] = 3_600
+    """Seconds an investigation may take from its start; then it ends as timed out."""
+
+    lease: Annotated[float, Field(alias="TERSELY_LEASE", ge=1, le=3_600)] = 30
+    """Seconds without a sign of life after which a worker counts as lost and others go on with its investigations."""
+
+    poll: Annotated[float, Field(alias="TERSELY_POLL", ge=0.01, le=60)] = 0.1
+    """Seconds between two looks into an empty queue."""
+
+    grace: Annotated[float, Field(alias="TERSELY_GRACE", ge=0, le=3_600)] = 30
+    """Seconds that running steps get to finish when the process is told to stop; what is left goes on elsewhere or later."""
+
+
+Scope = Literal["submit", "read", "admin"]
+
+
+class TokenSettings(BaseModel):
+    """Somebody who may call the API. Only the token's hash is kept; `tersely config token NAME` makes both."""
+
+    model_config = _CONFIG
+
+    name: Annotated[str, Field(min_length=1, max_length=120)]
+    """Who it is; sessions carry the name as their author."""
+
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """SHA-256 of the token, in hexadecimal."""
+
+    scopes: Annotated[tuple[Scope, ...], Field(min_length=1)] = ("submit", "read")
+    """`submit` sends alerts, `read` sees sessions, `admin` cancels and deletes what others sent."""
+
+    @field_validator("sha256", mode="before")
+    @classmethod
+    def _lower(cls, value: object) -> object:
+        return value.lower() if isinstance(value, str) else value
+
+
+class ProxySettings(BaseModel):
+    """A proxy that has already asked people who they are."""
+
+    model_config = _CONFIG
+
+    addresses: Annotated[tuple[str, ...], Field(alias="TERSELY_TRUSTED_PROXIES")] = ()
+    """Addresses or networks whose header is believed, e.g. `10.0.0.7` or `10.0.0.0/24`."""
+
+    user_header: Annotated[str, Field(alias="TERSELY_PROXY_USER_HEADER", min_length=1)] = "X-Forwarded-User"
+    """Header in which those proxies say who asks."""
+
+    scopes: Annotated[tuple[Scope, ...], Field(alias="TERSELY_PROXY_SCOPES", min_length=1)] = ("submit", "read")
+    """What people who come through them may do."""
+
+    @field_validator("addresses", "scopes", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return _list(value)
+
+    @field_validator("addresses")
+    @classmethod
+    def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for address in value:
+            try:
+                ip_network(address, strict=False)
+            except ValueError:
+                raise ValueError(f"{address!r} is neither an address nor a network; names are not resolved here") from None
+        return value
+
+
+class AuthSettings(BaseModel):
+    """Who may call the API off loopback."""
+
+    model_config = _CONFIG
+
+    tokens: Annotated[tuple[TokenSettings, ...], Field(alias="TERSELY_AUTH_TOKENS")] = ()
+    """Bearer tokens; in the variable as `NAME:SHA256:submit+read`, separated by commas. `tersely config token NAME` makes one."""
+
+    trusted_proxies: ProxySettings = ProxySettings()
+
+    @field_validator("tokens", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        entries = [entry.split(":") for entry in value.split(",") if entry.strip()]
+        if any(len(entry) not in (2, 3) for entry in entries):
+            raise ValueError("must be entries such as NAME:SHA256:submit+read, separated by commas")
+        return [
+            {"name": name.strip(), "sha256": digest.strip(), **({"scopes": scopes[0].strip().split("+")} if scopes else {})}
+            for name, digest, *scopes in entries
+        ]
+
+    @field_validator("tokens")
+    @classmethod
+    def _names_differ(cls, value: tuple[TokenSettings, ...]) -> tuple[TokenSettings, ...]:
+        names = [token.name for token in value]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"two tokens are called {twice!r}; sessions could not tell them apart")
+        return value
+
+
+class RetentionSettings(BaseModel):
+    """How long investigations are kept. Results of tools have a time of their own: `store.keep_days`."""
+
+    model_config = _CONFIG
+
+    sessions_days: Annotated[int, Field(alias="TERSELY_KEEP_SESSIONS_DAYS", ge=1, le=36_500)] = 90
+    """For how many days an ended investigation, its timeline and its trace can be read."""
+
+    sweep_minutes: Annotated[float, Field(alias="TERSELY_SWEEP_MINUTES", gt=0, le=1_440)] = 60
+    """Minutes between two rounds of deleting what is too old."""
+
+
+class WebhookSettings(BaseModel):
+    """Who is told when an investigation ends."""
+
+    model_config = _CONFIG
+
+    urls: Annotated[tuple[str, ...], Field(alias="TERSELY_WEBHOOK_URLS")] = ()
+    """Comma-separated addresses that get a POST when an investigation ends."""
+
+    secret: Annotated[SecretStr | None, Field(alias="TERSELY_WEBHOOK_SECRET")] = None
+    """Signs those posts (HMAC-SHA256 of the body, in `X-Tersely-Signature`), so that the receiver knows who sent them."""
+
+    timeout: Annotated[float, Field(alias="TERSELY_WEBHOOK_TIMEOUT", gt=0, le=300)] = 10
+    """Seconds a receiver may take to answer."""
+
+    @field_validator("urls", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return _list(value)
+
+    @field_validator("urls")
+    @classmethod
+    def _are_addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(_http_address(address) for address in value)
+
+
 class Settings(BaseModel):
     """All settings. `Settings.load()` reads them."""
 
@@ -177,6 +356,24 @@ class Settings(BaseModel):
     model: ModelSettings = ModelSettings()
     summarizer: SummarizerSettings = SummarizerSettings()
     store: StoreSettings = StoreSettings()
+    up: UpSettings = UpSettings()
+    queue: QueueSettings = QueueSettings()
+    auth: AuthSettings = AuthSettings()
+    retention: RetentionSettings = RetentionSettings()
+    webhooks: WebhookSettings = WebhookSettings()
+    defaults: Defaults = Defaults()
+    llm_providers: dict[str, ProviderOptions] = {}
+    """Models to think and summarize with, by name."""
+
+    mcp_servers: dict[str, ServerOptions] = {}
+    """MCP servers, by name."""
+
+    agents: dict[str, AgentOptions] = {}
+    """Who investigates, by name."""
+
+    chains: dict[str, ChainOptions] = {}
+    """Which alert types are investigated by whom, by name."""
+
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Field(alias="TERSELY_LOG_LEVEL")] = "info"
     """How much is logged to stderr."""
 
@@ -221,6 +418,12 @@ def _explain(wrong: ValidationError) -> str:
     return "\n".join(lines)
 
 
+def _http_address(value: str) -> str:
+    if urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc:
+        raise ValueError("must be an address such as https://tersely.example.org")
+    return value.rstrip("/")
+
+
 def _list(value: object) -> object:
     return tuple(item.strip() for item in value.split(",") if item.strip()) if isinstance(value, str) else value
 
@@ -237,8 +440,11 @@ _SECRETS = frozenset(field.alias for field in _fields(Settings) if "SecretStr" i
 
 
 def documented() -> list[tuple[str, str, str]]:
-    """Every setting: its variable, its default and what it does. `docs/reference` is tested against it."""
-    return [
-        (field.alias or "", "" if field.default in (None, ()) else str(field.default), field.description or "")
-        for field in _fields(Settings)
-    ]
+    """Every setting that a variable can hold: the variable, its default and what it does. `docs/reference` is tested against it."""
+    return [(field.alias, _shown_default(field.default), field.description or "") for field in _fields(Settings) if field.alias]
+
+
+def _shown_default(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return "" if value is None else str(value)
