@@ -5,6 +5,12 @@
   x InputError              the caller can fix it; names the value and what is allowed
     + ResultNotFound        no kept result has this handle, for this caller
     + ResultExpired         there was one; it was kept for as long as the settings say
+    + UnknownAlertType      no chain is for alerts of this type; names the known ones
+    + OverrideRefused       an alert's override names what does not exist; `mistakes` says where
+    + IdempotencyConflict   the same key came with another body before
+    + SessionEnded          what was asked for is possible only while a session runs
+    + SessionNotFound       no session has this id
+    + SessionNotEnded       what was asked needs a session that has ended
   x ToolError               the model can see it and adapt; the text may quote the server: mask it before it is shown
     + ToolNotFound          no such tool; says what exists and what is close
     + ToolForbidden         the configuration does not allow this tool
@@ -13,7 +19,9 @@
     + ToolRejected          the server answered with a protocol error; `code` and `data` as it sent them
     + ResultTooLarge        the answer was refused while it was read; says the size
     + ResultMalformed       the answer is not what the protocol allows
+  x QueueFull               too many alerts wait; `retry_after` says when to come again
   x StoreUnavailable        the database does not answer; worth trying again later
+  x LostSession             somebody else works on the session now, or it has ended: stop, and write nothing
   x MaskingFailed           nobody sees the text; the call is reported as failed
   x LLMError
     + LLMUnavailable        worth trying again later: connection, 408, 429, 5xx, timeouts, an open circuit
@@ -114,6 +122,53 @@ class ResultExpired(InputError):
 
     def __init__(self, handle: str, *, expired: str, origin: str) -> None:
         super().__init__(f"The kept result {handle} expired at {expired}. It came from {origin}: call that again if it is still needed.")
+
+
+class SessionNotFound(InputError):
+    """There is no such session, or it was deleted."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"There is no session {session_id[:80]!r}. It may have been deleted, or be older than sessions are kept.")
+
+
+class SessionNotEnded(InputError):
+    """The session is still being worked on."""
+
+    def __init__(self, session_id: str, status: str) -> None:
+        super().__init__(f"Session {session_id} is still {status.replace('_', ' ')}. Cancel it first, or wait until it has ended.")
+
+
+class LostSession(TerselyError):
+    """A worker's write was refused: the session has ended, or a later attempt works on it. Whoever gets this stops quietly."""
+
+
+class UnknownAlertType(InputError):
+    """No chain is configured for an alert."""
+
+
+class OverrideRefused(InputError):
+    """An alert's override names servers or tools that do not exist."""
+
+    def __init__(self, mistakes: "list[tuple[str, str]]") -> None:
+        super().__init__(" ".join(message for _, message in mistakes))
+        self.mistakes = mistakes
+        """Field and message of each."""
+
+
+class IdempotencyConflict(InputError):
+    """An Idempotency-Key was used before, for something else."""
+
+
+class SessionEnded(InputError):
+    """The session has ended; nothing about it can be changed any more."""
+
+
+class QueueFull(TerselyError):
+    """As many alerts wait as the settings allow."""
+
+    def __init__(self, message: str, *, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class StoreUnavailable(TerselyError):

@@ -1,0 +1,185 @@
+"""The workflow engine: DBOS, and the only module that knows it.
+
+A session is one workflow, named by the session's id; each of its steps is stored
+once, so a session that is run again goes on after its last finished step. Which
+process may run it, and what happens when one dies, is decided in `sessions.crew`;
+here it is only carried out.
+
+On SQLite the engine has a file of its own beside the database; on PostgreSQL a
+schema of its own in it.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import anyio.to_thread
+import sqlalchemy.exc
+from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID
+from dbos import error as dbos_errors
+
+from tersely.errors import StoreUnavailable
+from tersely.sessions import codec
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+QUEUE = "sessions"
+WORKFLOW = "session"
+VERSION = "1"
+"""Of the workflows' steps, not of the package: an update that keeps the steps keeps running what was begun before it."""
+
+
+class _OurRecords(Serializer):
+    """Steps are stored as JSON of our own records."""
+
+    def name(self) -> str:
+        return "tersely_json"
+
+    def serialize(self, data: Any) -> str:
+        return codec.to_json(data)
+
+    def deserialize(self, serialized_data: str) -> Any:
+        return codec.from_json(serialized_data)
+
+
+class Interrupted(asyncio.CancelledError):
+    """Leave a workflow without an end: it stays to be gone on with, here or elsewhere. The engine stores nothing for it."""
+
+
+class Engine:
+    """Use `Engine.launched`."""
+
+    def __init__(self, dbos: DBOS) -> None:
+        self._dbos = dbos
+
+    @classmethod
+    @asynccontextmanager
+    async def launched(
+        cls,
+        database_url: str,
+        *,
+        executor: str,
+        at_once: int,
+        poll: float,
+        work: Callable[[str], Awaitable[None]],
+    ) -> AsyncIterator["Engine"]:
+        """The engine, running queued sessions through `work` for as long as the block lasts.
+
+        Args:
+            executor: The name of this process; no other may ever have had it.
+            at_once: Sessions that may run at the same time, in all processes together.
+            poll: Seconds between looks into the queue.
+        """
+        config = DBOSConfig(
+            name="tersely",
+            system_database_url=engine_url(database_url),
+            executor_id=executor,
+            application_version=VERSION,
+            serializer=_OurRecords(),
+            log_level="WARNING",
+            run_migrations=True,
+            notification_listener_polling_interval_sec=1.0,
+        )
+        _quiet()
+        dbos = DBOS(config=config)
+
+        async def session(session_id: str) -> None:
+            await work(session_id)
+
+        # Deaths are counted by us, who know whether a session got any further in between.
+        DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(session)
+        engine = cls(dbos)
+        engine._session = session
+        try:
+            DBOS.launch()
+            await DBOS.register_queue_async(QUEUE, global_concurrency=at_once, polling_interval_sec=poll, on_conflict="always_update")
+            yield engine
+        finally:
+            # Joins threads for a while; nobody may interrupt that half-way.
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(lambda: DBOS.destroy(destroy_registry=True))
+
+    _session: Callable[[str], Awaitable[None]]
+
+    async def enqueue(self, session_id: str) -> None:
+        """Have a session run. Asking twice changes nothing."""
+        with _answering(), SetWorkflowID(session_id):
+            await DBOS.enqueue_workflow_async(QUEUE, self._session, session_id)  # type: ignore[arg-type]
+
+    async def withdraw(self, session_id: str) -> None:
+        """Take a session out of the queue that nobody has begun, or has to go on with."""
+        with _answering():
+            await DBOS.cancel_workflow_async(session_id)
+
+    async def running_elsewhere(self, alive: Collection[str]) -> dict[str, str]:
+        """Sessions that processes not among the living were working on, and which process that was."""
+        with _answering():
+            begun = await DBOS.list_workflows_async(status="PENDING", load_input=False, load_output=False, limit=10_000)
+        return {one.workflow_id: one.executor_id or "" for one in begun if one.executor_id not in alive}
+
+    async def requeue(self, session_ids: Sequence[str]) -> None:
+        """Let sessions that were begun go on, on whichever process comes first."""
+        if session_ids:
+            with _answering():
+                await DBOS.resume_workflows_async(list(session_ids), queue_name=QUEUE)
+
+    async def ended_badly(self, session_ids: Sequence[str]) -> list[str]:
+        """Those of these sessions whose workflow has ended: nobody will run them any more."""
+        if not session_ids:
+            return []
+        with _answering():
+            found = await DBOS.list_workflows_async(workflow_ids=list(session_ids), load_input=False, load_output=False)
+        return [one.workflow_id for one in found if one.status in ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")]
+
+    async def forget(self, session_ids: Sequence[str]) -> None:
+        """Delete what is stored of these sessions' steps."""
+        if session_ids:
+            with _answering():
+                await DBOS.delete_workflows_async(list(session_ids))
+
+    def take_no_more(self) -> None:
+        """Leave what is queued to others; what runs goes on."""
+        for event in self._dbos.background_thread_stop_events:
+            event.set()
+
+
+async def stored_step(name: str, work: Callable[[], Awaitable[T]]) -> T:
+    """A step of the workflow that is running: done once, and remembered."""
+
+    async def piece() -> T:
+        return await work()
+
+    return await DBOS.run_step_async({"name": name}, piece)
+
+
+def engine_url(database_url: str) -> str:
+    """Where the engine keeps its own tables, given where ours are."""
+    if database_url.startswith("sqlite"):
+        path = database_url.split("///", 1)[1]
+        stem = path[: -len(".db")] if path.endswith(".db") else path
+        return f"sqlite:///{stem}-workflows.db"
+    parts = urlsplit(database_url)
+    return urlunsplit(parts._replace(scheme="postgresql"))
+
+
+def _quiet() -> None:
+    """The engine logs where everybody logs, instead of to a console of its own."""
+    theirs = logging.getLogger("dbos")
+    theirs.handlers = [logging.NullHandler()]
+    theirs.propagate = True
+
+
+class _answering:
+    """Trouble with the engine's database is trouble with the store."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        if isinstance(problem, sqlalchemy.exc.DBAPIError | sqlalchemy.exc.TimeoutError | dbos_errors.DBOSException):
+            raise StoreUnavailable(f"The workflow engine's database did not answer: {type(problem).__name__}.") from None

@@ -1,0 +1,91 @@
+"""Who investigates what, as the configuration says it, with every default filled in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tersely.agent.options import AgentOptions
+from tersely.errors import ConfigError, UnknownAlertType
+from tersely.llm.providers import NativeTools, ProviderOptions
+from tersely.sessions.chains import ChainOptions, Defaults, StageOptions
+from tersely.sessions.overrides import Override
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One stage's agent, with what it thinks with and what it may use."""
+
+    stage: StageOptions
+    agent: AgentOptions
+    providers: tuple[str, ...]
+    """The one it asks, then its fallbacks; empty where no model is configured."""
+
+    servers: tuple[str, ...]
+    tools: Mapping[str, tuple[str, ...]]
+    native_tools: NativeTools
+    """What agent and alert say; what both leave open is the provider's to say."""
+
+    max_iterations: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The part of the configuration that sessions need."""
+
+    agents: Mapping[str, AgentOptions]
+    chains: Mapping[str, ChainOptions]
+    providers: Mapping[str, ProviderOptions] = field(default_factory=dict)
+    defaults: Defaults = Defaults()
+
+    def alert_types(self) -> dict[str, str]:
+        """Every alert type and its chain."""
+        return {alert_type: name for name, chain in self.chains.items() for alert_type in chain.alert_types}
+
+    def default_alert_type(self) -> str | None:
+        """The type of an alert that names none."""
+        if self.defaults.alert_type:
+            return self.defaults.alert_type
+        only = list(self.chains.values())
+        return only[0].alert_types[0] if len(only) == 1 else None
+
+    def chain_for(self, alert_type: str | None) -> tuple[str, str]:
+        """Alert type and chain of an alert.
+
+        Raises:
+            UnknownAlertType: Names the known ones.
+        """
+        known = self.alert_types()
+        wanted = alert_type or self.default_alert_type()
+        if wanted is None:
+            raise UnknownAlertType(f"The alert has no alert_type and no default is configured. Known types: {', '.join(sorted(known))}.")
+        if wanted not in known:
+            raise UnknownAlertType(f"No chain is for alerts of type {wanted[:200]!r}. Known types: {', '.join(sorted(known))}.")
+        return wanted, known[wanted]
+
+    def parts(self, chain: str, override: Override | None) -> list[Part]:
+        """Every stage of a chain; an override holds in all of them.
+
+        Raises:
+            ConfigError: The chain, or an agent of it, is no longer configured.
+        """
+        if chain not in self.chains:
+            raise ConfigError(f"The chain {chain!r} is no longer configured.")
+        return [self._part(stage, override) for stage in self.chains[chain].stages]
+
+    def _part(self, stage: StageOptions, override: Override | None) -> Part:
+        agent = self.agents.get(stage.agent)
+        if agent is None:
+            raise ConfigError(f"The agent {stage.agent!r} of stage {stage.name!r} is no longer configured.")
+        first = stage.llm_provider or agent.llm_provider or self.defaults.llm_provider
+        named = [name for name in (first, *agent.fallbacks) if name]
+        if missing := next((name for name in named if name not in self.providers), None):
+            raise ConfigError(f"The model provider {missing!r} of agent {stage.agent!r} is no longer configured.")
+        alerts = (override.native_tools if override else None) or NativeTools()
+        return Part(
+            stage=stage,
+            agent=agent,
+            providers=tuple(dict.fromkeys(named)),
+            servers=tuple(choice.name for choice in override.servers) if override and override.servers else agent.mcp_servers,
+            tools=override.restrictions if override else {},
+            native_tools=alerts.over(agent.native_tools),
+            max_iterations=stage.max_iterations or agent.max_iterations or self.defaults.max_iterations,
+        )
