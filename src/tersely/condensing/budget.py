@@ -50,6 +50,9 @@ class ModelWork:
 
     output_tokens: int
     price_usd: Decimal | None
+    provider: str = ""
+    """Whose model it was; several, by commas, where a fallback stepped in half-way."""
+
     invented: list[str]
     """Numbers and identifiers in the summary that the source does not contain."""
 

@@ -14,7 +14,7 @@ import anyio.to_thread
 from tersely.condensing.budget import SMALLEST_BUDGET, Condensed, Lost, ModelWork
 from tersely.condensing.cache import SummaryCache
 from tersely.condensing.structural import condense_structurally
-from tersely.condensing.summarize import Progress, Wish, summarize_text
+from tersely.condensing.summarize import Heard, Progress, Wish, summarize_text
 from tersely.errors import InputError, LLMError
 from tersely.llm.client import LLM
 from tersely.text.masked import Masked
@@ -42,6 +42,7 @@ async def climb(
     cache: SummaryCache | None = None,
     fallback: Literal["original", "structural"] = "structural",
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_text: Heard | None = None,
 ) -> Condensed:
     """The text within the wish's target, by the gentlest means that get it there.
 
@@ -56,7 +57,7 @@ async def climb(
     if llm is None:
         return await anyio.to_thread.run_sync(condense_structurally, text, wish.target, wish.focus)
     try:
-        return await summarize_text(text, wish=wish, llm=llm, cache=cache, on_progress=on_progress)
+        return await summarize_text(text, wish=wish, llm=llm, cache=cache, on_progress=on_progress, on_text=on_text)
     except LLMError as failure:
         # The one place that decides what a failed summary becomes; the failure itself goes into the result.
         # Its words may quote the content or a key, so the log gets only its type.

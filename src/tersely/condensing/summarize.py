@@ -26,7 +26,7 @@ from tersely.condensing.prompt_files import Fence, Prompt
 from tersely.condensing.source import Source, folded_source, whole_source
 from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
 from tersely.llm.client import LLM
-from tersely.llm.messages import Message, Usage
+from tersely.llm.messages import Completion, Message, Superseded, TextDelta, Usage
 from tersely.text.chunks import Chunk, chunk
 from tersely.text.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
@@ -70,6 +70,10 @@ class Progress:
     total: int
 
 
+Heard = Callable[[str | None], None]
+"""Hears the summary while it is written, piece by piece; None says that what came so far does not count."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Piece:
     """A summary of some lines, or the gap where there should be one."""
@@ -106,10 +110,17 @@ class _Run:
     cache_hits: int = 0
     models: dict[str, None] = field(default_factory=dict)
     failures: list[LLMError] = field(default_factory=list)
+    providers: dict[str, None] = field(default_factory=dict)
     source: Source = field(default_factory=lambda: whole_source(""))
+    on_text: Heard | None = None
 
-    async def ask(self, prompt: Prompt, content: str, *, place: str, name: str, limit: int, source_tokens: int) -> tuple[str, bool]:
+    async def ask(
+        self, prompt: Prompt, content: str, *, place: str, name: str, limit: int, source_tokens: int, heard: bool = False
+    ) -> tuple[str, bool]:
         """One answer of at most `limit` tokens, from the cache or the model; a useless one is asked for once more.
+
+        Args:
+            heard: This answer is the summary itself, not a part of it: whoever listens hears it.
 
         Raises:
             LLMError: Nothing usable came.
@@ -131,9 +142,10 @@ class _Run:
         messages = [Message("system", assume_masked(system)), Message("user", question)]
         await self._check_window(messages, limit)
         for attempt in (1, 2):
-            answer = await self.llm.complete(messages, max_tokens=plan.headroom(limit))
+            answer = await self._answer(messages, plan.headroom(limit), self.on_text if heard else None)
             self.usage += answer.usage
             self.models[answer.model] = None
+            self.providers[answer.provider] = None
             try:
                 text, cut = checked(answer, source_tokens=source_tokens, limit=limit, tokenizer=tokenizer)
             except NotASummary as useless:
@@ -146,6 +158,21 @@ class _Run:
             return text, cut
         raise AssertionError("the second useless answer raises")
 
+    async def _answer(self, messages: Sequence[Message], limit: int, on_text: Heard | None) -> Completion:
+        if on_text is None:
+            return await self.llm.complete(messages, max_tokens=limit)
+        on_text(None)
+        answer: Completion | None = None
+        async for delta in self.llm.stream(messages, max_tokens=limit):
+            if isinstance(delta, Completion):
+                answer = delta
+            elif isinstance(delta, TextDelta):
+                on_text(delta.text)
+            elif isinstance(delta, Superseded):
+                on_text(None)
+        assert answer is not None, "a stream ends with its completion"
+        return answer
+
     async def _check_window(self, messages: Sequence[Message], limit: int) -> None:
         prompt = "\n".join(message.text for message in messages)
         room = self.llm.window - plan.headroom(limit)
@@ -157,7 +184,9 @@ class _Run:
         self.calls_planned = max(self.calls_planned, self.calls_done)
         self.on_progress(Progress(self.calls_done, self.calls_planned))
 
-    async def summarize_part(self, part: Chunk, lines: tuple[int, int], *, limit: int, place: str, splits: int = 0) -> Piece:
+    async def summarize_part(
+        self, part: Chunk, lines: tuple[int, int], *, limit: int, place: str, splits: int = 0, heard: bool = False
+    ) -> Piece:
         """Summarize one part; failing, say so in the piece.
 
         Raises:
@@ -168,7 +197,9 @@ class _Run:
             return Piece(text=part.text.strip(), first=first, last=last)  # already as short as its summary would be
         try:
             where = f"{place}\n{self.source.legend}".strip()
-            text, cut = await self.ask(self.wish.map_prompt, part.text, place=where, name="text", limit=limit, source_tokens=part.tokens)
+            text, cut = await self.ask(
+                self.wish.map_prompt, part.text, place=where, name="text", limit=limit, source_tokens=part.tokens, heard=heard
+            )
         except (LLMMisconfigured, LLMOutOfQuota):
             raise
         except LLMTooLong as problem:
@@ -202,7 +233,7 @@ class _Run:
                 tasks.start_soon(summarize, index, half)
         return _joined([piece for piece in pieces if piece is not None])
 
-    async def merge(self, pieces: Sequence[Piece], *, limit: int, splits: int = 0) -> Piece:
+    async def merge(self, pieces: Sequence[Piece], *, limit: int, splits: int = 0, heard: bool = False) -> Piece:
         """One summary from several; failing, their beginnings side by side."""
         present = [piece for piece in pieces if not piece.missing]
         merged = replace(_joined(pieces), text="")
@@ -215,7 +246,8 @@ class _Run:
         content = "\n\n".join(f"[lines {piece.first}-{piece.last}]\n{piece.text}" for piece in present)
         place = f"Summaries of lines {lines[0]}-{lines[1]}.\n{self.source.legend}".strip()
         try:
-            text, cut = await self.ask(MERGE, content, place=place, name="summaries", limit=limit, source_tokens=tokenizer.count(content))
+            tokens = tokenizer.count(content)
+            text, cut = await self.ask(MERGE, content, place=place, name="summaries", limit=limit, source_tokens=tokens, heard=heard)
         except (LLMMisconfigured, LLMOutOfQuota):
             raise
         except LLMTooLong as problem:
@@ -255,13 +287,14 @@ async def summarize_text(
     llm: LLM,
     cache: SummaryCache | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_text: Heard | None = None,
 ) -> Condensed:
     """Summarize a text with a model, whatever its size.
 
     Raises:
         LLMError: Not one part could be summarized, or the operator has to act first.
     """
-    run = _Run(wish, llm, cache or NoCache(), on_progress, anyio.Semaphore(2 * llm.concurrency))
+    run = _Run(wish, llm, cache or NoCache(), on_progress, anyio.Semaphore(2 * llm.concurrency), on_text=on_text)
     frame = await anyio.to_thread.run_sync(_frame_tokens, run)
     room = plan.Room.beside(frame, window=llm.window, output_cap=llm.output_cap)
     size = plan.chunk_tokens(room, target=wish.target, frame=frame, wanted=wish.chunk_size)
@@ -325,7 +358,8 @@ async def _climb_tree(run: _Run, parts: Sequence[Chunk], lines: Sequence[tuple[i
         async with run.leaf_turns:
             first, last = lines[index]
             place = f"Part {index + 1} of {len(parts)}, lines {first}-{last} of the source." if len(parts) > 1 else ""
-            finish(0, index, await run.summarize_part(part, lines[index], limit=merges.part, place=place))
+            is_all = len(parts) == 1
+            finish(0, index, await run.summarize_part(part, lines[index], limit=merges.part, place=place, heard=is_all))
 
     async def merge(row: int, index: int, children: range) -> None:
         pieces: list[Piece] = []
@@ -334,7 +368,7 @@ async def _climb_tree(run: _Run, parts: Sequence[Chunk], lines: Sequence[tuple[i
             piece = rows[row - 1][child]
             assert piece is not None
             pieces.append(piece)
-        finish(row, index, await run.merge(pieces, limit=merges.levels[row - 1].answer))
+        finish(row, index, await run.merge(pieces, limit=merges.levels[row - 1].answer, heard=len(rows[row]) == 1))
 
     try:
         async with anyio.create_task_group() as tasks:
@@ -414,6 +448,7 @@ def _told(run: _Run, text: str, whole: Piece, chunks: int, levels: int) -> Conde
 def _work(run: _Run, chunks: int, levels: int, made_up: list[str]) -> ModelWork:
     return ModelWork(
         model=", ".join(run.models) or run.llm.model,
+        provider=", ".join(run.providers) or run.llm.provider,
         chunks=chunks,
         levels=levels,
         calls=run.answers,

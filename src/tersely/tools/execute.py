@@ -24,7 +24,7 @@ import anyio.to_thread
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
 from tersely.condensing.cache import SummaryCache
 from tersely.condensing.ladder import climb, condense
-from tersely.condensing.summarize import Progress, Wish
+from tersely.condensing.summarize import Heard, Progress, Wish
 from tersely.errors import InputError, MaskingFailed, ToolError
 from tersely.llm.client import LLM
 from tersely.llm.messages import Message, ToolCall
@@ -187,11 +187,14 @@ class ToolExecutor:
         Args:
             window: Tokens of the largest text that may enter the conversation at all, whatever the server's policy says.
         """
-        fetched = await step("call", lambda: self._fetch(call, scope))
-        return await step("condense", lambda: self._observe(call, fetched, scope, llm, intent, window, on_progress))
+        fetched = await step("call", lambda: self.fetch(call, scope))
+        return await step(
+            "condense",
+            lambda: self.observe(call, fetched, scope=scope, llm=llm, intent=intent, window=window, on_progress=on_progress),
+        )
 
-    async def _fetch(self, call: ToolCall, scope: Scope) -> Fetched:
-        """Call, clean, mask, keep."""
+    async def fetch(self, call: ToolCall, scope: Scope) -> Fetched:
+        """The first step: call, clean, mask, keep."""
         started = datetime.now(UTC)
         masker = Masker(key=scope.key)
         server = name = ""
@@ -252,17 +255,29 @@ class ToolExecutor:
             kept.append(OtherPart(kind="structured", mime_type="application/json", size=size, handle=handle))
         return tuple(kept)
 
-    async def _observe(
+    def budget(self, fetched: Fetched, window: int | None = None) -> int | None:
+        """Tokens to which a fetched result has to be condensed; None when it may be shown as it is."""
+        if fetched.handle is None:
+            return None
+        policy, _ = self.registry.server(fetched.server).options.policy(fetched.tool)
+        if not policy.enabled or fetched.is_error:
+            return window if window is not None and fetched.tokens > window else None
+        over = policy.size_threshold_tokens if window is None else min(policy.size_threshold_tokens, window)
+        return min(policy.summary_max_token_limit, over) if fetched.tokens > over else None
+
+    async def observe(
         self,
         call: ToolCall,
         fetched: Fetched,
+        *,
         scope: Scope,
-        llm: LLM | None,
-        intent: Intent,
-        window: int | None,
-        on_progress: Callable[[Progress], None],
+        llm: LLM | None = None,
+        intent: Intent = Intent(),  # noqa: B008 — frozen
+        window: int | None = None,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        on_text: Heard | None = None,
     ) -> Observation:
-        """Condense by the server's policy, and say what is missing."""
+        """The second step: condense by the server's policy, and say what is missing."""
 
         def observation(condensed: Condensed, handle: str | None) -> Observation:
             return Observation(
@@ -286,22 +301,22 @@ class ToolExecutor:
         if fetched.handle is None:
             return observation(_as_it_is(fetched.problem or "", 0), None)
         text = await self.results.load(fetched.handle, scope.name)
-        policy, _ = self.registry.server(fetched.server).options.policy(fetched.tool)
-        by_policy = policy.enabled and not fetched.is_error
-        over = policy.size_threshold_tokens if by_policy else window
-        if over is None or fetched.tokens <= over:
+        budget = self.budget(fetched, window)
+        if budget is None:
             shown = text or _empty(fetched)
             return observation(_as_it_is(shown, fetched.tokens), fetched.handle)
+        policy, _ = self.registry.server(fetched.server).options.policy(fetched.tool)
         condensed = await shorten(
             text,
             tokens=fetched.tokens,
             handle=fetched.handle,
-            budget=policy.summary_max_token_limit if by_policy else over,
+            budget=budget,
             focus=focus_of(fetched.arguments, intent),
             context=context_of(f"{fetched.server}.{fetched.tool}", fetched.arguments, intent, llm.window // 4 if llm else 0),
-            llm=llm if by_policy and policy.use_model is not False else None,
+            llm=llm if policy.enabled and not fetched.is_error and policy.use_model is not False else None,
             cache=self.cache,
             on_progress=on_progress,
+            on_text=on_text,
         )
         return observation(condensed, fetched.handle)
 
@@ -317,17 +332,19 @@ async def shorten(
     llm: LLM | None = None,
     cache: SummaryCache | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_text: Heard | None = None,
     say: Callable[..., str] = note,
 ) -> Condensed:
     """A kept text within `budget` tokens, with the line that says what is missing and how to read it.
 
     Args:
+        on_text: Hears a model's summary while it is written.
         say: Writes that line, for doors where the reading tools have other names.
     """
     # The note is part of what the budget allows; where what was left out makes it longer than reserved, a short one does.
     reserve = O200K.count(say(_as_it_is("", 0), handle, tokens=tokens)) + (60 if budget >= ACCOUNT_FROM_TOKENS else 0)
     wish = Wish(target=max(SMALLEST_BUDGET, budget - reserve), focus=focus, context=context)
-    condensed = await _condensed(text, wish, llm, cache, on_progress)
+    condensed = await _condensed(text, wish, llm, cache, on_progress, on_text)
     closing = say(condensed, handle, tokens=tokens)
     whole = f"{condensed.text}\n{closing}"
     if O200K.exceeds(whole, budget):
@@ -337,10 +354,15 @@ async def shorten(
 
 
 async def _condensed(
-    text: Masked, wish: Wish, llm: LLM | None, cache: SummaryCache | None, on_progress: Callable[[Progress], None]
+    text: Masked,
+    wish: Wish,
+    llm: LLM | None,
+    cache: SummaryCache | None,
+    on_progress: Callable[[Progress], None],
+    on_text: Heard | None,
 ) -> Condensed:
     with anyio.move_on_after(CONDENSE_SECONDS):
-        return await climb(text, wish=wish, llm=llm, cache=cache, fallback="structural", on_progress=on_progress)
+        return await climb(text, wish=wish, llm=llm, cache=cache, fallback="structural", on_progress=on_progress, on_text=on_text)
     reason = f"the summary was not ready within {CONDENSE_SECONDS:g} s"
     condensed = await anyio.to_thread.run_sync(condense, text, wish.target, wish.focus)
     return replace(condensed, status="fallback", returned="structural", reason=reason)
