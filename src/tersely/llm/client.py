@@ -10,7 +10,7 @@ seconds that `tersely --help` does not have.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     import httpx2
     from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
     from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.native_tools import AbstractNativeTool
     from pydantic_ai.settings import ModelSettings
 
+    from tersely.llm.providers import NativeTools
     from tersely.llm.wire import Patience
 
 Provider = Literal["openrouter", "openai", "anthropic", "google"]
@@ -52,6 +54,8 @@ class ModelSpec:
 
     output_cap: int | None = None
     temperature: float | None = None
+    native_tools: NativeTools | None = None
+    """Which of the provider's own tools are on where the asker leaves it open."""
 
 
 class LLM(Protocol):
@@ -70,9 +74,13 @@ class LLM(Protocol):
     @property
     def concurrency(self) -> int: ...
 
-    async def complete(self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = ()) -> Completion: ...
+    async def complete(
+        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+    ) -> Completion: ...
 
-    def stream(self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = ()) -> AsyncIterator[Delta]: ...
+    def stream(
+        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+    ) -> AsyncIterator[Delta]: ...
 
 
 class ChatModel:
@@ -96,8 +104,13 @@ class ChatModel:
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    async def complete(self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = ()) -> Completion:
+    async def complete(
+        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+    ) -> Completion:
         """Ask and wait for the whole answer.
+
+        Args:
+            native: Which of the provider's own tools may be used; where it leaves one open, the spec decides. None: none at all.
 
         Raises:
             LLMError: One of its subclasses, see `errors`.
@@ -105,38 +118,69 @@ class ChatModel:
         from pydantic_ai.direct import model_request
 
         while True:
-            settings = self._settings(max_tokens)
+            settings = self._settings(max_tokens, native)
+            offered, missing = self._native(native, tools)
             try:
                 with _our_errors(self.spec):
                     response = await model_request(
-                        self._wire, _their_messages(messages), model_settings=settings, model_request_parameters=_their_tools(tools)
+                        self._wire,
+                        _their_messages(messages),
+                        model_settings=settings,
+                        model_request_parameters=_their_tools(tools, offered),
                     )
-                return self._completion(response)
+                return self._completion(response, missing)
             except _Adjust as complaint:
                 self._adjust(complaint, settings)
 
-    async def stream(self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = ()) -> AsyncGenerator[Delta]:
+    async def stream(
+        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+    ) -> AsyncGenerator[Delta]:
         """Ask and yield the answer as it is written; the last item is the whole `Completion`."""
         from pydantic_ai.direct import model_request_stream
 
         while True:
-            settings = self._settings(max_tokens)
+            settings = self._settings(max_tokens, native)
+            offered, missing = self._native(native, tools)
             try:
                 with _our_errors(self.spec):
                     async with model_request_stream(
-                        self._wire, _their_messages(messages), model_settings=settings, model_request_parameters=_their_tools(tools)
+                        self._wire,
+                        _their_messages(messages),
+                        model_settings=settings,
+                        model_request_parameters=_their_tools(tools, offered),
                     ) as events:
                         async for event in events:
                             if delta := _our_delta(event):
                                 yield delta
                         response = events.get()
-                yield self._completion(response)
+                yield self._completion(response, missing)
                 return
             except _Adjust as complaint:
                 self._adjust(complaint, settings)
 
-    def _settings(self, max_tokens: int) -> ModelSettings:
+    def _native(self, wanted: NativeTools | None, tools: Sequence[ToolSpec]) -> tuple[list[AbstractNativeTool], tuple[str, ...]]:
+        """Of the wanted native tools those this model has, and the names of those it cannot do (beside our own tools)."""
+        from pydantic_ai.native_tools import CodeExecutionTool, WebFetchTool, WebSearchTool
+
+        if wanted is None:
+            return [], ()
+        kinds: dict[str, type[AbstractNativeTool]] = {
+            "google_search": WebSearchTool,
+            "code_execution": CodeExecutionTool,
+            "url_context": WebFetchTool,
+        }
+        enabled = (wanted.over(self.spec.native_tools) if self.spec.native_tools else wanted).enabled()
+        profile: Mapping[str, Any] = self._wire.profile
+        has = tuple(profile.get("supported_native_tools", ()))
+        alone = self.spec.provider == "google" and bool(tools) and not profile.get("google_supports_tool_combination", False)
+        able = [name for name in enabled if issubclass(kinds[name], has) and not alone]
+        return [kinds[name]() for name in able], tuple(name for name in enabled if name not in able)
+
+    def _settings(self, max_tokens: int, native: NativeTools | None = None) -> ModelSettings:
         settings: ModelSettings = {"max_tokens": min(max_tokens, self.output_cap)}
+        if native is not None and self.spec.provider == "google" and self._wire.profile.get("supports_thinking"):
+            # Its models think anyway; this lets us see it. Whoever asks without native tools wants a summary, not a thought.
+            settings["thinking"] = True
         if self._temperature is not None:
             settings["temperature"] = self._temperature
         return settings
@@ -153,8 +197,8 @@ class ChatModel:
             return
         raise LLMMisconfigured(str(complaint))
 
-    def _completion(self, response: ModelResponse) -> Completion:
-        from pydantic_ai.messages import TextPart, ThinkingPart, ToolCallPart
+    def _completion(self, response: ModelResponse, missing: tuple[str, ...]) -> Completion:
+        from pydantic_ai.messages import NativeToolCallPart, TextPart, ThinkingPart, ToolCallPart
 
         from tersely.llm import facts
 
@@ -178,6 +222,8 @@ class ChatModel:
             ),
             model=self.model,
             provider=self.provider,
+            native_calls=tuple(dict.fromkeys(part.tool_name for part in response.parts if isinstance(part, NativeToolCallPart))),
+            unsupported=missing,
         )
 
 
@@ -290,12 +336,13 @@ def _sendable(text: str) -> str:
     return text
 
 
-def _their_tools(tools: Sequence[ToolSpec]) -> ModelRequestParameters:
+def _their_tools(tools: Sequence[ToolSpec], native: list[AbstractNativeTool]) -> ModelRequestParameters:
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.tools import ToolDefinition
 
     return ModelRequestParameters(
-        function_tools=[ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.schema) for tool in tools]
+        function_tools=[ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.schema) for tool in tools],
+        native_tools=native,
     )
 
 

@@ -17,6 +17,7 @@ import anyio
 from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMTooLong, LLMUnavailable
 from tersely.llm.client import ChatModel, ModelSpec
 from tersely.llm.messages import Completion, Delta, Message, Superseded, ToolSpec
+from tersely.llm.providers import NativeTools
 from tersely.llm.wire import Patience
 from tersely.text.tokens import Tokenizer
 
@@ -182,25 +183,29 @@ class LimitedLLM:
         for model, _ in self._models:
             await model.aclose()
 
-    async def complete(self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = ()) -> Completion:
+    async def complete(
+        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+    ) -> Completion:
         """Ask until somebody answers.
 
         Raises:
             LLMTooLong: Split the prompt.
             LLMError: Nobody answered; the first model's trouble, with the others' in the message.
         """
-        async with aclosing(self._ask(messages, max_tokens=max_tokens, tools=tools, streaming=False)) as answer:
+        async with aclosing(self._ask(messages, max_tokens=max_tokens, tools=tools, native=native, streaming=False)) as answer:
             async for delta in answer:
                 if isinstance(delta, Completion):
                     return delta
         raise AssertionError("an answer ends with its completion")
 
-    def stream(self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = ()) -> AsyncIterator[Delta]:
+    def stream(
+        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+    ) -> AsyncIterator[Delta]:
         """Like `complete`, word by word. `Superseded` says that what came so far is void and begins anew."""
-        return self._ask(messages, max_tokens=max_tokens, tools=tools, streaming=True)
+        return self._ask(messages, max_tokens=max_tokens, tools=tools, native=native, streaming=True)
 
     async def _ask(
-        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec], streaming: bool
+        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec], native: NativeTools | None, streaming: bool
     ) -> AsyncGenerator[Delta]:
         problems: list[LLMError] = []
         begun = False
@@ -219,7 +224,7 @@ class LimitedLLM:
                         begun = False
                     async with gate.turn():
                         if streaming:
-                            async with aclosing(model.stream(messages, max_tokens=max_tokens, tools=tools)) as deltas:
+                            async with aclosing(model.stream(messages, max_tokens=max_tokens, tools=tools, native=native)) as deltas:
                                 async for delta in deltas:
                                     if isinstance(delta, Completion):
                                         answer = delta
@@ -227,7 +232,7 @@ class LimitedLLM:
                                         begun = True
                                         yield delta
                         else:
-                            answer = await model.complete(messages, max_tokens=max_tokens, tools=tools)
+                            answer = await model.complete(messages, max_tokens=max_tokens, tools=tools, native=native)
                     yield answer
                     return
                 except LLMTooLong:

@@ -72,6 +72,11 @@ class Completion:
     usage: Usage = field(default_factory=Usage)
     model: str
     provider: str
+    native_calls: tuple[str, ...] = ()
+    """Which of its own tools the provider used on the way."""
+
+    unsupported: tuple[str, ...] = ()
+    """Native tools that were asked for and that this model cannot do; it was asked without them."""
 
 
 @dataclass(frozen=True)

@@ -92,4 +92,5 @@ class ProviderOptions(BaseModel):
             window=self.context_window,
             output_cap=self.max_output_tokens,
             temperature=self.temperature,
+            native_tools=self.native_tools,
         )
