@@ -1,0 +1,227 @@
+"""The trace: every exchange with a model or a tool, with its usage and price.
+
+A conversation grows by a message or two with every call; each message lies once
+in `messages`, and an interaction refers to those it was about. Usage is added to
+the session's sums in the same transaction, and only when the interaction is new.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tersely.errors import InputError
+from tersely.llm.messages import Message, Usage
+from tersely.store import events
+from tersely.store.events import Logged
+from tersely.store.packing import storable
+from tersely.store.tables import interactions, messages, sessions
+
+InteractionType = Literal["iteration", "final_analysis", "summarization", "mcp"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interaction:
+    """One exchange, as whoever made it tells of it. Everything in it is masked."""
+
+    type: InteractionType
+    provider: str = ""
+    """The model's; of a tool call nothing."""
+
+    model: str = ""
+    messages: Sequence[Message] = ()
+    """What the model was sent."""
+
+    request: Mapping[str, Any] = field(default_factory=dict)
+    """What else was sent; of a tool call `server`, `tool` and `arguments`."""
+
+    response: Mapping[str, Any] = field(default_factory=dict)
+    """`text`, `thinking` and `tool_calls`; of a tool call the display cut as `content`, `handle`, `tokens`."""
+
+    usage: Usage = field(default_factory=Usage)
+    duration_ms: int = 0
+    error: str = ""
+    tokens_before: int = 0
+    """Of a tool's result as it came. Added to the session's sum, so told by one interaction per result: that of the tool call."""
+
+    tokens_after: int = 0
+    """Of what the conversation got of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredInteraction:
+    id: str
+    session_id: str
+    stage_id: str | None
+    execution_id: str | None
+    type: InteractionType
+    provider: str
+    model: str
+    request: Mapping[str, Any]
+    """As it was told; where messages were sent, `messages` has their digests."""
+
+    response: Mapping[str, Any]
+    error: str
+    input_tokens: int
+    output_tokens: int
+    price_micros: int | None
+    duration_ms: int
+    created_at: datetime
+
+
+def micros(price: Decimal | None) -> int | None:
+    """US dollars in millionths."""
+    return None if price is None else int((price * 1_000_000).to_integral_value(ROUND_HALF_UP))
+
+
+def digest_and_text(message: Message) -> tuple[str, str]:
+    """A message's address in its session, and the text that lies there."""
+    called = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls]
+    answers = message.answers and {"id": message.answers.id, "name": message.answers.name}
+    text = events.dumped({"role": message.role, "text": message.text, "tool_calls": called, "answers": answers})
+    return hashlib.sha256(text.encode()).hexdigest(), text
+
+
+async def add(
+    db: AsyncConnection,
+    session_id: str,
+    attempt: int,
+    step: str,
+    record: Interaction,
+    *,
+    interaction_id: str,
+    stage_id: str | None,
+    execution_id: str | None,
+    now: datetime,
+    known: Mapping[Message, str] = {},
+) -> Logged | None:
+    """Add an exchange and its usage; None when this step told of it before.
+
+    Args:
+        known: Digests of messages that certainly lie in the database, so that a long conversation is not sent there again and again.
+
+    Raises:
+        LostSession: The session has ended, or belongs to another attempt.
+    """
+    usage, price = record.usage, micros(record.usage.price)
+    sums = {
+        "model_calls": usage.calls,
+        "tool_calls": int(record.type == "mcp"),
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "tokens_before": record.tokens_before,
+        "tokens_after": record.tokens_after,
+    }
+    changes: dict[str, Any] = {name: sessions.c[name] + more for name, more in sums.items() if more}
+    # NULL plus anything stays NULL: a sum with an unknown price in it is unknown.
+    if price != 0:
+        changes["price_micros"] = sa.null() if price is None else sessions.c.price_micros + price
+    is_there = sa.exists().where(
+        interactions.c.session_id == session_id, interactions.c.step == storable(step), interactions.c.interaction_type == record.type
+    )
+    row = await events.advance(db, session_id, attempt, unless=is_there, changes=changes)
+    if row is None:
+        return None
+    digests = await _keep_messages(db, session_id, record.messages, known)
+    request = {**record.request, "messages": digests} if digests else record.request
+    await db.execute(
+        sa.insert(interactions).values(
+            id=interaction_id,
+            session_id=session_id,
+            stage_id=stage_id,
+            execution_id=execution_id,
+            step=storable(step),
+            interaction_type=record.type,
+            provider=storable(record.provider),
+            model=storable(record.model),
+            request=events.dumped(request),
+            response=events.dumped(record.response),
+            error=storable(record.error),
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            price_micros=price,
+            duration_ms=record.duration_ms,
+            created_at=now,
+        )
+    )
+    created = events.InteractionCreated(interaction_id=interaction_id, interaction_type=record.type)
+    (logged,) = await events.write(db, session_id, row.last_seq, [(f"{step}/{record.type}", created)], now)
+    return logged
+
+
+async def page(
+    db: AsyncConnection, session_id: str, *, after: tuple[datetime, str] | None = None, limit: int = 100
+) -> list[StoredInteraction]:
+    """A session's exchanges, the oldest first; `after` is `created_at` and id of the last one of the page before."""
+    question = (
+        sa.select(interactions)
+        .where(interactions.c.session_id == session_id)
+        .order_by(interactions.c.created_at, interactions.c.id)
+        .limit(limit)
+    )
+    if after:
+        at, last = after
+        later = (interactions.c.created_at > at) | ((interactions.c.created_at == at) & (interactions.c.id > last))
+        question = question.where(later)
+    return [_record(row) for row in await db.execute(question)]
+
+
+async def one(db: AsyncConnection, session_id: str, interaction_id: str) -> tuple[StoredInteraction, list[dict[str, Any]]]:
+    """One exchange and the messages it was about, in their order.
+
+    Raises:
+        InputError: This session has no such interaction.
+    """
+    question = sa.select(interactions).where(interactions.c.id == storable(interaction_id), interactions.c.session_id == session_id)
+    row = (await db.execute(question)).one_or_none()
+    if row is None:
+        raise InputError(f"Session {session_id} has no interaction {interaction_id[:80]!r}.")
+    record = _record(row)
+    digests: list[str] = record.request.get("messages", [])
+    texts: dict[str, str] = {}
+    wanted = sorted(set(digests))
+    for start in range(0, len(wanted), 500):
+        some = (messages.c.session_id == session_id) & messages.c.digest.in_(wanted[start : start + 500])
+        texts.update((found.digest, found.message) for found in await db.execute(sa.select(messages).where(some)))
+    return record, [json.loads(texts[digest]) for digest in digests]
+
+
+async def _keep_messages(db: AsyncConnection, session_id: str, sent: Sequence[Message], known: Mapping[Message, str]) -> list[str]:
+    digests: list[str] = []
+    new: dict[str, str] = {}
+    for message in sent:
+        digest = known.get(message)
+        if digest is None:
+            digest, new_text = digest_and_text(message)
+            new[digest] = new_text
+        digests.append(digest)
+    if new:
+        rows = [{"session_id": session_id, "digest": digest, "message": text} for digest, text in new.items()]
+        await db.execute(events.insert(db, messages).on_conflict_do_nothing(), rows)
+    return digests
+
+
+def _record(row: Any) -> StoredInteraction:
+    return StoredInteraction(
+        id=row.id,
+        session_id=row.session_id,
+        stage_id=row.stage_id,
+        execution_id=row.execution_id,
+        type=row.interaction_type,
+        provider=row.provider,
+        model=row.model,
+        request=json.loads(row.request),
+        response=json.loads(row.response),
+        error=row.error,
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        price_micros=row.price_micros,
+        duration_ms=row.duration_ms,
+        created_at=row.created_at,
+    )
