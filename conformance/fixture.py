@@ -1,6 +1,6 @@
 """A server that has everything the official suite asks a server for, in both protocol eras.
 
-    python conformance/fixture.py [--port N]
+    python -m conformance.fixture [--port N]
 
 Written on the SDK's low-level server, so that what a check says about it is said about the wire and not about a framework.
 It stands behind the gateway and behind FastMCP's proxy in `make conformance`; what it answers is fixed by the suite, hence
@@ -26,13 +26,14 @@ from typing import Any
 import anyio
 import mcp_types as types
 import uvicorn
-from fixture_tasks import TASKS, Tasks
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+
+from conformance.fixture_tasks import TASKS, Tasks
 
 Call = ServerRequestContext[Any, Any]
 Handler = Callable[[Call, dict[str, Any]], Awaitable[dict[str, Any]]]

@@ -1,6 +1,6 @@
 """FastMCP's ready-made proxy in front of a server: what the gateway is measured against.
 
-    python conformance/proxy.py http://127.0.0.1:9000/mcp [--port N]
+    python -m conformance.proxy http://127.0.0.1:9000/mcp [--port N]
 
 With everything switched on that it offers, so that the comparison is fair.
 """

@@ -1,0 +1,55 @@
+"""Servers as processes of their own: started, asked where they listen, stopped."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+TERSELY = [sys.executable, "-m", "tersely"]
+FIXTURE = [sys.executable, "-m", "conformance.fixture"]
+PROXY = [sys.executable, "-m", "conformance.proxy"]
+SETTINGS = ("OPENROUTER_", "LLM_", "TERSELY_", "DEFAULT_", "MCP_")
+
+
+@dataclass(frozen=True)
+class Listening:
+    address: str
+    pid: int
+
+
+def own_environment(data: str) -> dict[str, str]:
+    """Ours without what would change how Tersely behaves, and with a data folder of its own."""
+    return {**{name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}, "TERSELY_DATA_DIR": data}
+
+
+@contextmanager
+def listening(command: list[str]) -> Iterator[Listening]:
+    """Start a server that says where it listens, as JSON on stderr, and stop it afterwards."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=own_environment(folder), cwd=ROOT)
+        try:
+            assert process.stderr is not None
+            before = []
+            for line in process.stderr:
+                said = json.loads(line) if line.startswith("{") else {}
+                if said.get("event") == "listening":
+                    break
+                before.append(line)
+            else:
+                raise SystemExit(f"{' '.join(command)} did not start:\n{''.join(before)}")
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            yield Listening(said["address"], process.pid)
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
