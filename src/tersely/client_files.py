@@ -1,0 +1,684 @@
+"""The configuration files of MCP clients: where they lie, and routing the servers in them through our gateway.
+
+Files belong to their owners: an entry is changed where it stands, by spans of the
+text, so that comments, order and formatting survive, and values stay where they
+were. Secrets are neither copied nor moved out of the file: variables are named on
+our command line and filled in by the client, as before. What cannot be routed
+without breaking it is left alone, with a reason.
+
+Plans are pure; only `read_file` and `replace_file` touch the disk, and nothing
+here asks, prints or reads the environment. That is `cli.gateway_install`.
+"""
+
+import difflib
+import json
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from pathlib import Path, PurePath
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from tersely.config_files import Document, Key, dotted, parse_json
+from tersely.errors import ConfigError
+
+System = Literal["macos", "windows", "linux"]
+
+_LARGEST_FILE = 64 * 2**20
+BACKUP = ".before-tersely"
+"""Ending of the copy that is written beside a file before it is changed."""
+
+_ON_WINDOWS = (
+    "APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT",
+    "PROCESSOR_ARCHITECTURE", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE",
+)  # fmt: skip
+_ELSEWHERE = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+INHERITED: Mapping[System, tuple[str, ...]] = {"windows": _ON_WINDOWS, "macos": _ELSEWHERE, "linux": _ELSEWHERE}
+"""Variables that a command behind the gateway sees without being named: the MCP library's minimum."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Client:
+    """A client's files and habits. `docs/reference/clients.md` is tested against this table."""
+
+    name: str
+    title: str
+    user: Mapping[System, str]
+    """The user's file, by system; `{home}`, `{appdata}` and `{config}` stand for folders of the user."""
+
+    project: str = ""
+    """The file within a project, where there is one."""
+
+    sections: tuple[tuple[str, ...], ...] = (("mcpServers",),)
+    """Where in a file servers are declared; `*` stands for any key."""
+
+    url_key: str = "url"
+    passes_environment: bool = True
+    """Whether commands inherit the client's whole environment."""
+
+    restart: str
+    """What makes the client read its file again."""
+
+    source: str
+    """Where this is documented."""
+
+    checked: str
+    """When it was last compared with that."""
+
+
+def _same(path: str) -> dict[System, str]:
+    return {"macos": path, "windows": path, "linux": path}
+
+
+CLIENTS = {
+    client.name: client
+    for client in (
+        Client(
+            name="claude-desktop",
+            title="Claude Desktop",
+            user={
+                "macos": "{home}/Library/Application Support/Claude/claude_desktop_config.json",
+                "windows": "{appdata}/Claude/claude_desktop_config.json",
+                "linux": "{config}/Claude/claude_desktop_config.json",
+            },
+            passes_environment=False,
+            restart="Quit Claude Desktop and start it again.",
+            source="https://modelcontextprotocol.io/docs/develop/connect-local-servers",
+            checked="2026-11-15",
+        ),
+        Client(
+            name="claude-code",
+            title="Claude Code",
+            user=_same("{home}/.claude.json"),
+            project=".mcp.json",
+            sections=(("mcpServers",), ("projects", "*", "mcpServers")),
+            restart="Start a new session of Claude Code.",
+            source="https://code.claude.com/docs/en/mcp",
+            checked="2026-11-15",
+        ),
+        Client(
+            name="cursor",
+            title="Cursor",
+            user=_same("{home}/.cursor/mcp.json"),
+            project=".cursor/mcp.json",
+            restart="Switch the servers off and on under Settings → MCP, or restart Cursor.",
+            source="https://cursor.com/docs/mcp",
+            checked="2026-11-15",
+        ),
+        Client(
+            name="vscode",
+            title="VS Code",
+            user={
+                "macos": "{home}/Library/Application Support/Code/User/mcp.json",
+                "windows": "{appdata}/Code/User/mcp.json",
+                "linux": "{config}/Code/User/mcp.json",
+            },
+            project=".vscode/mcp.json",
+            sections=(("servers",),),
+            restart="Restart the servers with `MCP: List Servers`, or reload the window.",
+            source="https://code.visualstudio.com/docs/agents/reference/mcp-configuration",
+            checked="2026-11-15",
+        ),
+        Client(
+            name="windsurf",
+            title="Windsurf",
+            user=_same("{home}/.codeium/windsurf/mcp_config.json"),
+            url_key="serverUrl",
+            restart="Refresh the servers in Cascade's MCP panel.",
+            source="https://docs.windsurf.com/windsurf/cascade/mcp",
+            checked="2026-11-15",
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Whose files, on which system."""
+
+    system: System
+    home: Path
+    appdata: Path
+    config: Path
+
+    @classmethod
+    def here(cls, platform: str, home: Path, environment: Mapping[str, str]) -> "Machine":
+        system: System = "macos" if platform == "darwin" else "windows" if platform == "win32" else "linux"
+        return cls(
+            system,
+            home,
+            appdata=Path(environment.get("APPDATA") or home / "AppData" / "Roaming"),
+            config=Path(environment.get("XDG_CONFIG_HOME") or home / ".config"),
+        )
+
+    def inherited(self) -> frozenset[str]:
+        return frozenset(INHERITED[self.system])
+
+
+def user_file(client: Client, machine: Machine) -> Path:
+    return Path(client.user[machine.system].format(home=machine.home, appdata=machine.appdata, config=machine.config))
+
+
+# Plans
+
+
+@dataclass(frozen=True)
+class Route:
+    """How entries are made ours."""
+
+    launcher: Sequence[str]
+    """The words that start us."""
+
+    inherit: Sequence[str] = ()
+    """Variables that every command is to keep seeing."""
+
+    only: Collection[str] = ()
+    """Names (`*` and `?` allowed) to route; without them all."""
+
+    skip: Collection[str] = ()
+    folder: Path | None = None
+    """What `${workspaceFolder}` stands for, where that is known."""
+
+    home: Path | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would become of a file. Nothing is written yet."""
+
+    path: Path
+    before: str
+    after: str
+    changed: tuple[str, ...] = ()
+    """Entries that change."""
+
+    commands: tuple[str, ...] = ()
+    """Those of them that start a program."""
+
+    settled: tuple[str, ...] = ()
+    """Entries that are as they should be."""
+
+    left: tuple[tuple[str, str], ...] = ()
+    """Entries that are left alone, and why."""
+
+    def diff(self) -> list[str]:
+        """What changes, line by line, without the values of variables and headers."""
+        before, after = (_without_values(self.path, text).splitlines() for text in (self.before, self.after))
+        lines = difflib.unified_diff(before, after, str(self.path), str(self.path), lineterm="", n=2)
+        return list(lines)
+
+
+def plan_routing(client: Client, path: Path, text: str, route: Route) -> Plan:
+    """Route a file's servers through us. Entries that are ours already are left as they are.
+
+    Raises:
+        ConfigError: The file is not what this client would read; names the file and, where there is one, the line.
+    """
+    document = _parse(path, text)
+    edits: list[_Edit] = []
+    changed, commands, settled, left = [], [], [], []
+    for key in _entries(client, document):
+        name = str(key[-1])
+        if is_ours(_at(document, key)):
+            settled.append(name)
+            continue
+        if not _wanted(name, route):
+            left.append((name, "not chosen"))
+            continue
+        try:
+            edits += _routed(client, document, text, key, route)
+        except _LeaveAlone as reason:
+            left.append((name, str(reason)))
+        else:
+            changed.append(name)
+            if "command" in _at(document, key):
+                commands.append(name)
+    return Plan(path, text, _edited(path, text, edits), tuple(changed), tuple(commands), tuple(settled), tuple(left))
+
+
+def plan_undoing(client: Client, path: Path, text: str, backup: str | None) -> Plan:
+    """Take us out again. Entries come back as the backup has them, comments included; those edited since are unwrapped.
+
+    Raises:
+        ConfigError: The file is not what this client would read.
+    """
+    document = _parse(path, text)
+    original = _original(path, backup)
+    edits: list[_Edit] = []
+    changed, settled, left = [], [], []
+    for key in _entries(client, document):
+        name = str(key[-1])
+        entry = _at(document, key)
+        earlier = _at(original, key) if original and key in original.spans else None
+        if not is_ours(entry) or (earlier is not None and is_ours(earlier)):
+            settled.append(name)
+            continue
+        try:
+            unwrapped = _unwrapped(client, entry)
+            if original and backup is not None and earlier is not None and _essence(earlier) == _essence(unwrapped):
+                start, end = original.spans[key]
+                edits.append(_Edit(*document.spans[key], backup[start:end]))
+            else:
+                edits += _unrouted(client, document, text, key)
+        except _LeaveAlone as reason:
+            left.append((name, str(reason)))
+        else:
+            changed.append(name)
+    return Plan(path, text, _edited(path, text, edits), tuple(changed), (), tuple(settled), tuple(left))
+
+
+def is_ours(entry: object) -> bool:
+    """Whether an entry starts our gateway."""
+    return _own_words(entry) is not None
+
+
+def lost_variables(environment: Collection[str], machine: Machine, named: Collection[str]) -> list[str]:
+    """Variables that a command inherited from its client and does not see behind the gateway, unless they are named."""
+    seen = machine.inherited() | set(named)
+    if machine.system == "windows":
+        upper = {name.upper() for name in seen}
+        return sorted(name for name in environment if name.upper() not in upper)
+    return sorted(name for name in environment if name not in seen)
+
+
+# Entries
+
+
+class _LeaveAlone(Exception):
+    """Why an entry is not touched."""
+
+
+@dataclass(frozen=True, order=True)
+class _Edit:
+    start: int
+    end: int
+    text: str = field(compare=False)
+
+
+def _entries(client: Client, document: Document) -> Iterator[Key]:
+    """The declared servers.
+
+    Raises:
+        ConfigError: There are none, or something else stands in their place.
+    """
+    if not isinstance(document.data, dict):
+        raise ConfigError(f"{document.path}:1: is not a configuration of {client.title}: an object in braces is expected.")
+    found = False
+    for section in client.sections:
+        for key in _matching(document.data, section):
+            found = True
+            servers = _at(document, key)
+            if not isinstance(servers, dict):
+                raise ConfigError(f"{document.path}:{document.line(key)}: {dotted(key)} must hold servers by their names.")
+            yield from ((*key, name) for name in servers)
+    if not found:
+        wanted = client.sections[0][-1]
+        other = {"servers": "mcpServers", "mcpServers": "servers"}[wanted]
+        hint = f" It has {other!r}, which {client.title} does not read." if other in document.data else ""
+        raise ConfigError(f"{document.path}: declares no servers: there is no {wanted!r} in it.{hint}")
+
+
+def _matching(data: object, section: tuple[str, ...], inside: Key = ()) -> Iterator[Key]:
+    if not section:
+        yield inside
+    elif isinstance(data, dict):
+        for name in data if section[0] == "*" else [section[0]] if section[0] in data else []:
+            yield from _matching(data[name], section[1:], (*inside, name))
+
+
+def _at(document: Document, key: Key) -> Any:
+    value = document.data
+    for part in key:
+        value = value[part]
+    return value
+
+
+def _wanted(name: str, route: Route) -> bool:
+    if any(fnmatchcase(name, pattern) for pattern in route.skip):
+        return False
+    return not route.only or any(fnmatchcase(name, pattern) for pattern in route.only)
+
+
+def _routed(client: Client, document: Document, text: str, key: Key, route: Route) -> list[_Edit]:
+    entry = _at(document, key)
+    if not isinstance(entry, dict):
+        raise _LeaveAlone("is not an object in braces")
+    addresses = [name for name in ("url", "serverUrl", "httpUrl") if name in entry]
+    if ("command" in entry) + len(addresses) != 1:
+        raise _LeaveAlone("has no command and no address" if not addresses else "has more than one way to reach it")
+    if "command" in entry:
+        return _routed_command(document, text, key, entry, route)
+    return _routed_address(document, text, key, entry, addresses[0], route)
+
+
+def _routed_command(document: Document, text: str, key: Key, entry: Mapping[str, Any], route: Route) -> list[_Edit]:
+    arguments = entry.get("args", [])
+    if not isinstance(entry["command"], str) or not entry["command"]:
+        raise _LeaveAlone("its command is not a text")
+    if not isinstance(arguments, list) or not all(isinstance(item, str) for item in arguments):
+        raise _LeaveAlone("its args are not a list of texts")
+    if entry.get("sandboxEnabled") or entry.get("sandbox"):
+        raise _LeaveAlone("runs in the client's sandbox, where results could not be kept")
+    variables = [*_variables(entry), *_variables_in_file(entry, route), *route.inherit]
+    words = [*route.launcher[1:], "gateway", "--name", _name(key)]
+    for variable in dict.fromkeys(variables):
+        words += ["--inherit-env", variable]
+    start, end = document.spans[(*key, "command")]
+    # The command as it was written, escapes and all.
+    items = [*map(_json, [*words, "--"]), text[start:end]]
+    edits = [_Edit(start, end, _json(route.launcher[0]))]
+    if "args" not in entry:
+        edits.append(_Edit(end, end, f",{_gap(document, text, (*key, 'command'))}{_json('args')}: [{', '.join(items)}]"))
+    elif not arguments:
+        opening = document.spans[(*key, "args")][0] + 1
+        edits.append(_Edit(opening, opening, ", ".join(items)))
+    else:
+        first = document.spans[(*key, "args", 0)][0]
+        gap = _gap_before(text, first, document.spans[(*key, "args")][0])
+        edits.append(_Edit(first, first, f"{', '.join(items)},{gap}"))
+    return edits
+
+
+def _routed_address(document: Document, text: str, key: Key, entry: Mapping[str, Any], url: str, route: Route) -> list[_Edit]:
+    headers = entry.get("headers", {})
+    if not isinstance(entry[url], str):
+        raise _LeaveAlone("its address is not a text")
+    if not re.match(r"(?i)https?://|\$\{", entry[url]):
+        raise _LeaveAlone("its address is neither http nor https")
+    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+        raise _LeaveAlone("its headers are not texts by their names")
+    for login in ("oauth", "auth", "headersHelper"):
+        if entry.get(login):
+            raise _LeaveAlone(f"signs in through the client ({login}), which only the client can do")
+    if headers and "env" in entry:
+        raise _LeaveAlone("has headers and env, of which a command can have only one")
+    if not headers and not _is_local(entry[url]) and not _is_named(key, route):
+        raise _LeaveAlone("may ask for a login in the browser, which only the client can do; if it needs none, add --only " + _name(key))
+    if _holds_a_key(entry[url]) and not _is_named(key, route):
+        raise _LeaveAlone(
+            "its address looks as if it held a key, which other processes could read on our command line; "
+            f"if that is no matter, add --only {_name(key)}"
+        )
+    words = [*route.launcher[1:], "gateway", "--name", _name(key), "--upstream"]
+    options = ["--sse"] if str(entry.get("type", "")).lower() == "sse" else []
+    edits: list[_Edit] = []
+    for header, variable in _header_variables(headers).items():
+        options += ["--header-from", f"{header}={variable}"]
+        edits.append(_Edit(*document.names[(*key, "headers", header)], _json(variable)))
+    if "headers" in entry:
+        edits.append(_Edit(*document.names[(*key, "headers")], _json("env")))
+    if "type" in entry:
+        edits.append(_Edit(*document.spans[(*key, "type")], _json("stdio")))
+    start, end = document.spans[(*key, url)]
+    items = [*map(_json, words), text[start:end], *map(_json, options)]
+    edits.append(_Edit(*document.names[(*key, url)], _json("command")))
+    edits.append(_Edit(start, end, f"{_json(route.launcher[0])},{_gap(document, text, (*key, url))}{_json('args')}: [{', '.join(items)}]"))
+    return edits
+
+
+def _variables(entry: Mapping[str, Any]) -> list[str]:
+    given = entry.get("env", {})
+    if not isinstance(given, dict):
+        raise _LeaveAlone("its env is not an object in braces")
+    return [name for name, value in given.items() if value is not None]
+
+
+def _variables_in_file(entry: Mapping[str, Any], route: Route) -> list[str]:
+    """The client loads the file; we need the names of what it brings."""
+    named = entry.get("envFile")
+    if not named:
+        return []
+    path = str(named)
+    for sign, folder in (("${workspaceFolder}", route.folder), ("${userHome}", route.home), ("~", route.home)):
+        if folder and (path.startswith(sign + "/") or path.startswith(sign + "\\")):
+            path = str(folder) + path[len(sign) :]
+    try:
+        content = Path(path).read_text("utf-8-sig")
+    except (OSError, ValueError):
+        raise _LeaveAlone(f"its envFile ({named}) cannot be read, so the names of its variables are not known") from None
+    return re.findall(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=", content)
+
+
+def _header_variables(headers: Mapping[str, str]) -> dict[str, str]:
+    named: dict[str, str] = {}
+    for header in headers:
+        variable = base = "TERSELY_HEADER_" + re.sub(r"[^A-Z0-9]", "_", header.upper())
+        number = 2
+        while variable in named.values():
+            variable, number = f"{base}_{number}", number + 1
+        named[header] = variable
+    return named
+
+
+def _name(key: Key) -> str:
+    """What we call the server: its own name, as far as a name of ours may look like that."""
+    return re.sub(r"[^\x20-\x7e]", "", str(key[-1])).strip()[:128].lstrip("-") or "server"
+
+
+def _is_named(key: Key, route: Route) -> bool:
+    return any(pattern == str(key[-1]) for pattern in route.only)
+
+
+def _is_local(url: str) -> bool:
+    try:
+        return urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
+    except ValueError:
+        return False
+
+
+def _holds_a_key(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return True
+    if parts.query or parts.username or "${" in url:
+        return True
+    return any(len(part) >= 20 and re.search(r"[0-9]", part) and re.search(r"[A-Za-z]", part) for part in parts.path.split("/"))
+
+
+# Back again
+
+
+def _own_words(entry: object) -> list[str] | None:
+    """The words behind `tersely gateway` in an entry that starts it."""
+    if not isinstance(entry, Mapping):
+        return None
+    arguments = entry.get("args", [])
+    words = [entry.get("command"), *(arguments if isinstance(arguments, list) else [])]
+    for at, word in enumerate(words[:-1]):
+        if word == "--" or not isinstance(word, str):
+            return None
+        if PurePath(word.replace("\\", "/")).stem.lower() == "tersely" and words[at + 1] == "gateway":
+            return [str(rest) for rest in words[at + 2 :]]
+    return None
+
+
+def _unwrapped(client: Client, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry as it was before it was made ours."""
+    words = _own_words(entry)
+    assert words is not None
+    if "--" in words:
+        command, *arguments = words[words.index("--") + 1 :] or [""]
+        return {"command": command, "args": arguments, "env": entry.get("env", {})}
+    if "--upstream" in words[:-1]:
+        headers = {variable: header for header, variable in _header_options(words)}
+        given = entry.get("env", {})
+        if headers and (not isinstance(given, dict) or set(given) - set(headers)):
+            raise _LeaveAlone("has variables that are no headers; put it back by hand")
+        return {
+            client.url_key: words[words.index("--upstream") + 1],
+            "headers": {headers[name]: value for name, value in given.items()} if headers else {},
+        }
+    raise _LeaveAlone("starts our gateway with a file of its own; put it back by hand")
+
+
+def _header_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for option, value in pairwise(words):
+        if option == "--header-from":
+            header, _, variable = value.rpartition("=")
+            yield header, variable
+
+
+def _essence(entry: object) -> object:
+    """What of an entry decides how the server is reached."""
+    if not isinstance(entry, Mapping):
+        return None
+    url = next((entry[name] for name in ("url", "serverUrl", "httpUrl") if name in entry), None)
+    return (entry.get("command"), entry.get("args") or [], entry.get("env") or {}, url, entry.get("headers") or {})
+
+
+def _unrouted(client: Client, document: Document, text: str, key: Key) -> list[_Edit]:
+    entry = _at(document, key)
+    words = _own_words(entry)
+    assert words is not None
+    offset = len(entry["args"]) - len(words)
+    if "--" in words:
+        at = offset + words.index("--") + 1
+        if at >= len(entry["args"]):
+            raise _LeaveAlone("has no command behind `--`; put it back by hand")
+        start, end = document.spans[(*key, "args", at)]
+        first = document.spans[(*key, "args", 0)][0]
+        rest = document.spans[(*key, "args", at + 1)][0] if at + 1 < len(entry["args"]) else end
+        return [_Edit(*document.spans[(*key, "command")], text[start:end]), _Edit(first, rest, "")]
+    start, end = document.spans[(*key, "args", offset + words.index("--upstream") + 1)]
+    edits = [
+        _Edit(*document.names[(*key, "command")], _json(client.url_key)),
+        _Edit(*document.spans[(*key, "command")], text[start:end]),
+        _removed(document, key, "args"),
+    ]
+    headers = list(_header_options(words))
+    if headers and "env" in entry:
+        edits.append(_Edit(*document.names[(*key, "env")], _json("headers")))
+        edits += [
+            _Edit(*document.names[(*key, "env", variable)], _json(header)) for header, variable in headers if variable in entry["env"]
+        ]
+    if "type" in entry:
+        edits.append(_Edit(*document.spans[(*key, "type")], _json("sse" if "--sse" in words else "http")))
+    return edits
+
+
+def _removed(document: Document, key: Key, name: str) -> _Edit:
+    """A member taken out of an object, with the comma that belongs to it."""
+    siblings = sorted(document.names[(*key, other)][0] for other in _at(document, key))
+    start, end = document.names[(*key, name)][0], document.spans[(*key, name)][1]
+    later = [sibling for sibling in siblings if sibling > start]
+    if later:
+        return _Edit(start, later[0], "")
+    earlier = [document.spans[(*key, other)][1] for other in _at(document, key) if document.names[(*key, other)][0] < start]
+    return _Edit(max(earlier, default=start), end, "")
+
+
+def _original(path: Path, backup: str | None) -> Document | None:
+    if backup is None:
+        return None
+    with suppress(ConfigError):
+        return _parse(path, backup)
+    return None
+
+
+# Text
+
+
+def _parse(path: Path, text: str) -> Document:
+    # A byte order mark is no part of the JSON; a blank in its place keeps every position as it is.
+    return parse_json(path, f" {text[1:]}" if text.startswith("\ufeff") else text)
+
+
+def _json(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _gap(document: Document, text: str, key: Key) -> str:
+    """What stands between two members where this one stands: a line break and the indentation, or a blank."""
+    return _gap_before(text, document.names[key][0], document.spans[key[:-1]][0])
+
+
+def _gap_before(text: str, at: int, opening: int) -> str:
+    line = text.rfind("\n", 0, at)
+    before = text[line + 1 : at]
+    if line < opening or before.strip():
+        return " "
+    return ("\r\n" if text[line - 1 : line] == "\r" else "\n") + before
+
+
+def _edited(path: Path, text: str, edits: Sequence[_Edit]) -> str:
+    pieces: list[str] = []
+    at = 0
+    for edit in sorted(edits):
+        pieces += (text[at : edit.start], edit.text)
+        at = edit.end
+    edited = "".join((*pieces, text[at:]))
+    _parse(path, edited)  # A file that its client cannot read is never written.
+    return edited
+
+
+def _without_values(path: Path, text: str) -> str:
+    """The text with the values of variables and headers replaced; what the client fills in (`${…}`) may be seen."""
+    document = _parse(path, text)
+    hidden = [
+        _Edit(*span, '"…"')
+        for key, span in document.spans.items()
+        if len(key) >= 3 and key[-2] in ("env", "headers") and not re.fullmatch(r'"(?:Bearer )?\$\{[^{}"]*\}"', text[span[0] : span[1]])
+    ]
+    return _edited(path, text, hidden)
+
+
+# Files
+
+
+def read_file(path: Path) -> str:
+    """The text of a client's file, line ends and byte order mark as they are.
+
+    Raises:
+        ConfigError: It cannot be read, or is no text.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST_FILE + 1)
+    except OSError as problem:
+        raise ConfigError(f"{path}: cannot be read: {problem.strerror or type(problem).__name__}.") from None
+    if len(raw) > _LARGEST_FILE:
+        raise ConfigError(f"{path}: is larger than {_LARGEST_FILE // 2**20} MB; that is no configuration.")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise ConfigError(f"{path}:{raw[: problem.start].count(10) + 1}: is not UTF-8 text.") from None
+
+
+def replace_file(path: Path, before: str, after: str) -> None:
+    """Write a file in one piece, unless somebody changed it since it was read as `before`. Links are followed, rights kept.
+
+    Raises:
+        ConfigError: It was changed, or cannot be written.
+    """
+    if read_file(path) != before:
+        raise ConfigError(f"{path}: was changed meanwhile by somebody else, perhaps by the client itself. Nothing was written; try again.")
+    write_file(path.resolve(), after, rights=stat.S_IMODE(path.stat().st_mode))
+
+
+def write_file(path: Path, text: str, *, rights: int) -> None:
+    """Write a file in one piece: whoever looks sees the old one or the new one.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=path.name, dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(text.encode("utf-8"))
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(rights)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as problem:
+        raise ConfigError(f"{path}: cannot be written: {problem.strerror or type(problem).__name__}.") from None
