@@ -1,0 +1,74 @@
+"""Whether a report names the cause that was drawn.
+
+Looks at what the report concludes, not at everything it quotes: the section headed
+as the cause or conclusion when there is one, else what stands before the second
+heading, and of that the first lines. A look-alike that is named before the cause
+is an answer too, and a wrong one.
+"""
+
+import re
+
+from tersely.demo.causes import Finding
+from tersely.demo.incidents import Incident
+
+LINES_OF_A_CONCLUSION = 12
+CHARACTERS_OF_A_CONCLUSION = 2_000
+
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s+\S|\*\*[^*]+\*\*:?\s*$)")
+_CONCLUDES = re.compile(r"\b(?:cause|conclusion|diagnosis|verdict|what happened|most likely)\b", re.IGNORECASE)
+
+
+def names_cause(analysis: str, incident: Incident) -> bool:
+    """True when the conclusion shows the drawn cause, and no look-alike before it."""
+    for statement in _statements(conclusion_of(analysis)):
+        if incident.cause.is_named_in(statement):
+            return True
+        if any(look_alike.is_named_in(statement) for look_alike in incident.look_alikes):
+            return False
+    return False
+
+
+def blamed_look_alike(analysis: str, incident: Incident) -> Finding | None:
+    """The look-alike a wrong conclusion names first, if any."""
+    for statement in _statements(conclusion_of(analysis)):
+        if incident.cause.is_named_in(statement):
+            return None
+        for look_alike in incident.look_alikes:
+            if look_alike.is_named_in(statement):
+                return look_alike
+    return None
+
+
+def conclusion_of(analysis: str) -> str:
+    """The part of a report that says what it was."""
+    sections: list[list[str]] = [[]]
+    for line in analysis.splitlines():
+        if _HEADING.match(line):
+            sections.append([])
+        sections[-1].append(line)
+    sections = [section for section in sections if any(line.strip() for line in section)]
+    if not sections:
+        return ""
+    headed = [section for section in sections if _HEADING.match(section[0]) and _CONCLUDES.search(section[0])]
+    if headed:
+        chosen = headed[0]
+    else:
+        # A title alone says nothing: what follows it belongs to the first section.
+        chosen = (
+            sections[0]
+            if len([line for line in sections[0] if line.strip()]) > 1
+            else [line for section in sections[:2] for line in section]
+        )
+    lines = [line for line in chosen if line.strip()][:LINES_OF_A_CONCLUSION]
+    return "\n".join(lines)[:CHARACTERS_OF_A_CONCLUSION]
+
+
+def _statements(conclusion: str) -> list[str]:
+    """Lines, with what is indented under them: a quotation belongs to the sentence that introduces it."""
+    statements: list[str] = []
+    for line in conclusion.splitlines():
+        if statements and line.startswith(("  ", "\t", ">")):
+            statements[-1] += "\n" + line
+        else:
+            statements.append(line)
+    return statements
