@@ -332,7 +332,8 @@ def connection_pool_exhausted(scene: Scene) -> Cause:
     scene.shift("http_request_duration_seconds_p99", scene.victim.name, 30.1)
     return Cause(
         f"{scene.victim.name} runs out of connections to {database}: a release lowered its pool from {before} to {size}",
-        r"pool\b.{0,80}(?:exhausted|not available|timed out|limit)|(?:exhausted|limit).{0,60}pool|QueuePool limit|pool_max|out of connections",
+        r"pool\b.{0,80}(?:exhausted|not available|timed out|limit)|(?:exhausted|limit).{0,60}pool|"
+        r"QueuePool limit|pool_max|out of connections",
         (database, scene.victim.name),
         "connection-pool-exhausted",
         "latency",
