@@ -17,9 +17,9 @@ _HOLE = re.compile(r"\$([a-z_]+)")
 class Prompt:
     """`Prompt("map").fill(...)` is the text of `prompts/map.md` with all of its holes filled, and nothing else."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, package: str = "tersely.condensing") -> None:
         self.name = name
-        self.text = files("tersely.condensing").joinpath("prompts", f"{name}.md").read_text(encoding="utf-8").strip()
+        self.text = files(package).joinpath("prompts", f"{name}.md").read_text(encoding="utf-8").strip()
         self.holes = frozenset(_HOLE.findall(self.text))
         self.version = hashlib.sha256(self.text.encode()).hexdigest()[:16]
 

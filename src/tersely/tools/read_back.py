@@ -11,13 +11,14 @@ Who asks, and by which scope, is the door's business.
 import csv
 import io
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
 import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tersely.condensing.budget import ModelWork
 from tersely.condensing.cache import SummaryCache
 from tersely.condensing.ladder import climb
 from tersely.condensing.summarize import Wish
@@ -54,6 +55,9 @@ class Answer:
 
     facts: dict[str, Any] = field(default_factory=dict)
     """What is known of the page, as JSON values."""
+
+    work: ModelWork | None = None
+    """What a model had to do for it."""
 
 
 class _Arguments(BaseModel):
@@ -234,7 +238,7 @@ class ReadBack:
             "encoding": condensed.encoding,
             "lost": [str(lost) for lost in condensed.lost],
         }
-        return _answer("summarize_result", f"{result.handle} ({result.origin}): {sizes}", body, None, facts)
+        return replace(_answer("summarize_result", f"{result.handle} ({result.origin}): {sizes}", body, None, facts), work=condensed.work)
 
     async def _text(self, handle: str, scope: str) -> KeptResult:
         result = await self.kept.find(handle, scope)
