@@ -11,9 +11,9 @@ schema of its own in it.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import anyio.to_thread
@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 QUEUE = "sessions"
 WORKFLOW = "session"
+_OPEN = ("ENQUEUED", "PENDING", "DELAYED")
 VERSION = "1"
 """Of the workflows' steps, not of the package: an update that keeps the steps keeps running what was begun before it."""
 
@@ -128,13 +129,13 @@ class Engine:
             with _answering():
                 await DBOS.resume_workflows_async(list(session_ids), queue_name=QUEUE)
 
-    async def ended_badly(self, session_ids: Sequence[str]) -> list[str]:
-        """Those of these sessions whose workflow has ended: nobody will run them any more."""
+    async def states(self, session_ids: Sequence[str]) -> dict[str, Literal["open", "ended"]]:
+        """What the engine knows of these sessions; those it does not know are missing."""
         if not session_ids:
-            return []
+            return {}
         with _answering():
             found = await DBOS.list_workflows_async(workflow_ids=list(session_ids), load_input=False, load_output=False)
-        return [one.workflow_id for one in found if one.status in ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")]
+        return {one.workflow_id: "open" if one.status in _OPEN else "ended" for one in found}
 
     async def forget(self, session_ids: Sequence[str]) -> None:
         """Delete what is stored of these sessions' steps."""
@@ -174,12 +175,10 @@ def _quiet() -> None:
     theirs.propagate = True
 
 
-class _answering:
+@contextmanager
+def _answering() -> Iterator[None]:
     """Trouble with the engine's database is trouble with the store."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
-        if isinstance(problem, sqlalchemy.exc.DBAPIError | sqlalchemy.exc.TimeoutError | dbos_errors.DBOSException):
-            raise StoreUnavailable(f"The workflow engine's database did not answer: {type(problem).__name__}.") from None
+    try:
+        yield
+    except (sqlalchemy.exc.DBAPIError, sqlalchemy.exc.TimeoutError, dbos_errors.DBOSException) as problem:
+        raise StoreUnavailable(f"The workflow engine's database did not answer: {type(problem).__name__}.") from None

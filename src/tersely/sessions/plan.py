@@ -34,7 +34,7 @@ class Plan:
     agents: Mapping[str, AgentOptions]
     chains: Mapping[str, ChainOptions]
     providers: Mapping[str, ProviderOptions] = field(default_factory=dict)
-    defaults: Defaults = Defaults()
+    defaults: Defaults = field(default_factory=Defaults)
 
     def alert_types(self) -> dict[str, str]:
         """Every alert type and its chain."""

@@ -141,6 +141,8 @@ sessions = Table(
     Column("ended_at", UtcTime),
     Column("cancel_requested_at", UtcTime),
     Column("resolved_at", UtcTime, comment="when whoever sent the alert said that it is over"),
+    Column("tell_tries", Integer, nullable=False, server_default="0", comment="to tell the webhooks of its end; -1 once they know"),
+    Column("tell_after", UtcTime, comment="when to try again"),
     CheckConstraint(
         "status IN ('pending', 'in_progress', 'cancelling', 'completed', 'failed', 'cancelled', 'timed_out')", name="status_is_known"
     ),

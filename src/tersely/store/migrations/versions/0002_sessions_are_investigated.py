@@ -87,6 +87,10 @@ def upgrade() -> None:
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("cancel_requested_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("resolved_at", sa.DateTime(timezone=True), nullable=True, comment="when whoever sent the alert said that it is over"),
+        sa.Column(
+            "tell_tries", sa.Integer(), server_default="0", nullable=False, comment="to tell the webhooks of its end; -1 once they know"
+        ),
+        sa.Column("tell_after", sa.DateTime(timezone=True), nullable=True, comment="when to try again"),
         sa.CheckConstraint(
             "(ended_at IS NOT NULL) = (status IN ('completed', 'failed', 'cancelled', 'timed_out'))",
             name=op.f("ck_sessions_ended_when_it_has_an_end"),

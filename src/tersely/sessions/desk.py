@@ -1,0 +1,227 @@
+"""Where alerts come in and people ask: submit, cancel, delete. The same for every door.
+
+An alert is accepted when its row is committed, and not before; from then on it is
+a promise. What it contains is masked before it is stored. Nothing is fetched from
+anywhere: a runbook is text.
+"""
+
+import hashlib
+import json
+import logging
+import secrets
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio.to_thread
+
+from tersely.errors import IdempotencyConflict, InputError, MaskingFailed, OverrideRefused, QueueFull, SessionEnded, StoreUnavailable
+from tersely.events.bus import Bus
+from tersely.sessions import overrides
+from tersely.sessions.crew import Crew
+from tersely.sessions.durable import Engine
+from tersely.sessions.overrides import Connected, Override
+from tersely.sessions.plan import Plan
+from tersely.store import sessions as rows
+from tersely.store.database import Database
+from tersely.store.sessions import IdempotencyKey, NewSession, Session
+from tersely.text.clean import clean
+from tersely.text.masked import Masked, assume_masked
+from tersely.text.tokens import O200K
+
+logger = logging.getLogger(__name__)
+
+LONGEST_RUNBOOK = 64 * 1024
+LONGEST_TITLE = 160
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """An alert as somebody sent it: nothing of it is masked yet."""
+
+    data: str | Mapping[str, Any]
+    """Text, or an object as monitoring systems send it."""
+
+    alert_type: str | None = None
+    runbook: str = ""
+    override: Override | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accepted:
+    session_id: str
+    message: str
+    status: str = "queued"
+
+
+class Desk:
+    def __init__(
+        self,
+        *,
+        database: Database,
+        bus: Bus,
+        engine: Engine,
+        crew: Crew,
+        plan: Plan,
+        servers: Mapping[str, Connected],
+        max_pending: int,
+    ) -> None:
+        self._database = database
+        self._bus = bus
+        self._engine = engine
+        self._crew = crew
+        self.plan = plan
+        self.servers = servers
+        self._max_pending = max_pending
+
+    async def submit(self, submission: Submission, *, principal: str, idempotency_key: str | None = None) -> Accepted:
+        """Accept an alert. Afterwards it is stored, and will come to an end.
+
+        Raises:
+            InputError: Something in it is wrong; the message says what would be right.
+            QueueFull: Too many wait.
+            StoreUnavailable: It was not accepted; send it again.
+        """
+        alert_type, chain = self.plan.chain_for(submission.alert_type)
+        if len(submission.runbook.encode("utf-8", "replace")) > LONGEST_RUNBOOK:
+            raise InputError(f"runbook is longer than {LONGEST_RUNBOOK:,} bytes. Send the part that matters; addresses are not fetched.")
+        self._check(submission.override)
+        text = _as_text(submission.data)
+        if not text.strip():
+            raise InputError("data is empty: there is nothing to investigate.")
+        session_id = str(uuid.uuid4())
+        key = secrets.token_bytes(32)
+        alert, runbook, title = await anyio.to_thread.run_sync(self._masked, submission, text, key)
+        new = NewSession(
+            id=session_id,
+            scope=principal,
+            kind=self.plan.chains[chain].kind,
+            alert_type=alert_type,
+            chain=chain,
+            title=title,
+            alert=alert,
+            runbook=runbook,
+            override=submission.override.model_dump(mode="json", exclude_none=True) if submission.override else None,
+            encoding=O200K.name,
+            mark_key=key,
+        )
+        once = IdempotencyKey(key=idempotency_key, digest=_digest(submission)) if idempotency_key is not None else None
+        async with self._database.transaction() as db:
+            created = await rows.create(db, new, now=datetime.now(UTC), idempotency=once)
+            if created.is_new and (waiting := (await rows.counts(db))["pending"]) > self._max_pending:
+                # Raised inside of the transaction, so that nothing of it is stored.
+                raise QueueFull(f"{waiting - 1:,} alerts wait already, as many as may. Send it again later.", retry_after=30)
+        if not created.is_new:
+            if not created.same_body:
+                raise IdempotencyConflict("This Idempotency-Key was used for another alert. Use a key of its own for each alert.")
+            message = "This alert was accepted before; nothing was started a second time."
+            return Accepted(session_id=created.session_id, message=message)
+        self._bus.tell(created.told)
+        try:
+            await self._engine.enqueue(session_id)
+        except StoreUnavailable as problem:
+            # It is accepted all the same: the crew queues what was not.
+            logger.warning("not_queued_yet", extra={"session_id": session_id, "reason": str(problem)})
+        return Accepted(session_id=session_id, message=self._welcome(alert_type, submission.override))
+
+    async def cancel(self, session_id: str) -> Session:
+        """Stop a session, wherever it runs. One that waits ends at once, one that runs within moments.
+
+        Raises:
+            SessionNotFound: There is none.
+            SessionEnded: It has its end already.
+        """
+        async with self._database.transaction() as db:
+            before = await rows.find(db, session_id)
+            if before.has_ended:
+                raise SessionEnded(f"Session {session_id} ended as {before.status} already; there is nothing to cancel.")
+            cancelled = await rows.request_cancel(db, session_id, reason="Cancelled on request.", now=datetime.now(UTC))
+            session = await rows.find(db, session_id)
+        self._bus.tell(cancelled.told)
+        if session.has_ended:
+            try:
+                await self._engine.withdraw(session_id)
+            except StoreUnavailable as problem:
+                # Whoever takes it out of the queue will see that it has ended.
+                logger.warning("not_withdrawn", extra={"session_id": session_id, "reason": str(problem)})
+        else:
+            self._crew.cancel_here(session_id)
+        return session
+
+    async def delete(self, session_id: str) -> None:
+        """Delete an ended session with its results.
+
+        Raises:
+            SessionNotFound: There is none.
+            SessionNotEnded: Cancel it first.
+        """
+        async with self._database.transaction() as db:
+            await rows.delete(db, session_id)
+        await self._engine.forget([session_id])
+
+    def _check(self, override: Override | None) -> None:
+        if override and (wrong := overrides.mistakes(override, self.servers)):
+            raise OverrideRefused([(mistake.field, mistake.message) for mistake in wrong])
+
+    def _masked(self, submission: Submission, text: str, key: bytes) -> tuple[Masked, Masked, Masked]:
+        """Alert, runbook and title, cleaned and masked.
+
+        Raises:
+            MaskingFailed: Nothing of it may be stored.
+        """
+        options = self.plan.defaults.alert_masking
+        masker = options.masker(key)
+
+        def safe(said: str) -> Masked:
+            cleaned = clean(said).text
+            return masker.mask(cleaned) if options.enabled else assume_masked(cleaned)
+
+        try:
+            alert = safe(text)
+            title = safe(_title(submission.data))
+            return alert, safe(submission.runbook), assume_masked(title[:LONGEST_TITLE])
+        except MaskingFailed:
+            raise InputError("The alert could not be checked for secrets, so it was not accepted.") from None
+
+    def _welcome(self, alert_type: str, override: Override | None) -> str:
+        down = overrides.unreachable(override, self.servers) if override else []
+        said = f"Alert of type {alert_type} accepted; it is queued."
+        if down:
+            said += f" Not reachable at the moment, and tried again when it runs: {', '.join(down)}."
+        return said
+
+
+def _as_text(data: str | Mapping[str, Any]) -> str:
+    if isinstance(data, str):
+        return data
+    return json.dumps(data, ensure_ascii=False, indent=2) if data else ""
+
+
+_INSIDE = ("commonLabels", "labels", "groupLabels", "annotations", "commonAnnotations")
+_TELLING = ("title", "alertname", "alert_name", "name", "summary", "subject", "message", "description")
+
+
+def _title(data: str | Mapping[str, Any]) -> str:
+    """One line for lists: what the alert calls itself, or its first line."""
+    if isinstance(data, str):
+        with suppress(ValueError, RecursionError):
+            data = json.loads(data)
+    if isinstance(data, Mapping):
+        spots = [data, *(data[name] for name in _INSIDE if isinstance(data.get(name), Mapping))]
+        for name in _TELLING:
+            for spot in spots:
+                if isinstance(spot.get(name), str) and spot[name].strip():
+                    return " ".join(spot[name].split())[: 4 * LONGEST_TITLE]
+        return " ".join(json.dumps(data, ensure_ascii=False).split())[: 4 * LONGEST_TITLE]
+    text = str(data)
+    return next((" ".join(line.split()) for line in text.splitlines() if line.strip()), "")[: 4 * LONGEST_TITLE]
+
+
+def _digest(submission: Submission) -> str:
+    """Of what was sent, so that a key that is used again for something else is noticed. Not of what is stored: marks differ."""
+    override = submission.override.model_dump_json(exclude_none=True) if submission.override else None
+    whole = [submission.data, submission.alert_type, submission.runbook, override]
+    return hashlib.sha256(json.dumps(whole, sort_keys=True, default=str).encode("utf-8", "surrogatepass")).hexdigest()

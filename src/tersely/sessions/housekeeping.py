@@ -1,0 +1,138 @@
+"""What has to be done now and then: letting go what is too old, and telling those who asked when a session ends."""
+
+import hashlib
+import hmac
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import anyio
+import httpx2
+
+from tersely.errors import StoreUnavailable
+from tersely.sessions.durable import Engine
+from tersely.store import deliveries, events, sessions
+from tersely.store.database import Database
+from tersely.store.sessions import Session
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 50
+"""Sessions deleted in one transaction: others want to write meanwhile."""
+
+TELL_EVERY = 1.0
+TRIES = 8
+"""Of a webhook, over about ten minutes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Webhooks:
+    urls: Sequence[str]
+    secret: bytes | None
+    timeout: float
+    public_url: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Housekeeping:
+    database: Database
+    engine: Engine
+    keep_sessions: timedelta
+    sweep_every: timedelta
+    webhooks: Webhooks
+
+    async def run(self) -> None:
+        """For as long as nobody cancels it."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._sweep_again_and_again)
+            if self.webhooks.urls:
+                group.start_soon(self._tell_again_and_again)
+
+    async def sweep(self) -> int:
+        """Delete sessions whose time is over, with their results and steps; how many."""
+        now = datetime.now(UTC)
+        deleted = 0
+        while True:
+            async with self.database.transaction() as db:
+                old = await sessions.expired(db, days=self.keep_sessions / timedelta(days=1), now=now, limit=AT_ONCE)
+                for session_id in old:
+                    await sessions.delete(db, session_id)
+            await self.engine.forget(old)
+            deleted += len(old)
+            if len(old) < AT_ONCE:
+                break
+        async with self.database.transaction() as db:
+            await events.trim_feed(db, before=now - self.keep_sessions)
+            await sessions.forget_keys(db, before=now - timedelta(days=1))
+        return deleted
+
+    async def _sweep_again_and_again(self) -> None:
+        while True:
+            try:
+                if deleted := await self.sweep():
+                    logger.info("swept", extra={"sessions": deleted})
+            except StoreUnavailable as problem:
+                logger.warning("store_unavailable", extra={"reason": str(problem)})
+            await anyio.sleep(self.sweep_every.total_seconds())
+
+    # Webhooks
+
+    async def _tell_again_and_again(self) -> None:
+        async with httpx2.AsyncClient(timeout=self.webhooks.timeout, follow_redirects=False) as http:
+            while True:
+                try:
+                    await self._tell_those_who_wait(http)
+                except StoreUnavailable as problem:
+                    logger.warning("store_unavailable", extra={"reason": str(problem)})
+                await anyio.sleep(TELL_EVERY)
+
+    async def _tell_those_who_wait(self, http: httpx2.AsyncClient) -> None:
+        now = datetime.now(UTC)
+        async with self.database.transaction() as db:
+            due = await deliveries.due(db, now=now, again_after=_pause)
+        async with anyio.create_task_group() as group:
+            for session, tries in due:
+                group.start_soon(self._tell, http, session, tries)
+
+    async def _tell(self, http: httpx2.AsyncClient, session: Session, tries: int) -> None:
+        body = json.dumps(self._message(session), ensure_ascii=False).encode()
+        headers = {"Content-Type": "application/json", "X-Tersely-Delivery": session.id}
+        if self.webhooks.secret:
+            headers["X-Tersely-Signature"] = "sha256=" + hmac.new(self.webhooks.secret, body, hashlib.sha256).hexdigest()
+        problems = []
+        for url in self.webhooks.urls:
+            try:
+                answer = await http.post(url, content=body, headers=headers)
+                if answer.status_code >= 300:
+                    problems.append(f"{answer.status_code}")
+            except httpx2.HTTPError as problem:
+                problems.append(type(problem).__name__)
+        over = not problems or tries >= TRIES
+        if problems:
+            logger.warning("webhook_failed", extra={"session_id": session.id, "try": tries, "why": problems, "given_up": over})
+        if over:
+            async with self.database.transaction() as db:
+                await deliveries.told(db, session.id)
+
+    def _message(self, session: Session) -> dict[str, object]:
+        assert session.ended_at is not None
+        link = f"{self.webhooks.public_url.rstrip('/')}/sessions/{session.id}" if self.webhooks.public_url else None
+        return {
+            "event": "session.ended",
+            "v": 1,
+            "session_id": session.id,
+            "status": session.status,
+            "reason": session.reason,
+            "alert_type": session.alert_type,
+            "title": session.title,
+            "analysis": session.analysis,
+            "created_at": events.stamp(session.created_at),
+            "ended_at": events.stamp(session.ended_at),
+            "url": link,
+        }
+
+
+def _pause(tries: int) -> timedelta:
+    return timedelta(seconds=min(300, 2.0**tries))

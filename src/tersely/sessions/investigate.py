@@ -1,0 +1,152 @@
+"""An investigation: the stages of a chain, one after the other, each told what the earlier ones found.
+
+Everything here may run again after a crash, up to where it stood: rows are found
+by ids that follow from the session and the stage, and what costs or has effects
+happens in steps of the agent's loop.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from tersely.agent.assignment import Assignment
+from tersely.agent.loop import investigate
+from tersely.condensing.cache import SummaryCache
+from tersely.errors import InputError
+from tersely.events.bus import Bus
+from tersely.events.diary import SessionDiary
+from tersely.llm.client import LLM
+from tersely.sessions import overrides
+from tersely.sessions.crew import Outcome
+from tersely.sessions.models import Models
+from tersely.sessions.overrides import Override
+from tersely.sessions.plan import Part, Plan
+from tersely.store import sessions as rows
+from tersely.store.database import Database
+from tersely.store.sessions import Session
+from tersely.text.masked import Masked, assume_masked
+from tersely.tools.execute import Step, ToolExecutor
+from tersely.tools.kept import KeptResults
+from tersely.tools.mask import Masker
+from tersely.tools.read_back import ReadBack
+from tersely.tools.registry import ToolRegistry
+from tersely.tools.restricted import Restricted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Investigations:
+    """What sessions of kind `investigation` are worked on with."""
+
+    database: Database
+    bus: Bus
+    plan: Plan
+    models: Models
+    registry: ToolRegistry
+    kept: KeptResults
+    cache: SummaryCache
+    step: Step
+
+    async def __call__(self, session: Session, attempt: int) -> Outcome:
+        override = self._override(session)
+        parts = self.plan.parts(session.chain, override)
+        async with self.database.transaction() as db:
+            await rows.plan_stages(db, session.id, attempt, [part.stage.name for part in parts])
+        earlier: list[tuple[str, Masked]] = []
+        for position, part in enumerate(parts):
+            outcome = await self._stage(session, attempt, position, part, earlier, len(parts))
+            if outcome.status == "failed":
+                return outcome
+            earlier.append((part.stage.name, outcome.analysis))
+        return Outcome(status="completed", analysis=earlier[-1][1])
+
+    def _override(self, session: Session) -> Override | None:
+        """The alert's override, checked against what is configured now.
+
+        Raises:
+            InputError: It names what is not there any more.
+        """
+        if not session.override:
+            return None
+        try:
+            override = Override.model_validate(session.override)
+        except ValidationError:
+            raise InputError("The alert's override cannot be read by this version.") from None
+        wrong = overrides.mistakes(override, self.registry.connections)
+        if wrong:
+            raise InputError(" ".join(mistake.message for mistake in wrong))
+        return override
+
+    async def _stage(
+        self, session: Session, attempt: int, position: int, part: Part, earlier: list[tuple[str, Masked]], count: int
+    ) -> Outcome:
+        stage_id = rows.stage_id(session.id, position)
+        execution_id = rows.derived_id(session.id, f"execution/{position}")
+        llm = self.models.of(part.providers)
+        now = datetime.now(UTC)
+        async with self.database.transaction() as db:
+            began = await rows.move_stage(db, session.id, attempt, stage_id, "in_progress", now=now)
+            await rows.begin_execution(
+                db,
+                session.id,
+                attempt,
+                execution_id=execution_id,
+                stage_id=stage_id,
+                agent=part.stage.agent,
+                controller=part.agent.controller if llm else "survey",
+                provider=llm.provider if llm else "",
+                model=llm.model if llm else "",
+                now=now,
+            )
+        self.bus.tell([began] if began else [])
+        diary = SessionDiary(self.database, self.bus, session.id, attempt, stage_id, execution_id)
+        diary.session_progress(position, count, part.stage.name)
+        registry = Restricted(self.registry, servers=part.servers, tools=part.tools)
+        report = await investigate(
+            Assignment(
+                session_id=session.id,
+                stage_id=stage_id,
+                execution_id=execution_id,
+                stage=part.stage.name,
+                task=part.stage.task,
+                agent_name=part.stage.agent,
+                agent=part.agent,
+                alert=assume_masked(session.alert),  # masked when it was accepted
+                alert_type=session.alert_type,
+                runbook=assume_masked(session.runbook),
+                earlier=tuple(earlier),
+                servers=part.servers,
+                tools=part.tools,
+                native_tools=part.native_tools,
+                max_iterations=part.max_iterations,
+                key=session.mark_key,
+            ),
+            llm=llm,
+            summarizer=self._summarizer(part),
+            executor=ToolExecutor(registry=registry, results=self.kept, cache=self.cache),
+            read_back=ReadBack(self.kept, masker=Masker(key=session.mark_key), llm=llm, cache=self.cache),
+            diary=diary,
+            step=self.step,
+        )
+        now = datetime.now(UTC)
+        async with self.database.transaction() as db:
+            await rows.end_execution(db, session.id, attempt, execution_id, report.status, reason=report.reason, now=now)
+            ended = await rows.move_stage(
+                db, session.id, attempt, stage_id, report.status, reason=report.reason, analysis=report.analysis, now=now
+            )
+        self.bus.tell([ended] if ended else [])
+        return Outcome(status=report.status, reason=report.reason, analysis=report.analysis)
+
+    def _summarizer(self, part: Part) -> Callable[[str], LLM | None]:
+        """Who summarizes a server's results: whom the server names, else the default for summaries, else the agent's own;
+        then the agent's fallbacks.
+        """
+        default = self.plan.defaults.summarization.llm_provider
+
+        def of(server: str) -> LLM | None:
+            named = self.registry.server(server).options.summarization.llm_provider if server in self.registry.connections else None
+            first = named or default
+            return self.models.of((first, *part.providers) if first else part.providers)
+
+        return of
