@@ -181,7 +181,7 @@ class Crew:
             running.stopped.set()
         # Stopped. Only a cancelled session has its end; the others go on elsewhere.
         if running.stop == "cancel":
-            await self._end(session_id, running.attempt, "cancelled", "Cancelled on request.")
+            await self._patiently(lambda: self._end_cancelled(session_id, running.attempt))
             return
         if running.stop == "leave" and running.attempt is not None:
             attempt = running.attempt
@@ -195,7 +195,7 @@ class Crew:
             return  # It has its end; only the engine did not know.
         running.attempt = session.attempt
         if session.status == "cancelling":
-            await self._end(session_id, session.attempt, "cancelled", "Cancelled on request.")
+            await self._end(session_id, session.attempt, "cancelled", session.reason or "Cancelled on request.")
             return
         if session.deaths >= MOST_DEATHS:
             reason = f"Processes that worked on it died {session.deaths} times in a row at the same point, so it was given up."
@@ -253,6 +253,11 @@ class Crew:
         with anyio.CancelScope(shield=True):
             await self._patiently(end)
         logger.info("session_ended", extra={"session_id": session_id, "status": status, "reason": reason})
+
+    async def _end_cancelled(self, session_id: str, attempt: int | None) -> None:
+        async with self.database.reading() as db:
+            session = await rows.find(db, session_id)
+        await self._end(session_id, attempt, "cancelled", session.reason or "Cancelled on request.")
 
     async def _give_back(self, session_id: str, attempt: int) -> None:
         async with self.database.transaction() as db:

@@ -27,7 +27,7 @@ from tersely.sessions.overrides import Connected, Override
 from tersely.sessions.plan import Plan
 from tersely.store import sessions as rows
 from tersely.store.database import Database
-from tersely.store.sessions import IdempotencyKey, NewSession, Session
+from tersely.store.sessions import IdempotencyKey, NewSession
 from tersely.text.clean import clean
 from tersely.text.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
@@ -77,8 +77,13 @@ class Desk:
         self.servers = servers
         self._max_pending = max_pending
 
-    async def submit(self, submission: Submission, *, principal: str, idempotency_key: str | None = None) -> Accepted:
+    async def submit(
+        self, submission: Submission, *, principal: str, idempotency_key: str | None = None, any_body: bool = False
+    ) -> Accepted:
         """Accept an alert. Afterwards it is stored, and will come to an end.
+
+        Args:
+            any_body: A key that was used before stands for its session, whatever comes with it this time.
 
         Raises:
             InputError: Something in it is wrong; the message says what would be right.
@@ -115,7 +120,7 @@ class Desk:
                 # Raised inside of the transaction, so that nothing of it is stored.
                 raise QueueFull(f"{waiting - 1:,} alerts wait already, as many as may. Send it again later.", retry_after=30)
         if not created.is_new:
-            if not created.same_body:
+            if not created.same_body and not any_body:
                 raise IdempotencyConflict("This Idempotency-Key was used for another alert. Use a key of its own for each alert.")
             message = "This alert was accepted before; nothing was started a second time."
             return Accepted(session_id=created.session_id, message=message)
@@ -127,8 +132,8 @@ class Desk:
             logger.warning("not_queued_yet", extra={"session_id": session_id, "reason": str(problem)})
         return Accepted(session_id=session_id, message=self._welcome(alert_type, submission.override))
 
-    async def cancel(self, session_id: str) -> Session:
-        """Stop a session, wherever it runs. One that waits ends at once, one that runs within moments.
+    async def cancel(self, session_id: str, *, by: str) -> str:
+        """Stop a session, wherever it runs; the status it has now. One that waits ends at once, one that runs within moments.
 
         Raises:
             SessionNotFound: There is none.
@@ -138,10 +143,9 @@ class Desk:
             before = await rows.find(db, session_id)
             if before.has_ended:
                 raise SessionEnded(f"Session {session_id} ended as {before.status} already; there is nothing to cancel.")
-            cancelled = await rows.request_cancel(db, session_id, reason="Cancelled on request.", now=datetime.now(UTC))
-            session = await rows.find(db, session_id)
+            cancelled = await rows.request_cancel(db, session_id, reason=f"Cancelled by {by}.", now=datetime.now(UTC))
         self._bus.tell(cancelled.told)
-        if session.has_ended:
+        if cancelled.status == "cancelled":
             try:
                 await self._engine.withdraw(session_id)
             except StoreUnavailable as problem:
@@ -149,7 +153,15 @@ class Desk:
                 logger.warning("not_withdrawn", extra={"session_id": session_id, "reason": str(problem)})
         else:
             self._crew.cancel_here(session_id)
-        return session
+        return cancelled.status
+
+    async def resolve(self, *, principal: str, idempotency_key: str) -> str | None:
+        """Note on the session that came with this key that its alert is over; its id, where there is one."""
+        async with self._database.transaction() as db:
+            session_id = await rows.session_of_key(db, principal, idempotency_key)
+            if session_id:
+                await rows.resolve(db, session_id, now=datetime.now(UTC))
+        return session_id
 
     async def delete(self, session_id: str) -> None:
         """Delete an ended session with its results.

@@ -32,7 +32,6 @@ from tersely.tools.kept import KeptResults
 from tersely.tools.mask import Masker
 from tersely.tools.read_back import ReadBack
 from tersely.tools.registry import ToolRegistry
-from tersely.tools.restricted import Restricted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +101,6 @@ class Investigations:
         self.bus.tell([began] if began else [])
         diary = SessionDiary(self.database, self.bus, session.id, attempt, stage_id, execution_id)
         diary.session_progress(position, count, part.stage.name)
-        registry = Restricted(self.registry, servers=part.servers, tools=part.tools)
         report = await investigate(
             Assignment(
                 session_id=session.id,
@@ -124,7 +122,7 @@ class Investigations:
             ),
             llm=llm,
             summarizer=self._summarizer(part),
-            executor=ToolExecutor(registry=registry, results=self.kept, cache=self.cache),
+            executor=ToolExecutor(registry=self.registry, results=self.kept, cache=self.cache),
             read_back=ReadBack(self.kept, masker=Masker(key=session.mark_key), llm=llm, cache=self.cache),
             diary=diary,
             step=self.step,

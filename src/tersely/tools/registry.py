@@ -219,15 +219,11 @@ class ToolRegistry:
         return why_forbidden(tool, self.connections[tool.server].server.options) if self._obey else None
 
     def _not_found(self, name: str) -> str:
-        return self.not_found(name, self.tools(), self.statuses())
-
-    def not_found(self, name: str, offered: "Sequence[NamedTool]", statuses: "Sequence[ServerStatus]") -> str:
-        """What to say about a name that is not among these tools, so that a model can correct itself."""
         shown = ascii(name) if len(name) <= 100 else f"{name[:100]!a}…"
-        if not statuses:
+        if not self.connections:
             return f"Tool {shown} does not exist: no server is configured, so there are no tools."
-        names = [named.name for named in offered]
-        down = [status for status in statuses if status.state != "ready" and not self.connections[status.name].tools]
+        names = [named.name for named in self.tools()]
+        down = [status for status in self.statuses() if status.state != "ready" and not self.connections[status.name].tools]
         away = "".join(
             f" Server {status.name!r} is not connected{f' ({status.last_error})' if status.last_error else ''}; its tools are missing."
             for status in down[:5]
