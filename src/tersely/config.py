@@ -1,16 +1,17 @@
 """Every setting, in one tree; the only reader of the environment.
 
-Each field says what changes for the operator. Variable names without prefix are
-those of the service this one stands in for; ours begin with `TERSELY_`. An empty
-variable counts as unset. All mistakes are reported at once; a secret's value is
-never part of a message.
+Each field says what changes for the operator. Its name is its key in `tersely.yaml`,
+its alias the variable that wins over the file. Variables without prefix are those of
+the service this one stands in for; ours begin with `TERSELY_`; an empty one counts
+as unset. All mistakes are reported at once; a secret's value is never part of a
+message. Options of providers, servers, agents and chains stand beside their readers.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, cast
 from urllib.parse import urlsplit
 
 import platformdirs
@@ -18,13 +19,17 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from pydantic.fields import FieldInfo
 
 from tersely.agent.options import AgentOptions
-from tersely.errors import ConfigError
-from tersely.llm.client import OPENROUTER_URL, ModelSpec, Provider
-from tersely.llm.providers import ProviderOptions
+from tersely.config_names import check_names, complete
+from tersely.config_sources import Gathered, gather
+from tersely.llm.client import OPENROUTER_URL, ModelSpec
+from tersely.llm.providers import ProviderOptions, ProviderType
 from tersely.sessions.chains import ChainOptions, Defaults
-from tersely.tools.servers import ServerOptions
+from tersely.tools.servers import Server, ServerOptions
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True)
+
+
+_VENDORS = ("openai", "anthropic", "google")
 
 
 class ModelSettings(BaseModel):
@@ -33,7 +38,7 @@ class ModelSettings(BaseModel):
     model_config = _CONFIG
 
     model: Annotated[str, Field(alias="LLM_MODEL", min_length=1)] = "openai/gpt-4o-mini"
-    """Model in OpenRouter's form (`provider/model-name`), or `anthropic:NAME` / `google:NAME` for those providers' own APIs (extras)."""
+    """Model in OpenRouter's form (`provider/model-name`), or `openai:NAME`, `anthropic:NAME`, `google:NAME` for their own APIs."""
 
     fallback_models: Annotated[tuple[str, ...], Field(alias="LLM_FALLBACK_MODELS")] = ()
     """Comma-separated models that step in, in this order, when the first one does not answer."""
@@ -43,6 +48,9 @@ class ModelSettings(BaseModel):
 
     openrouter_base_url: Annotated[str, Field(alias="OPENROUTER_BASE_URL")] = OPENROUTER_URL
     """Any OpenAI-compatible server: vLLM, Ollama, LM Studio. One that is not OpenRouter needs no key here."""
+
+    openai_api_key: Annotated[SecretStr | None, Field(alias="OPENAI_API_KEY")] = None
+    """Key for `openai:` models, OpenAI's own API."""
 
     anthropic_api_key: Annotated[SecretStr | None, Field(alias="ANTHROPIC_API_KEY")] = None
     """Key for `anthropic:` models."""
@@ -73,31 +81,41 @@ class ModelSettings(BaseModel):
 
     def specs(self) -> list[ModelSpec]:
         """The configured models, the first one first; empty when none is configured."""
-        return [spec for name in (self.model, *self.fallback_models) if (spec := self._spec(name))]
+        return [provider.spec() for _, provider in self.providers()]
+
+    def providers(self) -> list[tuple[str, ProviderOptions]]:
+        """The same as entries of `llm_providers`: the first one under `default`, the others under their own names."""
+        known = [(name, provider) for name in (self.model, *self.fallback_models) if (provider := self._provider(name))]
+        return [("default", known[0][1]), *known[1:]] if known else []
+
+    def key_for(self, vendor: str) -> SecretStr | None:
+        """The key in a provider's usual variable."""
+        keys = {"anthropic": self.anthropic_api_key, "google": self.google_api_key, "openai": self.openai_api_key}
+        return keys.get(vendor, self.openrouter_api_key)
 
     def missing(self) -> str:
         """What to set so that a model is asked."""
-        vendor = self.model.partition(":")[0]
-        return {"anthropic": "ANTHROPIC_API_KEY", "google": "GOOGLE_API_KEY"}.get(vendor, "OPENROUTER_API_KEY or OPENROUTER_BASE_URL")
+        vendor, _, rest = self.model.partition(":")
+        return f"{vendor.upper()}_API_KEY" if vendor in _VENDORS and rest else "OPENROUTER_API_KEY or OPENROUTER_BASE_URL"
 
-    def _spec(self, name: str) -> ModelSpec | None:
+    def _provider(self, name: str) -> ProviderOptions | None:
         vendor, _, rest = name.partition(":")
-        if vendor == "anthropic" and rest:
-            return self._sized(rest, "anthropic", self.anthropic_api_key) if self.anthropic_api_key else None
-        if vendor == "google" and rest:
-            return self._sized(rest, "google", self.google_api_key) if self.google_api_key else None
+        if vendor in _VENDORS and rest:
+            key = self.key_for(vendor)
+            return self._sized(rest, cast(ProviderType, vendor), key) if key else None
         if not self.openrouter_api_key and self.openrouter_base_url == OPENROUTER_URL:
             return None
         return self._sized(name, "openrouter", self.openrouter_api_key, self.openrouter_base_url)
 
-    def _sized(self, model: str, provider: Provider, key: SecretStr | None, base_url: str | None = None) -> ModelSpec:
-        return ModelSpec(
+    def _sized(self, model: str, kind: ProviderType, key: SecretStr | None, base_url: str | None = None) -> ProviderOptions:
+        return ProviderOptions(
+            type=kind,
             model=model,
-            provider=provider,
             base_url=base_url,
-            api_key=key.get_secret_value() if key else None,
-            window=self.context_window,
-            output_cap=self.max_output_tokens,
+            api_key=key,
+            context_window=self.context_window,
+            max_output_tokens=self.max_output_tokens,
+            concurrency=self.concurrency if "concurrency" in self.model_fields_set else None,
         )
 
 
@@ -143,6 +161,23 @@ class SummarizerSettings(BaseModel):
                 f"({self.chunk_size}); otherwise chunking would never come to an end."
             )
         return self
+
+
+class GatewaySettings(BaseModel):
+    """The gateway, `tersely gateway`. Address, token, hosts and size of bodies are those of the service."""
+
+    model_config = _CONFIG
+
+    port: Annotated[int, Field(alias="TERSELY_GATEWAY_PORT", ge=0, le=65535)] = 8008
+    """Port to listen on with `--http`; 0 takes a free one."""
+
+    intent_argument: Annotated[str, Field(alias="TERSELY_INTENT_ARGUMENT", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,40}$")] = "looking_for"
+    """What the argument is called that every tool gains, by which a caller says what it wants to know."""
+
+    intent_description: Annotated[str, Field(alias="TERSELY_INTENT_DESCRIPTION", min_length=1, max_length=1000)] = (
+        "What you want to know from the result. A result that is too long is shortened to it."
+    )
+    """How that argument is described to models."""
 
 
 class StoreSettings(BaseModel):
@@ -355,6 +390,7 @@ class Settings(BaseModel):
 
     model: ModelSettings = ModelSettings()
     summarizer: SummarizerSettings = SummarizerSettings()
+    gateway: GatewaySettings = GatewaySettings()
     store: StoreSettings = StoreSettings()
     up: UpSettings = UpSettings()
     queue: QueueSettings = QueueSettings()
@@ -378,44 +414,90 @@ class Settings(BaseModel):
     """How much is logged to stderr."""
 
     @classmethod
-    def load(cls, environment: Mapping[str, str] | None = None, **overrides: object) -> Self:
-        """Settings from the environment; `overrides` (by variable name, None = not given) come from the command line.
+    def load(
+        cls,
+        environment: Mapping[str, str] | None = None,
+        file: Path | None = None,
+        *,
+        sections: Collection[str] | None = None,
+        **overrides: object,
+    ) -> "Settings":
+        """Settings from a file, over it the environment, over that `overrides` from the command line.
+
+        Args:
+            file: `find_file()` knows where it may lie; None: there is none.
+            sections: The parts of the file that are read; mistakes in the others are somebody else's. None: all.
+            overrides: By variable name; None = not given.
 
         Raises:
-            ConfigError: Names every wrong setting, what is wrong with it and what would be right.
+            ConfigError: Names every wrong setting, where it was written, what is wrong with it and what would be right.
         """
-        given: dict[str, object] = {
-            name: value for name, value in (os.environ if environment is None else environment).items() if value != ""
-        }
-        given |= {name: value for name, value in overrides.items() if value is not None}
-        try:
-            return cls.model_validate(_shape(cls, given))
-        except ValidationError as wrong:
-            raise ConfigError(_explain(wrong)) from None
+        return load_with_sources(environment, file, sections=sections, **overrides)[0]
+
+    @property
+    def servers(self) -> tuple[Server, ...]:
+        """The declared servers that are not disabled."""
+        return tuple(Server(name=name, options=options) for name, options in self.mcp_servers.items() if not options.disabled)
+
+    def specs(self, *providers: str) -> list[ModelSpec]:
+        """These providers' models, for `llm.limits.build_llm`: the first is asked, the others step in."""
+        return [self.llm_providers[name].spec() for name in providers]
+
+    def summarizing(self) -> tuple[str, ...]:
+        """The providers that summarize where nobody names one, the first one first; empty when there is none."""
+        first = self.defaults.summarization.llm_provider or self.defaults.llm_provider
+        if first != "default":
+            return (first,) if first else ()
+        return ("default", *(name for name in self.model.fallback_models if name in self.llm_providers))
 
 
-def _shape(group: type[BaseModel], given: Mapping[str, object]) -> dict[str, object]:
-    """The part of the flat environment that a group of settings asks for."""
-    shaped: dict[str, object] = {}
-    for name, field in group.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            shaped[name] = _shape(field.annotation, given)
-        elif field.alias and field.alias in given:
-            shaped[field.alias] = given[field.alias]
-    return shaped
+FILE_NAME = "tersely.yaml"
 
 
-def _explain(wrong: ValidationError) -> str:
-    lines = []
-    for error in wrong.errors(include_url=False):
-        name = str(error["loc"][-1]) if error["loc"] else ""
-        message = error["msg"].removeprefix("Value error, ")
-        if not name.isupper():
-            lines.append(message)
-        else:
-            shown = "" if name in _SECRETS else f"={error['input']!r}"
-            lines.append(f"{name}{shown}: {message[0].lower()}{message[1:]}")
-    return "\n".join(lines)
+def find_file(given: Path | None = None, environment: Mapping[str, str] | None = None) -> Path | None:
+    """The file to read: `--config`, TERSELY_CONFIG, `tersely.yaml` here, or in the user's configuration folder; None if there is none."""
+    named = given or (os.environ if environment is None else environment).get("TERSELY_CONFIG")
+    if named:
+        # A file that was named and is not there is a mistake; reading it says so.
+        return Path(named).expanduser()
+    return next((path for path in (Path(FILE_NAME), user_file()) if path.is_file()), None)
+
+
+def user_file() -> Path:
+    return Path(platformdirs.user_config_dir("tersely", appauthor=False)) / FILE_NAME
+
+
+def load_with_sources(
+    environment: Mapping[str, str] | None = None,
+    file: Path | None = None,
+    *,
+    sections: Collection[str] | None = None,
+    **overrides: object,
+) -> tuple[Settings, Gathered]:
+    """As `Settings.load`, and where each value came from."""
+    gathered, servers = gather(
+        Settings,
+        environment=os.environ if environment is None else environment,
+        file=file,
+        overrides=overrides,
+        sections=sections,
+    )
+    try:
+        model = ModelSettings.model_validate(gathered.mapping("model"))
+    except ValidationError:
+        model = ModelSettings()  # What is wrong with it is told below, with the rest.
+    complete(
+        gathered,
+        servers,
+        from_model=model.providers(),
+        model_is_named="model" in model.model_fields_set,
+        key_for=model.key_for,
+    )
+    check_names(gathered)
+    settings = gathered.checked(Settings)
+    gathered.raise_if_any()
+    assert settings is not None, "a mistake was found and not told"
+    return settings, gathered
 
 
 def _http_address(value: str) -> str:
@@ -434,9 +516,6 @@ def _fields(group: type[BaseModel]) -> Iterator[FieldInfo]:
             yield from _fields(field.annotation)
         else:
             yield field
-
-
-_SECRETS = frozenset(field.alias for field in _fields(Settings) if "SecretStr" in str(field.annotation))
 
 
 def documented() -> list[tuple[str, str, str]]:

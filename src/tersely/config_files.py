@@ -13,7 +13,7 @@ import json
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from pathlib import Path
@@ -71,6 +71,10 @@ class Mistakes:
         name = dotted(key)
         self.found.append((place, f"{self.document.path}:{place}: {name}{': ' if name else ''}{message}"))
 
+    def needs_variable(self, key: Key) -> bool:
+        """Whether the value lacks a variable, itself or inside; then that is what is wrong with it, and has been said."""
+        return any(key == unset[: len(key)] or unset == key[: len(unset)] for unset in self.unset)
+
     def raise_if_any(self) -> None:
         if self.found:
             raise ConfigError("\n".join(message for _, message in sorted(self.found, key=lambda mistake: mistake[0])))
@@ -89,22 +93,28 @@ def read_servers(path: Path, environment: Mapping[str, str] | None = None) -> tu
     document = read_document(path)
     mistakes = Mistakes(document)
     section = _section(document, mistakes)
-    servers: list[Server] = []
-    declared = document.data.get(section) if section else None
-    if section and not isinstance(declared, dict):
-        mistakes.add((section,), "must be a mapping of server names to their settings")
-    elif section and isinstance(declared, dict):
-        for name, entry in declared.items():
-            key: Key = (section, name)
-            filled = fill_variables(entry, key, os.environ if environment is None else environment, mistakes)
-            if not isinstance(filled, dict):
-                mistakes.add(key, "must be a mapping, with a command or a url in it")
-                continue
-            shaped, places = _one_shape(filled) if section != "mcp_servers" else (filled, {})
-            server = _checked(Server, {"name": name, "options": shaped}, key, places, mistakes)
-            if server:
-                servers.append(server)
+    servers = servers_in(section, os.environ if environment is None else environment, mistakes) if section else ()
     mistakes.raise_if_any()
+    return servers
+
+
+def servers_in(section: str, environment: Mapping[str, str], mistakes: Mistakes) -> tuple[Server, ...]:
+    """The servers under one key of a file, those left out that have mistakes."""
+    declared = mistakes.document.data.get(section)
+    if not isinstance(declared, dict):
+        mistakes.add((section,), "must be a mapping of server names to their settings")
+        return ()
+    servers: list[Server] = []
+    for name, entry in declared.items():
+        key: Key = (section, name)
+        filled = fill_variables(entry, key, environment, mistakes)
+        if not isinstance(filled, dict):
+            mistakes.add(key, "must be a mapping, with a command or a url in it")
+            continue
+        shaped, places = one_shape(filled) if section != "mcp_servers" else (filled, {})
+        server = _checked(Server, {"name": name, "options": shaped}, key, places, mistakes)
+        if server:
+            servers.append(server)
     return tuple(servers)
 
 
@@ -125,7 +135,7 @@ def _section(document: Document, mistakes: Mistakes) -> str | None:
     return None
 
 
-def _one_shape(entry: dict[str, Any]) -> tuple[dict[str, Any], dict[Key, Key]]:
+def one_shape(entry: dict[str, Any]) -> tuple[dict[str, Any], dict[Key, Key]]:
     """An entry of a client's file in our own shape, and where its keys stood.
 
     Clients write command, url and the like beside the rest; ours stand under `transport`.
@@ -158,8 +168,8 @@ def _checked(model: type[Server], given: dict[str, Any], key: Key, places: Mappi
             inner = at[1:] if at[:1] == ("options",) else ()
             moved = next((places[inner[:size]] + inner[size:] for size in range(len(inner), 0, -1) if inner[:size] in places), inner)
             place = (*key, *moved)
-            # What is wrong only because a variable is missing has been said; so has a value that fits none of several kinds.
-            if place in told or any(place == unset[: len(place)] or unset == place[: len(unset)] for unset in mistakes.unset):
+            # A value that fits none of several kinds is told once.
+            if place in told or mistakes.needs_variable(place):
                 continue
             told.add(place)
             if error["type"] == "extra_forbidden":
@@ -167,7 +177,7 @@ def _checked(model: type[Server], given: dict[str, Any], key: Key, places: Mappi
             elif error["type"] == "missing" and inner == ("transport",):
                 message = "is missing: say how to reach the server, by `command` or `url`"
             else:
-                message = _plain(error["msg"], error["input"], error["type"])
+                message = plain_message(error["msg"], error["input"], error["type"])
             mistakes.add(place, message)
     return None
 
@@ -177,7 +187,8 @@ def _is_kind(part: str | int) -> bool:
     return isinstance(part, str) and (part == "bool" or part.startswith("function-"))
 
 
-def _plain(message: str, value: object, kind: str) -> str:
+def plain_message(message: str, value: object, kind: str) -> str:
+    """What pydantic says about a value, in words that fit behind the name of a key, and without the value if it is a text."""
     message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
     # Numbers and truth values are safe to show; a text may hold what a variable held.
     shown = f" (is {value!r})" if isinstance(value, bool | int | float) and kind != "value_error" else ""
@@ -187,17 +198,26 @@ def _plain(message: str, value: object, kind: str) -> str:
         else []
     )
     hint = f"; did you mean {near[0]!r}?" if near else ""
+    if kind == "string_type" and isinstance(value, bool | int | float):
+        hint = "; put it in quotes"  # `on`, `no` and `500` are no texts in YAML
+    if kind == "too_short":
+        return "needs at least one entry"
     message = message.removeprefix("Input ").replace("valid tuple", "list").replace("valid dictionary", "mapping")
     return f"{message[:1].lower()}{message[1:]}{shown}{hint}"
 
 
 def _unknown(inner: Key, places: Mapping[Key, Key]) -> str:
     """A key nobody knows: the nearest one that exists, and all that do."""
-    names = _names(_model_at(inner[:-1]))
+    names = field_names(_model_at(inner[:-1]))
     if places and len(inner) == 1:
         names = sorted({*names, *_IN_TRANSPORT} - {"transport"})
-    close = difflib.get_close_matches(str(inner[-1]), names, n=1, cutoff=0.6)
-    return f"is not a setting{f'; did you mean {close[0]!r}?' if close else '.'} There are: {', '.join(names)}."
+    return f"is not a setting{nearest(str(inner[-1]), names)}"
+
+
+def nearest(name: str, names: Collection[str]) -> str:
+    """How a message about an unknown name ends: the nearest one that exists, and all that do."""
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"{f'; did you mean {close[0]!r}?' if close else '.'} There are: {', '.join(names)}."
 
 
 def _model_at(key: Key) -> type[BaseModel]:
@@ -218,7 +238,8 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models(inner)
 
 
-def _names(model: type[BaseModel]) -> list[str]:
+def field_names(model: type[BaseModel]) -> list[str]:
+    """What the fields of a model are called in a file."""
     names = []
     for name, described in model.model_fields.items():
         alias = described.validation_alias
