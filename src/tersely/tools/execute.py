@@ -170,6 +170,7 @@ class ToolExecutor:
     registry: Registry
     results: KeptResults
     cache: SummaryCache | None = None
+    condense_seconds: float = CONDENSE_SECONDS
 
     async def execute(
         self,
@@ -317,6 +318,7 @@ class ToolExecutor:
             cache=self.cache,
             on_progress=on_progress,
             on_text=on_text,
+            seconds=self.condense_seconds,
         )
         return observation(condensed, fetched.handle)
 
@@ -334,6 +336,7 @@ async def shorten(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_text: Heard | None = None,
     say: Callable[..., str] = note,
+    seconds: float = CONDENSE_SECONDS,
 ) -> Condensed:
     """A kept text within `budget` tokens, with the line that says what is missing and how to read it.
 
@@ -344,7 +347,7 @@ async def shorten(
     # The note is part of what the budget allows; where what was left out makes it longer than reserved, a short one does.
     reserve = O200K.count(say(_as_it_is("", 0), handle, tokens=tokens)) + (60 if budget >= ACCOUNT_FROM_TOKENS else 0)
     wish = Wish(target=max(SMALLEST_BUDGET, budget - reserve), focus=focus, context=context)
-    condensed = await _condensed(text, wish, llm, cache, on_progress, on_text)
+    condensed = await _condensed(text, wish, llm, cache, on_progress, on_text, seconds)
     closing = say(condensed, handle, tokens=tokens)
     whole = f"{condensed.text}\n{closing}"
     if O200K.exceeds(whole, budget):
@@ -360,10 +363,11 @@ async def _condensed(
     cache: SummaryCache | None,
     on_progress: Callable[[Progress], None],
     on_text: Heard | None,
+    seconds: float,
 ) -> Condensed:
-    with anyio.move_on_after(CONDENSE_SECONDS):
+    with anyio.move_on_after(seconds):
         return await climb(text, wish=wish, llm=llm, cache=cache, fallback="structural", on_progress=on_progress, on_text=on_text)
-    reason = f"the summary was not ready within {CONDENSE_SECONDS:g} s"
+    reason = f"the summary was not ready within {seconds:g} s"
     condensed = await anyio.to_thread.run_sync(condense, text, wish.target, wish.focus)
     return replace(condensed, status="fallback", returned="structural", reason=reason)
 
