@@ -22,9 +22,9 @@ from typing import Any, ClassVar
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tersely.errors import LostSession
+from tersely.errors import LostSession, SessionNotFound
 from tersely.store.packing import storable
-from tersely.store.tables import counters, event_log, feed, sessions
+from tersely.store.tables import counters, event_log, feed, sessions, timeline_events
 
 VERSION = 1
 """`v` of every event: viewers may meet stored events of older versions."""
@@ -222,9 +222,23 @@ async def page(
     return await _page(db, event_log, channel_of(session_id), after, limit, characters, event_log.c.session_id == session_id)
 
 
-async def head(db: AsyncConnection, session_id: str) -> int | None:
-    """The last number given in a session; None where there is no such session."""
-    return await db.scalar(sa.select(sessions.c.last_seq).where(sessions.c.id == session_id))
+async def where_it_stands(db: AsyncConnection, session_id: str) -> tuple[int, list[str]]:
+    """The last number given in a session, and which timeline events were streaming at that very moment.
+
+    Raises:
+        SessionNotFound: There is no such session.
+    """
+    streaming = (timeline_events.c.session_id == sessions.c.id) & (timeline_events.c.status == "streaming")
+    # One statement, because two might see different moments.
+    question = (
+        sa.select(sessions.c.last_seq, timeline_events.c.id)
+        .join(timeline_events, streaming, isouter=True)
+        .where(sessions.c.id == storable(session_id))
+    )
+    rows = (await db.execute(question)).all()
+    if not rows:
+        raise SessionNotFound(session_id)
+    return rows[0].last_seq, [row.id for row in rows if row.id is not None]
 
 
 async def heads(db: AsyncConnection, session_ids: Sequence[str]) -> dict[str, int]:

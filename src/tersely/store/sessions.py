@@ -16,7 +16,7 @@ import binascii
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, cast
 
@@ -53,7 +53,7 @@ class NewSession:
     runbook: str = ""
     override: Mapping[str, Any] | None = None
     encoding: str
-    mark_key: bytes
+    mark_key: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class Session:
     attempt: int
     executor: str | None
     deaths: int
-    mark_key: bytes
+    mark_key: bytes = field(repr=False)
     last_seq: int
     model_calls: int
     tool_calls: int
@@ -677,7 +677,7 @@ def _database_time(db: AsyncConnection, seconds: float = 0.0) -> sa.ColumnElemen
     return cast("sa.ColumnElement[datetime]", sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds))
 
 
-_COLUMNS = [field.name for field in fields(Session)]
+_COLUMNS = [one.name for one in fields(Session)]
 
 
 def _session(row: Any) -> Session:

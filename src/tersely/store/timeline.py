@@ -140,12 +140,6 @@ async def page(db: AsyncConnection, session_id: str, *, after: int = 0, limit: i
     return [_record(row) for row in await db.execute(question)]
 
 
-async def streaming(db: AsyncConnection, session_id: str) -> list[str]:
-    """The ids of events that have begun and not ended."""
-    question = sa.select(timeline_events.c.id).where(timeline_events.c.session_id == session_id, timeline_events.c.status == STREAMING)
-    return list(await db.scalars(question))
-
-
 async def end_streaming(
     db: AsyncConnection, session_id: str, status: EventStatus, now: datetime
 ) -> list[tuple[str, TimelineEventCompleted]]:

@@ -1,0 +1,1 @@
+"""What viewers are told while a session runs, and how it reaches them. Stored first, then told."""
