@@ -27,6 +27,7 @@ import anyio.lowlevel
 
 from tersely.errors import LostSession, StoreUnavailable, TerselyError
 from tersely.events.bus import Bus
+from tersely.events.diary import SessionDiary
 from tersely.sessions.durable import Engine, Interrupted, stored_step
 from tersely.store import executors
 from tersely.store import sessions as rows
@@ -61,7 +62,7 @@ class Outcome:
 class Work(Protocol):
     """What is done for a session of some kind."""
 
-    async def __call__(self, session: Session, attempt: int) -> Outcome: ...
+    async def __call__(self, session: Session, diary: SessionDiary) -> Outcome: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +77,17 @@ class Pace:
 @dataclass
 class _Running:
     scope: anyio.CancelScope
-    attempt: int | None = None
+    diary: SessionDiary | None = None
     stop: Stop | None = None
     stopped: anyio.Event = field(default_factory=anyio.Event)
+
+    def halt(self, why: Stop) -> None:
+        if self.stop is None or why == "lost":
+            self.stop = why
+            if self.diary and why != "cancel":
+                # Its open events are not ended here: whoever goes on with the session goes on with them.
+                self.diary.let_go()
+        self.scope.cancel()
 
 
 _current: ContextVar[_Running] = ContextVar("the session that is running")
@@ -133,10 +142,9 @@ class Crew:
         """A remembered step of the session that is running. None begins in a process that is about to leave."""
         running = _current.get()
         if self.leaving:
-            running.stop = running.stop or "leave"
-            running.scope.cancel()
+            running.halt("leave")
             await anyio.lowlevel.checkpoint()
-        return await stored_step(name, work)
+        return await stored_step(name, lambda: self._patiently(work))
 
     async def leave(self) -> None:
         """Take nothing new, let running steps finish, give back the rest."""
@@ -181,10 +189,11 @@ class Crew:
             running.stopped.set()
         # Stopped. Only a cancelled session has its end; the others go on elsewhere.
         if running.stop == "cancel":
-            await self._patiently(lambda: self._end_cancelled(session_id, running.attempt))
+            attempt = running.diary.attempt if running.diary else None
+            await self._patiently(lambda: self._end_cancelled(session_id, attempt))
             return
-        if running.stop == "leave" and running.attempt is not None:
-            attempt = running.attempt
+        if running.stop == "leave" and running.diary:
+            attempt = running.diary.attempt
             await self._patiently(lambda: self._give_back(session_id, attempt), seconds=5)
         logger.info("session_left", extra={"session_id": session_id, "why": running.stop})
         raise Interrupted
@@ -193,7 +202,7 @@ class Crew:
         session = await self._patiently(lambda: self._claim(session_id))
         if session is None:
             return  # It has its end; only the engine did not know.
-        running.attempt = session.attempt
+        running.diary = diary = SessionDiary(self.database, self.bus, session_id, session.attempt)
         if session.status == "cancelling":
             await self._end(session_id, session.attempt, "cancelled", session.reason or "Cancelled on request.")
             return
@@ -207,16 +216,16 @@ class Crew:
             return
         since_start = (datetime.now(UTC) - (session.started_at or datetime.now(UTC))).total_seconds()
         with anyio.move_on_after(max(0.0, self.pace.session - since_start)) as limit:
-            outcome = await self._outcome(work, session)
+            outcome = await self._outcome(work, session, diary)
         if limit.cancelled_caught:
             reason = f"It took longer than {self.pace.session:g} s, the time limit of a session."
             await self._end(session_id, session.attempt, "timed_out", reason)
             return
         await self._end(session_id, session.attempt, outcome.status, outcome.reason, outcome.analysis)
 
-    async def _outcome(self, work: Work, session: Session) -> Outcome:
+    async def _outcome(self, work: Work, session: Session, diary: SessionDiary) -> Outcome:
         try:
-            return await work(session, session.attempt)
+            return await work(session, diary)
         except LostSession:
             raise
         except TerselyError as problem:
@@ -233,7 +242,7 @@ class Crew:
                 session = await rows.find(db, session_id)
         except LostSession:
             return None
-        self.bus.tell(claim.told)
+        self.bus.publish(*claim.told)
         return session
 
     async def _end(
@@ -247,7 +256,7 @@ class Crew:
         async def end() -> None:
             async with self.database.transaction() as db:
                 told = await rows.end_all(db, session_id, attempt, status, reason, analysis=analysis, now=datetime.now(UTC))
-            self.bus.tell(told)
+            self.bus.publish(*told)
 
         # An end that was reached is written, whoever has lost patience meanwhile.
         with anyio.CancelScope(shield=True):
@@ -269,9 +278,7 @@ class Crew:
         running = self._running.get(session_id)
         if running is None:
             return False
-        # Who was told to leave and is then cancelled has an end after all.
-        running.stop = running.stop if running.stop == "lost" else why
-        running.scope.cancel()
+        running.halt(why)
         return True
 
     async def _beat(self) -> None:

@@ -124,7 +124,7 @@ class Desk:
                 raise IdempotencyConflict("This Idempotency-Key was used for another alert. Use a key of its own for each alert.")
             message = "This alert was accepted before; nothing was started a second time."
             return Accepted(session_id=created.session_id, message=message)
-        self._bus.tell(created.told)
+        self._bus.publish(*created.told)
         try:
             await self._engine.enqueue(session_id)
         except StoreUnavailable as problem:
@@ -144,7 +144,7 @@ class Desk:
             if before.has_ended:
                 raise SessionEnded(f"Session {session_id} ended as {before.status} already; there is nothing to cancel.")
             cancelled = await rows.request_cancel(db, session_id, reason=f"Cancelled by {by}.", now=datetime.now(UTC))
-        self._bus.tell(cancelled.told)
+        self._bus.publish(*cancelled.told)
         if cancelled.status == "cancelled":
             try:
                 await self._engine.withdraw(session_id)

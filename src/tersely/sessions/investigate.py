@@ -7,7 +7,6 @@ happens in steps of the agent's loop.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
@@ -15,7 +14,6 @@ from tersely.agent.assignment import Assignment
 from tersely.agent.loop import investigate
 from tersely.condensing.cache import SummaryCache
 from tersely.errors import InputError
-from tersely.events.bus import Bus
 from tersely.events.diary import SessionDiary
 from tersely.llm.client import LLM
 from tersely.sessions import overrides
@@ -24,7 +22,6 @@ from tersely.sessions.models import Models
 from tersely.sessions.overrides import Override
 from tersely.sessions.plan import Part, Plan
 from tersely.store import sessions as rows
-from tersely.store.database import Database
 from tersely.store.sessions import Session
 from tersely.text.masked import Masked, assume_masked
 from tersely.tools.execute import Step, ToolExecutor
@@ -38,8 +35,6 @@ from tersely.tools.registry import ToolRegistry
 class Investigations:
     """What sessions of kind `investigation` are worked on with."""
 
-    database: Database
-    bus: Bus
     plan: Plan
     models: Models
     registry: ToolRegistry
@@ -47,14 +42,15 @@ class Investigations:
     cache: SummaryCache
     step: Step
 
-    async def __call__(self, session: Session, attempt: int) -> Outcome:
+    async def __call__(self, session: Session, diary: SessionDiary) -> Outcome:
         override = self._override(session)
         parts = self.plan.parts(session.chain, override)
-        async with self.database.transaction() as db:
-            await rows.plan_stages(db, session.id, attempt, [part.stage.name for part in parts])
+        stages = await diary.plan([part.stage.name for part in parts])
         earlier: list[tuple[str, Masked]] = []
-        for position, part in enumerate(parts):
-            outcome = await self._stage(session, attempt, position, part, earlier, len(parts))
+        for position, (stage_id, part) in enumerate(zip(stages, parts, strict=True)):
+            execution_id = rows.derived_id(session.id, f"execution/{position}")
+            diary.session_progress(position, len(parts), part.stage.name)
+            outcome = await self._stage(session, diary.within(stage_id, execution_id), part, earlier)
             if outcome.status == "failed":
                 return outcome
             earlier.append((part.stage.name, outcome.analysis))
@@ -77,35 +73,21 @@ class Investigations:
             raise InputError(" ".join(mistake.message for mistake in wrong))
         return override
 
-    async def _stage(
-        self, session: Session, attempt: int, position: int, part: Part, earlier: list[tuple[str, Masked]], count: int
-    ) -> Outcome:
-        stage_id = rows.stage_id(session.id, position)
-        execution_id = rows.derived_id(session.id, f"execution/{position}")
+    async def _stage(self, session: Session, diary: SessionDiary, part: Part, earlier: list[tuple[str, Masked]]) -> Outcome:
+        assert diary.stage_id and diary.execution_id
         llm = self.models.of(part.providers)
-        now = datetime.now(UTC)
-        async with self.database.transaction() as db:
-            began = await rows.move_stage(db, session.id, attempt, stage_id, "in_progress", now=now)
-            await rows.begin_execution(
-                db,
-                session.id,
-                attempt,
-                execution_id=execution_id,
-                stage_id=stage_id,
-                agent=part.stage.agent,
-                controller=part.agent.controller if llm else "survey",
-                provider=llm.provider if llm else "",
-                model=llm.model if llm else "",
-                now=now,
-            )
-        self.bus.tell([began] if began else [])
-        diary = SessionDiary(self.database, self.bus, session.id, attempt, stage_id, execution_id)
-        diary.session_progress(position, count, part.stage.name)
+        await diary.stage_status(diary.stage_id, "in_progress")
+        await diary.execution_began(
+            agent=part.stage.agent,
+            controller=part.agent.controller if llm else "survey",
+            provider=llm.provider if llm else "",
+            model=llm.model if llm else "",
+        )
         report = await investigate(
             Assignment(
                 session_id=session.id,
-                stage_id=stage_id,
-                execution_id=execution_id,
+                stage_id=diary.stage_id,
+                execution_id=diary.execution_id,
                 stage=part.stage.name,
                 task=part.stage.task,
                 agent_name=part.stage.agent,
@@ -127,13 +109,8 @@ class Investigations:
             diary=diary,
             step=self.step,
         )
-        now = datetime.now(UTC)
-        async with self.database.transaction() as db:
-            await rows.end_execution(db, session.id, attempt, execution_id, report.status, reason=report.reason, now=now)
-            ended = await rows.move_stage(
-                db, session.id, attempt, stage_id, report.status, reason=report.reason, analysis=report.analysis, now=now
-            )
-        self.bus.tell([ended] if ended else [])
+        await diary.execution_ended(report.status, reason=report.reason)
+        await diary.stage_status(diary.stage_id, report.status, reason=report.reason, analysis=report.analysis)
         return Outcome(status=report.status, reason=report.reason, analysis=report.analysis)
 
     def _summarizer(self, part: Part) -> Callable[[str], LLM | None]:
