@@ -142,7 +142,8 @@ class Bus:
             self._growing.pop(ended, None)
         if payload and channel != SESSIONS and _is_last(payload):
             self._latest.pop(channel, None)
-            self._latest.get(SESSIONS, {}).pop(channel.removeprefix("session:"), None)
+            if of_all := self._latest.get(SESSIONS):
+                of_all.pop(channel.removeprefix("session:"), None)
         if (watched := self._channels.get(channel)) is not None:
             watched.add(seq, payload)
 

@@ -25,6 +25,7 @@ from tersely.store import events, interactions, sessions, timeline
 from tersely.store.database import Database
 from tersely.store.events import SESSIONS, Logged
 from tersely.store.interactions import Interaction
+from tersely.store.packing import storable
 from tersely.store.sessions import End, PartStatus
 from tersely.text.masked import Masked
 
@@ -304,7 +305,8 @@ class OpenEvent:
             self._timer = asyncio.get_running_loop().call_later(CHUNK_SECONDS, self._on_time)
 
     def _flush(self) -> None:
-        text = "".join(self._gathered)
+        # Before it is counted: characters that nobody takes are replaced, and offsets are to fit what viewers have.
+        text = storable("".join(self._gathered))
         self._gathered.clear()
         self._told.append(text)
         self._chunk(text)

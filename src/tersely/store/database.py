@@ -40,6 +40,11 @@ class Database:
     def is_sqlite(self) -> bool:
         return self._engine.dialect.name == "sqlite"
 
+    @property
+    def address(self) -> str:
+        """With the password: for those who need a connection of their own."""
+        return self._engine.url.set(drivername=self._engine.dialect.name).render_as_string(hide_password=False)
+
     @classmethod
     @asynccontextmanager
     async def open(cls, url: str) -> AsyncIterator[Self]:
