@@ -7,6 +7,7 @@ its streams when it is told to stop.
 
 import hashlib
 import hmac
+import ipaddress
 import logging
 import socket
 from collections.abc import Callable, Sequence
@@ -126,6 +127,14 @@ def _endpoint(app: StarletteWithLifespan) -> StreamableHTTPASGIApp:
             assert isinstance(endpoint, StreamableHTTPASGIApp)
             return endpoint
     raise AssertionError("the application serves /mcp")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 async def serve(app: ASGIApp, *, host: str, port: int, on_ready: Callable[[str], None]) -> None:

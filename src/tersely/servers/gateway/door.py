@@ -1,0 +1,798 @@
+"""What clients speak with: every request of the protocol, answered by the servers behind us.
+
+Sits before the library's own handling of requests, so that answers go on as the
+servers wrote them: the library's models refuse a whole result for one piece they
+do not know, and cost time on every call. Both eras of the protocol are spoken;
+where client and server differ, what can be translated is.
+
+Routing is `upstreams`', what happens to answers is `road`'s.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+import anyio.abc
+import mcp_types as types
+from mcp.server.connection import Connection as ClientConnection
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server as ProtocolServer
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.shared.dispatcher import Outbound
+from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ServerEvent, ToolsListChanged
+from mcp_types import methods as protocol_methods
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from tersely.errors import InputError, MaskingFailed, StoreUnavailable, ToolError, ToolForbidden, ToolNotFound, ToolRejected
+from tersely.servers.gateway.counting import Counting
+from tersely.servers.gateway.offers import Intent, Offer, cleaned
+from tersely.servers.gateway.road import Call, Outcome, Road, safe, safe_words
+from tersely.servers.gateway.seen import SeenTools
+from tersely.servers.gateway.upstreams import Pool, Upstreams
+from tersely.tools.connect.session import as_json
+from tersely.tools.connect.supervisor import Connection
+from tersely.tools.mask import Masker
+from tersely.tools.read_back import ReadBack
+from tersely.tools.servers import Server
+
+logger = logging.getLogger(__name__)
+
+GONE = "tersely.gone"
+"""Where a request's scope has the event that is set when its client hangs up."""
+
+LONGEST_CALL = 3_600.0
+"""Seconds, where the operator has not said otherwise: how long a call may take is the client's business."""
+
+_MOST_QUESTIONS = 10
+_RESERVED = "io.modelcontextprotocol/"
+_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+_ONE_ERA = ("resultType", "ttlMs", "cacheScope")
+_LISTS: dict[str, ServerEvent] = {
+    "notifications/prompts/list_changed": PromptsListChanged(),
+    "notifications/resources/list_changed": ResourcesListChanged(),
+}
+
+Context = ServerRequestContext[Any, Any]
+Answer = dict[str, Any]
+
+
+@dataclass(eq=False)
+class Client:
+    """A client that stays connected, as those of the older protocol do."""
+
+    connection: ClientConnection
+    log_level: str = "debug"
+    watched: set[tuple[Connection, str]] = field(default_factory=set)
+    _waiting: deque[tuple[str, dict[str, Any]]] = field(default_factory=lambda: deque(maxlen=1_000))
+    _news: anyio.Event = field(default_factory=anyio.Event)
+
+    def tell(self, method: str, params: dict[str, Any]) -> None:
+        self._waiting.append((method, params))
+        self._news.set()
+
+    async def keep_telling(self) -> None:
+        """One task for each client, so that a slow one delays nobody else."""
+        while True:
+            await self._news.wait()
+            self._news = anyio.Event()
+            while self._waiting:
+                method, params = self._waiting.popleft()
+                await self.connection.notify(method, params or None)
+
+
+class Request:
+    """A client's request under way; the `Caller` of `upstreams`."""
+
+    def __init__(self, context: Context, pool: Pool, client: object, start_soon: Callable[..., None]) -> None:
+        self.context = context
+        self.pool = pool
+        self.client = client
+        self.params: Mapping[str, Any] = context.params or {}
+        self._start_soon = start_soon
+        self._notes: deque[tuple[str, dict[str, Any]]] = deque(maxlen=1_000)
+        self._delivering = anyio.Lock()
+
+    @property
+    def is_modern(self) -> bool:
+        return self.context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        meta = self.params.get("_meta")
+        return meta if isinstance(meta, dict) else {}
+
+    @property
+    def _way(self) -> Outbound:
+        # The library's typed ways would take apart and rebuild what is only to be passed on.
+        way: Outbound = self.context.session._request_outbound
+        return way
+
+    def least_level(self) -> str | None:
+        """From which level on the client wants to hear what is logged; None when not at all."""
+        if self.is_modern:
+            level = self.meta.get(types.LOG_LEVEL_META_KEY)
+            return level if isinstance(level, str) else None
+        return self.client.log_level if isinstance(self.client, Client) else "debug"
+
+    def tell(self, method: str, params: Mapping[str, Any]) -> None:
+        """Pass on what a server told for this request. Delivered before the answer, in order."""
+        self._notes.append((method, dict(params)))
+        self._start_soon(self.flush)
+
+    async def flush(self) -> None:
+        if not self._notes:
+            return
+        async with self._delivering:
+            while self._notes:
+                method, params = self._notes.popleft()
+                try:
+                    await self._way.notify(method, params or None)
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    self._notes.clear()
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask the client what a server wants to know.
+
+        Raises:
+            ToolRejected: It cannot be asked, or refused.
+        """
+        able = self.context.session.client_capabilities
+        wanted = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}[method]
+        if able is None or getattr(able, wanted) is None:
+            raise ToolRejected(f"The client does not offer {wanted}.", code=types.METHOD_NOT_FOUND)
+        try:
+            await self.flush()
+            return await self._way.send_raw_request(method, dict(params) or None)
+        except MCPError as refusal:
+            raise ToolRejected(refusal.message, code=refusal.code, data=refusal.data) from None
+
+
+Handler = Callable[[Request], Awaitable[Answer]]
+
+
+class Gateway:
+    """The protocol's requests, over a road and servers. `running` surrounds its use.
+
+    Args:
+        scope: Whose results are kept and can be read back; asked with every request.
+        wait: Seconds to wait for servers when the first client of an era comes.
+    """
+
+    def __init__(
+        self,
+        servers: list[Server],
+        *,
+        road: Road,
+        read_back: ReadBack,
+        counting: Counting,
+        seen: SeenTools,
+        scope: Callable[[Any], str],
+        intent: Intent = Intent(),  # noqa: B008 — frozen
+        strict: bool = False,
+        wait: float = 8.0,
+    ) -> None:
+        self.road = road
+        self.counting = counting
+        self.upstreams = Upstreams(
+            servers, intent=intent, seen=seen, strict=strict, wait=wait, told=self._on_told, changed=self._on_tools_changed
+        )
+        self._read_back = read_back
+        self._scope = scope
+        self._bus = InMemorySubscriptionBus()
+        self._clients: set[Client] = set()
+        self._watches: dict[tuple[Connection, str], tuple[int, anyio.CancelScope]] = {}
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._handlers: dict[str, Handler] = {
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read_resource,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+            "completion/complete": self._complete,
+            "logging/setLevel": self._set_level,
+        }
+        self.protocol: ProtocolServer[Any] = ProtocolServer(
+            "tersely-gateway",
+            version=version("tersely"),
+            get_tool_input_schema=self._input_schema,
+            on_subscriptions_listen=ListenHandler(self._bus),
+        )
+        self.protocol.middleware[:] = [self]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as tasks, self.upstreams.running():
+            self._tasks = tasks
+            tasks.start_soon(self.counting.keep_storing)
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True), anyio.move_on_after(5):
+                    await self.counting.store()
+
+    # Before a request is anybody's
+
+    async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        if ctx.request_id is None or ctx.method == "ping":
+            return await call_next(ctx)
+        if ctx.method == "initialize":
+            return await self._initialize(ctx, call_next)
+        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if ctx.method == "server/discover":
+            return await self._discover(ctx, call_next)
+        handler = self._handlers.get(ctx.method)
+        if handler is None and ctx.method in protocol_methods.SPEC_CLIENT_METHODS and ctx.method != "subscriptions/listen":
+            return await call_next(ctx)
+        self._check(ctx)
+        pool = await self.upstreams.pool(is_modern=is_modern)
+        request = Request(ctx, pool, self._client_of(ctx), self._start_soon)
+        if ctx.method == "subscriptions/listen":
+            return await self._listen(request, call_next)
+        answer = await self._while_connected(request, handler or self._pass_on)
+        await request.flush()
+        return _in_the_clients_era(answer, request, self._identity(pool))
+
+    def _check(self, ctx: Context) -> None:
+        """What the library would check had it got the request."""
+        if ctx.method in protocol_methods.SPEC_CLIENT_METHODS:
+            try:
+                protocol_methods.validate_client_request(ctx.method, ctx.protocol_version, ctx.params)
+            except KeyError:
+                raise MCPError(types.METHOD_NOT_FOUND, "Method not found", ctx.method) from None
+        if not _connection_of(ctx).initialize_accepted:
+            raise MCPError(types.INVALID_PARAMS, "Invalid request parameters", "")
+
+    async def _while_connected(self, request: Request, handler: Handler) -> Answer:
+        """The answer, unless the client hangs up: then the work ends too. The newer protocol's transport sees to that by itself."""
+        http = request.context.request
+        gone: anyio.Event | None = None if request.is_modern or http is None else http.scope.get(GONE)
+        if gone is None:
+            return await self._answered(request, handler)
+        answer: Answer | None = None
+        failure: MCPError | None = None
+        async with anyio.create_task_group() as tasks:
+
+            async def watch() -> None:
+                await gone.wait()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(watch)
+            try:
+                answer = await self._answered(request, handler)
+            except MCPError as problem:
+                failure = problem  # raised outside the group, which would wrap it
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        if answer is None:
+            raise MCPError(types.CONNECTION_CLOSED, "The client has hung up.")
+        return answer
+
+    async def _answered(self, request: Request, handler: Handler) -> Answer:
+        """The answer, or the failure in the protocol's terms. The one place where our errors get codes."""
+        masker = self.road.policy(_NOBODY, "").masker
+        try:
+            return await handler(request)
+        except ToolRejected as refusal:
+            data = _safe_or_none(refusal.data, masker)
+            raise MCPError(refusal.code, safe_words(refusal.said, masker), data) from None
+        except (ToolNotFound, ToolForbidden) as problem:
+            raise MCPError(types.INVALID_PARAMS, safe_words(str(problem), masker)) from None
+        except (ToolError, InputError, StoreUnavailable) as problem:
+            raise MCPError(types.INTERNAL_ERROR, safe_words(str(problem), masker)) from None
+        except MaskingFailed as failure:
+            # Closed: what could not be masked is nobody's to see, not even in an error text.
+            logger.error("answer_dropped", extra={"method": request.context.method, "reason": str(failure)})
+            raise MCPError(types.INTERNAL_ERROR, "The answer could not be checked for secrets and was dropped.") from None
+
+    def _start_soon(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if self._tasks is not None:
+            self._tasks.start_soon(work)
+
+    # Who we are
+
+    async def _initialize(self, ctx: Context, call_next: CallNext) -> Answer:
+        result = await call_next(ctx)
+        assert isinstance(result, dict)
+        pool = await self.upstreams.pool(is_modern=False)
+        connection = _connection_of(ctx)
+        if connection.has_standalone_channel and "tersely" not in connection.state and self._tasks is not None:
+            client = Client(connection)
+            connection.state["tersely"] = client
+            self._clients.add(client)
+            telling = anyio.CancelScope()
+
+            async def tell() -> None:
+                with telling:
+                    await client.keep_telling()
+
+            async def forget() -> None:
+                telling.cancel()
+                self._clients.discard(client)
+                for connection, uri in client.watched:
+                    self._unwatch(connection, uri)
+
+            self._tasks.start_soon(tell)
+            connection.exit_stack.push_async_callback(forget)
+        return {**result, **self._introduction(pool), "serverInfo": self._identity(pool)}
+
+    async def _discover(self, ctx: Context, call_next: CallNext) -> Answer:
+        result = await call_next(ctx)
+        assert isinstance(result, dict)
+        pool = await self.upstreams.pool(is_modern=True)
+        meta = {**(result.get("_meta") or {}), types.SERVER_INFO_META_KEY: self._identity(pool)}
+        return {**result, **self._introduction(pool), "_meta": meta}
+
+    def _identity(self, pool: Pool) -> dict[str, Any]:
+        """One server alone is shown as itself; several as us."""
+        if pool.only and (info := pool.only.introduction.get("serverInfo")):
+            known: dict[str, Any] = cleaned(dict(info))
+            return known
+        return self.protocol.server_info_stamp
+
+    def _introduction(self, pool: Pool) -> dict[str, Any]:
+        able: dict[str, Any] = {"tools": {"listChanged": True}}
+        declared = [connection.introduction.get("capabilities") or {} for connection in pool.connections.values()]
+        for ability in ("prompts", "resources"):
+            if any(ability in one for one in declared):
+                able[ability] = {"listChanged": True}
+        if any((one.get("resources") or {}).get("subscribe") for one in declared):
+            able["resources"]["subscribe"] = True
+        for ability in ("completions", "logging"):
+            if any(ability in one for one in declared):
+                able[ability] = {}
+        if pool.only:
+            able |= {name: cleaned(declared[0][name]) for name in ("extensions", "experimental") if declared[0].get(name)}
+        told: dict[str, Any] = {"capabilities": able}
+        words = [(connection, _instructions(connection)) for connection in pool.connections.values()]
+        if said := [text if pool.only else f"{connection.name}: {text}" for connection, text in words if text]:
+            told["instructions"] = "\n\n".join(said)
+        return told
+
+    def _client_of(self, ctx: Context) -> object:
+        connection = _connection_of(ctx)
+        if (client := connection.state.get("tersely")) is not None:
+            return client
+        # On standard input and output there is one client, whatever its era; over HTTP each request stands for itself.
+        return self if ctx.request is None else connection
+
+    # Asking servers
+
+    async def _ask(
+        self,
+        request: Request,
+        connection: Connection,
+        params: Mapping[str, Any],
+        *,
+        method: str = "",
+        what: str = "",
+        harmless: bool = True,
+    ) -> Answer:
+        """A server's answer to the client's request. Its questions to a client of the older protocol are asked and answered on the way.
+
+        Raises:
+            ToolError: Why there is none.
+        """
+        options = connection.server.options
+        passed: dict[str, Any] = {**params, "_meta": self._meta(request, connection)}
+        on_progress = None
+        if self_token(request):
+            masker = self.road.policy(connection.server, "").masker
+
+            async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+                await request.context.session.report_progress(progress, total, safe_words(message, masker) if message else message)
+
+        for _ in range(_MOST_QUESTIONS):
+            with request.pool.asking(connection, request):
+                answer = await connection.request(
+                    request.context.method,
+                    passed,
+                    what=what,
+                    timeout=options.timeout if "timeout" in options.model_fields_set else LONGEST_CALL,
+                    on_progress=on_progress,
+                    harmless=harmless,
+                )
+            if request.is_modern or answer.get("resultType") != "input_required":
+                return answer
+            questions = answer.get("inputRequests")
+            answers = {}
+            for key, question in (questions if isinstance(questions, dict) else {}).items():
+                if not isinstance(question, dict) or question.get("method") not in _QUESTIONS:
+                    raise ToolRejected("The server asks for something that is not in the protocol.", code=types.INVALID_REQUEST)
+                answers[key] = await request.ask(question["method"], question.get("params") or {})
+            passed = {**passed, "inputResponses": answers}
+            if "requestState" in answer:
+                passed["requestState"] = answer["requestState"]
+        raise ToolRejected("The server asks again and again.", code=types.INTERNAL_ERROR)
+
+    def _meta(self, request: Request, connection: Connection) -> dict[str, Any]:
+        """The client's own `_meta`, without what only concerned the way to us. Its progress is asked for under a token of our own."""
+        meta = {
+            name: value
+            for name, value in request.meta.items()
+            if name not in ("progressToken", types.PROTOCOL_VERSION_META_KEY) and (not name.startswith(_RESERVED) or request.is_modern)
+        }
+        if connection.protocol not in MODERN_PROTOCOL_VERSIONS:
+            return {name: value for name, value in meta.items() if not name.startswith(_RESERVED)}
+        if not request.is_modern:
+            able = request.context.session.client_capabilities
+            meta[types.CLIENT_CAPABILITIES_META_KEY] = able.model_dump(by_alias=True, mode="json", exclude_none=True) if able else {}
+            if isinstance(request.client, Client):
+                meta[types.LOG_LEVEL_META_KEY] = request.client.log_level
+        return meta
+
+    async def _pass_on(self, request: Request) -> Answer:
+        """A request that the protocol's core does not know. With one server it is that server's to answer."""
+        if request.pool.only is None:
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
+        answer = await self._ask(request, request.pool.only, request.params)
+        if isinstance(inner := answer.get("result"), dict) and "content" in inner:
+            # What a call returned that ran on after its answer.
+            call = self._call(request, request.pool.only.server, request.context.method, {})
+            answer = {**answer, "result": (await self.road.tool_result(inner, call)).result}
+        return answer
+
+    # Tools
+
+    async def _list_tools(self, request: Request) -> Answer:
+        return {"tools": request.pool.catalogue.definitions()}
+
+    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
+        pool = self.upstreams.pools.get(True)
+        offer = pool.catalogue.offers.get(name) if pool else None
+        return offer.definition["inputSchema"] if offer else None
+
+    async def _call_tool(self, request: Request) -> Answer:
+        name = request.params["name"]
+        catalogue = request.pool.catalogue
+        offer = catalogue.offers.get(name)
+        if offer is None:
+            reader = next((own for own, shown in catalogue.readers.items() if shown == name), None)
+            if reader is not None:
+                return await self._read(request, reader)
+            tool = request.pool.registry.resolve(name)
+            offer = catalogue.offers[request.pool.registry.name_of(tool)]
+        began = time.perf_counter()
+        try:
+            outcome = await self._called(request, offer)
+        except ToolRejected:
+            self._count(offer, began, is_error=True)
+            raise
+        except MaskingFailed as failure:
+            # Closed: what could not be masked is nobody's to see, not even in an error text.
+            logger.error("result_dropped", extra={"server": offer.tool.server, "tool": offer.tool.name, "reason": str(failure)})
+            outcome = _failed(f"The result of {name} could not be checked for secrets and was dropped.")
+        except (ToolError, InputError, StoreUnavailable) as problem:
+            outcome = _failed(safe_words(str(problem), self.road.policy(_NOBODY, "").masker))
+        self._count(
+            offer,
+            began,
+            text=outcome.text,
+            tokens_before=outcome.tokens_before,
+            tokens_after=outcome.tokens_after,
+            is_error=outcome.is_error,
+            condensed=outcome.condensed,
+            cached=outcome.cached,
+        )
+        return outcome.result
+
+    def _count(self, offer: Offer, began: float, **what: Any) -> None:
+        self.counting.call(offer.tool.server, offer.tool.name, milliseconds=(time.perf_counter() - began) * 1000, **what)
+
+    async def _called(self, request: Request, offer: Offer) -> Outcome:
+        tool = offer.tool
+        connection = request.pool.connections[tool.server]
+        params: dict[str, Any] = {**request.params, "name": tool.name}
+        looking_for = ""
+        arguments: dict[str, Any] = {}
+        scope = self._scope(request.context.request)
+        if isinstance(given := params.get("arguments"), dict):
+            arguments = {key: value for key, value in given.items() if key != offer.intent}
+            looking_for = str(given.get(offer.intent, ""))[:2_000] if offer.intent else ""
+            params["arguments"] = as_json(await self.road.kept.expand(arguments, scope))
+        raw = await self._ask(request, connection, params, what=tool.dotted, harmless=tool.read_only or tool.idempotent)
+        if raw.get("resultType") not in (None, "complete"):
+            # A question to the client, or something that an extension knows. States and handles in it must stay as they are.
+            return Outcome(result={key: value if key != "_meta" else cleaned(value) for key, value in raw.items()})
+        call = self._call(request, connection.server, tool.name, arguments, looking_for)
+        return await self.road.tool_result(raw, call)
+
+    def _call(self, request: Request, server: Server, name: str, arguments: Any, looking_for: str = "") -> Call:
+        return Call(
+            server=server,
+            tool=name,
+            arguments=arguments,
+            looking_for=looking_for,
+            scope=self._scope(request.context.request),
+            readers=request.pool.catalogue.readers,
+        )
+
+    async def _read(self, request: Request, reader: str) -> Answer:
+        """One of our own tools: reading on in a kept result."""
+        scope = self._scope(request.context.request)
+        arguments = request.params.get("arguments") or {}
+        try:
+            answer = await self._read_back.call(reader, arguments, scope)
+            found = await self.road.kept.find(str(arguments.get("handle", "")), scope)
+        except (InputError, StoreUnavailable) as problem:
+            return _failed(safe_words(str(problem), self._read_back.masker)).result
+        self.counting.read_back(found.origin.server, found.origin.tool)
+        return {"content": [{"type": "text", "text": answer.text}], "isError": False}
+
+    # Prompts, resources, completions
+
+    async def _list_prompts(self, request: Request) -> Answer:
+        answer = await self._listed(request, "prompts")
+        if not request.pool.only:
+            answer["prompts"] = [
+                {**entry, "name": request.pool.prompt_name(connection, str(entry.get("name")))} for connection, entry in answer["prompts"]
+            ]
+        return answer
+
+    async def _list_resources(self, request: Request) -> Answer:
+        return self._without_names(request, "resources", await self._listed(request, "resources"))
+
+    async def _list_templates(self, request: Request) -> Answer:
+        return self._without_names(request, "resourceTemplates", await self._listed(request, "resourceTemplates"))
+
+    def _without_names(self, request: Request, key: str, answer: Answer) -> Answer:
+        return answer if request.pool.only else {**answer, key: [entry for _, entry in answer[key]]}
+
+    async def _listed(self, request: Request, key: str) -> Answer:
+        """One server's page as it came; of several servers everything, in one page, with who said it."""
+        ability = "prompts" if key == "prompts" else "resources"
+        if not request.pool.having(ability):
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
+        if request.pool.only:
+            page: Answer = cleaned(await self._ask(request, request.pool.only, request.params))
+            return page
+        entries = await request.pool.list_all(request.context.method, key)
+        return {key: [(connection, cleaned(entry)) for connection, entry in entries]}
+
+    async def _get_prompt(self, request: Request) -> Answer:
+        name = request.params["name"]
+        found = request.pool.prompt(name) if request.pool.having("prompts") else None
+        if found is None:
+            raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {str(name)[:200]}")
+        connection, own = found
+        raw = await self._ask(request, connection, {**request.params, "name": own})
+        if raw.get("resultType") not in (None, "complete"):
+            return raw
+        return await self.road.prompt(raw, self._call(request, connection.server, own, request.params.get("arguments") or {}))
+
+    async def _read_resource(self, request: Request) -> Answer:
+        connection = await self._resource(request, request.params["uri"])
+        raw = await self._ask(request, connection, request.params)
+        if raw.get("resultType") not in (None, "complete"):
+            return raw
+        uri = request.params["uri"]
+        return await self.road.resource(raw, self._call(request, connection.server, "resources/read", {"uri": uri}))
+
+    async def _resource(self, request: Request, uri: str) -> Connection:
+        if not request.pool.having("resources"):
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
+        if (connection := await request.pool.resource(uri)) is None:
+            raise MCPError(types.INVALID_PARAMS, "Resource not found", {"uri": uri})
+        return connection
+
+    async def _complete(self, request: Request) -> Answer:
+        reference = dict(request.params["ref"])
+        if not request.pool.having("completions"):
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
+        connection: Connection | None
+        if reference.get("type") == "ref/prompt":
+            found = request.pool.prompt(str(reference.get("name")))
+            connection, reference["name"] = found or (None, "")
+        else:
+            connection = request.pool.only or await self._template(request, str(reference.get("uri")))
+        if connection is None:
+            raise MCPError(types.INVALID_PARAMS, "Nobody knows what this refers to.")
+        answer: Answer = cleaned(await self._ask(request, connection, {**request.params, "ref": reference}))
+        return answer
+
+    async def _template(self, request: Request, uri: str) -> Connection | None:
+        for connection, entry in await request.pool.list_all("resources/templates/list", "resourceTemplates"):
+            if entry.get("uriTemplate") == uri:
+                return connection
+        return await request.pool.resource(uri)
+
+    # What clients want to hear
+
+    async def _subscribe(self, request: Request) -> Answer:
+        uri = request.params["uri"]
+        connection = await self._resource(request, uri)
+        if isinstance(request.client, Client) and (connection, uri) not in request.client.watched:
+            await self._watch(connection, uri)
+            request.client.watched.add((connection, uri))
+        return {}
+
+    async def _unsubscribe(self, request: Request) -> Answer:
+        uri = request.params["uri"]
+        connection = await self._resource(request, uri)
+        if isinstance(request.client, Client) and (connection, uri) in request.client.watched:
+            request.client.watched.discard((connection, uri))
+            self._unwatch(connection, uri)
+        return {}
+
+    async def _watch(self, connection: Connection, uri: str) -> None:
+        """Have a server tell of changes of a resource, once for all who want to know.
+
+        Raises:
+            ToolError: It does not want to.
+        """
+        count, scope = self._watches.get((connection, uri), (0, None))
+        if scope is None:
+            assert self._tasks is not None, "running() surrounds every request"
+            scope = await self._tasks.start(self._hold_watch, connection, uri)
+            count = self._watches.get((connection, uri), (0, None))[0]
+        self._watches[connection, uri] = (count + 1, scope)
+
+    async def _hold_watch(self, connection: Connection, uri: str, *, task_status: anyio.abc.TaskStatus[anyio.CancelScope]) -> None:
+        scope = anyio.CancelScope()
+        is_told = False
+
+        def begun() -> None:
+            nonlocal is_told
+            if not is_told:
+                is_told = True
+                task_status.started(scope)
+
+        with scope:
+            try:
+                await connection.watch(uri, begun)
+            except ToolError:
+                if not is_told:
+                    raise
+                logger.warning("watch_lost", extra={"server": connection.name})
+
+    def _unwatch(self, connection: Connection, uri: str) -> None:
+        count, scope = self._watches.get((connection, uri), (0, None))
+        if count > 1 and scope is not None:
+            self._watches[connection, uri] = (count - 1, scope)
+        elif scope is not None:
+            del self._watches[connection, uri]
+            scope.cancel()
+
+    async def _listen(self, request: Request, call_next: CallNext) -> HandlerResult:
+        """The newer protocol's stream of changes; while it lasts, the servers are asked to tell of the resources it names."""
+        wanted = request.params.get("notifications")
+        uris = wanted.get("resourceSubscriptions") if isinstance(wanted, dict) else None
+        watched: list[tuple[Connection, str]] = []
+        try:
+            for uri in dict.fromkeys(uri for uri in uris or () if isinstance(uri, str)):
+                connection = await request.pool.resource(uri)
+                if connection is None:
+                    continue
+                try:
+                    await self._watch(connection, uri)
+                except ToolError as problem:
+                    logger.info("watch_refused", extra={"server": connection.name, "problem": type(problem).__name__})
+                else:
+                    watched.append((connection, uri))
+            return await call_next(request.context)
+        finally:
+            for connection, uri in watched:
+                self._unwatch(connection, uri)
+
+    async def _set_level(self, request: Request) -> Answer:
+        having = request.pool.having("logging")
+        if not having:
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
+        if isinstance(request.client, Client):
+            request.client.log_level = request.params["level"]
+        for connection in having:
+            if connection.protocol not in MODERN_PROTOCOL_VERSIONS:
+                await self._ask(request, connection, request.params)
+        return {}
+
+    # What servers tell on their own
+
+    def _on_tools_changed(self, pool: Pool) -> None:
+        self._tell_all("notifications/tools/list_changed", ToolsListChanged())
+
+    def _on_told(self, pool: Pool, connection: Connection, method: str, params: dict[str, Any], caller: Any) -> None:
+        match method:
+            case "notifications/progress" | "notifications/cancelled" | "notifications/tools/list_changed":
+                return  # Progress goes to its own caller; tools are told of when they have been listed again.
+            case "notifications/prompts/list_changed" | "notifications/resources/list_changed":
+                self._tell_all(method, _LISTS[method])
+            case "notifications/resources/updated":
+                uri = str(params.get("uri"))
+                self._publish(ResourceUpdated(uri=uri))
+                for client in self._clients:
+                    if (connection, uri) in client.watched:
+                        client.tell(method, params)
+            case "notifications/message":
+                self._on_logged(connection, params, caller)
+            case _:
+                if isinstance(caller, Request):
+                    caller.tell(method, _without_subscription(params))
+
+    def _on_logged(self, connection: Connection, params: dict[str, Any], caller: Any) -> None:
+        """What a server logs goes to whom it logs it for; where nobody asked it, to the only client there is."""
+        receiver = caller if isinstance(caller, Request) else next(iter(self._clients)) if len(self._clients) == 1 else None
+        if receiver is None:
+            return
+        least = receiver.least_level() if isinstance(receiver, Request) else receiver.log_level
+        level = params.get("level")
+        if least is None or level not in _LEVELS or _LEVELS.index(level) < (_LEVELS.index(least) if least in _LEVELS else 0):
+            return
+        masker = self.road.policy(connection.server, "").masker
+        if (shown := _safe_or_none(params, masker)) is not None:
+            receiver.tell("notifications/message", shown)
+
+    def _tell_all(self, method: str, event: ServerEvent) -> None:
+        self._publish(event)
+        for client in self._clients:
+            client.tell(method, {})
+
+    def _publish(self, event: ServerEvent) -> None:
+        async def publish() -> None:
+            await self._bus.publish(event)
+
+        self._start_soon(publish)
+
+
+_QUESTIONS = frozenset(("sampling/createMessage", "elicitation/create", "roots/list"))
+_NOBODY = Server.model_validate({"name": "gateway", "options": {"transport": {"command": "none"}}})
+"""For what is nobody's in particular: masked by the defaults."""
+
+
+def self_token(request: Request) -> bool:
+    """Whether the client wants to hear of progress."""
+    return request.meta.get("progressToken") is not None
+
+
+def _connection_of(ctx: Context) -> ClientConnection:
+    # The library keeps it to itself; its state and its end are what a client that stays is known by.
+    connection: ClientConnection = ctx.session._connection
+    return connection
+
+
+def _instructions(connection: Connection) -> str:
+    said = str(cleaned(connection.introduction.get("instructions") or ""))
+    return "\n\n".join(text for text in (said, connection.server.options.instructions) if text)
+
+
+def _without_subscription(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if name != "_meta"}
+
+
+def _safe_or_none(value: Any, masker: Masker) -> Any:
+    try:
+        return safe(value, masker)
+    except MaskingFailed:
+        return None
+
+
+def _failed(words: str) -> Outcome:
+    return Outcome(result={"content": [{"type": "text", "text": words}], "isError": True}, is_error=True)
+
+
+def _in_the_clients_era(answer: Answer, request: Request, identity: dict[str, Any]) -> Answer:
+    """The answer with what the client's protocol wants besides, and without what it does not know."""
+    if not request.is_modern:
+        if not any(name in answer for name in _ONE_ERA):
+            return answer
+        return {name: value for name, value in answer.items() if name not in _ONE_ERA}
+    more: Answer = {}
+    if answer.get("resultType") is None:
+        more["resultType"] = "complete"
+    if request.context.method in protocol_methods.CACHEABLE_METHODS and answer.get("resultType") in (None, "complete"):
+        more |= {name: value for name, value in (("ttlMs", 0), ("cacheScope", "private")) if name not in answer}
+    meta = answer.get("_meta")
+    if not isinstance(meta, dict) or meta.get(types.SERVER_INFO_META_KEY) is None:
+        more["_meta"] = {**(meta if isinstance(meta, dict) else {}), types.SERVER_INFO_META_KEY: identity}
+    return {**answer, **more} if more else answer

@@ -1,0 +1,115 @@
+"""What clients are shown: the servers' tools with one more argument, and the tools that read kept results.
+
+Definitions go on as the servers wrote them, but for the name, what only deceives
+(invisible and directional characters), the argument that says what is looked for,
+and output schemas that a condensed result would break.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tersely.text.clean import clean
+from tersely.tools.raw import LONGEST_DESCRIPTION, Tool
+from tersely.tools.read_back import TOOLS
+from tersely.tools.registry import ToolRegistry
+
+_READS_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+
+
+@dataclass(frozen=True)
+class Intent:
+    """The argument by which a caller says what it wants to know."""
+
+    argument: str = "looking_for"
+    words: str = "What you want to know from the result. A result that is too long is shortened to it."
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A tool as a client sees it."""
+
+    tool: Tool
+    intent: str | None
+    """What the additional argument is called here; None where there is none."""
+
+    definition: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Everything that can be called, by the name it is called by."""
+
+    offers: Mapping[str, Offer]
+    readers: Mapping[str, str]
+    """The names of the reading tools, by what they are called elsewhere."""
+
+    def definitions(self) -> list[dict[str, Any]]:
+        return [offer.definition for offer in self.offers.values()] + [
+            {"name": self.readers[tool.name], "description": tool.description, "inputSchema": tool.schema, "annotations": _READS_ONLY}
+            for tool in TOOLS
+        ]
+
+
+def catalogue(registry: ToolRegistry, intent: Intent) -> Catalogue:
+    offers: dict[str, Offer] = {}
+    for named in registry.tools():
+        condensing, _ = registry.server(named.tool.server).options.policy(named.tool.name)
+        offers[named.name] = _offer(named.name, named.tool, intent, may_be_condensed=condensing.enabled)
+    return Catalogue(offers, reader_names(offers))
+
+
+def reader_names(taken: Mapping[str, object]) -> dict[str, str]:
+    """Names for the reading tools that no server uses."""
+    names = {}
+    for tool in TOOLS:
+        name = tool.name
+        while name in taken:
+            name = f"tersely_{name}"
+        names[tool.name] = name
+    return names
+
+
+def cleaned(value: Any) -> Any:
+    """A JSON value without what only deceives; the value itself where there is nothing of the kind."""
+    if isinstance(value, str):
+        return value if value.isascii() and value.isprintable() else clean(value).text
+    if isinstance(value, dict):
+        return {name: cleaned(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [cleaned(inner) for inner in value]
+    return value
+
+
+def _offer(name: str, tool: Tool, intent: Intent, *, may_be_condensed: bool) -> Offer:
+    definition: dict[str, Any] = {**cleaned(dict(tool.raw)), "name": name}
+    # Calls that run on after their answer are for a client and a server that talk directly.
+    definition.pop("execution", None)
+    if isinstance(definition.get("description"), str) and len(definition["description"]) > LONGEST_DESCRIPTION:
+        definition["description"] = clean(tool.description).text
+    argument = None
+    if may_be_condensed:
+        # A condensed result no longer is what the schema promises, and clients check.
+        definition.pop("outputSchema", None)
+        schema = definition["inputSchema"]
+        if (argument := _free_argument(schema, intent.argument)) is not None:
+            described = {"type": "string", "description": intent.words}
+            definition["inputSchema"] = {**schema, "properties": {**(schema.get("properties") or {}), argument: described}}
+    return Offer(tool, argument, definition)
+
+
+def _free_argument(schema: Mapping[str, Any], wanted: str) -> str | None:
+    """A name that the schema does not use, or None where no argument can be added without breaking it."""
+    properties = schema.get("properties")
+    if properties is not None and not isinstance(properties, dict):
+        return None
+    if "propertyNames" in schema or "maxProperties" in schema or "$ref" in schema:
+        return None
+    combined = [inner for key in ("allOf", "anyOf", "oneOf") for inner in schema.get(key) or () if isinstance(inner, dict)]
+    if any(inner.get("additionalProperties") is False or "$ref" in inner for inner in combined):
+        return None
+    taken = {str(name) for one in (schema, *combined) for name in one.get("properties") or ()} | set(schema.get("required") or ())
+    name = wanted
+    while name in taken:
+        name = f"{name}_"
+    return name
