@@ -1,0 +1,285 @@
+"""`tersely gateway check`: connects to every server and says what a client would get through us."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Unpack
+
+import click
+
+from tersely.cli.upstreams import Upstreams, upstream_options, upstream_servers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tersely.tools.connect.supervisor import Connection
+    from tersely.tools.raw import Tool
+    from tersely.tools.registry import ToolRegistry
+    from tersely.tools.servers import Server, ServerOptions
+
+_ROUND_TRIPS = 3
+
+
+@click.command()
+@upstream_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--accept", is_flag=True, help="Take tools that changed since they were first seen as they are now.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def check(command: tuple[str, ...], as_json: bool, accept: bool, **given: Unpack[Upstreams]) -> None:
+    """Connect to all servers, and say what a client would get: tools, latency, what is condensed and masked, what looks odd.
+
+    Calls no tool. Exit code 1 when a server cannot be used.
+
+    \b
+    tersely gateway check --config mcp.json
+    tersely gateway check -- npx -y @modelcontextprotocol/server-filesystem .
+    """
+    import anyio
+
+    from tersely.config import Settings
+
+    servers = upstream_servers(command, **given)
+    settings = Settings.load()
+    # Failures are part of what is shown; as log lines they would stand between it.
+    logging.getLogger("tersely").addHandler(logging.NullHandler())
+    logging.getLogger("tersely").propagate = False
+    report = anyio.run(look, servers, settings.store.data_dir, accept)
+    if as_json:
+        click.echo(json.dumps(report, ensure_ascii=False))
+    else:
+        _show(report)
+    raise SystemExit(0 if report["ok"] else 1)
+
+
+async def look(servers: Sequence[Server], data_dir: Path, accept: bool = False) -> dict[str, Any]:
+    """The report, as `--json` prints it."""
+    import anyio
+
+    from tersely.servers.gateway.seen import SeenTools
+    from tersely.servers.gateway.serving import SEEN_FILE
+    from tersely.tools.connect.supervisor import connected
+    from tersely.tools.registry import ToolRegistry
+
+    seen = SeenTools(data_dir / SEEN_FILE)
+    took: dict[str, float] = {}
+    trips: dict[str, float | None] = {}
+
+    async def measure(connection: Connection, began: float) -> None:
+        with anyio.move_on_after(connection.server.options.start_timeout + 5):
+            await connection.tried.wait()
+        took[connection.name] = perf_counter() - began
+        if connection.status().state == "ready":
+            trips[connection.name] = await _round_trip(connection)
+
+    began = perf_counter()
+    async with connected(servers, wait=0) as connections:
+        async with anyio.create_task_group() as tasks:
+            for connection in connections.values():
+                tasks.start_soon(measure, connection, began)
+        registry = ToolRegistry(connections, keep_names=True, obey_declarations=False, first_seen=seen.of(servers))
+        named = {(named.tool.server, named.tool.name): named.name for named in registry.tools()}
+        reports = [_server(registry, connection, named, took[name], trips.get(name)) for name, connection in connections.items()]
+        if accept:
+            current = {
+                server.name: {tool.name: tool.fingerprint for tool in connections[server.name].tools}
+                for server in servers
+                if server.name in connections
+            }
+            seen.accept(servers, current)
+    disabled = [server.name for server in servers if server.options.disabled]
+    return {"ok": all(report["state"] == "ready" for report in reports), "accepted": accept, "servers": reports, "disabled": disabled}
+
+
+async def _round_trip(connection: Connection) -> float | None:
+    """Seconds that the quickest of a few empty requests took; a server that does not know them answers as well."""
+    from tersely.errors import ToolError, ToolRejected
+
+    times: list[float] = []
+    for _ in range(_ROUND_TRIPS):
+        began = perf_counter()
+        try:
+            await connection.request("ping", timeout=5)
+        except ToolRejected:
+            pass
+        except ToolError:
+            return None
+        times.append(perf_counter() - began)
+    return min(times)
+
+
+def _server(
+    registry: ToolRegistry, connection: Connection, named: Mapping[tuple[str, str], str], took: float, trip: float | None
+) -> dict[str, Any]:
+    from tersely.tools.selection import is_selected
+    from tersely.tools.suspicion import suspicions_in
+
+    status, options = connection.status(), connection.server.options
+    usable = [tool for tool in connection.tools if (tool.server, tool.name) in named]
+    own = {tool.name for tool in connection.tools}
+    elsewhere = sorted({name for server, name in named if server != connection.name} - own)
+    refused = [*status.refused, *(why for dotted, why in registry.refused().items() if dotted.startswith(f"{connection.name}."))]
+    is_ready = status.state == "ready"
+    return {
+        "name": connection.name,
+        "state": "ready" if is_ready else "failed",
+        "reason": "" if is_ready else status.last_error or f"It was not ready within {options.start_timeout:g} s.",
+        "reached_by": _way(options),
+        "protocol": status.protocol,
+        "server": dict(status.server_info),
+        "latency_ms": {
+            "connect": round(took * 1000, 1) if is_ready else None,
+            "list": status.latency_ms,
+            "round_trip": round(trip * 1000, 1) if trip is not None else None,
+        },
+        "tools": [_tool(registry, tool, named[tool.server, tool.name], options, elsewhere) for tool in usable],
+        "refused": refused,
+        "filtered": sorted(tool.name for tool in connection.tools if not is_selected(tool.name, options)),
+        "suspicious": suspicions_in(str(connection.introduction.get("instructions") or "")) if is_ready else [],
+    }
+
+
+def _tool(registry: ToolRegistry, tool: Tool, name: str, options: ServerOptions, elsewhere: Sequence[str]) -> dict[str, Any]:
+    from tersely.tools.suspicion import suspicions
+
+    condensing, masking = options.policy(tool.name)
+    return {
+        "name": name,
+        "title": tool.title,
+        "read_only": tool.read_only,
+        "destructive": tool.destructive,
+        "condensed": {
+            "over_tokens": condensing.size_threshold_tokens,
+            "to_tokens": condensing.summary_max_token_limit,
+            "by": "model" if condensing.use_model else "structure",
+        }
+        if condensing.enabled
+        else None,
+        "masked": {"groups": list(masking.groups), "custom": sorted(masking.custom_patterns)} if masking.enabled else None,
+        "changed": registry.is_redefined(tool),
+        "suspicious": suspicions(tool, elsewhere),
+    }
+
+
+def _way(options: ServerOptions) -> str:
+    """How the server is reached, without anything that may be a secret."""
+    from tersely.tools.mask import mask
+
+    transport = options.transport
+    words = " ".join([transport.command, *transport.args]) if transport.command else str(transport.url).partition("?")[0]
+    return mask(words)
+
+
+# Looking at it
+
+
+def _show(report: Mapping[str, Any]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 140, soft_wrap=False)
+    for server in report["servers"]:
+        _show_server(console, server)
+        console.print()
+    _show_sum(console, report)
+
+
+def _show_server(console: Any, server: Mapping[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    is_ready = server["state"] == "ready"
+    head = Text("● " if is_ready else "✗ ", style="green" if is_ready else "red") + Text(_plain(server["name"]), style="bold")
+    console.print(head + Text(f"  {_plain(server['reached_by'], 100)}", style="dim"))
+    if not is_ready:
+        console.print(Text(f"  {_plain(server['reason'], 600)}", style="red"))
+        return
+    info, latency = server["server"], server["latency_ms"]
+    who = " ".join(_plain(str(info[part]), 40) for part in ("name", "version") if info.get(part))
+    times = [
+        f"{title} {_ms(latency[name])}"
+        for name, title in (("connect", "connected in"), ("list", "listed in"), ("round_trip", "round trip"))
+    ]
+    facts = [who, f"protocol {server['protocol']}", *times]
+    console.print(Text("  " + " · ".join(fact for fact in facts if fact), style="dim"))
+    if server["tools"]:
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+        for title in ("  tool", "condensed", "masked", ""):
+            table.add_column(title, no_wrap=title == "  tool", overflow="ellipsis" if title == "  tool" else "fold")
+        for tool in server["tools"]:
+            table.add_row(Text(f"  {_plain(tool['name'])}"), _condensing(tool), _masking(tool), _marks(tool))
+        console.print(table)
+    else:
+        console.print(Text("  no tools", style="dim"))
+    for name, reasons in [("its instructions", server["suspicious"]), *((tool["name"], tool["suspicious"]) for tool in server["tools"])]:
+        for reason in reasons:
+            console.print(Text("  ⚠ ", style="yellow") + Text(f"{_plain(name)}: {_plain(reason, 400)}"))
+    for reason in server["refused"]:
+        console.print(Text("  ✗ refused: ", style="yellow") + Text(_plain(reason, 300)))
+    if server["filtered"]:
+        console.print(Text(f"  left out by the configuration: {', '.join(map(_plain, server['filtered']))}", style="dim"))
+
+
+def _condensing(tool: Mapping[str, Any]) -> Any:
+    from rich.text import Text
+
+    if not (how := tool["condensed"]):
+        return Text("never", style="dim")
+    return Text(f"over {how['over_tokens']:,} → {how['to_tokens']:,} tokens{', by a model' if how['by'] == 'model' else ''}")
+
+
+def _masking(tool: Mapping[str, Any]) -> Any:
+    from rich.text import Text
+
+    if not (how := tool["masked"]):
+        return Text("nothing", style="yellow")
+    from tersely.tools.mask import DEFAULT_GROUPS
+
+    groups = "all secrets" if set(how["groups"]) == set(DEFAULT_GROUPS) else ", ".join(how["groups"])
+    own = f" + {len(how['custom'])} of your own" if how["custom"] else ""
+    return Text(groups + own)
+
+
+def _marks(tool: Mapping[str, Any]) -> Any:
+    from rich.text import Text
+
+    marks = Text()
+    for is_so, word, style in (
+        (tool["changed"], "changed since first seen", "bold red"),
+        (tool["suspicious"], "suspicious", "yellow"),
+        (tool["destructive"], "destructive", "dim"),
+        (tool["read_only"], "read-only", "dim"),
+    ):
+        if is_so:
+            marks += Text((" · " if marks else "") + word, style=style)
+    return marks
+
+
+def _show_sum(console: Any, report: Mapping[str, Any]) -> None:
+    from rich.text import Text
+
+    servers = report["servers"]
+    ready = [server for server in servers if server["state"] == "ready"]
+    tools = [tool for server in servers for tool in server["tools"]]
+    changed = sum(tool["changed"] for tool in tools)
+    suspicious = sum(bool(tool["suspicious"]) for tool in tools) + sum(bool(server["suspicious"]) for server in servers)
+    refused = sum(len(server["refused"]) for server in servers)
+    parts = [f"{len(ready)} of {len(servers)} servers ready", f"{len(tools)} tool{'s' * (len(tools) != 1)}"]
+    parts += [f"{count} {word}" for count, word in ((suspicious, "suspicious"), (changed, "changed"), (refused, "refused")) if count]
+    parts += [f"{len(report['disabled'])} disabled"] if report["disabled"] else []
+    console.print(Text(" · ".join(parts), style="bold" if report["ok"] else "bold red"))
+    if changed:
+        words = "Accepted as they are now." if report["accepted"] else "Look at what changed; --accept takes the tools as they are now."
+        console.print(Text(words, style="dim"))
+
+
+def _ms(value: float | None) -> str:
+    return "–" if value is None else f"{value / 1000:.1f} s" if value >= 1000 else f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
+
+
+def _plain(words: str, longest: int = 80) -> str:
+    """Words of servers, for a terminal that must not obey them."""
+    shown = "".join(sign if sign.isprintable() else "?" for sign in words)
+    return shown if len(shown) <= longest else shown[:longest] + "…"
