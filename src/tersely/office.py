@@ -1,0 +1,135 @@
+"""`async with office(settings)`: builds everything that sessions need, once, and closes it in reverse order."""
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import anyio
+
+from tersely.condensing.cache import NoCache, SummaryCache
+from tersely.config import Settings
+from tersely.errors import ConfigError
+from tersely.events.bus import Bus
+from tersely.events.replicas import bus as open_bus
+from tersely.sessions.crew import Crew, Pace, Work
+from tersely.sessions.desk import Desk
+from tersely.sessions.housekeeping import Housekeeping, Webhooks
+from tersely.sessions.investigate import Investigations
+from tersely.sessions.models import Models
+from tersely.sessions.plan import Plan
+from tersely.store.database import Database
+from tersely.store.summaries import SummaryFile
+from tersely.tools.kept import KeptResults
+from tersely.tools.registry import ToolRegistry, registered
+
+CALLS_AT_ONCE = 32
+"""Model calls at once, per provider, unless the settings say otherwise: many sessions wait for few answers each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Office:
+    """Everything that accepts alerts, works on sessions and tells of them."""
+
+    settings: Settings
+    plan: Plan
+    database: Database
+    bus: Bus
+    kept: KeptResults
+    registry: ToolRegistry
+    crew: Crew
+    desk: Desk
+
+
+@asynccontextmanager
+async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
+    """Sessions, from the alert to the end, for as long as the block lasts; at its end in good order.
+
+    Raises:
+        ConfigError: Something cannot be as it is configured, e.g. another process works on the same file.
+        StoreUnavailable: The database does not answer.
+    """
+    store, queue = settings.store, settings.queue
+    plan = Plan(agents=settings.agents, chains=settings.chains, providers=settings.llm_providers, defaults=settings.defaults)
+    models = Models(settings.llm_providers, concurrency=settings.model.concurrency or CALLS_AT_ONCE)
+    cache: SummaryCache = NoCache()
+    if store.summary_cache:
+        cache = SummaryFile(store.data_dir / "summaries.db", max_bytes=store.summary_cache_mb * 2**20)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(models.aclose)
+        database = await stack.enter_async_context(Database.open(store.url))
+        if database.is_sqlite:
+            stack.enter_context(_only_worker(store.url))
+        bus = await stack.enter_async_context(open_bus(database, store.url))
+        kept = KeptResults(database, retention=timedelta(days=store.keep_days), max_bytes=store.keep_mb * 2**20)
+        registry = await stack.enter_async_context(registered(settings.servers))
+        works: dict[str, Work] = {}
+        crew = Crew(
+            database=database,
+            bus=bus,
+            works=works,
+            pace=Pace(lease=queue.lease, session=queue.session_timeout, grace=queue.grace),
+            version=version,
+        )
+        works["investigation"] = Investigations(plan=plan, models=models, registry=registry, kept=kept, cache=cache, step=crew.step)
+        engine = await stack.enter_async_context(crew.at_work(store.url, at_once=queue.max_concurrent_sessions, poll=queue.poll))
+        desk = Desk(
+            database=database,
+            bus=bus,
+            engine=engine,
+            crew=crew,
+            plan=plan,
+            servers=registry.connections,
+            max_pending=queue.max_pending,
+        )
+        hooks = settings.webhooks
+        keeper = Housekeeping(
+            database=database,
+            engine=engine,
+            keep_sessions=timedelta(days=settings.retention.sessions_days),
+            sweep_every=timedelta(minutes=settings.retention.sweep_minutes),
+            webhooks=Webhooks(
+                urls=hooks.urls,
+                secret=hooks.secret.get_secret_value().encode() if hooks.secret else None,
+                timeout=hooks.timeout,
+                public_url=settings.up.public_url or "",
+            ),
+        )
+        group = await stack.enter_async_context(anyio.create_task_group())
+        group.start_soon(keeper.run)
+        try:
+            yield Office(settings=settings, plan=plan, database=database, bus=bus, kept=kept, registry=registry, crew=crew, desk=desk)
+        finally:
+            group.cancel_scope.cancel()
+
+
+@contextmanager
+def _only_worker(database_url: str) -> Iterator[None]:
+    """Sessions on SQLite are worked on by one process; the lock ends with it, however it ends.
+
+    Raises:
+        ConfigError: Another process has it.
+    """
+    path = Path(database_url.split("///", 1)[1])
+    with path.with_name(path.name + ".worker").open("w") as file:
+        try:
+            _lock(file.fileno())
+        except OSError:
+            raise ConfigError(
+                f"Another tersely works on {path} already. Stop it, or give this one a database of its own "
+                "(TERSELY_DATABASE_URL); several processes can share a PostgreSQL."
+            ) from None
+        yield
+
+
+def _lock(file: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

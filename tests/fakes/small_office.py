@@ -1,0 +1,71 @@
+"""An office without agents: what is done for a session is up to the test."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+
+from tersely.agent.options import AgentOptions
+from tersely.events.bus import Bus
+from tersely.events.diary import SessionDiary
+from tersely.sessions.chains import ChainOptions, StageOptions
+from tersely.sessions.crew import Crew, Outcome, Pace
+from tersely.sessions.desk import Desk
+from tersely.sessions.durable import Engine
+from tersely.sessions.plan import Plan
+from tersely.store import sessions as rows
+from tersely.store.database import Database
+from tersely.store.sessions import Session
+
+PLAN = Plan(
+    agents={"one": AgentOptions()},
+    chains={"default": ChainOptions(alert_types=("default",), stages=(StageOptions(name="look", agent="one"),))},
+)
+
+
+@dataclass
+class SmallOffice:
+    database: Database
+    crew: Crew
+    desk: Desk
+    engine: Engine
+
+    async def session(self, session_id: str) -> Session:
+        async with self.database.reading() as db:
+            return await rows.find(db, session_id)
+
+    async def until(self, session_id: str, *statuses: str) -> Session:
+        with anyio.fail_after(30):
+            while True:
+                session = await self.session(session_id)
+                if session.status in statuses:
+                    return session
+                await anyio.sleep(0.02)
+
+
+Working = Callable[[Session, SessionDiary, Crew], Awaitable[Outcome]]
+Opening = Callable[..., AbstractAsyncContextManager[SmallOffice]]
+
+
+def opening(url: str) -> Opening:
+    @asynccontextmanager
+    async def opened(
+        work: Working,
+        *,
+        at_once: int = 2,
+        max_pending: int = 100,
+        pace: Pace = Pace(lease=2, grace=5),  # noqa: B008 — frozen
+    ) -> AsyncIterator[SmallOffice]:
+        async with Database.open(url) as database:
+            bus = Bus(database)
+
+            async def kind(session: Session, diary: SessionDiary) -> Outcome:
+                return await work(session, diary, crew)
+
+            crew = Crew(database=database, bus=bus, works={"investigation": kind}, pace=pace, version="test")
+            async with crew.at_work(url, at_once=at_once, poll=0.05) as engine:
+                desk = Desk(database=database, bus=bus, engine=engine, crew=crew, plan=PLAN, servers={}, max_pending=max_pending)
+                yield SmallOffice(database, crew, desk, engine)
+
+    return opened

@@ -1,0 +1,168 @@
+"""Sessions are taken, worked on, stopped, given back and taken over."""
+
+import anyio
+import pytest
+
+from tersely.errors import IdempotencyConflict, InputError, QueueFull, SessionEnded
+from tersely.events.diary import SessionDiary
+from tersely.sessions.crew import Crew, Outcome, Pace
+from tersely.sessions.desk import Submission
+from tersely.store import events
+from tersely.store.database import Database
+from tersely.store.sessions import Session
+from tersely.text.masked import assume_masked
+from tests.fakes.small_office import Opening, opening
+
+ALERT = Submission(data={"alertname": "Checkout is slow", "password": "hunter2hunter2"})
+
+
+@pytest.fixture
+async def opened(url: str) -> Opening:
+    if url.startswith("postgresql"):
+        await Database.migrate(url)
+    return opening(url)
+
+
+async def conclude(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+    return Outcome(status="completed", analysis=assume_masked(f"looked at {session.title}"))
+
+
+async def wait_for_ever(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+    await anyio.sleep_forever()
+    raise AssertionError("nobody wakes it")
+
+
+async def test_an_accepted_alert_is_worked_on_and_ends(opened: Opening) -> None:
+    async with opened(conclude) as office:
+        accepted = await office.desk.submit(ALERT, principal="me")
+        ended = await office.until(accepted.session_id, "completed")
+        assert accepted.status == "queued"
+        assert (ended.title, ended.analysis, ended.reason) == ("Checkout is slow", "looked at Checkout is slow", "")
+        assert "hunter2" not in ended.alert and "[MASKED:" in ended.alert
+        async with office.database.reading() as db:
+            told = [logged.payload for logged in await events.page(db, accepted.session_id)]
+        assert [status in payload for payload, status in zip(told, ["pending", "in_progress", "completed"], strict=True)] == [True] * 3
+
+
+async def test_a_session_that_waits_is_cancelled_at_once_and_never_begun(opened: Opening) -> None:
+    begun: list[str] = []
+
+    async def note(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+        begun.append(session.id)
+        return await wait_for_ever(session, diary, crew)
+
+    async with opened(note, at_once=1) as office:
+        first = await office.desk.submit(ALERT, principal="me")
+        await office.until(first.session_id, "in_progress")
+        second = await office.desk.submit(ALERT, principal="me")
+        assert await office.desk.cancel(second.session_id, by="ada") == "cancelled"
+        assert (await office.session(second.session_id)).reason == "Cancelled by ada."
+        assert await office.desk.cancel(first.session_id, by="ada") == "cancelling"
+        assert (await office.until(first.session_id, "cancelled")).reason == "Cancelled by ada."
+        with pytest.raises(SessionEnded, match="ended as cancelled already"):
+            await office.desk.cancel(first.session_id, by="ada")
+        assert begun == [first.session_id]
+
+
+async def test_a_session_cancelled_through_the_store_alone_stops_too(opened: Opening) -> None:
+    async with opened(wait_for_ever) as office:
+        accepted = await office.desk.submit(ALERT, principal="me")
+        await office.until(accepted.session_id, "in_progress")
+        # As another replica does it: it cannot reach the task, only the row.
+        office.crew.cancel_here = lambda session_id: False  # type: ignore[method-assign]
+        await office.desk.cancel(accepted.session_id, by="another replica")
+        await office.until(accepted.session_id, "cancelled")
+
+
+async def test_what_takes_too_long_ends_as_timed_out(opened: Opening) -> None:
+    async with opened(wait_for_ever, pace=Pace(lease=2, session=0.2, grace=5)) as office:
+        accepted = await office.desk.submit(ALERT, principal="me")
+        assert "0.2 s" in (await office.until(accepted.session_id, "timed_out")).reason
+
+
+async def test_a_mistake_of_our_own_is_an_end_as_well(opened: Opening) -> None:
+    async def broken(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+        raise KeyError("oops")
+
+    async def failed(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+        raise InputError("There is no server 'x' any more, and the key is sk-ant-REDACTED.")
+
+    for work, reason in ((broken, "An error of our own (KeyError)"), (failed, "There is no server 'x' any more")):
+        async with opened(work) as office:
+            accepted = await office.desk.submit(ALERT, principal="me")
+            ended = await office.until(accepted.session_id, "failed")
+            assert ended.reason.startswith(reason) and "sk-ant-api03" not in ended.reason
+
+
+async def test_a_session_given_back_goes_on_after_its_last_finished_step(opened: Opening) -> None:
+    calls: list[str] = []
+
+    async def in_steps(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+        async def first() -> str:
+            calls.append("first")
+            return "one"
+
+        async def second() -> str:
+            calls.append("second")
+            if calls.count("second") == 1:
+                reached.set()
+                await anyio.sleep_forever()
+            return "two"
+
+        said = [await crew.step("first", first)]
+        async with diary.opened("second", "llm_response") as event:
+            said.append(await crew.step("second", second))
+            await event.complete(assume_masked(" and ".join(said)))
+        return Outcome(status="completed", analysis=assume_masked(" and ".join(said)))
+
+    reached = anyio.Event()
+    async with opened(in_steps, pace=Pace(lease=2, grace=0.1)) as office:
+        accepted = await office.desk.submit(ALERT, principal="me")
+        await reached.wait()
+    async with opened(in_steps) as office:
+        before = await office.session(accepted.session_id)
+        ended = await office.until(accepted.session_id, "completed")
+        async with office.database.reading() as db:
+            told = [logged.payload for logged in await events.page(db, accepted.session_id)]
+    assert before.status == "in_progress"
+    assert (ended.analysis, ended.attempt, ended.deaths) == ("one and two", 2, 0)
+    assert calls == ["first", "second", "second"]
+    assert sum('"type":"timeline_event.completed"' in payload and '"status":"completed"' in payload for payload in told) == 1
+
+
+async def test_at_most_as_many_run_as_may(opened: Opening) -> None:
+    now, most = 0, 0
+
+    async def count(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await anyio.sleep(0.1)
+        now -= 1
+        return Outcome(status="completed")
+
+    async with opened(count, at_once=2) as office:
+        ids = [(await office.desk.submit(ALERT, principal="me")).session_id for _ in range(6)]
+        for session_id in ids:
+            await office.until(session_id, "completed")
+    assert most == 2
+
+
+async def test_an_alert_is_refused_with_what_would_be_right(opened: Opening) -> None:
+    async with opened(wait_for_ever, at_once=1, max_pending=1) as office:
+        with pytest.raises(InputError, match="Known types: default"):
+            await office.desk.submit(Submission(data="x", alert_type="nobody"), principal="me")
+        with pytest.raises(InputError, match="data is empty"):
+            await office.desk.submit(Submission(data=" \n "), principal="me")
+        with pytest.raises(InputError, match="runbook is longer than"):
+            await office.desk.submit(Submission(data="x", runbook="x" * 70_000), principal="me")
+        first = await office.desk.submit(Submission(data="x"), principal="me", idempotency_key="k")
+        again = await office.desk.submit(Submission(data="x"), principal="me", idempotency_key="k")
+        assert again.session_id == first.session_id
+        with pytest.raises(IdempotencyConflict):
+            await office.desk.submit(Submission(data="y"), principal="me", idempotency_key="k")
+        await office.until(first.session_id, "in_progress")
+        await office.desk.submit(Submission(data="waits"), principal="me")
+        with pytest.raises(QueueFull) as full:
+            await office.desk.submit(Submission(data="one too many"), principal="me")
+        assert full.value.retry_after > 0
