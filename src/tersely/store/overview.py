@@ -1,0 +1,70 @@
+"""How much there is of everything, for those who watch the whole: a few sums, asked now and then."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tersely.store.tables import sessions, tool_use
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerUse:
+    """What a server's tools were used for, through one door."""
+
+    door: str
+    server: str
+    calls: int
+    errors: int
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    sessions: Mapping[str, int]
+    """By status; one that none has is not there."""
+
+    oldest_pending: datetime | None
+    model_calls: int
+    tool_calls: int
+    input_tokens: int
+    output_tokens: int
+    price_micros: int
+    """As far as prices are known."""
+
+    tools: Sequence[ServerUse]
+
+
+async def answers(db: AsyncConnection) -> None:
+    """Nothing, if the database answers."""
+    await db.execute(sa.select(sa.literal(1)))
+
+
+async def look(db: AsyncConnection) -> Overview:
+    pending = sa.case((sessions.c.status == "pending", sessions.c.created_at))
+    sums = ("model_calls", "tool_calls", "input_tokens", "output_tokens", "price_micros")
+    by_status = (
+        await db.execute(
+            sa.select(
+                sessions.c.status,
+                sa.func.count().label("number"),
+                sa.func.min(pending, type_=sessions.c.created_at.type).label("oldest"),
+                *(sa.func.coalesce(sa.func.sum(sessions.c[name]), 0).label(name) for name in sums),
+            ).group_by(sessions.c.status)
+        )
+    ).all()
+    counted = ("calls", "errors", "tokens_before", "tokens_after")
+    used = await db.execute(
+        sa.select(tool_use.c.door, tool_use.c.server, *(sa.func.sum(tool_use.c[name]).label(name) for name in counted))
+        .group_by(tool_use.c.door, tool_use.c.server)
+        .order_by(tool_use.c.door, tool_use.c.server)
+    )
+    return Overview(
+        sessions={row.status: row.number for row in by_status},
+        oldest_pending=min((row.oldest for row in by_status if row.oldest), default=None),
+        tools=[ServerUse(door=row.door, server=row.server, **{name: int(getattr(row, name)) for name in counted}) for row in used],
+        **{name: sum(int(getattr(row, name)) for row in by_status) for name in sums},
+    )

@@ -1,0 +1,26 @@
+"""What this door stands on: whoever starts it hands the parts in. Nothing is built here."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from tersely.config import Settings
+from tersely.events.bus import Bus
+from tersely.sessions.desk import Desk
+from tersely.store.database import Database
+from tersely.tools.kept import KeptResults
+from tersely.tools.registry import ToolRegistry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    settings: Settings
+    desk: Desk
+    database: Database
+    bus: Bus
+    kept: KeptResults
+    registry: ToolRegistry
+    not_ready: Callable[[], Awaitable[list[str]]] | None = None
+    """Why this process should get no requests at the moment, besides what the door sees itself."""
+
+    gauges: Callable[[], Mapping[str, float]] | None = None
+    """More figures for `/metrics`, by name."""

@@ -1,0 +1,5 @@
+"""Which tersely this is."""
+
+from importlib.metadata import version
+
+VERSION = version("tersely")
