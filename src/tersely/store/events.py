@@ -131,13 +131,19 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 def dumped(value: Any) -> str:
     """The one form of JSON that we store and send."""
-    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _text(plain(value))
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def encode(type_: str, session_id: str, at: datetime, values: Mapping[str, Any], *, seq: int | None = None) -> str:
     """An event's text. The order of the fields is part of the form: `event_id` stands before anything that somebody else wrote."""
     numbered = {} if seq is None else {"seq": seq}
-    return dumped({"type": type_, "v": VERSION, "session_id": session_id, **numbered, "timestamp": stamp(at), **values})
+    # Value by value, so that metadata is here exactly what `dumped` makes of it elsewhere.
+    told = {name: plain(value) for name, value in values.items()}
+    return _text({"type": type_, "v": VERSION, "session_id": session_id, **numbered, "timestamp": stamp(at), **told})
 
 
 def _values(event: StoredEvent) -> dict[str, Any]:
