@@ -13,7 +13,7 @@ from tersely.condensing.cache import NoCache, SummaryCache
 from tersely.config import Settings
 from tersely.errors import ConfigError
 from tersely.events.bus import Bus
-from tersely.events.replicas import bus as open_bus
+from tersely.events.replicas import open_bus
 from tersely.sessions.crew import Crew, Pace, Work
 from tersely.sessions.desk import Desk
 from tersely.sessions.housekeeping import Housekeeping, Webhooks
@@ -42,6 +42,13 @@ class Office:
     crew: Crew
     desk: Desk
 
+    async def not_ready(self) -> list[str]:
+        """Why this process should get no new requests."""
+        return ["It is about to stop."] if self.crew.leaving else []
+
+    def gauges(self) -> dict[str, float]:
+        return {"tersely_sessions_running_here": len(self.crew.running)}
+
 
 @asynccontextmanager
 async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
@@ -62,7 +69,7 @@ async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
         database = await stack.enter_async_context(Database.open(store.url))
         if database.is_sqlite:
             stack.enter_context(_only_worker(store.url))
-        bus = await stack.enter_async_context(open_bus(database, store.url))
+        bus = await stack.enter_async_context(open_bus(database))
         kept = KeptResults(database, retention=timedelta(days=store.keep_days), max_bytes=store.keep_mb * 2**20)
         registry = await stack.enter_async_context(registered(settings.servers))
         works: dict[str, Work] = {}

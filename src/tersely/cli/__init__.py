@@ -9,11 +9,15 @@ from typing import Any
 import click
 
 from tersely.cli.condense import condense
+from tersely.cli.config import config
 from tersely.cli.demo import demo
+from tersely.cli.gateway import gateway
 from tersely.cli.migrate import migrate
 from tersely.cli.mistakes import fail
 from tersely.cli.read import read
 from tersely.cli.serve import serve
+from tersely.cli.stats import stats
+from tersely.cli.up import up, work
 from tersely.errors import TerselyError
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -63,5 +67,5 @@ def main() -> None:
     """
 
 
-for command in (condense, serve, read, migrate, demo):
+for command in (condense, serve, gateway, up, work, read, stats, config, migrate, demo):
     main.add_command(command)

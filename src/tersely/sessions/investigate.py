@@ -5,7 +5,6 @@ by ids that follow from the session and the stage, and what costs or has effects
 happens in steps of the agent's loop.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -104,6 +103,8 @@ class Investigations:
             ),
             llm=llm,
             summarizer=self._summarizer(part),
+            summarizers=self._summarizers(part),
+            display_tokens=self.plan.defaults.display_tokens,
             executor=ToolExecutor(registry=self.registry, results=self.kept, cache=self.cache),
             read_back=ReadBack(self.kept, masker=Masker(key=session.mark_key), llm=llm, cache=self.cache),
             diary=diary,
@@ -113,15 +114,17 @@ class Investigations:
         await diary.stage_status(diary.stage_id, report.status, reason=report.reason, analysis=report.analysis)
         return Outcome(status=report.status, reason=report.reason, analysis=report.analysis)
 
-    def _summarizer(self, part: Part) -> Callable[[str], LLM | None]:
-        """Who summarizes a server's results: whom the server names, else the default for summaries, else the agent's own;
-        then the agent's fallbacks.
-        """
+    # Who summarizes: whom the server names, else the default for summaries, else the agent's own; then the agent's fallbacks.
+
+    def _summarizer(self, part: Part) -> LLM | None:
         default = self.plan.defaults.summarization.llm_provider
+        return self.models.of((default, *part.providers) if default else part.providers)
 
-        def of(server: str) -> LLM | None:
-            named = self.registry.server(server).options.summarization.llm_provider if server in self.registry.connections else None
-            first = named or default
-            return self.models.of((first, *part.providers) if first else part.providers)
-
-        return of
+    def _summarizers(self, part: Part) -> dict[str, LLM]:
+        found: dict[str, LLM] = {}
+        for name in part.servers:
+            server = self.registry.connections.get(name)
+            named = server.server.options.summarization.llm_provider if server else None
+            if named and (llm := self.models.of((named, *part.providers))):
+                found[name] = llm
+        return found

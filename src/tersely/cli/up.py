@@ -1,0 +1,119 @@
+"""`tersely up`: alerts in, agents at work, a live timeline out. `tersely work`: only the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tersely.cli.mistakes import fail
+
+if TYPE_CHECKING:
+    from tersely.config import Settings
+
+CONFIG = click.option(
+    "--config", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="The configuration file  [default: tersely.yaml]"
+)
+
+
+@click.command()
+@click.option("--host", help="Address to listen on  [env: TERSELY_HOST; default: 127.0.0.1]")
+@click.option("--port", type=int, help="Port to listen on, 0 for a free one  [env: TERSELY_PORT; default: 8010]")
+@CONFIG
+def up(host: str | None, port: int | None, file: Path | None) -> None:
+    """Take alerts and investigate them: API, dashboard and workers in one process.
+
+    \b
+    tersely config init                        writes a tersely.yaml to start from
+    tersely up                                 dashboard and API at http://127.0.0.1:8010
+    tersely investigate alert.json --watch     sends an alert and shows what happens
+
+    Without a model the agents survey what their read-only tools show. Without PostgreSQL
+    (TERSELY_DATABASE_URL) everything lies in one SQLite file, for one process.
+    """
+    from tersely.config import Settings, find_file
+
+    settings = Settings.load(file=find_file(file), TERSELY_HOST=host, TERSELY_PORT=port)
+    try:
+        _run(settings, door=True)
+    except OSError as problem:
+        fail(f"Cannot listen on {settings.up.host}:{settings.up.port}: {problem.strerror}. Try another --port.")
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+@click.command()
+@CONFIG
+def work(file: Path | None) -> None:
+    """Work on sessions without a door of its own, beside other processes on the same PostgreSQL."""
+    from tersely.config import Settings, find_file
+
+    settings = Settings.load(file=find_file(file))
+    if settings.store.url.startswith("sqlite"):
+        fail("tersely work needs a PostgreSQL that it shares with tersely up: set TERSELY_DATABASE_URL. On SQLite tersely up does it all.")
+    _run(settings, door=False)
+
+
+def _run(settings: Settings, *, door: bool) -> None:
+    import anyio
+
+    from tersely.journal import write_journal
+
+    write_journal("tersely", settings.log_level)
+    anyio.run(_serve if door else _work, settings)
+
+
+async def _serve(settings: Settings) -> None:
+    import logging
+
+    from tersely.office import office
+    from tersely.web import serve
+    from tersely.web.app import build
+    from tersely.web.parts import Parts
+    from tersely.web.version import VERSION
+
+    logger = logging.getLogger("tersely.up")
+
+    def announce(address: str) -> None:
+        logger.info(
+            "listening",
+            extra={
+                "address": address,
+                "chains": sorted(settings.chains),
+                "servers": sorted(settings.mcp_servers),
+                "model": settings.defaults.llm_provider,
+            },
+        )
+
+    async with office(settings, version=VERSION) as parts:
+        app = build(
+            Parts(
+                settings=settings,
+                desk=parts.desk,
+                database=parts.database,
+                bus=parts.bus,
+                kept=parts.kept,
+                registry=parts.registry,
+                not_ready=parts.not_ready,
+                gauges=parts.gauges,
+            )
+        )
+        await serve.serve(app, host=settings.up.host, port=settings.up.port, on_ready=announce, on_stop=parts.crew.leave)
+
+
+async def _work(settings: Settings) -> None:
+    import logging
+    import signal
+
+    import anyio
+
+    from tersely.office import office
+    from tersely.web.version import VERSION
+
+    async with office(settings, version=VERSION) as parts:
+        logging.getLogger("tersely.work").info("working", extra={"executor": parts.crew.name})
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for _ in signals:
+                await parts.crew.leave()
+                return
