@@ -18,6 +18,7 @@ from tersely.cli.read import read
 from tersely.cli.serve import serve
 from tersely.cli.stats import stats
 from tersely.cli.up import up, work
+from tersely.cli.watch import investigate, watch
 from tersely.errors import TerselyError
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -67,5 +68,5 @@ def main() -> None:
     """
 
 
-for command in (condense, serve, gateway, up, work, read, stats, config, migrate, demo):
+for command in (condense, serve, gateway, up, work, investigate, watch, read, stats, config, migrate, demo):
     main.add_command(command)

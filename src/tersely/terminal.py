@@ -1,0 +1,175 @@
+"""A session's events, drawn in a terminal as they come: what the agent thinks, calls and finds, and what it was spared."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import anyio
+import click
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markdown import Markdown
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.spinner import Spinner
+from rich.text import Text
+
+from tersely.errors import TerselyError
+from tersely.text.clean import clean
+
+ENDS = ("completed", "failed", "cancelled", "timed_out")
+STYLES = {"completed": "green", "failed": "red", "cancelled": "yellow", "timed_out": "red"}
+LONGEST_ARGUMENTS = 100
+LATE_SECONDS = 15.0
+
+
+async def follow(url: str, token: str, session_id: str, as_json: bool = False, console: Console | None = None) -> int:
+    """Show a session to its end. 0 when it completed."""
+    if as_json:
+        return await _print(url, token, session_id)
+    console = console or Console(highlight=False)
+    screen = Screen(console)
+    with Live(console=console, get_renderable=screen.growing, refresh_per_second=12, transient=True):
+        async for event in _events(url, token, session_id):
+            screen.take(event)
+            if event["type"] == "session.status" and event["status"] in ENDS:
+                break
+    screen.close()
+    return 0 if screen.status == "completed" else 1
+
+
+async def _print(url: str, token: str, session_id: str) -> int:
+    async for event in _events(url, token, session_id):
+        click.echo(json.dumps(event, ensure_ascii=False))
+        if event["type"] == "session.status" and event["status"] in ENDS:
+            return 0 if event["status"] == "completed" else 1
+    return 1
+
+
+async def _events(url: str, token: str, session_id: str) -> AsyncIterator[dict[str, Any]]:
+    """What happened and what happens; when the connection is lost it goes on where it was."""
+    import websockets
+
+    parts = urlsplit(url)
+    address = urlunsplit(parts._replace(scheme="wss" if parts.scheme == "https" else "ws", path=f"{parts.path}/api/v1/ws"))
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    seen, alone = 0, 0.0
+    while True:
+        try:
+            async with websockets.connect(address, additional_headers=headers, max_size=None, open_timeout=10) as socket:
+                channel = f"session:{session_id}"
+                await socket.send(json.dumps({"action": "subscribe", "channel": channel, "last_seq": seen}))
+                async for message in socket:
+                    event = json.loads(message)
+                    alone = 0.0
+                    if event["type"] == "subscription.error":
+                        raise TerselyError(str(event.get("message", "The session cannot be watched.")))
+                    if "session_id" not in event:
+                        continue
+                    seen = max(seen, event.get("seq", 0))
+                    yield event
+        except websockets.InvalidStatus as refused:
+            raise TerselyError(
+                f"The server at {url} does not let us watch ({refused.response.status_code}). Give --token, or check the address."
+            ) from None
+        except (OSError, websockets.WebSocketException) as problem:
+            if alone >= LATE_SECONDS or (not seen and isinstance(problem, ConnectionRefusedError)):
+                raise TerselyError(f"Nobody answers at {url}. Start it with: tersely up") from None
+        # The server may be about to restart; sessions survive that.
+        await anyio.sleep(0.5)
+        alone += 0.5
+
+
+class Screen:
+    """What has ended is printed for good; what grows is drawn below it, again and again."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.status = "pending"
+        self.reason = ""
+        self.before = self.after = self.calls = 0
+        self._open: dict[str, dict[str, Any]] = {}
+        self._progress = "waiting for a worker"
+
+    def take(self, event: dict[str, Any]) -> None:
+        match event["type"]:
+            case "timeline_event.created" if event["status"] == "streaming":
+                self._open[event["event_id"]] = event
+            case "timeline_event.created":
+                self._print(event)
+            case "timeline_event.completed":
+                begun = self._open.pop(event["event_id"], {})
+                self._print({**begun, **event})
+            case "stream.chunk" if event["event_id"] in self._open:
+                growing = self._open[event["event_id"]]
+                growing["content"] = growing["content"][: event["offset"]] + event["delta"]
+            case "stage.status" if event["status"] == "in_progress":
+                self.console.print(Text(f"\n● {event['stage_name']}", style="bold"))
+            case "execution.progress":
+                self._progress = event["message"]
+            case "session.status":
+                self.status, self.reason = event["status"], event.get("reason", "")
+
+    def growing(self) -> RenderableType:
+        """What is not finished yet."""
+        lines: list[RenderableType] = []
+        for event in self._open.values():
+            if event["event_type"] == "llm_tool_call":
+                lines.append(Spinner("dots", Text.assemble(" ", _call(event))))
+            else:
+                tail = clean(event["content"]).text.splitlines()[-6:]
+                lines.append(Padding(Text("\n".join(tail), style="dim"), (0, 0, 0, 2)))
+        if self.status not in ENDS:
+            lines.append(Spinner("dots", Text(f" {self._progress}", style="dim")))
+        return Group(*lines)
+
+    def close(self) -> None:
+        spared = self.before - self.after
+        style = STYLES.get(self.status, "yellow")
+        line = Text.assemble((self.status.replace("_", " "), f"bold {style}"), f" · {self.calls} tool calls")
+        if self.before:
+            line.append(f" · {self.before:,} tokens of results, {self.after:,} in the conversation: {spared / self.before:.0%} spared")
+        self.console.print(line)
+        if self.reason:
+            self.console.print(Text(self.reason, style=style))
+
+    def _print(self, event: dict[str, Any]) -> None:
+        content, about = event["content"], event["metadata"]
+        match event["event_type"]:
+            case "llm_tool_call":
+                self.calls += 1
+                self.before += about.get("original_tokens") or 0
+                self.after += about.get("original_tokens") or 0
+                mark = Text("✗ ", style="red") if about.get("is_error") or event["status"] != "completed" else Text("✓ ", style="green")
+                size = f"  {about['original_tokens']:,} tokens" if about.get("original_tokens") else ""
+                took = f"  {about['duration_ms'] / 1000:.1f} s" if about.get("duration_ms") is not None else ""
+                self.console.print(Padding(Text.assemble(mark, _call(event), (size + took, "dim")), (0, 0, 0, 2)))
+                if about.get("is_error"):
+                    self.console.print(Padding(Text(_short(content, 300), style="red"), (0, 0, 0, 6)))
+            case "mcp_tool_summary":
+                self.after += (about.get("summary_tokens") or 0) - (about.get("original_tokens") or 0)
+                sizes = f"{about.get('original_tokens', 0):,} → {about.get('summary_tokens', 0):,} tokens"
+                how = about.get("status", "")
+                self.console.print(Padding(Text(f"↳ condensed {sizes} · {how} · {about.get('handle', '')}", style="cyan"), (0, 0, 0, 4)))
+            case "final_analysis":
+                self.console.print()
+                self.console.print(Panel(Markdown(clean(content).text), title="analysis", title_align="left", border_style="green"))
+            case "error":
+                self.console.print(Padding(Text(_short(content, 2000), style="red"), (0, 0, 0, 2)))
+            case "llm_thinking":
+                self.console.print(Padding(Text(_short(content, 600), style="dim italic"), (0, 0, 0, 2)))
+            case _ if content.strip():
+                self.console.print(Padding(Text(_short(content, 1200)), (0, 0, 0, 2)))
+
+
+def _call(event: dict[str, Any]) -> Text:
+    about = event["metadata"]
+    arguments = _short(json.dumps(about.get("arguments") or {}, ensure_ascii=False), LONGEST_ARGUMENTS)
+    return Text.assemble((f"{about.get('server_name')}.{about.get('tool_name')}", "bold"), (f" {arguments}", "dim"))
+
+
+def _short(text: str, most: int) -> str:
+    # What a terminal would obey rather than show is taken out.
+    flat = clean(text).text.strip()
+    return flat if len(flat) <= most else flat[:most] + " …"
