@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from tersely.cli.gateway_check import check
 from tersely.cli.gateway_install import install
 from tersely.cli.mistakes import fail
 from tersely.cli.upstreams import Upstreams, upstream_options, upstream_servers
@@ -26,7 +27,8 @@ class _Gateway(click.Group):
         behind: list[str] = []
         if "--" in args:
             at = args.index("--")
-            if not any(word in self.commands for word in args[:at]):
+            _, words, _ = self.make_parser(ctx).parse_args(args[:at])
+            if not words:  # no sub-command before it
                 args, behind = args[:at], args[at + 1 :]
         ctx.meta[COMMAND] = behind
         return super().parse_args(ctx, args)
@@ -121,4 +123,5 @@ def _run(settings: Settings, servers: Sequence[Server], *, http: bool, stateless
     anyio.run(run)
 
 
-gateway.add_command(install)
+for command in (install, check):
+    gateway.add_command(command)
