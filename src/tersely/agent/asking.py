@@ -1,0 +1,281 @@
+"""One question to the model, told while it is answered.
+
+Thinking and answer stream into events, masked piece by piece; what comes back is
+small and masked, so that it may be stored. A model that fails is an outcome here,
+not an error: the loop decides what becomes of the investigation.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import anyio
+
+from tersely.agent.diary import Diary, EventType, OpenEvent
+from tersely.errors import LLMError, LLMTooLong, MaskingFailed
+from tersely.llm.client import LLM
+from tersely.llm.messages import Completion, Finish, Message, Superseded, TextDelta, ThinkingDelta, ToolCall, ToolSpec, Usage
+from tersely.llm.providers import NativeTools
+from tersely.store.interactions import Interaction
+from tersely.text.masked import Masked, assume_masked
+from tersely.tools.mask import Masker
+
+_SHOWN_AT_LEAST = 48
+"""Characters that have to be there before the next piece is shown: each piece costs one look at all that came before."""
+
+_SHOWN_AT_MOST = 40_000
+"""Characters of one answer that are shown while it is written; beyond it people see it when it is complete."""
+
+NOTHING = assume_masked("")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """What the model said, masked."""
+
+    text: Masked = NOTHING
+    thinking: Masked = NOTHING
+    calls: tuple[ToolCall, ...] = ()
+    finish: Finish = "stop"
+    model: str = ""
+    provider: str = ""
+    unsupported: tuple[str, ...] = ()
+    problem: str = ""
+    """Why there is no answer. Masked."""
+
+    too_long: bool = False
+    """The provider says that the conversation is longer than its window."""
+
+
+@dataclass(kw_only=True)
+class Asker:
+    llm: LLM
+    diary: Diary
+    masker: Masker
+    heard: dict[str, Turn] = field(default_factory=dict)
+    """Answers as they were written, by step, for as long as this process lives: tools are sent what the model wrote. What is
+    stored is masked.
+    """
+
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        *,
+        key: str,
+        tools: Sequence[ToolSpec] = (),
+        native: NativeTools | None = None,
+        kind: Literal["iteration", "final_analysis"] = "iteration",
+        stop: Callable[[str], int | None] = lambda text: None,
+        final: Callable[[Turn], str] = lambda turn: "",
+    ) -> Turn:
+        """Ask, and tell what is said.
+
+        Args:
+            key: Of the step that this runs in.
+            stop: Where an answer has gone too far, if it has: it is read no further, and cut there.
+            final: The analysis in an answer that ends the investigation, else nothing; it gets an event of its own.
+        """
+        started = anyio.current_time()
+        answer: Completion | None = None
+        event_type: EventType = "final_analysis" if kind == "final_analysis" else "llm_response"
+        async with AsyncExitStack() as stack:
+            show = _Showing(stack, self.diary, key, self.masker, event_type)
+            try:
+                answer = await self._answer(messages, tools, native, show, stop)
+                turn = self._masked(answer, key)
+            except (LLMError, MaskingFailed) as failure:
+                reason = self._words(failure)
+                turn = Turn(problem=reason, too_long=isinstance(failure, LLMTooLong), model=self.llm.model, provider=self.llm.provider)
+                await show.fail(reason)
+                await self.diary.tell(key, "error", assume_masked(reason), {"model": self.llm.model, "provider": self.llm.provider})
+            else:
+                analysis = final(turn) if kind == "iteration" else ""
+                await show.complete(turn, {"final": True} if analysis else {}, answer.native_calls if answer else ())
+                if analysis:
+                    # Cut out of the masked answer.
+                    await self.diary.tell(key, "final_analysis", assume_masked(analysis), {"model": turn.model, "provider": turn.provider})
+                if turn.unsupported:
+                    await self.diary.tell(key, "error", assume_masked(_cannot(turn)), {"unsupported_native_tools": list(turn.unsupported)})
+        duration = round((anyio.current_time() - started) * 1000)
+        await self.diary.interaction(key, _record(kind, messages, tools, native, turn, answer, duration))
+        return turn
+
+    async def _answer(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        native: NativeTools | None,
+        show: "_Showing",
+        stop: Callable[[str], int | None],
+    ) -> Completion:
+        text = ""
+        stream: Any = self.llm.stream(messages, max_tokens=self.llm.output_cap, tools=tools, native=native)
+        async with aclosing(stream) as deltas:
+            async for delta in deltas:
+                match delta:
+                    case Completion():
+                        cut = stop(delta.text)
+                        return delta if cut is None else replace(delta, text=delta.text[:cut])
+                    case TextDelta(text=more):
+                        text += more
+                        if (cut := stop(text)) is not None:
+                            return self._cut_short(text[:cut], messages)
+                        await show.text(more)
+                    case ThinkingDelta(text=more):
+                        await show.thinking(more)
+                    case Superseded():
+                        text = ""
+                        show.restart()
+        raise AssertionError("a stream ends with its completion")
+
+    def _cut_short(self, text: str, messages: Sequence[Message]) -> Completion:
+        """An answer that was not read to its end: nobody says what it cost, so it is counted."""
+        from tersely.llm import facts
+
+        count = self.llm.tokenizer.count
+        asked, wrote = sum(count(message.text) for message in messages), count(text)
+        price = facts.price(self.llm.provider, self.llm.model, asked, wrote)
+        usage = Usage(calls=1, input_tokens=asked, output_tokens=wrote, price=price)
+        return Completion(text=text, finish="stop", usage=usage, model=self.llm.model, provider=self.llm.provider)
+
+    def _masked(self, answer: Completion, key: str) -> Turn:
+        numbered = tuple(replace(call, id=call.id or f"call_{number}") for number, call in enumerate(answer.tool_calls, start=1))
+        ids = [call.id for call in numbered]
+        if len(set(ids)) < len(ids):
+            numbered = tuple(replace(call, id=f"{call.id}_{number}") for number, call in enumerate(numbered, start=1))
+        self.heard[key] = Turn(text=assume_masked(answer.text), calls=numbered)  # never shown and never stored
+        return Turn(
+            text=self.masker.mask(answer.text),
+            thinking=self.masker.mask(answer.thinking) if answer.thinking else assume_masked(""),
+            calls=tuple(replace(call, name=call.name[:300], arguments=self.masker.mask(call.arguments)) for call in numbered),
+            finish=answer.finish,
+            model=answer.model,
+            provider=answer.provider,
+            unsupported=answer.unsupported,
+        )
+
+    def _words(self, failure: Exception) -> str:
+        if isinstance(failure, MaskingFailed):
+            return "The model's answer could not be checked for secrets and was dropped."
+        return self.masker.mask(str(failure))
+
+
+class _Showing:
+    """The events of one answer: opened when there is something to show, masked as it grows."""
+
+    def __init__(self, stack: AsyncExitStack, diary: Diary, key: str, masker: Masker, answer_type: EventType) -> None:
+        self._stack, self._diary, self._key, self._masker = stack, diary, key, masker
+        self._answer_type = answer_type
+        self._streams: dict[EventType, _Stream] = {}
+
+    async def text(self, more: str) -> None:
+        if more.strip() or self._answer_type in self._streams:
+            (await self._stream(self._answer_type)).add(more)
+
+    async def thinking(self, more: str) -> None:
+        (await self._stream("llm_thinking")).add(more)
+
+    def restart(self) -> None:
+        for stream in self._streams.values():
+            stream.restart()
+
+    async def complete(self, turn: Turn, more: dict[str, Any], native_calls: Sequence[str]) -> None:
+        about = {
+            "model": turn.model,
+            "provider": turn.provider,
+            **more,
+            **({"native_tools_used": list(native_calls)} if native_calls else {}),
+        }
+        if turn.thinking:
+            await (await self._stream("llm_thinking")).event.complete(turn.thinking, about)
+        if turn.text.strip():
+            await (await self._stream(self._answer_type)).event.complete(turn.text, about)
+        await self._end_the_others({"llm_thinking": turn.thinking, self._answer_type: turn.text.strip()})
+
+    async def fail(self, reason: str) -> None:
+        for stream in self._streams.values():
+            await stream.event.complete(stream.shown, {"reason": reason}, status="failed")
+
+    async def _end_the_others(self, told: dict[EventType, str]) -> None:
+        for kind, stream in self._streams.items():
+            if not told.get(kind):
+                await stream.event.complete(assume_masked(""))
+
+    async def _stream(self, kind: EventType) -> "_Stream":
+        if kind not in self._streams:
+            event = await self._stack.enter_async_context(self._diary.opened(self._key, kind))
+            self._streams[kind] = _Stream(event, self._masker)
+        return self._streams[kind]
+
+
+class _Stream:
+    """A text that is shown while it grows. Only whole words are shown, and each time all of it is masked anew:
+    what turns out to be a secret is never shown in halves.
+    """
+
+    def __init__(self, event: OpenEvent, masker: Masker) -> None:
+        self.event = event
+        self.shown = assume_masked("")
+        self._masker = masker
+        self._text = ""
+        self._looked_at = 0
+
+    def add(self, more: str) -> None:
+        self._text += more
+        if len(self._text) - self._looked_at < _SHOWN_AT_LEAST or len(self._text) > _SHOWN_AT_MOST:
+            return
+        end = max(self._text.rfind(" "), self._text.rfind("\n")) + 1
+        if end <= self._looked_at:
+            return
+        self._looked_at = end
+        try:
+            masked = self._masker.mask(self._text[:end])
+        except MaskingFailed:
+            return  # then the whole is not shown either
+        if masked.startswith(self.shown):
+            if piece := masked[len(self.shown) :]:
+                self.event.delta(assume_masked(piece))  # a part of it
+        else:
+            self.event.restart()
+            self.event.delta(masked)
+        self.shown = masked
+
+    def restart(self) -> None:
+        self._text, self._looked_at, self.shown = "", 0, assume_masked("")
+        self.event.restart()
+
+
+def _cannot(turn: Turn) -> str:
+    names = " and ".join(turn.unsupported)
+    return f"{turn.model} at {turn.provider} cannot do {names} here; it was asked without."
+
+
+def _record(
+    kind: Literal["iteration", "final_analysis"],
+    messages: Sequence[Message],
+    tools: Sequence[ToolSpec],
+    native: NativeTools | None,
+    turn: Turn,
+    answer: Completion | None,
+    duration_ms: int,
+) -> Interaction:
+    wanted = native.model_dump(exclude_none=True) if native else {}
+    return Interaction(
+        type=kind,
+        provider=turn.provider,
+        model=turn.model,
+        messages=messages,
+        request={"tools": [tool.name for tool in tools], **({"native_tools": wanted} if wanted else {})},
+        response={
+            "text": turn.text,
+            "thinking": turn.thinking,
+            "tool_calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in turn.calls],
+            "finish": turn.finish,
+            **({"native_tools_used": list(answer.native_calls)} if answer and answer.native_calls else {}),
+            **({"unsupported_native_tools": list(turn.unsupported)} if turn.unsupported else {}),
+        },
+        usage=answer.usage if answer else Usage(),
+        duration_ms=duration_ms,
+        error=turn.problem,
+    )

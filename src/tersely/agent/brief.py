@@ -1,0 +1,99 @@
+"""What an agent is told before it begins: who it is, what its servers are for, and what it is asked.
+
+Only the instructions of the assignment's own servers, and the names of those that
+cannot be reached. Of earlier stages their analyses, never their data. What comes
+from outside stands between marks that it cannot know, and each part is cut to its
+share of the window before the first question is sent.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable
+
+from tersely.agent.assignment import Assignment
+from tersely.condensing.ladder import condense
+from tersely.condensing.prompt_files import Fence, Prompt
+from tersely.llm.messages import Message
+from tersely.text.masked import assume_masked
+from tersely.text.tokens import O200K
+from tersely.tools.registry import ToolRegistry
+
+SYSTEM = Prompt("system", "tersely.agent")
+QUESTION = Prompt("question", "tersely.agent")
+
+DEFAULT_TASK = "Find out why this alert was raised: the most likely cause, and the evidence for it."
+
+
+def beginning(
+    assignment: Assignment, registry: ToolRegistry, *, rules: str, window: int, quote: Callable[[str], str] = str
+) -> list[Message]:
+    """The first two messages.
+
+    Args:
+        rules: What the controller says about calling tools.
+        window: Tokens the model can take; the alert may have a quarter of it, the rest less.
+        quote: What the controller does to text from outside.
+    """
+    system = SYSTEM.fill(instructions=assignment.agent.instructions.strip(), servers=_servers(assignment, registry), rules=rules)
+    # The operator's own words and our own; what a server says of itself is in the tools' descriptions.
+    return [
+        Message("system", assume_masked(_tidy(system))),
+        Message("user", assume_masked(question(assignment, window=window, quote=quote))),
+    ]
+
+
+def question(assignment: Assignment, *, window: int, quote: Callable[[str], str] = str) -> str:
+    fence = _fence(assignment)
+
+    def part(name: str, text: str, share: int) -> str:
+        return fence.wrap(name, quote(_fitted(text, max(200, share)))) if text.strip() else ""
+
+    others = [
+        f"What the stage {stage!r} found:\n{part('analysis', said, window // 8)}" for stage, said in assignment.earlier if said.strip()
+    ]
+    return _tidy(
+        QUESTION.fill(
+            task=assignment.task.strip() or DEFAULT_TASK,
+            nonce=fence.nonce,
+            alert_type=assignment.alert_type or "not given",
+            alert=part("alert", assignment.alert, window // 4),
+            runbook=f"The runbook:\n{part('runbook', assignment.runbook, window // 8)}" if assignment.runbook.strip() else "",
+            earlier="\n".join(others[-8:]),
+        )
+    )
+
+
+def _servers(assignment: Assignment, registry: ToolRegistry) -> str:
+    told: list[str] = []
+    away: list[str] = []
+    statuses = {status.name: status for status in registry.statuses()}
+    for name in assignment.servers:
+        status = statuses.get(name)
+        if status is None:
+            away.append(f"- {name}: not configured")
+            continue
+        if instructions := registry.server(name).options.instructions.strip():
+            told.append(f"## {name}\n{instructions}")
+        if status.state != "ready" and not registry.connections[name].tools:
+            away.append(f"- {name}{f': {status.last_error}' if status.last_error else ''}")
+    said = ["# Servers\n" + "\n\n".join(told)] if told else []
+    if away:
+        said.append("# Servers that cannot be reached\nTheir tools are missing; say so where it matters.\n" + "\n".join(away))
+    return "\n\n".join(said)
+
+
+def _fence(assignment: Assignment) -> Fence:
+    """Marks that nobody outside can know, and that are the same when the same work is done again."""
+    said = "\0".join((assignment.session_id, assignment.stage_id, assignment.alert, assignment.runbook))
+    return Fence(hmac.new(assignment.key or b"", said.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16])
+
+
+def _fitted(text: str, tokens: int) -> str:
+    return condense(text, tokens).text if O200K.exceeds(text, tokens) else text
+
+
+def _tidy(text: str) -> str:
+    """Without the holes that empty parts leave."""
+    while "\n\n\n" in text:
+        text = text.replace("\n\n\n", "\n\n")
+    return text.strip()

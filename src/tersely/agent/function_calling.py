@@ -1,0 +1,45 @@
+"""Tools by the provider's own function calling: several calls at once, answered in their order."""
+
+from collections.abc import Sequence
+
+from tersely.agent.asking import Turn
+from tersely.agent.calls import Seen
+from tersely.agent.controller import Decision
+from tersely.agent.conversation import Reply
+from tersely.agent.toolbox import Toolbox
+from tersely.condensing.prompt_files import Prompt
+from tersely.llm.messages import Message, ToolCall, ToolSpec
+from tersely.text.masked import assume_masked
+
+RULES = Prompt("function_calling", "tersely.agent")
+
+
+class FunctionCalling:
+    def rules(self, toolbox: Toolbox) -> str:
+        return RULES.fill()
+
+    def specs(self, toolbox: Toolbox) -> Sequence[ToolSpec]:
+        return toolbox.specs()
+
+    def read(self, turn: Turn) -> Decision:
+        if turn.calls:
+            return Decision(calls=turn.calls)
+        if turn.text.strip():
+            return Decision(answer=turn.text.strip())
+        return Decision(complaint="Your answer was empty. Call a tool, or write your analysis.")
+
+    def stop(self, text: str) -> int | None:
+        return None
+
+    def said(self, turn: Turn) -> Message:
+        return Message("assistant", turn.text, tool_calls=turn.calls)
+
+    def replies(self, calls: Sequence[ToolCall], seen: Sequence[Seen]) -> list[Reply]:
+        return [
+            # The name is ours, the text is masked.
+            Reply(Message("tool", assume_masked(f"{one.name}: {one.text}"), answers=call), one.line)
+            for call, one in zip(calls, seen, strict=True)
+        ]
+
+    def conclusion(self, text: str) -> str:
+        return text.strip()

@@ -1,0 +1,195 @@
+"""Tools by text, for models without function calling: Thought, Action, Action Input, Observation, Final Answer.
+
+The parser is given what the model wrote and nothing else: tool text never comes
+near it. It takes what models really write (bold markers, code fences, YAML, a
+missing line break), and where it cannot, it says exactly what was wrong.
+
+In a prompt, tool text is quoted: line breaks of every kind become plain ones, and
+a line that begins like a marker, in whatever letters, stands behind "| ".
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tersely.agent.arguments import describe
+from tersely.agent.asking import Turn
+from tersely.agent.calls import Seen
+from tersely.agent.controller import Decision
+from tersely.agent.conversation import Reply
+from tersely.agent.toolbox import Toolbox
+from tersely.condensing.prompt_files import Prompt
+from tersely.llm.messages import Message, ToolCall, ToolSpec
+from tersely.text.masked import Masked, assume_masked
+from tersely.tools.read_back import TOOLS
+
+RULES = Prompt("react", "tersely.agent")
+
+Marker = Literal["thought", "action", "action input", "observation", "final answer"]
+
+_DECORATION = r"[ \t>*_#`\-]*"
+_MARKER = re.compile(
+    # At the beginning of a line, or glued to the end of a sentence.
+    rf"(?:^{_DECORATION}|(?<=[.!?)\]])[ \t]*)(?P<name>thought|action[ \t_]?input|action|observation|final[ \t_]?answer)"
+    # A colon; or nothing more on this line, as some models forget it.
+    rf"[*_`]*[ \t]*(?::[ \t]*[*_`]*|(?=[*_`]*[ \t]*$))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NAME_AND_REST = re.compile(r"[`\"'*\s]*([A-Za-z0-9_][\w./:-]*)[`\"'*]*\s*(.*)", re.DOTALL)
+_NO_TOOL = ("none", "n/a", "na", "no", "nothing", "no action", "final", "final_answer")
+
+
+@dataclass(frozen=True)
+class _Section:
+    marker: Marker
+    start: int
+    """Where the marker begins."""
+
+    text: str
+    end: int
+
+
+def read(text: str) -> tuple[Decision, int]:
+    """What an answer means, and where in it that ends."""
+    sections = _sections(text)
+    for number, section in enumerate(sections):
+        if section.marker == "final answer":
+            # All the rest: an analysis may well have a line that begins with "Action:".
+            answer = text[section.end - len(section.text) :].strip()
+            if answer:
+                return Decision(answer=answer), len(text)
+            return Decision(complaint='There is nothing after "Final Answer:". Write your analysis there.'), len(text)
+        if section.marker == "observation":
+            return Decision(complaint=_INVENTED), section.start
+        if section.marker == "action":
+            following = sections[number + 1] if number + 1 < len(sections) else None
+            given = following if following and following.marker == "action input" else None
+            return _action(section, given), (given or section).end
+    return Decision(complaint=_without_any(text, sections)), len(text)
+
+
+_INVENTED = (
+    'You wrote "Observation:" yourself. Observations come from tools: write "Action:" and "Action Input:", then stop and wait, '
+    'or "Final Answer:".'
+)
+
+
+def _action(section: _Section, given: _Section | None) -> Decision:
+    named = _NAME_AND_REST.match(section.text)
+    if not named or named.group(1).lower() in _NO_TOOL:
+        said = section.text.strip()[:80]
+        return Decision(
+            complaint=f'"Action:" names no tool{f" ({said!r})" if said else ""}. Write one tool\'s name there, or write "Final Answer:".'
+        )
+    name, rest = named.group(1).rstrip(".:/"), named.group(2).strip()
+    arguments = given.text if given else rest.removeprefix("(").removesuffix(")") if rest[:1] in "({`" else ""
+    return Decision(calls=(ToolCall("", name, _first_part(arguments)),))
+
+
+def _first_part(text: str) -> str:
+    """The arguments without the prose that some models write below them."""
+    text = text.strip()
+    if text[:1] in "{[`":
+        return text
+    return re.split(r"\n[ \t]*\n", text, maxsplit=1)[0]
+
+
+def _without_any(text: str, sections: Sequence[_Section]) -> str:
+    if not text.strip():
+        return 'Your answer was empty. Write "Thought:" and then "Action:" with "Action Input:", or "Final Answer:".'
+    if any(section.marker == "action input" for section in sections):
+        return 'There is an "Action Input:" without an "Action:" before it. Write "Action:" with a tool\'s name on the line above.'
+    if sections:
+        return 'There is a "Thought:" and nothing to do. Go on with "Action:" and "Action Input:", or with "Final Answer:".'
+    return (
+        'Your answer has no marker, so nobody knows what to do with it. Write "Thought:" and then "Action:" with "Action Input:"; '
+        'or, if this was your analysis, write it again after "Final Answer:".'
+    )
+
+
+def _sections(text: str) -> list[_Section]:
+    found = list(_MARKER.finditer(text))
+    ends = [one.start() for one in found[1:]] + [len(text)]
+    sections = []
+    for one, end in zip(found, ends, strict=True):
+        name = re.sub(r"[ \t_]+", " ", one.group("name").lower())
+        marker: Marker = {"actioninput": "action input", "finalanswer": "final answer"}.get(name, name)  # type: ignore[assignment]
+        sections.append(_Section(marker, one.start(), text[one.end() : end].strip("\n"), len(text[:end].rstrip("\n"))))
+    return sections
+
+
+# What tools say, in a prompt
+
+_MARKERS = ("thought", "action", "actioninput", "observation", "finalanswer", "question")
+_SPEAKERS = ("assistant", "human", "user", "system", "developer", "tool", "result", "toolresult", "ai")
+_KEYWORDS = frozenset((*_MARKERS, *_SPEAKERS))
+_BREAKS = re.compile(r"\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+_LOOK_ALIKE = str.maketrans(dict(zip("аеорсухіјһкѕтмвнαερονικτυ", "aeopcyxijhkstmbhaepovikty", strict=True)) | dict.fromkeys("꞉ː։׃∶", ":"))
+"""Letters of other alphabets, and other colons, that look like ours."""
+
+
+def quoted(text: str) -> Masked:
+    """A text in which no line can be taken for a marker of ours. It was masked before, and nothing but quoting is added."""
+    lines = _BREAKS.sub("\n", text).split("\n")
+    return assume_masked("\n".join(f"| {line}" if _poses(line) else line for line in lines))
+
+
+def _poses(line: str) -> bool:
+    start = unicodedata.normalize("NFKC", line[:120]).casefold().translate(_LOOK_ALIKE)
+    before, colon, _ = start.partition(":")
+    letters = "".join(sign for sign in unicodedata.normalize("NFKD", before) if sign.isalpha())
+    if not letters.isascii():
+        letters = "".join(sign for sign in letters if sign.isascii())
+    return letters in _KEYWORDS and (bool(colon) or letters in ("finalanswer", "actioninput", "observation"))
+
+
+class ReAct:
+    def rules(self, toolbox: Toolbox) -> str:
+        lines = [
+            f"- {named.tool.dotted}: {_short(named.tool.description)}\n  Arguments: {describe(named.tool.input_schema)}"
+            for named in toolbox.tools()
+        ]
+        lines += [f"- {tool.name}: {_short(tool.description)}\n  Arguments: {describe(tool.schema)}" for tool in TOOLS]
+        return RULES.fill(tools="\n".join(lines))
+
+    def specs(self, toolbox: Toolbox) -> Sequence[ToolSpec]:
+        return ()
+
+    def read(self, turn: Turn) -> Decision:
+        return read(turn.text)[0]
+
+    def stop(self, text: str) -> int | None:
+        """At an observation that the model makes up: behind an action, or where nothing else was said yet."""
+        if "bservation" not in text and "BSERVATION" not in text:
+            return None
+        for section in _sections(text):
+            if section.marker == "final answer":
+                return None
+            if section.marker == "observation" and ":" in text[section.start : section.start + 40]:
+                return section.start
+        return None
+
+    def said(self, turn: Turn) -> Message:
+        _, end = read(turn.text)
+        return Message("assistant", assume_masked(turn.text[:end].rstrip() or "Thought:"))  # a part of it
+
+    def replies(self, calls: Sequence[ToolCall], seen: Sequence[Seen]) -> list[Reply]:
+        return [Reply(_observation(f"{one.name}: {quoted(one.text)}"), _observation(f"{one.name}: {one.line}").text) for one in seen]
+
+    def conclusion(self, text: str) -> str:
+        decision, _ = read(text)
+        if decision.answer:
+            return decision.answer
+        thought = next((section.text.strip() for section in _sections(text) if section.marker == "thought"), "")
+        return thought or ("" if _sections(text) else text.strip())
+
+
+def _observation(text: str) -> Message:
+    return Message("user", assume_masked(f"Observation: {text}"))  # masked parts and a marker
+
+
+def _short(description: str, most: int = 400) -> str:
+    said = " ".join(description.split())
+    return said if len(said) <= most else f"{said[:most]}…"

@@ -1,0 +1,118 @@
+"""An agent's workplace: a model on the wire, real MCP servers, a real store, and a diary that remembers."""
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from tersely.agent.assignment import Assignment, Report
+from tersely.agent.loop import investigate
+from tersely.agent.options import AgentOptions
+from tersely.llm.limits import LimitedLLM
+from tersely.llm.providers import NativeTools
+from tersely.store.database import Database
+from tersely.text.masked import assume_masked
+from tersely.tools.execute import Step, ToolExecutor, run_now
+from tersely.tools.kept import KeptResults
+from tersely.tools.mask import Masker
+from tersely.tools.read_back import ReadBack
+from tersely.tools.registry import ToolRegistry, registered
+from tersely.tools.servers import Server, ServerOptions
+from tests.fakes.diary import MemoryDiary
+
+T = TypeVar("T")
+KEY = b"k" * 32
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def ops(name: str = "ops", page: Path | None = None, **options: Any) -> Server:
+    """The server of `tests.fakes.mcp_servers.ops`."""
+    transport = {
+        "command": sys.executable,
+        "args": ["-m", "tests.fakes.mcp_servers.ops", *([str(page)] if page else [])],
+        "env": {"PYTHONPATH": str(ROOT)},
+    }
+    return Server(name=name, options=ServerOptions.model_validate({"transport": transport, **options}))
+
+
+def call(name: str, arguments: str = "{}", id: str = "c1") -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+@dataclass
+class Workplace:
+    registry: ToolRegistry
+    executor: ToolExecutor
+    diary: MemoryDiary = field(default_factory=MemoryDiary)
+
+    async def work(
+        self,
+        llm: LimitedLLM | None,
+        *,
+        summarizer: LimitedLLM | None = None,
+        step: Step = run_now,
+        controller: str = "function_calling",
+        alert: str = "api-0 in namespace prod restarts all the time",
+        native_tools: NativeTools | None = None,
+        instructions: str = "",
+        **more: Any,
+    ) -> Report:
+        given: dict[str, Any] = {
+            "session_id": "s1",
+            "stage_id": "st1",
+            "execution_id": "e1",
+            "stage": "look",
+            "task": "",
+            "agent_name": "agent",
+            "agent": AgentOptions(controller=controller, instructions=instructions),  # type: ignore[arg-type]
+            "alert": assume_masked(alert),
+            "alert_type": "PodCrash",
+            "runbook": assume_masked(""),
+            "servers": tuple(self.registry.connections),
+            "native_tools": native_tools or NativeTools(),
+            "max_iterations": 8,
+            "key": KEY,
+            **more,
+        }
+        return await investigate(
+            Assignment(**given),
+            llm=llm,
+            summarizer=summarizer,
+            executor=self.executor,
+            read_back=ReadBack(self.executor.results, masker=Masker(key=KEY), llm=summarizer),
+            diary=self.diary,
+            step=step,
+        )
+
+
+Enter = Callable[..., Any]
+
+
+@pytest.fixture
+def workplace(tmp_path: Path) -> Callable[..., Any]:
+    @asynccontextmanager
+    async def at(*servers: Server, **executor: Any) -> AsyncIterator[Workplace]:
+        async with Database.open(f"sqlite:///{tmp_path / 'tersely.db'}") as database, registered(servers or (ops(),)) as registry:
+            yield Workplace(registry, ToolExecutor(registry=registry, results=KeptResults(database), **executor))
+
+    return at
+
+
+class Recorder:
+    """A step that remembers what each piece of work returned; with `replay` it hands that out instead of working again."""
+
+    def __init__(self, replay: dict[str, Any] | None = None) -> None:
+        self.results: dict[str, Any] = dict(replay or {})
+        self.worked: list[str] = []
+
+    async def __call__(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+        if name in self.results:
+            kept: T = self.results[name]
+            return kept
+        self.worked.append(name)
+        self.results[name] = result = await work()
+        return result

@@ -1,0 +1,67 @@
+"""Some pods, their logs, and a tool nobody should be allowed to call. `page` says what stands in the file that argv names."""
+
+import sys
+from pathlib import Path
+
+from tests.fakes.mcp_servers.plain import Message, PlainServer, text
+
+NAMESPACE = {"type": "object", "properties": {"namespace": {"type": "string"}}, "required": ["namespace"], "additionalProperties": False}
+NOTHING = {"type": "object", "properties": {}}
+READING = {"readOnlyHint": True}
+calls: list[str] = []
+
+
+def pods_list(server: PlainServer, request: Message) -> Message:
+    namespace = request["params"]["arguments"]["namespace"]
+    return text(f"NAME READY STATUS RESTARTS\napi-0 0/1 CrashLoopBackOff 17\nweb-0 1/1 Running 0\nnamespace {namespace}")
+
+
+def logs(server: PlainServer, request: Message) -> Message:
+    lines = [f"2026-11-15T08:{n // 60 % 60:02d}:{n % 60:02d}Z INFO request {n} served in {n % 37} ms" for n in range(1500)]
+    lines[700] = "2026-11-15T08:11:40Z ERROR api-0 cannot reach database db-1: connection refused"
+    return text("\n".join(lines))
+
+
+def page(server: PlainServer, request: Message) -> Message:
+    return text(Path(sys.argv[1]).read_text(encoding="utf-8"))
+
+
+def say(server: PlainServer, request: Message) -> Message:
+    return text(str(request["params"]["arguments"]["text"]))
+
+
+def fail(server: PlainServer, request: Message) -> Message:
+    return {**text("the backend is on fire"), "isError": True}
+
+
+def count(server: PlainServer, request: Message) -> Message:
+    calls.append("count")
+    return text(f"called {len(calls)} times")
+
+
+def pods_delete(server: PlainServer, request: Message) -> Message:
+    return text("DELETED")
+
+
+DEFINITIONS = [
+    {
+        "name": "pods_list",
+        "description": "List the pods of a namespace with their state.",
+        "inputSchema": NAMESPACE,
+        "annotations": READING,
+    },
+    {"name": "logs", "description": "Logs of all pods of the last hour.", "inputSchema": NOTHING, "annotations": READING},
+    {"name": "page", "description": "A page of the handbook.", "inputSchema": NOTHING, "annotations": READING},
+    {
+        "name": "say",
+        "description": "Says a text.",
+        "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}, "times": {"type": "integer"}}, "required": ["text"]},
+    },
+    {"name": "fail", "description": "Always fails.", "inputSchema": NOTHING, "annotations": READING},
+    {"name": "count", "description": "Counts its calls.", "inputSchema": NOTHING, "annotations": READING},
+    {"name": "pods_delete", "description": "Deletes a pod.", "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": True}},
+]
+
+if __name__ == "__main__":
+    handlers = [pods_list, logs, page, say, fail, count, pods_delete]
+    PlainServer({handler.__name__: handler for handler in handlers}, DEFINITIONS).serve()
