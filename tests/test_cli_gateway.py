@@ -211,7 +211,15 @@ def test_check_says_what_a_client_would_get_and_fails_when_a_server_does(home: P
     assert gone["state"] == "failed" and "no-such-program" in gone["reason"]
 
     shown = tersely("gateway", "check", "--config", str(config)).stdout
-    for words in ("✗ gone", "over 5,000 → 1,000 tokens", "never", "⚠ poisoned__add: description", "2 of 3 servers ready", "1 disabled"):
+    for words in (
+        "✗ gone",
+        "condensed over 5,000 to 1,000 tokens · masked: all secrets",
+        "condensed never",
+        "The tool echo.",
+        "⚠ poisoned__add: description",
+        "2 of 3 servers ready",
+        "1 disabled",
+    ):
         assert words in shown
     assert "\x1b[" not in shown, "plain when piped"
 

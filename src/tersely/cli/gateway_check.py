@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Unpack
@@ -149,6 +151,7 @@ def _tool(registry: ToolRegistry, tool: Tool, name: str, options: ServerOptions,
     return {
         "name": name,
         "title": tool.title,
+        "description": _first_sentence(tool.description),
         "read_only": tool.read_only,
         "destructive": tool.destructive,
         "condensed": {
@@ -162,6 +165,13 @@ def _tool(registry: ToolRegistry, tool: Tool, name: str, options: ServerOptions,
         "changed": registry.is_redefined(tool),
         "suspicious": suspicions(tool, elsewhere),
     }
+
+
+def _first_sentence(text: str) -> str:
+    from tersely.text.clean import clean
+
+    flat = " ".join(clean(text[:2_000]).text.split())
+    return re.split(r"(?<=[.!?]) ", flat, maxsplit=1)[0][:200]
 
 
 def _way(options: ServerOptions) -> str:
@@ -187,7 +197,6 @@ def _show(report: Mapping[str, Any]) -> None:
 
 
 def _show_server(console: Any, server: Mapping[str, Any]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     is_ready = server["state"] == "ready"
@@ -205,12 +214,7 @@ def _show_server(console: Any, server: Mapping[str, Any]) -> None:
     facts = [who, f"protocol {server['protocol']}", *times]
     console.print(Text("  " + " · ".join(fact for fact in facts if fact), style="dim"))
     if server["tools"]:
-        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-        for title in ("  tool", "condensed", "masked", ""):
-            table.add_column(title, no_wrap=title == "  tool", overflow="ellipsis" if title == "  tool" else "fold")
-        for tool in server["tools"]:
-            table.add_row(Text(f"  {_plain(tool['name'])}"), _condensing(tool), _masking(tool), _marks(tool))
-        console.print(table)
+        _show_tools(console, server["tools"])
     else:
         console.print(Text("  no tools", style="dim"))
     for name, reasons in [("its instructions", server["suspicious"]), *((tool["name"], tool["suspicious"]) for tool in server["tools"])]:
@@ -222,24 +226,40 @@ def _show_server(console: Any, server: Mapping[str, Any]) -> None:
         console.print(Text(f"  left out by the configuration: {', '.join(map(_plain, server['filtered']))}", style="dim"))
 
 
-def _condensing(tool: Mapping[str, Any]) -> Any:
+def _show_tools(console: Any, tools: Sequence[Mapping[str, Any]]) -> None:
+    """A policy that holds for all is said once; only where tools differ has each its own."""
+    from rich.table import Table
     from rich.text import Text
 
+    policies = {tool["name"]: f"condensed {_condensing(tool)} · masked: {_masking(tool)}" for tool in tools}
+    usual = Counter(policies.values()).most_common(1)[0][0]
+    console.print(Text(f"  {usual}", style="dim"))
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=60)
+    table.add_column(overflow="fold")
+    for tool in tools:
+        marks = _marks(tool)
+        if policies[tool["name"]] != usual:
+            marks += Text((" · " if marks else "") + policies[tool["name"]], style="cyan")
+        table.add_row(Text(f"  {_plain(tool['name'])}"), Text(_plain(tool["description"], 200), style="dim"), marks)
+    console.print(table)
+
+
+def _condensing(tool: Mapping[str, Any]) -> str:
     if not (how := tool["condensed"]):
-        return Text("never", style="dim")
-    return Text(f"over {how['over_tokens']:,} → {how['to_tokens']:,} tokens{', by a model' if how['by'] == 'model' else ''}")
+        return "never"
+    by = ", by a model" if how["by"] == "model" else ""
+    return f"over {how['over_tokens']:,} to {how['to_tokens']:,} tokens{by}"
 
 
-def _masking(tool: Mapping[str, Any]) -> Any:
-    from rich.text import Text
-
-    if not (how := tool["masked"]):
-        return Text("nothing", style="yellow")
+def _masking(tool: Mapping[str, Any]) -> str:
     from tersely.tools.mask import DEFAULT_GROUPS
 
+    if not (how := tool["masked"]):
+        return "nothing"
     groups = "all secrets" if set(how["groups"]) == set(DEFAULT_GROUPS) else ", ".join(how["groups"])
-    own = f" + {len(how['custom'])} of your own" if how["custom"] else ""
-    return Text(groups + own)
+    return groups + (f" + {len(how['custom'])} of your own" if how["custom"] else "")
 
 
 def _marks(tool: Mapping[str, Any]) -> Any:

@@ -31,11 +31,11 @@ def stats(since: str, as_json: bool) -> None:
     """
     import anyio
 
-    from tersely.config import Settings
+    from tersely.config import Settings, find_file
 
     today = datetime.now(UTC).date()
     first = _day(since, today)
-    used = anyio.run(_used, Settings.load(), first)
+    used = anyio.run(_used, Settings.load(None, find_file(), sections=("store",)), first)
     report = summary(used, today, first)
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False))
@@ -187,7 +187,8 @@ def _shrunk(of: Mapping[str, Any]) -> Any:
         return Text("·", style="dim")
     if after >= before:
         return Text(f"{before:,}")
-    return Text(f"{before:,} → {after:,} ") + Text(f"−{100 * (before - after) / before:.0f} %", style="green")
+    spared = 1000 * (before - after) // before / 10  # rounded down: −100 % would say that nothing is left
+    return Text(f"{before:,} → {after:,} ") + Text(f"−{spared:.1f} %" if spared > 99 else f"−{spared:.0f} %", style="green")
 
 
 def _errors(of: Mapping[str, Any]) -> Any:
