@@ -8,6 +8,7 @@ message. Options of providers, servers, agents and chains stand beside their rea
 """
 
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from ipaddress import ip_network
 from pathlib import Path
@@ -272,16 +273,18 @@ class TokenSettings(BaseModel):
     name: Annotated[str, Field(min_length=1, max_length=120)]
     """Who it is; sessions carry the name as their author."""
 
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    sha256: str
     """SHA-256 of the token, in hexadecimal."""
 
     scopes: Annotated[tuple[Scope, ...], Field(min_length=1)] = ("submit", "read")
     """`submit` sends alerts, `read` sees sessions, `admin` cancels and deletes what others sent."""
 
-    @field_validator("sha256", mode="before")
+    @field_validator("sha256")
     @classmethod
-    def _lower(cls, value: object) -> object:
-        return value.lower() if isinstance(value, str) else value
+    def _is_digest(cls, value: str) -> str:
+        if not re.fullmatch(r"[0-9a-fA-F]{64}", value):
+            raise ValueError("must be 64 hexadecimal digits, as `tersely config token` prints them; not the token itself")
+        return value.lower()
 
 
 class ProxySettings(BaseModel):
@@ -452,6 +455,9 @@ class Settings(BaseModel):
 
 
 FILE_NAME = "tersely.yaml"
+
+SUMMARIZING = ("model", "llm_providers", "defaults", "summarizer", "store", "log_level")
+"""What matters to those who only summarize."""
 
 
 def find_file(given: Path | None = None, environment: Mapping[str, str] | None = None) -> Path | None:

@@ -203,7 +203,8 @@ def plain_message(message: str, value: object, kind: str) -> str:
     if kind == "too_short":
         return "needs at least one entry"
     message = message.removeprefix("Input ").replace("valid tuple", "list").replace("valid dictionary", "mapping")
-    return f"{message[:1].lower()}{message[1:]}{shown}{hint}"
+    first = message[:1] if message[1:2].isupper() else message[:1].lower()
+    return f"{first}{message[1:]}{shown}{hint}"
 
 
 def _unknown(inner: Key, places: Mapping[Key, Key]) -> str:

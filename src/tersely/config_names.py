@@ -81,8 +81,9 @@ def _providers(
             gathered.derive(("llm_providers", name), made, "LLM_MODEL and its key")
     if not defaults.get("llm_provider"):
         if DEFAULT in providers or len(providers) == 1:
-            only = DEFAULT if DEFAULT in providers else next(iter(providers))
-            gathered.derive(("defaults", "llm_provider"), only, "the only provider" if len(providers) == 1 else "its name")
+            name = DEFAULT if DEFAULT in providers else next(iter(providers))
+            why = "the only provider" if len(providers) == 1 else "the provider called default"
+            gathered.derive(("defaults", "llm_provider"), name, why)
         elif providers and _is_needed(gathered):
             message = f"is missing: there are several providers ({', '.join(providers)}); say which one is meant by default"
             gathered.complain(("defaults", "llm_provider"), message)

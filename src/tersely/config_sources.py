@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import AliasChoices, BaseModel, SecretStr, ValidationError
+from pydantic import AliasChoices, BaseModel, ValidationError
 
 from tersely.config_files import Document, Key, Mistakes, field_names, fill_variables, nearest, plain_message, read_document, servers_in
 from tersely.errors import ConfigError
@@ -95,10 +95,9 @@ class Gathered:
 
     def complain(self, key: Key, message: str, *, secret: bool = False) -> None:
         """Name a mistake where it was made."""
-        source, value = self._written.get(key, (None, None))
+        source, value = next((self._written[key[:size]] for size in range(len(key), 0, -1) if key[:size] in self._written), (None, None))
         if source and source.place != "derived":
-            shown = "" if secret or isinstance(value, SecretStr) else f"={value!r}"
-            self._add(f"{source.name}{shown}: {message}")
+            self._add(f"{source.name}{'' if secret else f'={value!r}'}: {message}")
         elif self.mistakes and (self.raw(key[:1]) is not None or not any(written[: len(key)] == key for written in self._written)):
             if not self.mistakes.needs_variable(key):
                 self.mistakes.add(key, message)
@@ -170,9 +169,12 @@ def gather(
             if name == "mcp_servers":
                 servers = servers_in(name, environment, mistakes)
             else:
-                filled = fill_variables(value, (name,), environment, mistakes)
+                filled = _written_only(fill_variables(value, (name,), environment, mistakes), value)
                 is_map = name in model.model_fields and get_origin(model.model_fields[name].annotation) is dict
-                gathered.values[name] = _named_entries(filled) if is_map else _without_empty(filled)
+                if is_map and isinstance(filled, dict):
+                    # A name alone is an entry of which everything is left open.
+                    filled = {entry: filled.get(entry, {}) for entry in value}
+                gathered.values[name] = filled
     for key, variable in _variables(model, ()):
         place: Place = "command line" if overrides.get(variable) is not None else "environment"
         given = overrides[variable] if place == "command line" else environment.get(variable)
@@ -182,16 +184,15 @@ def gather(
     return gathered, servers
 
 
-def _without_empty(value: Any) -> Any:
-    """A key with nothing behind it counts as not written, as an empty variable does."""
-    if isinstance(value, dict):
-        return {name: _without_empty(inner) for name, inner in value.items() if inner is not None}
-    return [_without_empty(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _named_entries(value: Any) -> Any:
-    """A name alone is an entry of which everything is left open."""
-    return {name: {} if inner is None else _without_empty(inner) for name, inner in value.items()} if isinstance(value, dict) else value
+def _written_only(filled: Any, raw: Any) -> Any:
+    """A key with nothing behind it, or with a variable that is empty, counts as not written."""
+    if isinstance(filled, dict):
+        return {
+            name: _written_only(inner, raw[name])
+            for name, inner in filled.items()
+            if inner is not None and (inner != "" or raw[name] == "")
+        }
+    return [_written_only(inner, raw[number]) for number, inner in enumerate(filled)] if isinstance(filled, list) else filled
 
 
 def _variables(model: type[BaseModel], key: Key) -> Iterator[tuple[Key, str]]:
@@ -242,7 +243,8 @@ def _is_secret(model: type[BaseModel], key: Key) -> bool:
         kind = _core(at)
         if isinstance(kind, type) and issubclass(kind, BaseModel) and part in kind.model_fields:
             at = kind.model_fields[str(part)].annotation
-    return "SecretStr" in str(at) or key[-1:] == ("tokens",)
+    # Somebody may have pasted the token where its hash belongs.
+    return "SecretStr" in str(at) or "tokens" in key
 
 
 def _uncapital(text: str) -> str:

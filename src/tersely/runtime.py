@@ -178,8 +178,11 @@ async def kept_results(settings: Settings) -> AsyncIterator[KeptResults]:
 async def runtime(
     settings: Settings, *, fallback: Literal["original", "structural"] = "original", handles_of: str | None = None
 ) -> AsyncIterator[Runtime]:
-    specs = settings.model.specs()
-    llm = build_llm(specs, manners=Manners(concurrency=settings.model.concurrency)) if specs else None
+    providers = settings.summarizing()
+    llm = None
+    if providers:
+        concurrency = settings.llm_providers[providers[0]].concurrency or settings.model.concurrency
+        llm = build_llm(settings.specs(*providers), manners=Manners(concurrency=concurrency))
     cache: SummaryCache = NoCache()
     if llm and settings.store.summary_cache:
         cache = SummaryFile(settings.store.data_dir / "summaries.db", max_bytes=settings.store.summary_cache_mb * 2**20)

@@ -63,11 +63,11 @@ def _summarize(text: str, budget: int, focus: str, schema_hint: str) -> Condense
 
     import anyio
 
-    from tersely.config import Settings
+    from tersely.config import SUMMARIZING, Settings, find_file
     from tersely.runtime import runtime
 
-    settings = Settings.load()
-    if not settings.model.specs():
+    settings = Settings.load(None, find_file(), sections=SUMMARIZING)
+    if not settings.summarizing():
         fail(f"--llm needs a model: set {settings.model.missing()}. Without --llm no model is needed.")
 
     # What went wrong is said in the closing line; a log line in between would only be in the way.

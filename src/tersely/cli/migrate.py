@@ -11,10 +11,10 @@ def migrate() -> None:
     """
     import anyio
 
-    from tersely.config import Settings
+    from tersely.config import Settings, find_file
     from tersely.store.database import Database
 
-    settings = Settings.load()
+    settings = Settings.load(None, find_file(), sections=("store",))
     before, now = anyio.run(Database.migrate, settings.store.url)
     if before == now:
         click.echo(f"The database has schema {now} already.")

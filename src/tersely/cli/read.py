@@ -40,10 +40,10 @@ def read(handle: str, lines: str, span: str, pattern: str, context: int, ignore_
 
     import anyio
 
-    from tersely.config import Settings
+    from tersely.config import Settings, find_file
     from tersely.tools.kept import user_scope
 
-    settings = Settings.load()
+    settings = Settings.load(None, find_file(), sections=("store",))
     scope = scope or user_scope()
     if not handle:
         anyio.run(_list_kept, settings, scope, as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,17 +16,23 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--host", help="Address to listen on  [env: TERSELY_HOST; default: 127.0.0.1]")
 @click.option("--port", type=int, help="Port to listen on, 0 for a free one  [env: MCP_SUMMARIZER_PORT; default: 8007]")
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Settings from a file  [env: TERSELY_CONFIG; default: tersely.yaml here or in your configuration folder]",
+)
 @click.option("--stdio", is_flag=True, help="Speak MCP on standard input and output instead of HTTP.")
-def serve(host: str | None, port: int | None, stdio: bool) -> None:
+def serve(host: str | None, port: int | None, config: Path | None, stdio: bool) -> None:
     """Run the summarizer as an MCP service.
 
     Tools: summarize, summarize_for_extraction. StreamableHTTP at /mcp, health at /health. Without a model
     (OPENROUTER_API_KEY, or OPENROUTER_BASE_URL for a local server) texts are condensed structurally.
     All settings: docs/reference/settings.md.
     """
-    from tersely.config import Settings
+    from tersely.config import SUMMARIZING, Settings, find_file
 
-    settings = Settings.load(TERSELY_HOST=host, MCP_SUMMARIZER_PORT=port)
+    settings = Settings.load(None, find_file(config), sections=SUMMARIZING, TERSELY_HOST=host, MCP_SUMMARIZER_PORT=port)
     try:
         _serve(settings, stdio=stdio)
     except OSError as problem:
@@ -56,7 +63,7 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
             return host == "localhost"
 
     def announce(address: str) -> None:
-        models = [spec.model for spec in settings.model.specs()]
+        models = [spec.model for spec in settings.specs(*settings.summarizing())]
         if not models:
             logger.warning(
                 "no_model_configured", extra={"consequence": "texts are condensed structurally", "set": settings.model.missing()}

@@ -1,0 +1,55 @@
+"""The JSON schema of `tersely.yaml`, for editors that complete and check while somebody types.
+
+Made from the settings themselves. It allows what our reader allows beside the plain
+shapes: variables in the place of numbers, and the short forms of some options.
+"""
+
+from typing import Any
+
+from tersely.config import Settings
+
+_TEXTS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
+_VARIABLE = {"type": "string", "pattern": r"\$\{.+\}"}
+
+_SHORT_FORMS: dict[tuple[str, str], dict[str, Any]] = {
+    ("ServerOptions", "tools"): _TEXTS,
+    ("ServerOptions", "allow_destructive"): {"type": "string"},
+    ("ToolFilter", "allow"): {"type": "string"},
+    ("ToolFilter", "deny"): {"type": "string"},
+    ("TransportOptions", "type"): {"enum": ["streamable-http", "streamable_http"]},
+    ("TransportOptions", "args"): {"type": "array", "items": {"type": ["string", "number", "boolean"]}},
+    ("TransportOptions", "env"): {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
+}
+_OTHER_NAMES = {("MaskingOptions", "groups"): "pattern_groups", ("AlertMasking", "groups"): "pattern_groups"}
+
+
+def editor_schema() -> dict[str, Any]:
+    schema = Settings.model_json_schema(by_alias=False)
+    models = schema["$defs"]
+    for (model, name), other in _SHORT_FORMS.items():
+        described = models[model]["properties"][name]
+        kept = {key: described.pop(key) for key in ("description", "default", "title") if key in described}
+        models[model]["properties"][name] = {**kept, "anyOf": [described, other]}
+    for (model, name), other_name in _OTHER_NAMES.items():
+        models[model]["properties"][other_name] = models[model]["properties"][name]
+    # Where files lie depends on the machine.
+    models["StoreSettings"]["properties"]["data_dir"].pop("default", None)
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **_adapted(schema), "title": "tersely.yaml"}
+    schema["patternProperties"] = {"^x-": {"description": "Ours to ignore: a place for anchors."}}
+    schema["properties"]["$schema"] = {"type": "string"}
+    return schema
+
+
+def _adapted(node: Any) -> Any:
+    """Variables may stand for what is not a text; what a whole group contains by default is said at its keys."""
+    if isinstance(node, list):
+        return [_adapted(inner) for inner in node]
+    if not isinstance(node, dict):
+        return node
+    adapted = {name: _adapted(inner) for name, inner in node.items() if not (name == "default" and isinstance(inner, dict | list))}
+    if isinstance(adapted.get("title"), str):
+        del adapted["title"]
+    if adapted.get("type") in ("integer", "number", "boolean") or "enum" in adapted or isinstance(adapted.get("pattern"), str):
+        said = {name: adapted.pop(name) for name in ("description", "default") if name in adapted}
+        return {**said, "anyOf": [adapted, _VARIABLE]}
+    return adapted
