@@ -1,8 +1,11 @@
 """Clients' own files, as their owners wrote them: routed through us, and back again."""
 
 import json
+import re
 import stat
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -275,22 +278,37 @@ _NAMES = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1, max_siz
 _WORDS = st.text(st.characters(blacklist_categories=["Cs"]), max_size=12)
 
 
-@given(
-    st.dictionaries(
-        _NAMES,
-        st.fixed_dictionaries(
-            {"command": _WORDS.filter(bool)},
-            optional={"args": st.lists(_WORDS, max_size=4), "env": st.dictionaries(_NAMES, _WORDS, max_size=3)},
-        )
-        | st.fixed_dictionaries(
-            {"url": st.just("http://localhost:1/mcp")}, optional={"headers": st.dictionaries(_NAMES, _WORDS, max_size=3)}
-        ),
-        max_size=4,
+_SERVERS = st.dictionaries(
+    _NAMES,
+    st.fixed_dictionaries(
+        {"command": _WORDS.filter(bool)},
+        optional={"args": st.lists(_WORDS, max_size=4), "env": st.dictionaries(_NAMES, _WORDS, max_size=3), "type": st.just("stdio")},
+    )
+    | st.fixed_dictionaries(
+        {"url": st.just("http://localhost:1/mcp")},
+        optional={"headers": st.dictionaries(_NAMES, _WORDS, max_size=3), "type": st.sampled_from(["http", "sse"])},
     ),
-    st.sampled_from([None, 1, 4]),
+    max_size=4,
 )
-def test_whatever_stands_in_a_file_routing_and_undoing_gives_it_back(declared: dict[str, object], indent: int | None) -> None:
-    text = json.dumps({"mcpServers": declared}, indent=indent, ensure_ascii=False)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+')
+
+
+@given(_SERVERS, st.randoms(use_true_random=False), st.sampled_from([("",), (" ", "\n  "), ("", " ", "\r\n\t", "/* a, b */", " // }\n")]))
+def test_whatever_stands_in_a_file_routing_and_undoing_gives_it_back(
+    declared: dict[str, object], dice: Random, gaps: tuple[str, ...]
+) -> None:
+    """However it is written: comments, line ends and commas at the end included."""
+    tokens = _TOKEN.findall(json.dumps({"mcpServers": declared}, ensure_ascii=False))
+    text = ""
+    for before, token in pairwise(["", *tokens]):
+        is_end = token in ("}", "]") and before not in ("{", "[", "")
+        text += ("," if is_end and dice.random() < 0.2 else "") + dice.choice(gaps) + token
     plan = plan_routing(CLIENTS["cursor"], HERE, text, ROUTE)
+    assert set(plan.changed) == set(declared)
     assert plan_undoing(CLIENTS["cursor"], HERE, plan.after, text).after == text
     assert not plan_routing(CLIENTS["cursor"], HERE, plan.after, ROUTE).changed
+    alone = parse_json(HERE, plan_undoing(CLIENTS["cursor"], HERE, plan.after, None).after).data["mcpServers"]
+    assert {name: {"args": [], **one} if "command" in one else one for name, one in alone.items()} == {
+        name: {"args": [], **one} if "command" in one else one  # type: ignore[dict-item, operator]
+        for name, one in declared.items()
+    }

@@ -411,7 +411,7 @@ def _routed_address(document: Document, text: str, key: Key, entry: Mapping[str,
     for header, variable in _header_variables(headers).items():
         options += ["--header-from", f"{header}={variable}"]
         edits.append(_Edit(*document.names[(*key, "headers", header)], _json(variable)))
-    if "headers" in entry:
+    if headers:
         edits.append(_Edit(*document.names[(*key, "headers")], _json("env")))
     if "type" in entry:
         edits.append(_Edit(*document.spans[(*key, "type")], _json("stdio")))
