@@ -53,6 +53,16 @@ _WORTH_A_HANDSHAKE = frozenset((400, 404, 405, 406, 415, 501))
 """Statuses by which an older server says that it does not know the newer protocol."""
 
 
+class _AnyRequest(types.Request[dict[str, Any] | None, str]):
+    pass
+
+
+class _AboutATask(_AnyRequest):
+    """Of the extension for tasks, whose requests name the task in a header."""
+
+    name_param = "taskId"
+
+
 class _NoQuotes(logging.Filter):
     """The library logs messages it cannot read, with their content. That is nobody's to keep."""
 
@@ -201,7 +211,8 @@ class Session:
             ResultTooLarge: Its answer was over the limit.
             ResultMalformed: Its answer could not be read.
         """
-        request = types.Request[dict[str, Any] | None, str](method=method, params=dict(params) if params is not None else None)
+        kind = _AboutATask if method.startswith("tasks/") and isinstance((params or {}).get("taskId"), str) else _AnyRequest
+        request = kind(method=method, params=dict(params) if params is not None else None)
         exchange = _Exchange(next(self._ids), said=(params or {}).get("_meta") or {})
         with self._on_the_way(exchange):
             if on_progress is None:

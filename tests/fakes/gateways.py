@@ -1,0 +1,136 @@
+"""A gateway behind real HTTP, in this process, and servers to put behind it."""
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from fastmcp import Context, FastMCP
+from mcp_types import CallToolResult, TextContent
+from mcp_types.version import LATEST_MODERN_VERSION
+
+from tersely.config import Settings
+from tersely.servers.gateway import serving
+from tersely.servers.gateway.door import Gateway
+from tersely.tools.servers import Server
+from tests.fakes.llm_server import serving as listening
+
+ROOT = Path(__file__).parents[2]
+ERAS = ["legacy", "2026-07-28"]
+
+
+@dataclass(frozen=True)
+class Running:
+    url: str
+    door: Gateway
+
+    @property
+    def root(self) -> str:
+        return self.url.removesuffix("/mcp")
+
+    @property
+    def waiting(self) -> int:
+        """Requests of clients that are with a server."""
+        busy = {id(pool.busy): pool.busy for pool in self.door.upstreams.pools.values()}
+        return sum(len(callers) for pool in busy.values() for callers in pool.values())
+
+
+def at(url: str, name: str = "one", **options: Any) -> Server:
+    """A server that is reached by an address."""
+    return Server.model_validate({"name": name, "options": {"transport": {"url": url}, **options}})
+
+
+def by_command(module: str, *args: str, name: str = "one", **options: Any) -> Server:
+    """A fake that is started as a process of its own."""
+    transport = {"command": sys.executable, "args": ["-m", f"tests.fakes.mcp_servers.{module}", *args], "cwd": str(ROOT)}
+    return Server.model_validate({"name": name, "options": {"transport": transport, **options}})
+
+
+@asynccontextmanager
+async def gateway(
+    *servers: Server, strict: bool = False, models: bool = False, stateless: bool = False, **environment: str
+) -> AsyncIterator[Running]:
+    settings = Settings.load({"TERSELY_DATA_DIR": os.environ["TERSELY_DATA_DIR"], **environment})
+    async with serving.gateway(settings, servers, strict=strict, models=models) as door:
+        await door.upstreams.pool(is_modern=True)
+        app = serving.http_app(
+            door,
+            verifier=serving.tokens(settings),
+            allowed_hosts=settings.summarizer.allowed_hosts,
+            max_body_bytes=settings.summarizer.max_body_bytes,
+            stateless=stateless,
+        )
+        async with listening(app, lifespan="on") as address:
+            yield Running(f"{address}/mcp", door)
+
+
+def text_of(result: CallToolResult) -> str:
+    first = result.content[0]
+    assert isinstance(first, TextContent)
+    return first.text
+
+
+async def post(url: str, method: str, params: dict[str, Any] | None = None, **headers: str) -> dict[str, Any]:
+    """One request of the newer protocol, written out; the answer as it stands on the wire."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": LATEST_MODERN_VERSION,
+        "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**(params or {}), "_meta": meta}}
+    asked = {"accept": "application/json, text/event-stream", "mcp-protocol-version": LATEST_MODERN_VERSION, "mcp-method": method}
+    if params and (name := params.get("name") or params.get("uri")):
+        asked["mcp-name"] = name
+    async with httpx2.AsyncClient(timeout=20) as client:
+        response = await client.post(url, json=body, headers={**asked, **headers})
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+class Library:
+    """A server with everything: prompts, resources, templates, completions, questions, logs and changes."""
+
+    def __init__(self, name: str = "library") -> None:
+        self.name = name
+        self.text = "All quiet."
+        self.server: FastMCP[Any] = FastMCP(name, instructions=f"Ask the {name}.")
+        server = self.server
+
+        @server.tool
+        async def ask(context: Context) -> str:
+            answer = await context.elicit("Which colour?", response_type=str)
+            return f"{answer.action}: {getattr(answer, 'data', '')}"
+
+        @server.tool
+        async def talk(context: Context) -> str:
+            await context.info("working on it, password=hunter2-is-secret")
+            return "talked"
+
+        @server.tool
+        async def grow() -> str:
+            @server.tool
+            def grown() -> str:
+                return "here"
+
+            return "grown"
+
+        @server.resource(f"{name}://note")
+        def note() -> str:
+            return self.text
+
+        @server.resource(f"{name}://page/{{number}}")
+        def page(number: str) -> str:
+            return f"page {number} of {name}"
+
+        @server.prompt
+        def greet(who: str) -> str:
+            return f"Say hello to {who} from {name}; password=hunter2-is-secret"
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[str]:
+        async with listening(self.server.http_app(), lifespan="on") as address:
+            yield f"{address}/mcp"
