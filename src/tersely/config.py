@@ -66,7 +66,7 @@ class ModelSettings(BaseModel):
     """Tokens the model can write in one answer; 4,096 unless set."""
 
     concurrency: Annotated[int, Field(alias="TERSELY_LLM_CONCURRENCY", ge=1, le=1000)] = 5
-    """Model calls at once, per provider."""
+    """Model calls at once, per provider; `tersely up` makes 32 unless this is set."""
 
     @field_validator("fallback_models", mode="before")
     @classmethod
@@ -244,7 +244,7 @@ class QueueSettings(BaseModel):
     model_config = _CONFIG
 
     max_concurrent_sessions: Annotated[int, Field(alias="TERSELY_MAX_CONCURRENT_SESSIONS", ge=1, le=10_000)] = 5
-    """Investigations at once in one process."""
+    """Investigations at once, in all processes together."""
 
     max_pending: Annotated[int, Field(alias="TERSELY_MAX_PENDING", ge=1, le=10_000_000)] = 1_000
     """Alerts that may wait; more get a 429 with Retry-After."""

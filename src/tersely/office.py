@@ -60,7 +60,7 @@ async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
     """
     store, queue = settings.store, settings.queue
     plan = Plan(agents=settings.agents, chains=settings.chains, providers=settings.llm_providers, defaults=settings.defaults)
-    models = Models(settings.llm_providers, concurrency=settings.model.concurrency or CALLS_AT_ONCE)
+    models = Models(settings.llm_providers, concurrency=CALLS_AT_ONCE)
     cache: SummaryCache = NoCache()
     if store.summary_cache:
         cache = SummaryFile(store.data_dir / "summaries.db", max_bytes=store.summary_cache_mb * 2**20)
