@@ -143,11 +143,15 @@ def test_undoing_needs_no_backup() -> None:
 
 
 def test_an_entry_that_was_ours_before_is_not_undone() -> None:
-    mine = '{"mcpServers": {"mine": {"command": "tersely", "args": ["gateway", "--config", "all.yaml"]}, "other": {"command": "x"}}}'
+    by_hand = (
+        '{"command": "tersely", "args": ["gateway", "--", "notes"]}, "all": {"command": "tersely", "args": ["gateway", "--config", "x"]}'
+    )
+    mine = f'{{"mcpServers": {{"mine": {by_hand}, "other": {{"command": "x"}}}}}}'
     routed = plan_routing(CLIENTS["cursor"], HERE, mine, ROUTE)
-    assert routed.settled == ("mine",)
+    assert routed.settled == ("mine", "all")
     assert plan_undoing(CLIENTS["cursor"], HERE, routed.after, mine).after == mine
-    assert "by hand" in plan_undoing(CLIENTS["cursor"], HERE, routed.after, None).left[0][1]
+    alone = plan_undoing(CLIENTS["cursor"], HERE, routed.after, None)
+    assert alone.changed == ("mine", "other") and "by hand" in alone.left[0][1]
 
 
 def test_claude_code_declares_servers_in_two_places() -> None:

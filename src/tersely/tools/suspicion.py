@@ -240,7 +240,7 @@ def _references(schema: object) -> Iterator[str]:
 def _mentioned(text: str, names: Collection[str]) -> Iterator[str]:
     if not names or not _ORDERS.search(text):
         return
-    words = set(re.findall(r"[A-Za-z0-9_.-]{5,}", text))
+    words = {word.strip(".-") for word in re.findall(r"[A-Za-z0-9_.-]{5,}", text)}
     for name in names:
         # `search` and `status` are words of the language; `send_email` and `sendEmail` are names.
         if name in words and re.search(r"[_.-]|[a-z][A-Z]", name):
