@@ -205,6 +205,7 @@ mcp_servers:
         ("a.yaml", "mcp_servers: {pоds: {transport: {command: x}}}", "a server's name is up to 128 plain ASCII characters"),
         ("a.yaml", 'mcp_servers: {a: {transport: {command: "${A"}}}', "has a `${` that is never closed"),
         ("a.json", "[" * 1000, "nested more than"),
+        ("a.yaml", "mcp_servers:\n  a: {transport: {command: ${A}}}\n", "Inside of { } and [ ], put ${…} in quotes."),
     ],
 )
 def test_a_broken_file_is_explained(tmp_path: Path, name: str, text: str, message: str) -> None:

@@ -370,7 +370,9 @@ class _Yaml:
         except yaml.MarkedYAMLError as problem:
             mark = problem.problem_mark or problem.context_mark
             place = f":{mark.line + 1}" if mark else ""
-            raise ConfigError(f"{self.path}{place}: is not valid YAML: {problem.problem or problem.context}.") from None
+            line = self.text.splitlines()[mark.line : mark.line + 1] if mark else []
+            hint = " Inside of { } and [ ], put ${…} in quotes." if line and re.search(r"[^\"']\$\{", line[0]) else ""
+            raise ConfigError(f"{self.path}{place}: is not valid YAML: {problem.problem or problem.context}.{hint}") from None
         except (yaml.YAMLError, ValueError) as problem:
             # ValueError: a date such as 2026-13-45.
             raise ConfigError(f"{self.path}: is not valid YAML: {type(problem).__name__}.") from None

@@ -218,12 +218,11 @@ def _covered(value: Any, written: Any) -> Any:
 
     if isinstance(value, SecretStr):
         return "***"
-    if isinstance(written, str | list) and "${" in str(written):
-        # As it was written: what a variable holds may be a secret.
-        return written
-    if isinstance(value, tuple | list):
-        return [_covered(inner, None) for inner in value]
-    return str(Masker().mask(str(value))) if isinstance(value, Path | str) else value
+    # As it was written: what a variable holds may be a secret. And masked: somebody may have written one out.
+    shown = written if isinstance(written, str | list) and "${" in str(written) else value
+    if isinstance(shown, tuple | list):
+        return json.loads(Masker().mask(json.dumps(list(shown), ensure_ascii=False)))
+    return str(Masker().mask(str(shown))) if isinstance(shown, Path | str) else shown
 
 
 def _tree(rows: Iterable[tuple[Key, Any, str]]) -> Iterator[tuple[str, str]]:
@@ -249,7 +248,7 @@ def _scalar(value: Any) -> str:
     if isinstance(value, str):
         short = value if len(value) <= 90 else f"{value[:90]}…"
         return short if re.fullmatch(r"[\w./*$@{}][\w ./:*$@{}+-]*", short) and ": " not in short else json.dumps(short, ensure_ascii=False)
-    return json.dumps(value)
+    return f"{value:g}" if isinstance(value, float) else json.dumps(value)
 
 
 @config.command()
