@@ -1,0 +1,508 @@
+"""What stands out in a tool's result: lines and objects that sound like trouble, changes shortly before it, values that jumped.
+
+Pure functions over one text at a time; no model, and no knowledge of any system.
+A result becomes a handful of `Evidence`, each a quotation with its lines, how often
+and from when to when it was said. Weighing them against each other is `verdict`.
+"""
+
+import json
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from tersely.agent.subject import TIME, as_time, one_of
+from tersely.condensing.lexicon import SEVERITY
+from tersely.condensing.templates import VALUE
+
+Kind = Literal["said", "state", "change", "measure"]
+
+MOST_PER_RESULT = 60
+LONGEST_QUOTE = 320
+LONGEST_TEXT = 24_000_000
+
+_FIRST_LEVEL = re.compile(
+    r"[\"']?(?:level|severity|lvl)[\"']?\s*[=:]\s*[\"']?(\w+)"
+    r"|(?<![\w-])(FATAL|PANIC|CRITICAL|ERROR|WARN|WARNING|INFO|DEBUG|TRACE|Warning|Normal|[IWEF](?=\d{4} ))(?![\w-])"
+)
+_LEVELS = {"fatal": 3.0, "panic": 3.0, "critical": 3.0, "f": 3.0, "error": 2.0, "err": 2.0, "e": 2.0, "warn": 1.2, "warning": 1.2, "w": 1.2}
+_QUIET = {"info", "debug", "trace", "notice", "normal", "i"}
+_PHRASE = re.compile("|".join(re.escape(phrase) for phrase in sorted((p for p in SEVERITY if " " in p), key=len, reverse=True)))
+_TOKEN = re.compile(r"[A-Za-z][A-Za-z']+")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])")
+_AGE = re.compile(r"(?<![\w.])((?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?)(?: \(x(\d+) over ((?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?)\))?(?![\w.])")
+_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_CHANGED = re.compile(
+    r"\b(?:chang\w*|deploy\w*|releas\w*|roll(?:ed|out|back)\w*|revision|updat\w*|upgrad\w*|scaled|rotat\w*|applied|migrat\w*|enabled|disabled|"
+    r"set to|switched|merged|reconfigur\w*|is now)\b",
+    re.IGNORECASE,
+)
+_RESOLVED = re.compile(
+    r"\b(?:resolved|recovered|succeeded|successful\w*|completed|healthy|fixed|closed|no longer|back to normal|restored|"
+    r"ok|passed|will retry|retry(?:ing)? succeeded|ignored|expected|harmless|no action)\b",
+    re.IGNORECASE,
+)
+_REASONS = re.compile(
+    r"\b(?:because|due to|caused by|reason|exit code|exceed\w*|expired|no space|denied|refused|not found|no such|invalid|missing|unknown|"
+    r"exhaust\w*|limit|quota|full|killed|insufficient|mismatch|unauthorized|forbidden|"
+    r"corrupt\w*|deadlock\w*|leak\w*|unsupported|too (?:many|large|long))\b",
+    re.IGNORECASE,
+)
+_KIND_SLASH_NAME = re.compile(r"(?<![\w./:-])([a-z]{3,24})s?/([a-z0-9][a-z0-9.-]{2,100})(?![\w/])")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """One thing that stands out in one result."""
+
+    kind: Kind
+    text: str
+    """A quotation, or what the values say."""
+
+    line: int
+    """Where it stands first in the result, counted from 1."""
+
+    last_line: int
+    count: int = 1
+    severity: float = 0.0
+    first: datetime | None = None
+    last: datetime | None = None
+    explains: bool = False
+    """It says why, not only that."""
+
+    resolved: bool = False
+    is_steady: bool = False
+    """It was there all the time, as often as now: it is the way things are."""
+
+    scoped: bool = True
+    """Whether it speaks of the namespace, cluster or the like that the alert is about, where the result speaks of several."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What one result yields."""
+
+    evidence: tuple[Evidence, ...] = ()
+    names: tuple[tuple[str, str], ...] = ()
+    """Things and what they are: `("pod", "api-7d9f")`."""
+
+
+def read_result(text: str, *, tool: str, now: datetime | None = None, about: Sequence[str] = ()) -> Reading:
+    """Everything of note in a result.
+
+    Args:
+        tool: Its name says what a plain list is a list of.
+        now: What ages ("26m ago") are counted from.
+        about: Names that the alert is about; what mentions them is not crowded out by the rest.
+    """
+    text = text[:LONGEST_TEXT]
+    value = _as_json(text)
+    if value is not None:
+        found = [*_series(value, text), *_objects(value, text)]
+        names = list(_object_names(value))
+    else:
+        lines = text.split("\n")
+        found = [*_lines(lines, now), *_changes(lines), *_samples(lines)]
+        names = [*_table_names(lines, tool), *((kind, name) for kind, name in _KIND_SLASH_NAME.findall(text[:400_000]))]
+    found.sort(key=lambda one: (-any(name in one.text for name in about), -one.severity - one.explains, one.line))
+    kept = [one for one in found if one.kind == "change"][:15] + [one for one in found if one.kind != "change"][:MOST_PER_RESULT]
+    return Reading(evidence=tuple(kept), names=tuple(dict.fromkeys(names))[:400])
+
+
+def severity_of(text: str) -> float:
+    """How bad a text sounds: 0 not at all, 3 fatal. A level that it states counts for more than its words."""
+    spoken = _HUMP.sub(" ", text[:2_000]).lower()
+    words = max((SEVERITY.get(word, SEVERITY.get(word.removesuffix("s"), 0.0)) for word in _TOKEN.findall(spoken)), default=0.0)
+    whole = max((SEVERITY.get(word.lower(), 0.0) for word in _TOKEN.findall(text[:2_000])), default=0.0)
+    phrases = max((SEVERITY[found] for found in _PHRASE.findall(spoken)), default=0.0)
+    said = max(words, whole, phrases)
+    level = _FIRST_LEVEL.search(text[:400])
+    if level:
+        name = (level.group(1) or level.group(2)).lower()
+        if name in _QUIET:
+            return said * 0.35
+        return max(_LEVELS.get(name, 0.0), min(said, 3.0))
+    return said
+
+
+# Lines: logs, events, tables, prose
+
+
+@dataclass
+class _Group:
+    line: int
+    text: str
+    severity: float
+    count: int = 0
+    weight: int = 0
+    last_line: int = 0
+    first: datetime | None = None
+    last: datetime | None = None
+    places: list[int] = field(default_factory=list)
+
+
+def _lines(lines: Sequence[str], now: datetime | None) -> Iterator[Evidence]:
+    groups: dict[str, _Group] = {}
+    times: list[datetime] = []
+    for number, line in enumerate(lines, start=1):
+        stripped = line.strip()
+        if not stripped or len(stripped) < 4:
+            continue
+        key = VALUE.sub("#", _without_names(stripped[:1_000]))
+        group = groups.get(key)
+        if group is None:
+            if len(groups) > 20_000:
+                continue
+            group = groups[key] = _Group(number, stripped, severity_of(stripped))
+        first, last, said = _when(stripped, now)
+        group.count += 1
+        group.weight += said
+        group.last_line = number
+        group.places.append(number)
+        if first:
+            times.append(first)
+            group.first = min(group.first or first, first)
+        if last:
+            times.append(last)
+            if group.last is None or last >= group.last:
+                group.last, group.text = last, stripped if group.severity < 1 else group.text
+    span = (min(times), max(times)) if len(times) > 1 else None
+    total = len(lines)
+    for group in groups.values():
+        if group.severity < 0.9:
+            continue
+        body = _spoken(group.text)
+        yield Evidence(
+            kind="said",
+            text=_quote(group.text),
+            line=group.line,
+            last_line=group.last_line,
+            count=max(group.count, group.weight),
+            severity=group.severity,
+            first=group.first,
+            last=group.last,
+            explains=bool(_REASONS.search(body)),
+            resolved=bool(_RESOLVED.search(body)) or _ended(group, span),
+            is_steady=_is_steady(group, total),
+        )
+
+
+def _without_names(text: str) -> str:
+    """Lines that differ in a pod's or a request's name only are alike."""
+    return re.sub(r"(?<=/)[\w.-]+|(?<=-)[a-z0-9]{4,10}(?![\w-])", "#", text)
+
+
+def _is_steady(group: _Group, total: int) -> bool:
+    """Said again and again, from the first part of the text to the last, as often in the beginning as in the end."""
+    if group.count < 8 or total < 60:
+        return False
+    thirds = Counter(min(2, place * 3 // (total + 1)) for place in group.places)
+    return min(thirds[0], thirds[1], thirds[2]) * 2 >= max(thirds.values()) and thirds[0] > 1
+
+
+def _ended(group: _Group, span: tuple[datetime, datetime] | None) -> bool:
+    """It stopped well before the end of what was looked at."""
+    if span is None or group.last is None:
+        return False
+    length = (span[1] - span[0]).total_seconds()
+    return length > 600 and (span[1] - group.last).total_seconds() > max(900, length * 0.25)
+
+
+def _when(line: str, now: datetime | None) -> tuple[datetime | None, datetime | None, int]:
+    """From when to when a line speaks of, and how often it says something happened."""
+    if found := TIME.search(line[:400]):
+        time = as_time(found)
+        return time, time, 1
+    if now is None:
+        return None, None, 1
+    for age in _AGE.finditer(line[:200]):
+        if seconds := _seconds(age.group(1)):
+            last = now - timedelta(seconds=seconds)
+            over = _seconds(age.group(3) or "")
+            return (last if not over else now - timedelta(seconds=max(over, seconds))), last, int(age.group(2) or 1)
+    return None, None, 1
+
+
+def _seconds(age: str) -> int:
+    return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([dhms])", age))
+
+
+def _spoken(line: str) -> str:
+    """A line without its times and identifiers."""
+    return VALUE.sub(" ", TIME.sub(" ", line))
+
+
+def _quote(text: str) -> str:
+    text = " ".join(text.split())
+    found = re.search(r'"(?:message|msg|error|text)"\s*:\s*"((?:[^"\\]|\\.)*)"', text)
+    if found and len(text) > LONGEST_QUOTE:
+        text = f"{text[: max(0, min(found.start(), 80))]}… {found.group(1)}"
+    return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 1]}…"
+
+
+def _changes(lines: Sequence[str]) -> Iterator[Evidence]:
+    """Lines that say when something was changed."""
+    for number, line in enumerate(lines[:5_000], start=1):
+        if _CHANGED.search(line) and (found := TIME.search(line)) and (time := as_time(found)) and severity_of(line) < 2:
+            yield Evidence(
+                kind="change", text=_quote(line.strip()), line=number, last_line=number, first=time, last=time, severity=1.0, explains=True
+            )
+
+
+# Names
+
+
+def _table_names(lines: Sequence[str], tool: str) -> Iterator[tuple[str, str]]:
+    """The column NAME of a table, as the names of what the tool lists."""
+    for at, line in enumerate(lines[:20]):
+        columns = [(found.group().strip(), found.start()) for found in re.finditer(r"\S+(?: \S+)*", line)]
+        named = [(start, number) for number, (title, start) in enumerate(columns) if title.upper() == "NAME"]
+        if not named:
+            continue
+        start, _ = named[0]
+        kind = one_of(tool.lower().rpartition("_")[2])
+        for row in lines[at + 1 : at + 500]:
+            name = row[start:].split(maxsplit=1)[:1]
+            if name and (start == 0 or row[:start].strip()):
+                yield kind, name[0]
+        return
+
+
+def _object_names(value: Any) -> Iterator[tuple[str, str]]:
+    for item in _objects_in(value):
+        name, kind = _name(item), str(item.get("kind") or "").lower()
+        if name and kind:
+            yield kind, name
+        for key, inner in _flat(item):
+            last = key.rpartition(".")[2]
+            if last.endswith("Name") and len(last) > 6 and isinstance(inner, str):
+                yield last[:-4].lower(), inner
+
+
+# JSON objects
+
+
+def _as_json(text: str) -> Any:
+    start = text.lstrip()[:1]
+    if start not in ("{", "["):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _objects_in(value: Any) -> list[dict[str, Any]]:
+    """The things a document lists, or the document itself."""
+    if isinstance(value, dict):
+        lists = [inner for inner in value.values() if isinstance(inner, list) and inner and all(isinstance(item, dict) for item in inner)]
+        if lists and (len(value) <= 6 or "items" in value):
+            return max(lists, key=len)
+        return [value]
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _name(item: dict[str, Any]) -> str:
+    metadata = item.get("metadata")
+    for place in (metadata if isinstance(metadata, dict) else {}, item):
+        for key in ("name", "id", "title", "host", "hostname", "key"):
+            if isinstance(place.get(key), str):
+                return str(place[key])
+    return ""
+
+
+def _objects(value: Any, text: str) -> Iterator[Evidence]:
+    """Parts of an object that sound like trouble, with what stands beside them; and conditions that few others have."""
+    items = _objects_in(value)
+    usual = _usual(items)
+    found: dict[str, list[tuple[str, str, str, float]]] = {}
+    for item in items:
+        name, kind = _name(item), str(item.get("kind") or "")
+        for path, part in _parts_of(item):
+            severity = _part_severity(path, part, usual, len(items))
+            if severity >= 1.0:
+                said = ", ".join(f"{key}={_short(inner)}" for key, inner in part.items() if not isinstance(inner, dict | list))
+                key = VALUE.sub("#", f"{path} {said}")
+                found.setdefault(key, []).append((f"{kind} {name}".strip(), path, said, severity))
+    for group in found.values():
+        who = ", ".join(dict.fromkeys(one[0] for one in group[:3])) + (f" and {len(group) - 3} more" if len(group) > 3 else "")
+        _, path, said, severity = group[0]
+        line = _line_of(text, group[0][0].rpartition(" ")[2], said)
+        times = [time for place in TIME.finditer(said) if (time := as_time(place))]
+        yield Evidence(
+            kind="state",
+            text=_quote(f"{who}: {path.strip('.')}: {said}"),
+            line=line,
+            last_line=line,
+            count=len(group),
+            severity=severity,
+            first=min(times) if times else None,
+            last=max(times) if times else None,
+            explains=bool(_REASONS.search(_HUMP.sub(" ", said))),
+        )
+
+
+def _short(value: Any) -> str:
+    said = value if isinstance(value, str) else json.dumps(value)
+    return said if len(said) <= 160 else f"{said[:159]}…"
+
+
+def _parts_of(item: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object inside of an object, with the way to it."""
+    if depth > 12:
+        return
+    if isinstance(item, dict):
+        yield path, item
+        for key, inner in item.items():
+            yield from _parts_of(inner, f"{path}.{key}", depth + 1)
+    elif isinstance(item, list):
+        for inner in item[:200]:
+            yield from _parts_of(inner, path, depth + 1)
+
+
+def _flat(item: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for path, part in _parts_of(item):
+        for key, inner in part.items():
+            if not isinstance(inner, dict | list):
+                yield f"{path}.{key}", inner
+
+
+def _usual(items: Sequence[dict[str, Any]]) -> dict[tuple[str, str], Counter[str]]:
+    """How often each condition has which status, over all objects."""
+    seen: dict[tuple[str, str], Counter[str]] = {}
+    for item in items:
+        for path, part in _parts_of(item):
+            if isinstance(part.get("type"), str) and isinstance(part.get("status"), str):
+                seen.setdefault((path, part["type"]), Counter())[part["status"]] += 1
+    return seen
+
+
+def _part_severity(path: str, part: dict[str, Any], usual: dict[tuple[str, str], Counter[str]], items: int) -> float:
+    leaves = {key: inner for key, inner in part.items() if isinstance(inner, str | bool | int | float)}
+    if isinstance(part.get("type"), str) and isinstance(part.get("status"), str):
+        statuses = usual.get((path, part["type"]), Counter())
+        is_rare = statuses[part["status"]] * 3 <= sum(statuses.values())
+        bad = (
+            severity_of(f"{part['type']} {part.get('reason', '')}")
+            if part["status"] == "True"
+            else severity_of(str(part.get("reason", "")))
+        )
+        return max(
+            2.2 if is_rare and sum(statuses.values()) > 2 else 0.0, bad if part["status"] == "True" else bad * 0.8, 1.0 if bad else 0.0
+        )
+    said = [
+        str(inner)
+        for key, inner in leaves.items()
+        if key.lower() in ("reason", "message", "error", "status", "phase", "state", "cause", "lasterror")
+    ]
+    severity = max((severity_of(one) for one in said), default=0.0)
+    code = part.get("exitCode")
+    if isinstance(code, int) and code != 0:
+        severity = max(severity, 2.2)
+    return severity
+
+
+def _line_of(text: str, name: str, said: str) -> int:
+    """Where in the source a quotation stands, as well as can be told."""
+    start = max(0, text.find(name)) if name else 0
+    value = said.rpartition("=")[2][:40] if "=" in said else said[:40]
+    place = text.find(value, start) if value else start
+    return text.count("\n", 0, place if place >= 0 else start) + 1
+
+
+# Numbers
+
+
+def _series(value: Any, text: str) -> Iterator[Evidence]:
+    """Series of values over time that went somewhere else."""
+    for path, part in _parts_of(value):
+        values = part.get("values") or part.get("datapoints") or part.get("points")
+        if not isinstance(values, list) or len(values) < 12:
+            continue
+        points = [point for pair in values if (point := _point(pair)) is not None]
+        labels = part.get("metric") or part.get("labels") or {}
+        name = (
+            str(labels.get("__name__") or part.get("name") or part.get("target") or path.strip("."))
+            if isinstance(labels, dict)
+            else str(labels)
+        )
+        if shift := _shift(points):
+            before, after, at = shift
+            others = ", ".join(f"{key}={inner}" for key, inner in labels.items() if key != "__name__") if isinstance(labels, dict) else ""
+            way = "rose" if after > before else "fell"
+            when = datetime.fromtimestamp(at, UTC) if at > 10**8 else None
+            clock = f" at {when:%H:%M} UTC" if when else ""
+            line = _line_of(text, name, name)
+            yield Evidence(
+                kind="measure",
+                text=f"{name}{{{others}}} {way} from {before:.4g} to {after:.4g}{clock}",
+                line=line,
+                last_line=line,
+                severity=1.3,
+                first=when,
+                last=datetime.fromtimestamp(points[-1][0], UTC) if points[-1][0] > 10**8 else None,
+            )
+
+
+def _point(pair: Any) -> tuple[float, float] | None:
+    try:
+        first, second = pair
+        time, value = float(first), float(second)
+    except (TypeError, ValueError):
+        return None
+    return (time, value) if value == value and abs(value) != float("inf") else None
+
+
+def _shift(points: Sequence[tuple[float, float]]) -> tuple[float, float, float] | None:
+    """Where a series changed its level, if it did and stayed: from what, to what, when."""
+    values = [value for _, value in points]
+    if len(values) < 12 or max(values) == min(values):
+        return None
+    best: tuple[float, int] | None = None
+    spread = statistics.pstdev(values)
+    for cut in range(len(values) // 4, len(values) - 3):
+        gap = abs(statistics.fmean(values[cut:]) - statistics.fmean(values[:cut]))
+        if best is None or gap > best[0]:
+            best = (gap, cut)
+    assert best is not None
+    before, after = statistics.median(values[: best[1]]), statistics.median(values[best[1] :])
+    noise = statistics.pstdev(values[: best[1]])
+    if abs(after - before) < max(3 * noise, 0.3 * max(abs(before), abs(after)), 1e-12) or spread == 0:
+        return None
+    return before, after, points[best[1]][0]
+
+
+_SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)\{([^}]*)\}\s+([-+0-9.eE]+|NaN|[+-]Inf)\s*$")
+
+
+def _samples(lines: Sequence[str]) -> Iterator[Evidence]:
+    """Values of one metric that are far from those of the same metric elsewhere."""
+    families: dict[tuple[str, ...], list[tuple[float, int, str]]] = {}
+    for number, line in enumerate(lines, start=1):
+        if (found := _SAMPLE.match(line)) is None:
+            continue
+        try:
+            value = float(found.group(3))
+        except ValueError:
+            continue
+        labels = re.findall(r'(\w+)="([^"]*)"', found.group(2))
+        telling = [f"{key}={inner}" for key, inner in labels if key not in ("instance", "node", "host", "pod", "container", "uid", "id")]
+        families.setdefault((found.group(1), *telling), []).append((value, number, line))
+    for members in families.values():
+        if len(members) < 4:
+            continue
+        middle = statistics.median(value for value, _, _ in members)
+        off = statistics.median(abs(value - middle) for value, _, _ in members)
+        for value, number, line in members:
+            distance = abs(value - middle)
+            if distance > 8 * max(off, 0.02 * abs(middle), 1e-9) and len([one for one in members if one[0] == value]) * 4 <= len(members):
+                yield Evidence(
+                    kind="measure",
+                    text=_quote(f"{line.strip()} (elsewhere about {middle:.4g})"),
+                    line=number,
+                    last_line=number,
+                    severity=1.2,
+                )

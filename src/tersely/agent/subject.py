@@ -1,0 +1,209 @@
+"""What an alert is about, and how a tool's arguments can be filled from it. General means: field names, nouns, times.
+
+Pure functions over texts and schemas, used by `survey`. Knows no system and no tool by name.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from tersely.condensing.lexicon import ASKING, STOP
+from tersely.tools.raw import Tool
+
+TIME = re.compile(r"\b(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z|[+-]\d\d:?\d\d)?")
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]+")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NAME = re.compile(r"[A-Za-z0-9][\w.:/-]{1,120}")
+_PAIR = re.compile(r"(?<![\w.])([A-Za-z_][\w.-]{1,40})\s*[=:]\s*[\"']?([A-Za-z0-9][\w./:-]{0,100})")
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_NOT_NAMES = _set(
+    "severity status alertname priority receiver version fingerprint startsat endsat generatorurl externalurl groupkey url level "
+    "truncatedalerts source prometheus runbook_url dashboard title summary description message value cluster region env environment"
+)
+"""Fields whose values say how bad it is or where it was noticed, not what it happens to."""
+
+_SEARCH_NOUNS = _set("query search text pattern term terms keyword keywords q question words")
+_LOOSE_NOUNS = _set("name id key identifier resource object target uid")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What an alert says about itself."""
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Fields with a name for a value: what it happens to."""
+
+    began: datetime | None = None
+    words: tuple[str, ...] = ()
+    title: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.fields.values()))
+
+
+def subject_of(alert: str) -> Subject:
+    """Read an alert, whatever its shape."""
+    pairs = list(_pairs(alert))
+    fields: dict[str, str] = {}
+    for key, value in pairs:
+        if key not in _NOT_NAMES and _NAME.fullmatch(value) and not _is_plain_number(value) and not TIME.match(value):
+            fields.setdefault(key, value)
+    times = [time for key, value in pairs if "start" in key or key in ("time", "timestamp", "at", "date") for time in times_in(value)]
+    said = " ".join(value for key, value in pairs if key in ("alertname", "summary", "description", "message", "title", "text", ""))
+    title = next((value for wanted in ("summary", "title", "alertname", "message", "") for key, value in pairs if key == wanted), "")
+    return Subject(
+        fields=fields, began=min(times) if times else None, words=tuple(words_in(said or alert)), title=" ".join(title.split())[:200]
+    )
+
+
+def _pairs(alert: str) -> Iterator[tuple[str, str]]:
+    try:
+        value = json.loads(alert)
+    except ValueError:
+        yield "", alert
+        for found in _PAIR.finditer(alert):
+            yield found.group(1).lower(), found.group(2).rstrip(".,:")
+        return
+    yield from _leaves("", value)
+
+
+def _leaves(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        # Labels first: they name things, annotations and the envelope talk about them.
+        ordered = sorted(value.items(), key=lambda item: "label" not in str(item[0]).lower())
+        for inner, item in ordered:
+            yield from _leaves(str(inner).lower(), item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(key, item)
+    elif isinstance(value, str):
+        yield key, value
+        if "\n" in value or "=" in value:
+            for found in _PAIR.finditer(value):
+                yield found.group(1).lower(), found.group(2).rstrip(".,:")
+
+
+def _is_plain_number(value: str) -> bool:
+    return value.replace(".", "").replace(":", "").isdigit()
+
+
+def times_in(text: str) -> list[datetime]:
+    return [time for found in TIME.finditer(text) if (time := as_time(found)) is not None]
+
+
+def as_time(found: re.Match[str]) -> datetime | None:
+    zone = (found.group(3) or "Z").replace("Z", "+00:00")
+    try:
+        return datetime.fromisoformat(f"{found.group(1)}T{found.group(2)}{zone}").astimezone(UTC)
+    except ValueError:
+        return None
+
+
+def words_in(text: str) -> list[str]:
+    """The words of a text and of its names, in lower case, without those that mean nothing."""
+    split = _WORD.findall(_HUMP.sub(" ", text))
+    return [word for word in dict.fromkeys(part.lower() for part in split) if len(word) > 2 and word not in STOP and word not in ASKING]
+
+
+def nouns(name: str, described: str, tool: str) -> list[str]:
+    """What an argument wants the name of, the likeliest first."""
+    own = [part for part in re.split(r"[^a-z0-9]+", _HUMP.sub("_", name).lower()) if part]
+    found = [part for part in own if part not in _LOOSE_NOUNS]
+    if not found:
+        spoken = re.search(r"(?:name|id|identifier|key)s? of (?:the|a|an|one)?\s*([a-z]+)", described.lower())
+        found = [spoken.group(1)] if spoken else []
+        found += [one_of(part) for part in re.split(r"[^a-z0-9]+", tool.lower()) if part]
+    return [one_of(part) for part in found]
+
+
+def one_of(noun: str) -> str:
+    """A noun in the singular."""
+    return noun[:-1] if noun.endswith("s") and not noun.endswith("ss") and len(noun) > 3 else noun
+
+
+def fill(tool: Tool, subject: Subject, known: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    """The ways to call a tool, the best first: required arguments from what is known, optional ones where the alert names them.
+
+    Args:
+        known: Names of things by what they are, from earlier results.
+    """
+    schema = tool.input_schema
+    properties = schema.get("properties")
+    properties = properties if isinstance(properties, dict) else {}
+    required = [name for name in schema.get("required") or [] if isinstance(name, str)]
+    given: dict[str, Any] = {}
+    choices: tuple[str, Sequence[Any]] | None = None
+    for name, described in properties.items():
+        described = described if isinstance(described, dict) else {}
+        says = str(described.get("description") or "")
+        values = _values(name, says, tool.name, described, subject, known, is_required=name in required)
+        if not values:
+            if name in required:
+                return []
+            continue
+        if name in required and len(values) > 1 and choices is None:
+            choices = (name, values)
+        given[name] = values[0]
+    if any(name not in given for name in required):
+        return []
+    if choices is None:
+        return [given]
+    chosen, several = choices
+    return [{**given, chosen: value} for value in several]
+
+
+def _values(
+    name: str,
+    says: str,
+    tool: str,
+    described: Mapping[str, Any],
+    subject: Subject,
+    known: Mapping[str, Sequence[str]],
+    *,
+    is_required: bool,
+) -> list[Any]:
+    if isinstance(described.get("enum"), list):
+        allowed = described["enum"]
+        meant = [value for value in allowed if str(value).lower() in subject.words]
+        return meant or (allowed[:1] if is_required else [])
+    kind = described.get("type")
+    kinds = [kind] if isinstance(kind, str) else [one.get("type") for one in described.get("anyOf", []) if isinstance(one, dict)]
+    if "string" not in kinds and kinds != ["array"] and kinds:
+        return [described["default"]] if is_required and "default" in described else []
+    wanted = nouns(name, says, tool)
+    found = [value for noun in wanted for key, value in subject.fields.items() if noun in _parts(key)]
+    if not found and is_required:
+        found = [value for noun in wanted for value in known.get(noun, ())]
+    if not found and is_required and (_SEARCH_NOUNS & set(wanted) or _SEARCH_NOUNS & set(words_in(says))):
+        found = [" ".join(words_in(subject.title)[:6]) or " ".join(subject.words[:6])]
+    found = list(dict.fromkeys(found))
+    return [[value] for value in found] if kinds == ["array"] else found
+
+
+def _parts(key: str) -> list[str]:
+    return [one_of(part) for part in re.split(r"[^a-z0-9]+", key.lower()) if part]
+
+
+def mentions(text: str, name: str) -> bool:
+    """Whether a text speaks of a thing, or of something whose name begins with its name, as a pod's does with its service's."""
+    return any(_stands_alone(text, found) for found in _places(text, name))
+
+
+def _places(text: str, name: str) -> Iterable[int]:
+    start = text.find(name)
+    while start >= 0:
+        yield start
+        start = text.find(name, start + 1)
+
+
+def _stands_alone(text: str, start: int) -> bool:
+    return start == 0 or not (text[start - 1].isalnum() or text[start - 1] in "-_")
