@@ -25,13 +25,14 @@ $(BIN)/uv:
 
 # The peers of bench/ have needs of their own, hence environments of their own.
 BENCH := .venv-bench/bin
-.venv-bench/.ready .venv-headroom/.ready: %/.ready: .venv/.ready
+.venv-bench/.ready .venv-headroom/.ready .venv-interop/.ready: %/.ready: .venv/.ready
 	@$(PYTHON) -m venv $*
 	@$(call install,$*,--require-hashes -r requirements/$(*:.venv-%=%).txt)
 	@echo "$(CURDIR)/src" > $$($*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tersely-src.pth
 	@touch $@
 .venv-bench/.ready: requirements/bench.txt
 .venv-headroom/.ready: requirements/headroom.txt
+.venv-interop/.ready: requirements/interop.txt
 
 .PHONY: setup
 setup: .venv/.ready
@@ -61,6 +62,7 @@ bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
 	@$(BENCH)/python -m bench.masking
 	@$(BIN)/python -m bench.map_reduce
 	@$(BIN)/python -m bench.spine
+	@$(BIN)/python -m bench.gateway
 
 .PHONY: bench-condense
 bench-condense: .venv-bench/.ready ## The structural condenser on the yardstick and on invented cases, beside the peers
@@ -78,7 +80,16 @@ lock: | $(BIN)/uv ## Resolve the requirements again
 	@$(COMPILE) --all-extras -c requirements/dev.txt -o requirements/runtime.txt pyproject.toml
 	@$(COMPILE) --group pyproject.toml:bench -o requirements/bench.txt
 	@$(COMPILE) --group pyproject.toml:bench --group pyproject.toml:headroom -o requirements/headroom.txt
+	@$(COMPILE) --group pyproject.toml:interop -o requirements/interop.txt
 
 .PHONY: conformance
-conformance: .venv/.ready ## The official MCP conformance suite against tersely serve (needs npm)
-	@$(BIN)/python conformance/run.py
+conformance: .venv/.ready ## The official MCP conformance suite: tersely serve, and a full server behind tersely gateway (needs npm)
+	@$(BIN)/python -m conformance.run
+
+# The `node` package unpacks its binary in a script that npm no longer runs unasked.
+.PHONY: interop
+interop: .venv/.ready .venv-interop/.ready ## The gateway between clients and servers nobody here wrote (needs npm)
+	@if command -v npm >/dev/null; then cd conformance/interop && npm ci --no-audit --no-fund --silent --loglevel=error \
+		&& { test -x node_modules/node/bin/node || npm rebuild node --silent; }; \
+		else echo "interop: there is no npm on this machine, what needs it is skipped"; fi
+	@$(BIN)/python -m pytest tests/flows/test_gateway_interop.py

@@ -32,6 +32,7 @@ def own_environment(data: str) -> dict[str, str]:
 @contextmanager
 def listening(command: list[str]) -> Iterator[Listening]:
     """Start a server that says where it listens, as JSON on stderr, and stop it afterwards."""
+    reader: threading.Thread | None = None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=own_environment(folder), cwd=ROOT)
         try:
@@ -44,7 +45,8 @@ def listening(command: list[str]) -> Iterator[Listening]:
                 before.append(line)
             else:
                 raise SystemExit(f"{' '.join(command)} did not start:\n{''.join(before)}")
-            threading.Thread(target=process.stderr.read, daemon=True).start()
+            reader = threading.Thread(target=process.stderr.read, daemon=True)
+            reader.start()
             yield Listening(said["address"], process.pid)
         finally:
             process.terminate()
@@ -53,3 +55,7 @@ def listening(command: list[str]) -> Iterator[Listening]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            if reader is not None:
+                reader.join(timeout=5)
+            assert process.stderr is not None
+            process.stderr.close()

@@ -1,23 +1,49 @@
-"""`make conformance`: the official MCP suite against a real `tersely serve`, for both requirement sets.
+"""`make conformance`: the official MCP suite, both requirement sets, against what we serve and what we stand in front of.
 
-Needs Node 22; the npm package `node` brings one. Where npm is missing, says so and ends well: the suite is
-somebody else's, and `make test` does not depend on it.
+    tersely serve      a server with two tools; what it cannot show is named in expected-<revision>.yml
+    a full server      fixture.py, which has everything the suite asks for
+    … behind us        the same through `tersely gateway`
+    … behind a proxy   the same through FastMCP's `create_proxy`, for comparison
+
+What passes with the full server passes through the gateway; each exception is named, with the reason, in
+expected-gateway.yml, and there are fewer of them than the proxy has. An exception that is not listed, or is listed and
+passes, fails the run. Scenarios that the revisions do not score (extensions, pending ones) count like the others.
+
+Needs Node 22; the npm package `node` brings one. Where npm is missing, says so and ends well: the suite is somebody
+else's, and `make test` does not depend on it.
 """
 
+import argparse
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import threading
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
+import yaml
+
+from conformance.processes import FIXTURE, PROXY, TERSELY, listening
+
 HERE = Path(__file__).parent
+TOOLS = HERE / "node_modules" / ".bin"
 REVISIONS = ("2025-11-25", "2026-07-28")
+DIRECT, GATEWAY, CREATE_PROXY = "direct", "tersely gateway", "create_proxy"
+
+Results = dict[str, str]
+"""Of each check, `scenario:check`, the worst that was said about it."""
+SEVERITY = ("SUCCESS", "INFO", "SKIPPED", "WARNING", "FAILURE")
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=("serve", "gateway"), help="one of the two halves")
+    parser.add_argument("--details", action="store_true", help="what the suite says about each exception of ours")
+    options = parser.parse_args()
     if not shutil.which("npm"):
         sys.stdout.write("conformance: skipped, there is no npm on this machine\n")
         return 0
@@ -25,33 +51,102 @@ def main() -> int:
     # The `node` package unpacks its binary in a script that npm no longer runs unasked.
     if not (HERE / "node_modules" / "node" / "bin" / "node").exists():
         subprocess.run(["npm", "rebuild", "node", "--silent"], cwd=HERE, check=True)
-    tools = HERE / "node_modules" / ".bin"
-    environment = {**os.environ, "NO_COLOR": "1", "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
-    own = {
-        name: value for name, value in os.environ.items() if not name.startswith(("OPENROUTER_", "LLM_", "TERSELY_", "DEFAULT_", "MCP_"))
-    }
-    server = subprocess.Popen([sys.executable, "-m", "tersely", "serve", "--port", "0"], stderr=subprocess.PIPE, text=True, env=own)
-    try:
-        assert server.stderr is not None
-        address = next(said["address"] for said in map(json.loads, server.stderr) if said["event"] == "listening")
-        threading.Thread(target=server.stderr.read, daemon=True).start()
-        return max(_suite(address, revision, tools, environment) for revision in REVISIONS)
-    finally:
-        server.terminate()
-        server.wait(timeout=10)
+    failed = 0
+    with ThreadPoolExecutor() as lanes:
+        # The proxy takes longest and mostly waits: it runs beside the others.
+        slow = lanes.submit(_way, CREATE_PROXY) if options.only != "serve" else None
+        if options.only != "gateway":
+            with listening([*TERSELY, "serve", "--port", "0"]) as server:
+                failed = max(_serve(server.address, revision) for revision in REVISIONS)
+        if slow is not None:
+            ways = {DIRECT: _way(DIRECT), GATEWAY: _way(GATEWAY), CREATE_PROXY: slow.result()}
+            failed = max(failed, _compare(ways, details=options.details))
+    return failed
 
 
-def _suite(address: str, revision: str, tools: Path, environment: dict[str, str]) -> int:
+# tersely serve
+
+
+def _serve(address: str, revision: str) -> int:
     expected = HERE / f"expected-{revision}.yml"
-    command = [tools / "conformance", "server", "--url", address, "--requirements", revision, "--expected-failures", expected]
-    run = subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True, check=False)
+    run = _suite(address, revision, "--expected-failures", str(expected))
     _, _, summary = run.stdout.partition("=== SUMMARY ===")
     total = re.search(r"Total: (\d+) passed, (\d+) failed", summary)
     if run.returncode or not total:
         sys.stdout.write(f"\n{revision}\n{summary or run.stdout + run.stderr}\n")
         return run.returncode or 1
-    sys.stdout.write(f"{revision}: {total[1]} checks hold; {total[2]} need what a two-tool server has not, see {expected.name}\n")
+    sys.stdout.write(
+        f"tersely serve, {revision}: {total[1]} checks hold; {total[2]} need what a two-tool server has not: {expected.name}\n"
+    )
     return 0
+
+
+# tersely gateway
+
+
+def _way(way: str) -> dict[str, tuple[Results, dict[str, str]]]:
+    """What each revision's checks say of the full server, reached that way. A server of its own, so that ways do not meet."""
+    with ExitStack() as running:
+        address = running.enter_context(listening(FIXTURE)).address
+        if way == GATEWAY:
+            address = running.enter_context(listening([*TERSELY, "gateway", "--http", "--port", "0", "--upstream", address])).address
+        elif way == CREATE_PROXY:
+            address = running.enter_context(listening([*PROXY, address])).address
+        return {revision: _checks(address, revision) for revision in REVISIONS}
+
+
+def _checks(address: str, revision: str) -> tuple[Results, dict[str, str]]:
+    results: Results = {}
+    said: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        run = _suite(address, revision, "--output-dir", folder, "--timeout", "15000")
+        for file in Path(folder).glob("*/checks.json"):
+            scenario = re.sub(r"^server-|-\d{4}-\d\d-\d\dT[\d-]+Z$", "", file.parent.name)
+            for check in json.loads(file.read_text()):
+                name = f"{scenario}:{check['id']}"
+                if SEVERITY.index(check["status"]) >= SEVERITY.index(results.get(name, SEVERITY[0])):
+                    results[name] = check["status"]
+                    said[name] = check.get("errorMessage") or ""
+    if not results:
+        raise SystemExit(f"The suite said nothing about {address} ({revision}):\n{run.stdout}{run.stderr}")
+    return results, said
+
+
+def _compare(ways: dict[str, dict[str, tuple[Results, dict[str, str]]]], *, details: bool) -> int:
+    expected: dict[str, dict[str, str]] = yaml.safe_load((HERE / "expected-gateway.yml").read_text()) or {}
+    failed = 0
+    sys.stdout.write(f"\n{'A full server':<16}" + "".join(f"{way:>26}" for way in ways) + "\n")
+    for revision in REVISIONS:
+        passing = {name for name, status in ways[DIRECT][revision][0].items() if status == "SUCCESS"}
+        lost = {way: {name for name in passing if ways[way][revision][0].get(name) != "SUCCESS"} for way in ways}
+        row = "".join(f"{f'{len(passing) - len(lost[way])} pass, {len(lost[way])} lost':>26}" for way in ways)
+        sys.stdout.write(f"{revision:<16}{row}\n")
+        broken = {name: status for name, status in ways[DIRECT][revision][0].items() if status == "FAILURE"}
+        listed = expected.get(revision) or {}
+        for name in sorted(broken):
+            sys.stdout.write(f"  the full server itself fails {name}: {ways[DIRECT][revision][1][name]}\n")
+        for name in sorted(lost[GATEWAY] - listed.keys()):
+            sys.stdout.write(f"  lost behind the gateway and not listed: {name}: {ways[GATEWAY][revision][1].get(name, 'not reached')}\n")
+        for name in sorted(listed.keys() - lost[GATEWAY]):
+            sys.stdout.write(f"  listed in expected-gateway.yml, but passes: {name}\n")
+        for name in sorted(lost[GATEWAY] & listed.keys()) if details else ():
+            sys.stdout.write(f"  {name}: {listed[name]}\n      the suite: {ways[GATEWAY][revision][1].get(name, 'not reached')}\n")
+        if len(lost[GATEWAY]) >= len(lost[CREATE_PROXY]):
+            sys.stdout.write(f"  no fewer exceptions than create_proxy has ({len(lost[CREATE_PROXY])})\n")
+            failed = 1
+        if broken or lost[GATEWAY] != listed.keys():
+            failed = 1
+    sys.stdout.write("Each check that is lost behind the gateway is in expected-gateway.yml, with the reason.\n" if not failed else "")
+    return failed
+
+
+# Processes
+
+
+def _suite(address: str, revision: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [str(TOOLS / "conformance"), "server", "--url", address, "--requirements", revision, *options]
+    environment = {**os.environ, "NO_COLOR": "1", "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True, check=False)
 
 
 if __name__ == "__main__":
