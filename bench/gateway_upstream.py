@@ -1,4 +1,4 @@
-"""The server behind the gateway in bench.gateway: ordinary FastMCP, a small tool, one that reports progress, a chatty one.
+"""The server behind the gateway in bench.gateway: ordinary FastMCP, a small tool, one that reports progress, a long one.
 
 python -m bench.gateway_upstream [--stdio]
 """
@@ -25,6 +25,12 @@ async def steps(caller: str, count: int, context: Context) -> str:
     for step in range(count):
         await context.report_progress(step + 1, count, caller)
     return caller
+
+
+@server.tool
+def long() -> str:
+    """Says more than anybody wants to read."""
+    return "\n".join(f"2026-11-15T10:00:00Z INFO api GET /cart/{number} 200 in {number % 97} ms" for number in range(2000))
 
 
 def main() -> int:

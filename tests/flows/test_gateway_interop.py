@@ -1,0 +1,201 @@
+"""The gateway between software nobody here wrote.
+
+Clients: the MCP Inspector's command line and the TypeScript SDK, both generations. Servers: filesystem and everything from
+npm, git and time from PyPI, over stdio. `make interop` installs them and runs this; without them the tests are skipped.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+
+from conformance.processes import TERSELY, listening
+from tersely.text.tokens import O200K
+
+ROOT = Path(__file__).parent.parent.parent
+INTEROP = ROOT / "conformance" / "interop"
+NODE_TOOLS = INTEROP / "node_modules" / ".bin"
+PYTHON_TOOLS = ROOT / ".venv-interop" / "bin"
+ERAS = ("legacy", "2026-07-28")
+NEEDLE = "ERROR payments refused: certificate of ledger-7 expired"
+
+
+@pytest.fixture(scope="module")
+def node() -> Path:
+    if not (NODE_TOOLS / "node").exists():
+        pytest.skip("no clients and servers from npm: `make interop` installs them")
+    return NODE_TOOLS
+
+
+@pytest.fixture(scope="module")
+def python_servers() -> Path:
+    if not (PYTHON_TOOLS / "mcp-server-git").exists():
+        pytest.skip("no servers from PyPI: `make interop` installs them")
+    return PYTHON_TOOLS
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small file and a log of several MB in which one line matters."""
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "small.txt").write_text("All is well.\n")
+    lines = [
+        f"2026-11-15T10:{n // 1000:02d}:{n % 60:02d}Z INFO api GET /cart/{n} 200 in {n % 97} ms user={n % 5000}" for n in range(60_000)
+    ]
+    lines[43_210] = f"2026-11-15T10:43:12Z {NEEDLE}"
+    (folder / "api.log").write_text("\n".join(lines))
+    assert (folder / "api.log").stat().st_size > 4_000_000
+    return folder
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A git repository with one commit."""
+    folder = tmp_path_factory.mktemp("repository")
+    git = ["git", "-C", str(folder), "-c", "user.name=A", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "Begin"], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def gateway(files: Path, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One gateway over HTTP in front of all servers that are installed; its address."""
+    commands: dict[str, tuple[Path, *tuple[Path | str, ...]]] = {
+        "files": (NODE_TOOLS / "mcp-server-filesystem", files),
+        "everything": (NODE_TOOLS / "mcp-server-everything",),
+        "git": (PYTHON_TOOLS / "mcp-server-git", "--repository", repository),
+        "time": (PYTHON_TOOLS / "mcp-server-time",),
+    }
+    servers = {
+        name: {"command": str(program), "args": [*map(str, arguments)]}
+        for name, (program, *arguments) in commands.items()
+        if program.exists()
+    }
+    config = tmp_path_factory.mktemp("gateway") / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": servers}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{NODE_TOOLS}{os.pathsep}{os.environ['PATH']}")  # the servers from npm want the Node from npm
+        with listening([*TERSELY, "gateway", "--http", "--port", "0", "--config", str(config)]) as running:
+            yield running.address
+
+
+def on_node(*command: str | Path, tmp_path: Path) -> Any:
+    """What a program says in JSON, run by the Node of the interop tools."""
+    environment = {
+        **os.environ,
+        "PATH": f"{NODE_TOOLS}{os.pathsep}{os.environ['PATH']}",
+        "TERSELY_DATA_DIR": str(tmp_path / "data"),
+        "HOME": str(tmp_path),
+    }
+    run = subprocess.run(
+        [str(part) for part in command], cwd=INTEROP, env=environment, capture_output=True, text=True, timeout=90, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def typescript(generation: str, address: str, tool: str, arguments: dict[str, Any], *, node: Path, tmp_path: Path) -> Any:
+    where = json.dumps({"url": address})
+    return on_node(node / "node", "client.mjs", generation, where, tool, json.dumps(arguments), tmp_path=tmp_path)
+
+
+def text_of(result: Any) -> str:
+    return "\n".join(part["text"] for part in result["content"] if part["type"] == "text")
+
+
+# Clients
+
+
+def test_the_inspector_lists_and_calls_a_server_through_us_as_if_we_were_not_there(node: Path, files: Path, tmp_path: Path) -> None:
+    filesystem = [str(node / "mcp-server-filesystem"), str(files)]
+    config = tmp_path / "inspector.json"
+    entries = {
+        "direct": {"command": filesystem[0], "args": filesystem[1:]},
+        "through": {
+            "command": sys.executable,
+            "args": ["-m", "tersely", "gateway", "--", *filesystem],
+            "env": {"TERSELY_DATA_DIR": str(tmp_path)},
+        },
+    }
+    config.write_text(json.dumps({"mcpServers": entries}))
+
+    def inspector(server: str, *options: str) -> Any:
+        return on_node(node / "mcp-inspector", "--cli", "--config", config, "--server", server, *options, tmp_path=tmp_path)
+
+    names = {server: {tool["name"] for tool in inspector(server, "--method", "tools/list")["tools"]} for server in entries}
+    assert names["direct"] <= names["through"]
+    assert {"read_result", "search_result"} <= names["through"] - names["direct"]
+
+    call = ("--method", "tools/call", "--tool-name", "read_text_file", "--tool-arg", f"path={files / 'small.txt'}")
+    direct, through = inspector("direct", *call), inspector("through", *call)
+    assert (through["content"], through.get("structuredContent")) == (direct["content"], direct.get("structuredContent"))
+
+
+@pytest.mark.parametrize(("generation", "protocol"), [("v1", "2025-11-25"), ("v2", "2026-07-28")])
+def test_a_client_on_the_typescript_sdk_gets_the_line_it_looks_for_out_of_several_megabytes(
+    generation: str, protocol: str, node: Path, files: Path, gateway: str, tmp_path: Path
+) -> None:
+    arguments = {"path": str(files / "api.log"), "looking_for": "why are payments refused?"}
+    said = typescript(generation, gateway, "files__read_text_file", arguments, node=node, tmp_path=tmp_path)
+
+    assert said["protocol"] == protocol
+    text = text_of(said["result"])
+    assert NEEDLE in text
+    assert O200K.count(text) <= 1_500
+    assert not said["result"].get("isError")
+
+
+@pytest.mark.parametrize("generation", ["v1", "v2"])
+def test_the_typescript_sdk_hears_progress_of_a_server_from_npm(generation: str, node: Path, gateway: str, tmp_path: Path) -> None:
+    arguments = {"duration": 0.5, "steps": 5}
+    said = typescript(generation, gateway, "everything__trigger-long-running-operation", arguments, node=node, tmp_path=tmp_path)
+
+    assert said["progress"] == [1, 2, 3, 4, 5]
+    assert "completed" in text_of(said["result"])
+
+
+# Servers
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_several_megabytes_from_the_filesystem_server_fit_and_can_be_read_whole(
+    era: str, node: Path, files: Path, gateway: str
+) -> None:
+    async with Client(gateway, mode=era) as client:
+        arguments = {"path": str(files / "api.log"), "looking_for": "why are payments refused?"}
+        text = text_of((await client.call_tool_mcp("files__read_text_file", arguments)).model_dump())
+        handle = re.search(r"r_[A-Za-z0-9]{16}", text)
+        assert handle is not None
+        last = await client.call_tool_mcp("search_result", {"handle": handle[0], "pattern": "GET /cart/59999 "})
+
+    assert NEEDLE in text
+    assert "GET /cart/59999 200" in text_of(last.model_dump())
+
+
+async def test_the_git_and_time_servers_answer_side_by_side(python_servers: Path, repository: Path, gateway: str) -> None:
+    async with Client(gateway) as client:
+        log = await client.call_tool_mcp("git__git_log", {"repo_path": str(repository), "max_count": 1})
+        now = await client.call_tool_mcp("time__get_current_time", {"timezone": "Europe/Lisbon"})
+
+    assert "Begin" in text_of(log.model_dump())
+    assert "Europe/Lisbon" in text_of(now.model_dump())
+
+
+async def test_resources_prompts_and_pictures_of_the_everything_server_pass(node: Path, gateway: str) -> None:
+    async with Client(gateway) as client:
+        resources = await client.list_resources()
+        read = await client.read_resource(resources[0].uri)
+        prompt = await client.get_prompt("everything__simple-prompt")
+        picture = await client.call_tool_mcp("everything__get-tiny-image", {})
+
+    assert read
+    assert prompt.messages
+    assert [part.type for part in picture.content].count("image") == 1
