@@ -95,6 +95,15 @@ def test_a_look_alike_named_first_is_a_wrong_answer() -> None:
     assert blamed_look_alike(report, incident) is HISTORY
 
 
+def test_the_headline_may_be_a_heading(incident: Incident) -> None:
+    assert names_cause(f"**Most likely cause: {incident.cause.what}**\n\nSee below.\n\n## Evidence\n", incident)
+
+
+def test_evidence_far_down_the_list_is_not_a_conclusion(incident: Incident) -> None:
+    others = "".join(f"  - something else, number {n}\n" for n in range(5))
+    assert not names_cause(f"Most likely cause: something else\n{others}  - {incident.cause.what}\n", incident)
+
+
 def test_an_empty_report_names_nothing() -> None:
     assert not names_cause("", draw_incident(0, NOW))
 

@@ -47,9 +47,13 @@ class Finding:
     """Names of things it happens to."""
 
     def is_named_in(self, statement: str) -> bool:
-        return re.search(self.sign, statement, re.IGNORECASE) is not None and any(
-            re.search(rf"(?<![\w-]){re.escape(subject)}", statement, re.IGNORECASE) for subject in self.subjects
-        )
+        return self.shows_in(statement) and self.concerns(statement)
+
+    def shows_in(self, statement: str) -> bool:
+        return re.search(self.sign, statement, re.IGNORECASE) is not None
+
+    def concerns(self, statement: str) -> bool:
+        return any(re.search(rf"(?<![\w-]){re.escape(subject)}", statement, re.IGNORECASE) for subject in self.subjects)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 Looks at what the report concludes, not at everything it quotes: the section headed
 as the cause or conclusion when there is one, else what stands before the second
-heading, and of that the first lines. A look-alike that is named before the cause
-is an answer too, and a wrong one.
+heading; and of that the headline with the three pieces of evidence that come first.
+A look-alike that is named before the cause is an answer too, and a wrong one.
 """
 
 import re
@@ -11,8 +11,8 @@ import re
 from tersely.demo.causes import Finding
 from tersely.demo.incidents import Incident
 
-LINES_OF_A_CONCLUSION = 12
-CHARACTERS_OF_A_CONCLUSION = 2_000
+LINES_OF_A_CONCLUSION = 4
+CHARACTERS_OF_A_LINE = 1_200
 
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s+\S|\*\*[^*]+\*\*:?\s*$)")
 _CONCLUDES = re.compile(r"\b(?:cause|conclusion|diagnosis|verdict|what happened|most likely)\b", re.IGNORECASE)
@@ -20,21 +20,23 @@ _CONCLUDES = re.compile(r"\b(?:cause|conclusion|diagnosis|verdict|what happened|
 
 def names_cause(analysis: str, incident: Incident) -> bool:
     """True when the conclusion shows the drawn cause, and no look-alike before it."""
-    for statement in _statements(conclusion_of(analysis)):
-        if incident.cause.is_named_in(statement):
-            return True
-        if any(look_alike.is_named_in(statement) for look_alike in incident.look_alikes):
-            return False
-    return False
+    return _first_named(analysis, incident) is incident.cause
 
 
 def blamed_look_alike(analysis: str, incident: Incident) -> Finding | None:
     """The look-alike a wrong conclusion names first, if any."""
-    for statement in _statements(conclusion_of(analysis)):
-        if incident.cause.is_named_in(statement):
-            return None
+    named = _first_named(analysis, incident)
+    return None if named is incident.cause else named
+
+
+def _first_named(analysis: str, incident: Incident) -> Finding | None:
+    lines = conclusion_of(analysis).splitlines()
+    for line in lines:
+        # Evidence may leave out what the headline has named already.
+        if incident.cause.is_named_in(line) or (incident.cause.shows_in(line) and incident.cause.concerns(lines[0])):
+            return incident.cause
         for look_alike in incident.look_alikes:
-            if look_alike.is_named_in(statement):
+            if look_alike.is_named_in(line):
                 return look_alike
     return None
 
@@ -59,16 +61,8 @@ def conclusion_of(analysis: str) -> str:
             if len([line for line in sections[0] if line.strip()]) > 1
             else [line for section in sections[:2] for line in section]
         )
-    lines = [line for line in chosen if line.strip()][:LINES_OF_A_CONCLUSION]
-    return "\n".join(lines)[:CHARACTERS_OF_A_CONCLUSION]
-
-
-def _statements(conclusion: str) -> list[str]:
-    """Lines, with what is indented under them: a quotation belongs to the sentence that introduces it."""
-    statements: list[str] = []
-    for line in conclusion.splitlines():
-        if statements and line.startswith(("  ", "\t", ">")):
-            statements[-1] += "\n" + line
-        else:
-            statements.append(line)
-    return statements
+    # A heading of a few words is a label; a longer one is the headline.
+    lines = [
+        line.strip()[:CHARACTERS_OF_A_LINE] for line in chosen if line.strip() and not (_HEADING.match(line) and len(line.split()) < 7)
+    ]
+    return "\n".join(lines[:LINES_OF_A_CONCLUSION])

@@ -1,0 +1,102 @@
+"""How often an investigation without a model names the cause: `python -m tests.demo.survey_rate [seeds per cause] [cause …]`.
+
+The simulated systems answer behind real MCP servers; the survey works as it does in
+a session, with a store of its own and nobody watching. Prints the rate per cause and
+the conclusions that were wrong.
+"""
+
+import json
+import random
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import anyio
+
+from tersely.agent.assignment import Assignment
+from tersely.agent.loop import investigate
+from tersely.agent.options import AgentOptions
+from tersely.demo.causes import CAUSES
+from tersely.demo.incidents import Incident, draw_incident, server_commands, this_minute
+from tersely.demo.judge import blamed_look_alike, conclusion_of, names_cause
+from tersely.llm.providers import NativeTools
+from tersely.store.database import Database
+from tersely.tools.execute import ToolExecutor, run_now
+from tersely.tools.kept import KeptResults
+from tersely.tools.mask import Masker
+from tersely.tools.read_back import ReadBack
+from tersely.tools.registry import registered
+from tersely.tools.servers import Server, ServerOptions
+from tests.fakes.diary import MemoryDiary
+
+KEY = b"k" * 32
+
+
+async def surveyed(incident: Incident) -> str:
+    """The analysis of an incident, made without a model."""
+    commands = server_commands(incident.seed, incident.world.now)
+    servers = [
+        Server(
+            name=name,
+            options=ServerOptions.model_validate(
+                {"transport": {"command": command[0], "args": [*command[1:], "--cause", incident.cause.name]}}
+            ),
+        )
+        for name, command in commands.items()
+    ]
+    masker = Masker(key=KEY)
+    with tempfile.TemporaryDirectory() as folder:
+        async with Database.open(f"sqlite:///{Path(folder) / 'tersely.db'}") as database, registered(servers, wait=60) as registry:
+            executor = ToolExecutor(registry=registry, results=KeptResults(database))
+            report = await investigate(
+                Assignment(
+                    session_id="s1",
+                    stage_id="st1",
+                    execution_id="e1",
+                    stage="look",
+                    task="",
+                    agent_name="agent",
+                    agent=AgentOptions(),
+                    alert=masker.mask(json.dumps(incident.alert, indent=2)),
+                    alert_type="",
+                    runbook=masker.mask(""),
+                    servers=tuple(commands),
+                    native_tools=NativeTools(),
+                    max_iterations=8,
+                    key=KEY,
+                ),
+                llm=None,
+                summarizer=None,
+                executor=executor,
+                read_back=ReadBack(executor.results, masker=masker, llm=None),
+                diary=MemoryDiary(),
+                step=run_now,
+            )
+    return report.analysis
+
+
+async def main(seeds: int, wanted: list[str]) -> None:
+    right = total = 0
+    for act in CAUSES:
+        name = act.__name__.replace("_", "-")
+        if wanted and name not in wanted:
+            continue
+        found = 0
+        for seed in random.SystemRandom().sample(range(10**6), seeds):
+            incident = draw_incident(seed, this_minute(), cause=name)
+            analysis = await surveyed(incident)
+            if names_cause(analysis, incident):
+                found += 1
+                continue
+            blamed = blamed_look_alike(analysis, incident)
+            print(f"--- {name}, seed {seed}: {incident.cause.what}. Blamed: {blamed.what if blamed else 'no look-alike'}.")
+            print(conclusion_of(analysis), flush=True)
+        print(f"{name:<28} {found}/{seeds}", flush=True)
+        right, total = right + found, total + seeds
+    print(f"\nthe cause was named in {right} of {total} investigations without a model")
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    anyio.run(main, int(sys.argv[1]) if len(sys.argv) > 1 else 2, sys.argv[2:])
