@@ -23,6 +23,8 @@ Kind = Literal["said", "state", "change", "measure"]
 MOST_PER_RESULT = 60
 LONGEST_QUOTE = 320
 LONGEST_TEXT = 24_000_000
+MOST_ALIKE_CHANGES = 30
+"""A history has a row for every release; a log has a thousand lines that speak of revisions."""
 
 _FIRST_LEVEL = re.compile(
     r"[\"']?(?:level|severity|lvl)[\"']?\s*[=:]\s*[\"']?(\w+)"
@@ -31,9 +33,14 @@ _FIRST_LEVEL = re.compile(
 _LEVELS = {"fatal": 3.0, "panic": 3.0, "critical": 3.0, "f": 3.0, "error": 2.0, "err": 2.0, "e": 2.0, "warn": 1.2, "warning": 1.2, "w": 1.2}
 _QUIET = {"info", "debug", "trace", "notice", "normal", "i"}
 _PHRASE = re.compile("|".join(re.escape(phrase) for phrase in sorted((p for p in SEVERITY if " " in p), key=len, reverse=True)))
+_DENIED = re.compile(rf"\b(?:no|without|zero|0)\s+(?:{'|'.join(sorted(p for p in SEVERITY if ' ' not in p))})s?\b", re.IGNORECASE)
+"""Trouble that is said not to be there."""
+
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z']+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])")
-_AGE = re.compile(r"(?<![\w.])((?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?)(?: \(x(\d+) over ((?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?)\))?(?![\w.])")
+_AGE = re.compile(
+    r"(?:^|\s{2})((?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?)(?: \(x(\d+) over ((?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?)\))?(?=\s{2}|$)"
+)
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _CHANGED = re.compile(
     r"\b(?:chang\w*|deploy\w*|releas\w*|roll(?:ed|out|back)\w*|revision|updat\w*|upgrad\w*|scaled|rotat\w*|applied|migrat\w*|enabled|disabled|"
@@ -51,7 +58,10 @@ _REASONS = re.compile(
     r"corrupt\w*|deadlock\w*|leak\w*|unsupported|too (?:many|large|long))\b",
     re.IGNORECASE,
 )
-_KIND_SLASH_NAME = re.compile(r"(?<![\w./:-])([a-z]{3,24})s?/([a-z0-9][a-z0-9.-]{2,100})(?![\w/])")
+_KIND_SLASH_NAME = re.compile(r"(?<![\w./:-])([a-z]{3,24}?)s?/([a-z0-9][a-z0-9.-]{1,100}[a-z0-9])(?![\w.-])")
+_ID = re.compile(r"\bid\"?\s*[:=]\s*\"?([A-Za-z0-9][\w./-]{2,80})")
+_IDENTIFIER = re.compile(r"(?<![\w/])\w+(?:[._]\w+)+(?=\s*[:={(]|\b)|[\w#-]+(?==)")
+"""Names of settings, metrics and fields: `read_timeout` is no timeout, and `failure=3` no failure."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +116,12 @@ def read_result(text: str, *, tool: str, now: datetime | None = None, about: Seq
     else:
         lines = text.split("\n")
         found = [*_lines(lines, now), *_changes(lines), *_samples(lines)]
-        names = [*_table_names(lines, tool), *((kind, name) for kind, name in _KIND_SLASH_NAME.findall(text[:400_000]))]
+        kind = _listed_by(tool)
+        names = [
+            *_table_names(lines, kind),
+            *_KIND_SLASH_NAME.findall(text[:400_000]),
+            *((kind, name) for name in _ID.findall(text[:50_000])),
+        ]
     found.sort(key=lambda one: (-any(name in one.text for name in about), -one.severity - one.explains, one.line))
     kept = [one for one in found if one.kind == "change"][:15] + [one for one in found if one.kind != "change"][:MOST_PER_RESULT]
     return Reading(evidence=tuple(kept), names=tuple(dict.fromkeys(names))[:400])
@@ -114,9 +129,10 @@ def read_result(text: str, *, tool: str, now: datetime | None = None, about: Seq
 
 def severity_of(text: str) -> float:
     """How bad a text sounds: 0 not at all, 3 fatal. A level that it states counts for more than its words."""
-    spoken = _HUMP.sub(" ", text[:2_000]).lower()
+    plain = _IDENTIFIER.sub(" ", text[:2_000])
+    spoken = _DENIED.sub(" ", _HUMP.sub(" ", plain).lower())
     words = max((SEVERITY.get(word, SEVERITY.get(word.removesuffix("s"), 0.0)) for word in _TOKEN.findall(spoken)), default=0.0)
-    whole = max((SEVERITY.get(word.lower(), 0.0) for word in _TOKEN.findall(text[:2_000])), default=0.0)
+    whole = max((SEVERITY.get(word.lower(), 0.0) for word in _TOKEN.findall(_DENIED.sub(" ", plain))), default=0.0)
     phrases = max((SEVERITY[found] for found in _PHRASE.findall(spoken)), default=0.0)
     said = max(words, whole, phrases)
     level = _FIRST_LEVEL.search(text[:400])
@@ -149,7 +165,7 @@ def _lines(lines: Sequence[str], now: datetime | None) -> Iterator[Evidence]:
     times: list[datetime] = []
     for number, line in enumerate(lines, start=1):
         stripped = line.strip()
-        if not stripped or len(stripped) < 4:
+        if len(stripped) < 4 or _SAMPLE.match(stripped):
             continue
         key = VALUE.sub("#", _without_names(stripped[:1_000]))
         group = groups.get(key)
@@ -245,8 +261,16 @@ def _quote(text: str) -> str:
 
 def _changes(lines: Sequence[str]) -> Iterator[Evidence]:
     """Lines that say when something was changed."""
-    for number, line in enumerate(lines[:5_000], start=1):
-        if _CHANGED.search(line) and (found := TIME.search(line)) and (time := as_time(found)) and severity_of(line) < 2:
+    alike = Counter(VALUE.sub("#", line) for line in lines)
+    for number, line in enumerate(lines, start=1):
+        if alike[VALUE.sub("#", line)] > MOST_ALIKE_CHANGES:
+            continue  # what is said so often is work, not a change
+        if (
+            _CHANGED.search(_IDENTIFIER.sub(" ", line))
+            and (found := TIME.search(line))
+            and (time := as_time(found))
+            and severity_of(line) < 2
+        ):
             yield Evidence(
                 kind="change", text=_quote(line.strip()), line=number, last_line=number, first=time, last=time, severity=1.0, explains=True
             )
@@ -255,7 +279,12 @@ def _changes(lines: Sequence[str]) -> Iterator[Evidence]:
 # Names
 
 
-def _table_names(lines: Sequence[str], tool: str) -> Iterator[tuple[str, str]]:
+def _listed_by(tool: str) -> str:
+    """What a tool's results are a list of, by its name: `list_pods` lists pods."""
+    return one_of(tool.lower().rpartition("_")[2])
+
+
+def _table_names(lines: Sequence[str], kind: str) -> Iterator[tuple[str, str]]:
     """The column NAME of a table, as the names of what the tool lists."""
     for at, line in enumerate(lines[:20]):
         columns = [(found.group().strip(), found.start()) for found in re.finditer(r"\S+(?: \S+)*", line)]
@@ -263,7 +292,6 @@ def _table_names(lines: Sequence[str], tool: str) -> Iterator[tuple[str, str]]:
         if not named:
             continue
         start, _ = named[0]
-        kind = one_of(tool.lower().rpartition("_")[2])
         for row in lines[at + 1 : at + 500]:
             name = row[start:].split(maxsplit=1)[:1]
             if name and (start == 0 or row[:start].strip()):

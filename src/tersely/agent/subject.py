@@ -183,7 +183,7 @@ def _values(
     found = [value for noun in wanted for key, value in subject.fields.items() if noun in _parts(key)]
     if not found and is_required:
         found = [value for noun in wanted for value in known.get(noun, ())]
-    if not found and is_required and (_SEARCH_NOUNS & set(wanted) or _SEARCH_NOUNS & set(words_in(says))):
+    if not found and is_required and _SEARCH_NOUNS & set(nouns(name, "", "")):
         found = [" ".join(words_in(subject.title)[:6]) or " ".join(subject.words[:6])]
     found = list(dict.fromkeys(found))
     return [[value] for value in found] if kinds == ["array"] else found
