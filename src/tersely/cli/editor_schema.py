@@ -35,6 +35,7 @@ def editor_schema() -> dict[str, Any]:
     # Where files lie depends on the machine.
     models["StoreSettings"]["properties"]["data_dir"].pop("default", None)
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **_adapted(schema), "title": "tersely.yaml"}
+    schema["description"] = "What tersely reads: models, MCP servers, agents, chains, and how the service runs."
     schema["patternProperties"] = {"^x-": {"description": "Ours to ignore: a place for anchors."}}
     schema["properties"]["$schema"] = {"type": "string"}
     return schema
