@@ -12,6 +12,7 @@ import re
 import sys
 import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -63,9 +64,12 @@ async def run() -> bool:
     good = True
     with tempfile.TemporaryDirectory() as folder:
         environment = own_environment(folder)
-        direct = Client(StdioTransport(CHATTY[0], CHATTY[1:], env=environment, cwd=str(ROOT)))
-        command = [*TERSELY, "gateway", "--", *CHATTY]
-        gateway = Client(StdioTransport(command[0], command[1:], env=environment, cwd=str(ROOT)))
+
+        def client(command: list[str]) -> Client[Any]:
+            log = Path(folder) / "stderr.txt"
+            return Client(StdioTransport(command[0], command[1:], env=environment, cwd=str(ROOT), log_file=log, keep_alive=False))
+
+        direct, gateway = client(CHATTY), client([*TERSELY, "gateway", "--name", "platform", "--", *CHATTY])
         async with direct, gateway:
             offers = [O200K.count(json.dumps(await offered(client))) for client in (direct, gateway)]
             print(f"\n{'tokens a model reads':<22}{'direct':>10}{'gateway':>10}{'silent':>10}   answer there?")
@@ -92,6 +96,8 @@ async def run() -> bool:
             print(f"search_result {handle} for the trace of that line, {O200K.count(page)} tokens:\n\n{page}\n")
             masked = text_of(await gateway.call_tool_mcp("config", {"app": "checkout"}))
             print(f"The configuration, where the password was:\n\n{masked}")
+        stats = await anyio.run_process([*TERSELY, "stats"], env=environment, cwd=ROOT)
+        print(f"tersely stats:\n\n{stats.stdout.decode()}")
     return good
 
 
