@@ -113,7 +113,7 @@ def _sections(text: str) -> list[_Section]:
     found = list(_MARKER.finditer(text))
     ends = [one.start() for one in found[1:]] + [len(text)]
     sections = []
-    for one, end in zip(found, ends, strict=True):
+    for one, end in zip(found, ends, strict=False):
         name = re.sub(r"[ \t_]+", " ", one.group("name").lower())
         marker: Marker = {"actioninput": "action input", "finalanswer": "final answer"}.get(name, name)  # type: ignore[assignment]
         sections.append(_Section(marker, one.start(), text[one.end() : end].strip("\n"), len(text[:end].rstrip("\n"))))
