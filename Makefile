@@ -38,7 +38,7 @@ BENCH := .venv-bench/bin
 setup: .venv/.ready
 
 .PHONY: demo
-demo: .venv/.ready ## See it work: a real server, a real client, no key
+demo: .venv/.ready ## See it work: an alert is investigated in front of your eyes, no key
 	@$(BIN)/tersely demo
 
 .PHONY: test

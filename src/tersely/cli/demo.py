@@ -6,10 +6,16 @@ import click
 
 
 @click.command()
-@click.option("--seed", type=int, default=None, help="Draw the same sample again.")
-@click.option("--tokens", type=int, default=200_000, show_default=True, help="Size of the sample.")
-def demo(seed: int | None, tokens: int) -> None:
-    """See it work: a real MCP client calls a real `tersely serve` with a large sample. No key, no network."""
+@click.option("--seed", type=int, default=None, help="Draw the same incident again.")
+@click.option("--once", is_flag=True, help="End after the report; exit code 0 only if the cause it names is the one drawn.")
+@click.option("--port", type=int, default=0, show_default="a free one", help="Port of the page.")
+def demo(seed: int | None, once: bool, port: int) -> None:
+    """See it work: an alert is investigated in front of your eyes. No key, no network.
+
+    A simulated cluster and a knowledge base stand behind real MCP servers; an incident is drawn by chance, its tools
+    return up to 400,000 tokens each, and the agent has to find the cause among look-alikes. With a key in the
+    environment (OPENROUTER_API_KEY …) a model investigates.
+    """
     from tersely.demo.show import show
 
-    raise SystemExit(show(seed=seed, tokens=tokens))
+    raise SystemExit(show(seed=seed, once=once, port=port))

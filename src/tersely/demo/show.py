@@ -1,92 +1,125 @@
-"""`tersely demo`: start a real `tersely serve`, call it with a real MCP client, show before and after."""
+"""`tersely demo`: everything at once. A real `tersely up`, two simulated systems behind real MCP servers, one alert."""
 
 import json
 import os
 import random
 import subprocess
 import sys
-import threading
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import anyio
+import httpx2
+import yaml
 from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
-from tersely.demo.sample import Sample, draw
+from tersely.demo.incidents import Incident, draw_incident, server_commands, this_minute
+from tersely.demo.judge import names_cause
+from tersely.errors import TerselyError
+from tersely.terminal import follow
 
-BUDGET = 600
+START_SECONDS = 60.0
+KEYS = ("OPENROUTER_API_KEY", "OPENROUTER_BASE_URL", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY")
+NOT_ITS_OWN = ("TERSELY_", "MCP_SUMMARIZER_", "DEFAULT_")
+"""Beginnings of settings of the user's own services, which have nothing to do with the demonstration."""
 
 
-def show(*, seed: int | None, tokens: int) -> int:
-    """Run the demonstration; the exit code is 0 when the cause survived the condensing."""
+def show(*, seed: int | None, once: bool, port: int) -> int:
+    """Run the demonstration; with `once` the exit code says whether the cause it names is the one drawn."""
     console = Console(highlight=False)
     seed = random.randrange(1_000_000) if seed is None else seed
-    sample = draw(seed, tokens)
+    incident = draw_incident(seed, now := this_minute())
+    with tempfile.TemporaryDirectory(prefix="tersely-demo-") as name, _service(Path(name), seed, now, port, console) as address:
+        alert = incident.alert["alerts"][0]
+        said = Text.assemble((alert["annotations"]["summary"], "bold"), "\n", alert["annotations"]["description"])
+        console.print(Panel(said, title=f"an alert comes in · seed {seed}", title_align="left", border_style="yellow"))
+        session_id = _submit(address, incident)
+        console.print(f"[dim]In the browser:[/] {address}/sessions/{session_id}\n")
+        status = anyio.run(follow, address, "", session_id, False, console)
+        found = _report(console, address, session_id, incident) and status == 0
+        if once:
+            return 0 if found else 1
+        console.print(f"\nStill serving at [bold]{address}[/]. Ctrl-C ends it and leaves nothing behind.")
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            console.print("[dim]stopping …[/]")
+    return 0
+
+
+def _report(console: Console, address: str, session_id: str, incident: Incident) -> bool:
+    session = httpx2.get(f"{address}/api/v1/sessions/{session_id}", timeout=30).json()
+    tokens = session["tokens"]
     console.print(
-        f"\n[bold]A shop's log[/], drawn with seed {seed}: {sample.text.count(chr(10)):,} lines. Somewhere in it is the answer to:"
+        f"\n[bold]{tokens['before']:,} → {tokens['after']:,} tokens[/] of tool results reached the agent; "
+        f"{tokens['spared']:,} were spared, all of them one call away."
     )
-    console.print(f"  [italic]{sample.question}?[/]\n")
-    console.print(Panel(Text(_glimpse(sample.text)), title="before", title_align="left", border_style="dim"))
-    with _server() as address:
-        console.print(f"[dim]tersely serve is up at {address}; calling its tool `summarize` over MCP …[/]\n")
-        began = time.perf_counter()
-        text, account = anyio.run(_call, address, sample)
-        seconds = time.perf_counter() - began
-    console.print(Panel(Text(text), title="after", title_align="left", border_style="green"))
-    sizes = f"{account['input_tokens']:,} → {account['output_tokens']:,} tokens"
-    console.print(f"[bold]{sizes}[/] · {account['status']} · {seconds:.1f} s · no model, no key")
-    found = [said for said in sample.cause.lines if _essence(said) in text]
-    if found:
-        console.print(f"The cause was: [bold]{sample.cause.name}[/]. It is in the result.\n")
-        return 0
-    console.print(f"The cause was: [bold]{sample.cause.name}[/]. It is NOT in the result; please report seed {seed}.\n")
-    return 1
+    found = names_cause(session["analysis"], incident)
+    verdict = "that is what the analysis says." if found else f"the analysis says something else; please report seed {incident.seed}."
+    console.print(f"The cause that was drawn: [bold]{incident.cause.what}[/]; {verdict}")
+    return found
 
 
-def _essence(said: str) -> str:
-    """The message without level and service, which a condenser may say once for many lines."""
-    return said.split(None, 2)[2]
-
-
-def _glimpse(text: str) -> str:
-    lines = text.splitlines()
-    middle = len(lines) // 2
-    return "\n".join([*lines[:3], f"… {middle - 3:,} lines …", *lines[middle : middle + 2], f"… {len(lines) - middle - 2:,} lines …"])
-
-
-async def _call(address: str, sample: Sample) -> tuple[str, dict[str, int | str]]:
-    from fastmcp import Client
-    from mcp_types import TextContent
-
-    async with Client(address) as client:
-        arguments = {"content": sample.text, "max_output_tokens": BUDGET, "focus_areas": sample.question}
-        result = await client.call_tool_mcp("summarize", arguments)
-    assert isinstance(result.content[0], TextContent)
-    return result.content[0].text, dict(result.meta or {})
+def _submit(address: str, incident: Incident) -> str:
+    answer = httpx2.post(f"{address}/api/v1/alerts", json={"data": incident.alert}, timeout=30)
+    if answer.status_code != 202:
+        raise TerselyError(f"The alert was not accepted: {answer.text[:500]}")
+    return str(answer.json()["session_id"])
 
 
 @contextmanager
-def _server() -> Iterator[str]:
-    """A `tersely serve` of its own process on a free port, for as long as the block lasts."""
-    # The demonstration is the same for everybody: keys are not spent on it, and settings of one's own do not disturb it.
-    ours = ("OPENROUTER_", "LLM_", "ANTHROPIC_", "GOOGLE_", "TERSELY_", "DEFAULT_", "MCP_")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    command = [sys.executable, "-m", "tersely", "serve", "--port", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment, text=True)
-    assert process.stderr is not None
+def _service(folder: Path, seed: int, now: datetime, port: int, console: Console) -> Iterator[str]:
+    """A `tersely up` of its own, in a folder that goes away with it."""
+    servers = {
+        name: {"transport": {"command": command[0], "args": command[1:]}, "read_only": True}
+        for name, command in server_commands(seed, now).items()
+    }
+    file = folder / "tersely.yaml"
+    file.write_text(yaml.safe_dump({"mcp_servers": servers}))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(NOT_ITS_OWN)}
+    environment |= {"TERSELY_DATA_DIR": str(folder / "data")}
+    log = folder / "log"
+    has_model = any(os.environ.get(key) for key in KEYS)
+    who = "the configured model investigates" if has_model else "no key is set, so no language model is involved"
+    console.print(f"\n[dim]Starting tersely up with a simulated cluster and a knowledge base behind MCP servers; {who} …[/]")
+    with log.open("wb") as stderr:
+        command = [sys.executable, "-m", "tersely", "up", "--config", str(file), "--port", str(port), "--host", "127.0.0.1"]
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, start_new_session=True)
     try:
-        for line in process.stderr:
-            said = json.loads(line)
-            if said["event"] == "listening":
-                break
-        else:
-            raise RuntimeError(f"tersely serve ended with exit code {process.wait()}")
-        # Read on, or the server would wait for us once the pipe is full.
-        threading.Thread(target=process.stderr.read, daemon=True).start()
-        yield said["address"]
+        yield _address(process, log)
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        try:
+            process.wait(40)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        for line in _lines(log):
+            if line.get("event") == "listening":
+                return str(line["address"])
+        if process.poll() is not None:
+            break
+        time.sleep(0.05)
+    last = log.read_text("utf-8", "replace").strip().splitlines()[-3:]
+    raise TerselyError("tersely up did not start: " + (" ".join(last) or "it said nothing."))
+
+
+def _lines(log: Path) -> Iterator[dict[str, Any]]:
+    for line in log.read_text("utf-8", "replace").splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue
