@@ -224,8 +224,25 @@ def test_a_file_that_is_not_the_clients_is_left_alone_with_file_and_line(text: s
 
 
 def test_a_diff_shows_no_secret() -> None:
-    shown = "\n".join(plan_routing(CLIENTS["vscode"], HERE, VSCODE, ROUTE).diff())
-    assert "s3cr3t" not in shown and "blue" not in shown and "${input:tok}" in shown and '+      "command": "/opt/tersely"' in shown
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+    text = VSCODE.replace('"-y",', f'"-y", "--token", "{token}", "--password=hunter2-hunter2",')
+    plan = plan_routing(CLIENTS["vscode"], HERE, text, ROUTE)
+    for shown in ("\n".join(plan.diff()), "\n".join(plan_undoing(CLIENTS["vscode"], HERE, plan.after, text).diff())):
+        for secret in ("s3cr3t", "blue", token, "hunter2"):
+            assert secret not in shown
+        assert "${input:tok}" in shown and '      "command": "/opt/tersely"' in shown
+        assert '"--header-from", "Authorization=TERSELY_HEADER_AUTHORIZATION", "--header-from", "X-Team=TERSELY_HEADER_X_TEAM"' in shown
+
+
+def test_a_diff_shows_nothing_but_the_entries_that_change() -> None:
+    text = '{"apiKey": "sk-ours", "mcpServers": {"a": {"command": "x"}, "b": {"url": "https://b.test"}}, "history": ["private"]}'
+    assert plan_routing(CLIENTS["claude-code"], HERE, text, ROUTE).diff() == [
+        "--- mcp.json",
+        "+++ mcp.json",
+        "@@ line 1: mcpServers.a @@",
+        '-"a": {"command": "x"}',
+        '+"a": {"command": "/opt/tersely", "args": ["gateway", "--name", "a", "--", "x"]}',
+    ]
 
 
 def test_what_commands_no_longer_inherit_is_known_by_name() -> None:

@@ -27,10 +27,12 @@ from urllib.parse import urlsplit
 
 from tersely.config_files import Document, Key, dotted, parse_json
 from tersely.errors import ConfigError
+from tersely.tools.mask import mask
 
 System = Literal["macos", "windows", "linux"]
 
 _LARGEST_FILE = 64 * 2**20
+_ADDRESSES = ("url", "serverUrl", "httpUrl")
 BACKUP = ".before-tersely"
 """Ending of the copy that is written beside a file before it is changed."""
 
@@ -195,8 +197,8 @@ class Plan:
     path: Path
     before: str
     after: str
-    changed: tuple[str, ...] = ()
-    """Entries that change."""
+    keys: tuple[Key, ...] = ()
+    """Where the entries stand that change."""
 
     commands: tuple[str, ...] = ()
     """Those of them that start a program."""
@@ -207,11 +209,25 @@ class Plan:
     left: tuple[tuple[str, str], ...] = ()
     """Entries that are left alone, and why."""
 
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """Entries that change."""
+        return tuple(str(key[-1]) for key in self.keys)
+
     def diff(self) -> list[str]:
-        """What changes, line by line, without the values of variables and headers."""
-        before, after = (_without_values(self.path, text).splitlines() for text in (self.before, self.after))
-        lines = difflib.unified_diff(before, after, str(self.path), str(self.path), lineterm="", n=2)
-        return list(lines)
+        """What changes, entry by entry, without the values of variables and headers, and without secrets among the arguments.
+
+        Only the entries that change: what else stands in the file is nobody's business, and may be all on one line.
+        """
+        before, after = _parse(self.path, self.before), _parse(self.path, self.after)
+        pairs = [(_Member(before, self.before, key), _Member(after, self.after, key)) for key in self.keys]
+        secret = _secret_words([member for pair in pairs for member in pair])
+        lines = [f"--- {self.path}", f"+++ {self.path}"] if pairs else []
+        for old, new in pairs:
+            changes = difflib.unified_diff(old.shown(secret), new.shown(secret), lineterm="", n=3)
+            lines.append(f"@@ line {before.line(old.key)}: {dotted(old.key)} @@")
+            lines += [change for change in changes if not change.startswith(("---", "+++", "@@"))]
+        return lines
 
 
 def plan_routing(client: Client, path: Path, text: str, route: Route) -> Plan:
@@ -222,7 +238,8 @@ def plan_routing(client: Client, path: Path, text: str, route: Route) -> Plan:
     """
     document = _parse(path, text)
     edits: list[_Edit] = []
-    changed, commands, settled, left = [], [], [], []
+    changed: list[Key] = []
+    commands, settled, left = [], [], []
     for key in _entries(client, document):
         name = str(key[-1])
         if is_ours(_at(document, key)):
@@ -236,7 +253,7 @@ def plan_routing(client: Client, path: Path, text: str, route: Route) -> Plan:
         except _LeaveAlone as reason:
             left.append((name, str(reason)))
         else:
-            changed.append(name)
+            changed.append(key)
             if "command" in _at(document, key):
                 commands.append(name)
     return Plan(path, text, _edited(path, text, edits), tuple(changed), tuple(commands), tuple(settled), tuple(left))
@@ -251,7 +268,8 @@ def plan_undoing(client: Client, path: Path, text: str, backup: str | None) -> P
     document = _parse(path, text)
     original = _original(path, backup)
     edits: list[_Edit] = []
-    changed, settled, left = [], [], []
+    changed: list[Key] = []
+    settled, left = [], []
     for key in _entries(client, document):
         name = str(key[-1])
         entry = _at(document, key)
@@ -269,7 +287,7 @@ def plan_undoing(client: Client, path: Path, text: str, backup: str | None) -> P
         except _LeaveAlone as reason:
             left.append((name, str(reason)))
         else:
-            changed.append(name)
+            changed.append(key)
     return Plan(path, text, _edited(path, text, edits), tuple(changed), (), tuple(settled), tuple(left))
 
 
@@ -349,7 +367,7 @@ def _routed(client: Client, document: Document, text: str, key: Key, route: Rout
     entry = _at(document, key)
     if not isinstance(entry, dict):
         raise _LeaveAlone("is not an object in braces")
-    addresses = [name for name in ("url", "serverUrl", "httpUrl") if name in entry]
+    addresses = [name for name in _ADDRESSES if name in entry]
     if ("command" in entry) + len(addresses) != 1:
         raise _LeaveAlone("has no command and no address" if not addresses else "has more than one way to reach it")
     if "command" in entry:
@@ -529,7 +547,7 @@ def _essence(entry: object) -> object:
     """What of an entry decides how the server is reached."""
     if not isinstance(entry, Mapping):
         return None
-    url = next((entry[name] for name in ("url", "serverUrl", "httpUrl") if name in entry), None)
+    url = next((entry[name] for name in _ADDRESSES if name in entry), None)
     return (entry.get("command"), entry.get("args") or [], entry.get("env") or {}, url, entry.get("headers") or {})
 
 
@@ -618,15 +636,52 @@ def _edited(path: Path, text: str, edits: Sequence[_Edit]) -> str:
     return edited
 
 
-def _without_values(path: Path, text: str) -> str:
-    """The text with the values of variables and headers replaced; what the client fills in (`${…}`) may be seen."""
-    document = _parse(path, text)
-    hidden = [
-        _Edit(*span, '"…"')
-        for key, span in document.spans.items()
-        if len(key) >= 3 and key[-2] in ("env", "headers") and not re.fullmatch(r'"(?:Bearer )?\$\{[^{}"]*\}"', text[span[0] : span[1]])
-    ]
-    return _edited(path, text, hidden)
+@dataclass(frozen=True)
+class _Member:
+    """An entry with its name, as it stands in the text, to be looked at."""
+
+    document: Document
+    text: str
+    key: Key
+
+    def words(self) -> list[tuple[int, int]]:
+        """Where its arguments and addresses stand."""
+        entry = _at(self.document, self.key)
+        arguments = entry.get("args", [])
+        places = [("args", number) for number in range(len(arguments))] if isinstance(arguments, list) else []
+        return [self.document.spans[(*self.key, *place)] for place in [*places, *((name,) for name in _ADDRESSES if name in entry)]]
+
+    def shown(self, secret: Collection[str] = ()) -> list[str]:
+        """Its lines, without values of variables and headers and without these words. What the client fills in (`${…}`) may be seen."""
+        entry = _at(self.document, self.key)
+        hidden = [span for span in self.words() if self.text[slice(*span)] in secret]
+        for group in ("env", "headers"):
+            for name in entry[group] if isinstance(entry.get(group), dict) else ():
+                span = self.document.spans[(*self.key, group, name)]
+                if not re.fullmatch(r'"(?:Bearer )?\$\{[^{}"]*\}"', self.text[slice(*span)]):
+                    hidden.append(span)
+        start, end = self.document.names[self.key][0], self.document.spans[self.key][1]
+        while start and self.text[start - 1] in " \t":
+            start -= 1
+        pieces: list[str] = []
+        for one, other in sorted(hidden):
+            pieces += (self.text[start:one], '"…"')
+            start = other
+        return "".join((*pieces, self.text[start:end])).splitlines()
+
+
+def _secret_words(members: Sequence[_Member]) -> set[str]:
+    """Words, as they are written, in which the masker finds a secret; together, as `--token` says what the next word is."""
+    words = {member.text[slice(*span)] for member in members for span in member.words()}
+    shown = "\n".join(line for member in members for line in member.shown())
+    masked = mask(shown)
+    return {word for word in words if not _is_our_word(word) and masked.count(word) < shown.count(word)}
+
+
+def _is_our_word(word: str) -> bool:
+    return (
+        word.strip('"') in ("gateway", "--name", "--inherit-env", "--upstream", "--header-from", "--sse", "--") or "TERSELY_HEADER_" in word
+    )
 
 
 # Files

@@ -148,9 +148,7 @@ def _check_names(plan: Plan, route: Route) -> None:
 
 
 def _show(plan: Plan, undo: bool) -> None:
-    from tersely.tools.mask import mask
-
-    for line in mask("\n".join(plan.diff())).splitlines():
+    for line in plan.diff():
         shown = line if len(line) <= 400 else line[:400] + "…"
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
         click.secho(shown, fg=None if line.startswith(("+++", "---")) else colour)
@@ -178,7 +176,8 @@ def _show_variables(plan: Plan, machine: Machine, inherit: tuple[str, ...]) -> N
     )
     for names, is_telling in ((telling, True), (rest, False)):
         if names:
-            click.secho(click.wrap_text(", ".join(names), 110, "  ", "  "), bold=is_telling, dim=not is_telling)
+            words = click.wrap_text(", ".join(names), 110, "  ", "  ")
+            click.secho(words, bold=is_telling or None, dim=None if is_telling else True)
     example = next(iter(telling or rest))
     click.echo(f"If a server needs one, pass it on: --inherit-env {example}\n")
 
