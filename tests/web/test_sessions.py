@@ -1,0 +1,305 @@
+"""Sessions, their timelines, traces and kept results, as they are read, cancelled, exported and deleted."""
+
+import json
+import uuid
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import anyio
+import pytest
+
+from tersely.events.diary import SessionDiary
+from tersely.llm.messages import Message, Usage
+from tersely.sessions.crew import Outcome
+from tersely.store import usage
+from tersely.store.interactions import Interaction
+from tersely.store.results import Origin
+from tersely.store.sessions import Session
+from tersely.text.masked import assume_masked
+from tersely.tools.kept import KeptResults
+from tests.web.running import ALERT, Running, endless, quick, running
+
+
+async def as_told(session: Session, diary: SessionDiary, kept: KeptResults) -> Outcome:
+    """Does what the alert says."""
+    if session.alert == "endless":
+        return await endless(session, diary, kept)
+    if session.alert == "talks":
+        asked = Message("user", assume_masked("What is wrong?"))
+        answered = Message("assistant", assume_masked("The disk"))
+        for number in range(3):
+            await diary.interaction(
+                str(number),
+                Interaction(
+                    type="iteration",
+                    provider="openai",
+                    model="gpt",
+                    messages=[asked, answered][: number + 1],
+                    response={"text": "The disk"},
+                    usage=Usage(calls=1, input_tokens=100, output_tokens=10, price=Decimal("0.0015")),
+                    duration_ms=12,
+                ),
+            )
+        call = {"server": "cluster", "tool": "df", "arguments": {}}
+        await diary.interaction("3", Interaction(type="mcp", request=call, tokens_before=9_000, tokens_after=900))
+    if session.alert == "large":
+        origin = Origin(server="s", tool="t", arguments={}, called_at=datetime.now(UTC))
+        text = "".join(f"{number} {'ü' * 200}\n" for number in range(1, 20_001))
+        await kept.keep(assume_masked(text), scope=session.results_scope, origin=origin)
+        await kept.keep(assume_masked("x" * 1_500_000 + "needle"), scope=session.results_scope, origin=origin, part=1)
+        await kept.keep_bytes(b"\x89PNG", scope=session.results_scope, origin=origin, mime_type="image/png", kind="image", part=2)
+    return await quick(session, diary, kept)
+
+
+@pytest.fixture(scope="module")
+async def door(store_url: str) -> AsyncIterator[Running]:
+    async with running(store_url, work=as_told) as door:
+        yield door
+
+
+async def ended(door: Running, data: Any = ALERT["data"], **fields: Any) -> str:
+    session_id = await door.submit(data=data, **fields)
+    await door.until(session_id, "completed")
+    return session_id
+
+
+async def test_a_session_is_read_with_its_stages_and_sums(door: Running) -> None:
+    session = await door.get(f"/sessions/{await ended(door, 'talks')}")
+    assert session["usage"] == {"model_calls": 3, "tool_calls": 1, "input_tokens": 300, "output_tokens": 30, "price_usd": 0.0045}
+    assert session["tokens"] == {"before": 9_000, "after": 900, "spared": 8_100, "encoding": "o200k_base"}
+    assert session["stage"] == {"index": 0, "name": "look", "count": 1}
+    (stage,) = session["stages"]
+    assert (stage["status"], stage["analysis"]) == ("completed", "web-7 failed")
+    assert session["created_at"].endswith("Z") and len(session["created_at"]) == len("2026-11-15T08:00:00.000Z")
+
+
+async def test_sessions_are_listed_in_pages_by_filter_and_by_words(door: Running) -> None:
+    word = f"zebra{uuid.uuid4().hex[:8]}"
+    ids = [await door.submit(data=f"{word} number nr{number}", alert_type="PodPending") for number in range(5)]
+    for session_id in ids:
+        await door.until(session_id, "completed")
+    found: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = await door.get("/sessions", q=word, limit=2, cursor=cursor)
+        found += [session["id"] for session in page["items"]]
+        cursor = page["next_cursor"]
+    assert found == ids[::-1]
+    assert [one["id"] for one in (await door.get("/sessions", q=f"NR3 {word}"))["items"]] == [ids[3]]
+    assert len((await door.get("/sessions", q=word, alert_type="PodPending", status=["completed", "failed"]))["items"]) == 5
+    assert (await door.get("/sessions", q=word, status="failed"))["items"] == []
+    assert (await door.get("/sessions", q=word, created_after="2100-01-01T00:00:00Z"))["items"] == []
+    assert len((await door.get("/sessions", q=word, created_before="2100-01-01"))["items"]) == 5
+    assert "alert" not in (await door.get("/sessions", q=word))["items"][0]
+
+
+async def test_the_timeline_is_read_in_pages(door: Running) -> None:
+    session_id = await ended(door)
+    first = await door.get(f"/sessions/{session_id}/timeline", limit=1)
+    (call,) = first["items"]
+    assert (call["event_type"], call["status"], call["metadata"]["tool_name"], call["sequence"]) == (
+        "llm_tool_call",
+        "completed",
+        "get_pods",
+        1,
+    )
+    second = await door.get(f"/sessions/{session_id}/timeline", limit=1, after=first["next_cursor"])
+    assert [event["event_type"] for event in second["items"]] == ["final_analysis"] and second["next_cursor"] is None
+    # The same fields, in the same form, as the event that told of it.
+    created = next(
+        event for event in (await door.get(f"/sessions/{session_id}/events"))["items"] if event.get("event_id") == call["event_id"]
+    )
+    assert {name: call[name] for name in created if name in call} == {name: created[name] for name in created if name in call}
+
+
+async def test_the_trace_is_read_in_pages_and_one_exchange_with_its_conversation(door: Running) -> None:
+    session_id = await ended(door, "talks")
+    first = await door.get(f"/sessions/{session_id}/trace", limit=3)
+    rest = await door.get(f"/sessions/{session_id}/trace", limit=3, cursor=first["next_cursor"])
+    assert [one["interaction_type"] for one in first["items"] + rest["items"]] == ["iteration"] * 3 + ["mcp"]
+    assert rest["items"][0]["request"] == {"server": "cluster", "tool": "df", "arguments": {}}
+    second = first["items"][1]
+    assert (second["request"]["messages"], second["price_usd"], second["input_tokens"]) == (2, 0.0015, 100)
+    whole = await door.get(f"/sessions/{session_id}/trace/{second['id']}")
+    assert [(message["role"], message["text"]) for message in whole["messages"]] == [("user", "What is wrong?"), ("assistant", "The disk")]
+    other = await ended(door)
+    assert (await door.http.get(f"/api/v1/sessions/{other}/trace/{second['id']}")).status_code == 404
+
+
+async def test_a_kept_result_is_read_by_lines_by_bytes_and_searched(door: Running) -> None:
+    session_id = await ended(door)
+    (known,) = (await door.get(f"/sessions/{session_id}/results"))["items"]
+    path = f"/sessions/{session_id}/results/{known['handle']}"
+    assert (known["lines"], known["server"], known["tool"], known["arguments"]) == (100, "cluster", "get_pods", {"namespace": "shop"})
+    some = await door.get(path, lines="7-8")
+    assert some["text"] == "line 7: pod web-7 Failed ü\nline 8: pod web-8 Running ü\n"
+    assert (some["first_line"], some["last_line"], some["next"]) == (7, 8, None)
+    around = await door.get(path, bytes=f"{some['start_byte']}-{some['end_byte']}")
+    assert around["text"] == some["text"] and (around["first_line"], around["last_line"]) == (7, 8)
+    assert (await door.get(path))["text"].count("\n") == 100
+    assert (await door.get(path, lines="99-"))["last_line"] == 100
+    found = await door.get(f"{path}/search", q="Failed ü")
+    (hit,) = found["items"]
+    assert (hit["line"], found["matching_lines"], hit["start_byte"]) == (7, 1, some["start_byte"])
+    assert hit["text"][slice(*hit["match"])] == "Failed ü"
+    pages = [await door.get(f"{path}/search", q=r"web-\d0 ", regex="true", limit=5)]
+    pages.append(await door.get(f"{path}/search", q=r"web-\d0 ", regex="true", limit=5, cursor=pages[0]["next_cursor"]))
+    assert [hit["line"] for page in pages for hit in page["items"]] == list(range(10, 100, 10)) and pages[1]["next_cursor"] is None
+    assert (await door.get(f"{path}/search", q="failed", ignore_case="true"))["matching_lines"] == 1
+    assert (await door.get(f"{path}/search", q="(.*"))["matching_lines"] == 0, "a text is not an expression unless one says so"
+
+
+async def test_a_large_result_comes_in_parts_that_meet(door: Running) -> None:
+    session_id = await ended(door, "large")
+    known = {one["part"]: one for one in (await door.get(f"/sessions/{session_id}/results"))["items"] if one["tool"] == "t"}
+    path = f"/sessions/{session_id}/results/{known[0]['handle']}"
+    text, following = "", "lines=1-"
+    while following:
+        name, _, asked = following.partition("=")
+        part = await door.get(path, **{name: asked})
+        assert len(part["text"].encode()) <= 2**20 and part["text"].endswith("\n")
+        text += part["text"]
+        following = part["next"]
+    assert len(text.encode()) == known[0]["bytes"] and text.count("\n") == known[0]["lines"] == 20_000
+    long_line = f"/sessions/{session_id}/results/{known[1]['handle']}"
+    first = await door.get(long_line, lines="1-1")
+    assert first["next"] == f"bytes={2**20}-" and (await door.get(long_line, bytes=first["next"].partition("=")[2]))["text"].endswith(
+        "needle"
+    )
+    (hit,) = (await door.get(f"{long_line}/search", q="needle"))["items"]
+    assert hit["text"][slice(*hit["match"])] == "needle" and len(hit["text"]) < 1_000
+    image = await door.http.get(f"/api/v1/sessions/{session_id}/results/{known[2]['handle']}")
+    assert image.status_code == 400 and "image/png" in image.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "query", ["lines=0-1", "lines=5-4", "lines=x", "lines=-3", "bytes=9-1", "lines=1-2&bytes=1-2", "lines=1-99999999999999999999999"]
+)
+async def test_a_range_that_is_none_is_refused(door: Running, query: str) -> None:
+    session_id = await ended(door)
+    (known,) = (await door.get(f"/sessions/{session_id}/results"))["items"]
+    answer = await door.http.get(f"/api/v1/sessions/{session_id}/results/{known['handle']}?{query}")
+    assert answer.status_code == 400 and answer.json()["error"]["details"]
+
+
+async def test_another_sessions_result_is_not_found(door: Running) -> None:
+    mine, other = await ended(door), await ended(door)
+    (known,) = (await door.get(f"/sessions/{mine}/results"))["items"]
+    for path in ("", "/search?q=x"):
+        answer = await door.http.get(f"/api/v1/sessions/{other}/results/{known['handle']}{path}")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "result_not_found")
+
+
+async def test_a_session_is_exported_as_one_document(door: Running) -> None:
+    session_id = await ended(door, "talks")
+    answer = await door.http.get(f"/api/v1/sessions/{session_id}/export", params={"results": "true"})
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="session-{session_id}.json"'
+    document = answer.json()
+    assert document["session"] == await door.get(f"/sessions/{session_id}")
+    assert document["timeline"] == (await door.get(f"/sessions/{session_id}/timeline"))["items"]
+    assert document["events"] == (await door.get(f"/sessions/{session_id}/events"))["items"]
+    assert [len(one["messages"]) for one in document["trace"]] == [1, 2, 2, 0]
+    assert [one["text"].count("\n") for one in document["results"]] == [100]
+    assert "text" not in (await door.get(f"/sessions/{session_id}/export"))["results"][0]
+
+
+async def test_a_session_is_cancelled_while_it_runs_and_while_it_waits(door: Running) -> None:
+    running_one = await door.submit(data="endless")
+    await door.until(running_one, "in_progress")
+    busy = [await door.submit(data="endless") for _ in range(4)]
+    waiting = await door.submit(data="endless")
+    at_once = await door.http.post(f"/api/v1/sessions/{waiting}/cancel")
+    assert at_once.json()["status"] in ("cancelled", "cancelling")
+    for session_id in (running_one, *busy):
+        assert (await door.http.post(f"/api/v1/sessions/{session_id}/cancel")).status_code == 200
+    for session_id in (running_one, waiting):
+        session = await door.until(session_id, "cancelled")
+        assert session["reason"] == "Cancelled by local." and session["ended_at"]
+    again = await door.http.post(f"/api/v1/sessions/{running_one}/cancel")
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "session_ended")
+
+
+async def test_a_session_is_deleted_with_all_that_is_its_own_once_it_has_ended(door: Running) -> None:
+    busy = await door.submit(data="endless")
+    answer = await door.http.delete(f"/api/v1/sessions/{busy}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "session_not_ended")
+    await door.http.post(f"/api/v1/sessions/{busy}/cancel")
+    session_id = await ended(door)
+    (known,) = (await door.get(f"/sessions/{session_id}/results"))["items"]
+    deleted = await door.http.delete(f"/api/v1/sessions/{session_id}")
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    for path in ("", "/status", "/timeline", "/events", "/trace", "/export", f"/results/{known['handle']}"):
+        assert (await door.http.get(f"/api/v1/sessions/{session_id}{path}")).status_code == 404, path
+
+
+@pytest.mark.parametrize("session_id", ["none", str(uuid.uuid4()), "%00", "..", "9dc422a4-2f97-4dc8-8f41-96c0d3c9d712%00", "x" * 2_000])
+@pytest.mark.parametrize("path", ["", "/status", "/timeline", "/events", "/trace", "/export", "/trace/%00"])
+async def test_a_session_that_does_not_exist_is_not_found(door: Running, session_id: str, path: str) -> None:
+    answer = await door.http.get(f"/api/v1/sessions/{session_id}{path}")
+    assert answer.status_code in (400, 404) and set(answer.json()) == {"error"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "cursor=x",
+        "cursor=AAAA",
+        "cursor=%00",
+        "limit=0",
+        "limit=501",
+        "limit=x",
+        "status=done",
+        "created_after=yesterday",
+        "q=" + "x" * 501,
+    ],
+)
+async def test_a_wrong_question_is_refused(door: Running, query: str) -> None:
+    answer = await door.http.get(f"/api/v1/sessions?{query}")
+    assert answer.status_code in (400, 422) and answer.json()["error"]["message"]
+
+
+async def test_words_with_anything_in_them_can_be_looked_for(door: Running) -> None:
+    for word in ("\0", "%", "_", "\\", "'", "😀", "a\0b", '"'):
+        assert (await door.http.get("/api/v1/sessions", params={"q": word, "alert_type": word})).status_code == 200
+
+
+async def test_savings_are_told_by_day_server_and_tool(door: Running) -> None:
+    tally = usage.Tally()
+    day = datetime.now(UTC).date()
+    tally.call((day, "session", 'clu"ster', "get_pods"), milliseconds=12, tokens_before=10_000, tokens_after=1_000, condensed=True)
+    tally.call((day, "gateway", 'clu"ster', "get_pods"), milliseconds=12, tokens_before=5_000, tokens_after=1_000, is_error=True)
+    async with door.parts.database.transaction() as db:
+        await usage.add(db, tally)
+    savings = await door.get("/system/savings", since=day.isoformat())
+    assert (savings["tokens_before"], savings["spared"], savings["encoding"]) == (15_000, 13_000, "o200k_base")
+    (only,) = (await door.get("/system/savings", door="session"))["items"]
+    assert (only["tool"], only["calls"], only["spared"], only["latency"]) == ("get_pods", 1, 9_000, {"20": 1})
+    assert (await door.get("/system/savings", since="2100-01-01"))["items"] == []
+    metrics = (await door.http.get("/metrics")).text
+    assert 'tersely_tool_calls_total{door="session",server="clu\\"ster"} 1' in metrics
+
+
+async def test_figures_count_sessions_the_queue_and_viewers(door: Running) -> None:
+    await ended(door)
+    async with door.viewer() as viewer:
+        await viewer.say(action="subscribe", channel="sessions")
+        await viewer.hear()
+        with anyio.fail_after(5):
+            while "tersely_websocket_subscriptions 1" not in (text := (await door.http.get("/metrics")).text):
+                await anyio.sleep(0.02)
+    figures = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in text.splitlines() if not line.startswith("#")}
+    assert figures['tersely_sessions{status="completed"}'] >= 1
+    assert figures["tersely_websocket_connections"] == 1
+    assert {"tersely_queue_depth", "tersely_queue_oldest_seconds", "tersely_model_calls", 'tersely_model_tokens{direction="input"}'} <= set(
+        figures
+    )
+    told = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(told) == len(set(told))
+
+
+async def test_nothing_is_cached_and_everything_is_json(door: Running) -> None:
+    answer = await door.http.get("/api/v1/sessions")
+    assert answer.headers["Cache-Control"] == "no-store" and answer.headers["Content-Type"] == "application/json"
+    assert json.loads(answer.text)["items"]
