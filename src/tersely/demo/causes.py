@@ -141,13 +141,20 @@ class Scene:
             self.world.said.append(Said(self.chance.choice(pods), at, level, text, trace))
             at += timedelta(seconds=self.chance.expovariate(1 / every) + 0.2)
 
-    def crash(self, pods: list[Pod], ending: str, exit_code: int, *, says: str = "", lasts: float = 20) -> None:
-        """Each pod starts, says its piece, ends, and starts again, more and more rarely."""
+    def crash(self, pods: list[Pod], ending: str, exit_code: int, *, says: str = "", complains: str = "", lasts: float = 20) -> None:
+        """Each pod starts, works for as long as it lasts, ends, and starts again, more and more rarely.
+
+        Args:
+            says: Its last words, if it has any.
+            complains: What it says again and again towards the end.
+        """
         for pod in pods:
             at, pause = max(pod.created, self.began) + timedelta(seconds=2), 10.0
             while at < self.now:
                 self.world.said.append(Said(pod, at, "INFO", f"starting {pod.service.name} {pod.image.rpartition(':')[2]}"))
-                at += timedelta(seconds=self.chance.uniform(0.5, 1.5) * lasts)
+                life = self.chance.uniform(0.5, 1.5) * lasts
+                self._live(pod, at, life, complains)
+                at += timedelta(seconds=life)
                 if at >= self.now:
                     break
                 if says:
@@ -162,6 +169,18 @@ class Scene:
             pod.waiting = ("CrashLoopBackOff", back_off)
             message = f"Back-off restarting failed container {pod.service.name} in pod {pod.name}_{pod.service.namespace}"
             self.warn("Pod", pod.name, "BackOff", message, count=max(pod.restarts * 6, 3))
+
+    def _live(self, pod: Pod, since: datetime, seconds: float, complains: str) -> None:
+        """What a pod says between its start and its end: two requests a second, and what troubles it."""
+        name = pod.service.name
+        for _ in range(int(max(0.0, seconds - 3) * 2)):
+            at = since + timedelta(seconds=self.chance.uniform(3, seconds))
+            if at < self.now:
+                message = f"GET /api/v1/{name}/{name.rstrip('s')}-{self.chance.randint(10_000, 99_999)} 200 {self.chance.randint(4, 90)}ms"
+                self.world.said.append(Said(pod, at, "INFO", message))
+        for share in (0.7, 0.8, 0.9) if complains else ():
+            if (at := since + timedelta(seconds=share * seconds)) < self.now:
+                self.world.said.append(Said(pod, at, "WARN", complains))
 
     def shift(self, metric: str, of: str, value: float) -> None:
         self.world.shifts.append(Shift(metric, of, self.began + timedelta(seconds=40), value))
@@ -192,8 +211,7 @@ def memory_limit_lowered(scene: Scene) -> Cause:
             f"anon-rss:{int(now[:-2]) * 1024 - 812}kB, file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:1012kB oom_score_adj:988"
         )
         scene.warn("Node", pod.node, "OOMKilling", killed, namespace="default", source="kernel-monitor", count=3)
-    scene.says(pods, "WARN", lambda: f"memory use is high: {scene.chance.randint(93, 99)}% of the limit", every=50)
-    scene.crash(pods, "OOMKilled", 137, lasts=60)
+    scene.crash(pods, "OOMKilled", 137, complains="memory use is high: 96% of the limit", lasts=60)
     scene.shift("container_memory_working_set_bytes", scene.victim.name, int(now[:-2]) * 2**20 * 0.97)
     return Cause(
         f"{scene.victim.name} is killed for lack of memory: a release lowered its limit from {before} to {now}",
@@ -389,7 +407,7 @@ def noisy_neighbour(scene: Scene) -> Cause:
         pod.phase, pod.is_ready, pod.reason = "Failed", False, "Evicted"
         pod.message = (
             f"The node was low on resource: memory. Threshold quantity: 100Mi, available: {scene.chance.randint(31, 90)}Mi. Container "
-            f"{hog_name} was using {used}Gi, request is 0. Container {scene.victim.name} was using 702Mi, request is 512Mi."
+            f"{scene.victim.name} was using {scene.chance.randint(300, 480)}Mi, request is 128Mi, has larger consumption of memory."
         )
         scene.warn("Pod", pod.name, "Evicted", pod.message)
     scene.warn("Node", crowded.name, "EvictionThresholdMet", "Attempting to reclaim memory", namespace="default", count=22)
@@ -488,7 +506,7 @@ def probe_path_wrong(scene: Scene) -> Cause:
     path = scene.chance.choice(("/ready", "/health/ready", "/actuator/health/readiness"))
     pods = scene.roll_out(f": readinessProbe path is now {path}")
     for pod in pods:
-        pod.is_ready = False
+        pod.is_ready, pod.probe_path = False, path
         pod.serves_until = pod.created + timedelta(seconds=5)
         scene.warn(
             "Pod",

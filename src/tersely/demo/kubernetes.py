@@ -10,8 +10,6 @@ from typing import Any
 
 from tersely.demo.world import Event, Node, Pod, Service, World
 
-_PROBE_PATH = "/healthz"
-
 
 def pods_json(world: World, *, namespace: str = "", service: str = "") -> str:
     """As `kubectl get pods -o json`."""
@@ -124,7 +122,7 @@ def describe_pod(world: World, pod: Pod) -> str:
         f"      memory:  {pod.memory or 'none'}",
         "    Requests:",
         "      cpu:     250m",
-        f"    Readiness:    http-get http://:{service.port}{_PROBE_PATH} delay=5s timeout=1s period=5s #success=1 #failure=3",
+        f"    Readiness:    http-get http://:{service.port}{pod.probe_path} delay=5s timeout=1s period=5s #success=1 #failure=3",
         "    Environment:",
         *(f"      {name}:  {value}" for name, value in world.environment[service.key].items()),
         "Conditions:",
@@ -266,10 +264,10 @@ def _pod(world: World, pod: Pod) -> dict[str, Any]:
                     "env": [{"name": name, "value": value} for name, value in world.environment[service.key].items()],
                     "image": pod.image,
                     "imagePullPolicy": "IfNotPresent",
-                    "livenessProbe": _probe(service, 15),
+                    "livenessProbe": _probe("/healthz", service, 15),
                     "name": service.name,
                     "ports": [{"containerPort": service.port, "name": "http", "protocol": "TCP"}],
-                    "readinessProbe": _probe(service, 5),
+                    "readinessProbe": _probe(pod.probe_path, service, 5),
                     "resources": resources,
                     "securityContext": {
                         "allowPrivilegeEscalation": False,
@@ -410,10 +408,10 @@ def _managed_fields(pod: Pod, token_volume: str) -> list[dict[str, Any]]:
     ]
 
 
-def _probe(service: Service, period: int) -> dict[str, Any]:
+def _probe(path: str, service: Service, period: int) -> dict[str, Any]:
     return {
         "failureThreshold": 3,
-        "httpGet": {"path": _PROBE_PATH, "port": service.port, "scheme": "HTTP"},
+        "httpGet": {"path": path, "port": service.port, "scheme": "HTTP"},
         "initialDelaySeconds": 5,
         "periodSeconds": period,
         "successThreshold": 1,

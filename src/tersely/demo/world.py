@@ -83,6 +83,7 @@ class Pod:
     phase: Literal["Running", "Pending", "Failed"] = "Running"
     is_ready: bool = True
     restarts: int = 0
+    probe_path: str = "/healthz"
     waiting: tuple[str, str] | None = None
     """Reason and message, when the container waits instead of running."""
 
@@ -292,8 +293,8 @@ def _deploy(world: World, service: Service) -> None:
     memory = chance.choice(("512Mi", "768Mi", "1Gi", "2Gi"))
     history = []
     at = world.now - timedelta(days=chance.uniform(12, 40))
-    for revision in range(chance.randint(8, 30), 999):
-        patch = revision % 17
+    first_patch = chance.randint(0, 12)
+    for patch, revision in enumerate(range(chance.randint(8, 30), 999), start=first_patch):
         history.append(
             Rollout(revision, at, image_of(service, f"{version}.{patch}"), memory, f"release {version}.{patch}", suffix(chance, 9))
         )
