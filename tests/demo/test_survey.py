@@ -1,0 +1,17 @@
+"""The whole way without a model: servers as processes, the survey, the judge. `survey_rate` measures it on many incidents."""
+
+import pytest
+
+from tersely.demo.incidents import draw_incident, this_minute
+from tersely.demo.judge import names_cause
+from tests.demo.survey_rate import surveyed
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_survey_without_a_model_names_what_is_wrong_with_the_simulated_cluster() -> None:
+    incident = draw_incident(3, this_minute(), cause="password-rotated")
+    analysis = await surveyed(incident)
+    assert names_cause(analysis, incident), analysis
+    assert not [secret for secret in incident.world.secrets() if secret in analysis]
+    assert "restart_deployment(" not in analysis
