@@ -118,6 +118,16 @@ def test_routing_again_changes_nothing_and_takes_in_what_was_added() -> None:
     assert plan_routing(CLIENTS["vscode"], HERE, more, ROUTE).changed == ("new",)
 
 
+def test_variables_can_be_passed_on_later() -> None:
+    once = plan_routing(CLIENTS["vscode"], HERE, VSCODE, ROUTE).after
+    later = plan_routing(CLIENTS["vscode"], HERE, once, Route(["t"], ["HTTPS_PROXY"], skip=["git"]))
+    assert later.changed == ("files", "bare") and later.settled == ("git", "web", "local")
+    assert servers(later.after, "servers")["bare"]["args"] == [
+        "gateway", "--name", "bare", "--inherit-env", "HTTPS_PROXY", "--", "C:\\tools\\server.exe",
+    ]  # fmt: skip
+    assert plan_undoing(CLIENTS["vscode"], HERE, later.after, VSCODE).after == VSCODE
+
+
 def test_undoing_gives_back_every_byte() -> None:
     for text in (VSCODE, VSCODE.replace("\n", "\r\n"), "\ufeff" + VSCODE):
         routed = plan_routing(CLIENTS["vscode"], HERE, text, ROUTE).after

@@ -231,7 +231,7 @@ class Plan:
 
 
 def plan_routing(client: Client, path: Path, text: str, route: Route) -> Plan:
-    """Route a file's servers through us. Entries that are ours already are left as they are.
+    """Route a file's servers through us. Entries that are ours already are left as they are, but for variables to pass on.
 
     Raises:
         ConfigError: The file is not what this client would read; names the file and, where there is one, the line.
@@ -243,7 +243,12 @@ def plan_routing(client: Client, path: Path, text: str, route: Route) -> Plan:
     for key in _entries(client, document):
         name = str(key[-1])
         if is_ours(_at(document, key)):
-            settled.append(name)
+            more = _more_variables(document, key, route) if _wanted(name, route) else []
+            edits += more
+            if more:
+                changed.append(key)
+            else:
+                settled.append(name)
             continue
         if not _wanted(name, route):
             left.append((name, "not chosen"))
@@ -438,6 +443,20 @@ def _routed_address(document: Document, text: str, key: Key, entry: Mapping[str,
     edits.append(_Edit(*document.names[(*key, url)], _json("command")))
     edits.append(_Edit(start, end, f"{_json(route.launcher[0])},{_gap(document, text, (*key, url))}{_json('args')}: [{', '.join(items)}]"))
     return edits
+
+
+def _more_variables(document: Document, key: Key, route: Route) -> list[_Edit]:
+    """Variables that are to be passed on by an entry of ours, and are not yet."""
+    entry = _at(document, key)
+    words = _own_words(entry)
+    if not words or "--" not in words:
+        return []
+    at = words.index("--")
+    passed = {value for option, value in pairwise(words[:at]) if option == "--inherit-env"}
+    missing = [name for name in dict.fromkeys(route.inherit) if name not in passed]
+    place = document.spans[(*key, "args", len(entry["args"]) - len(words) + at)][0]
+    text = "".join(f"{_json('--inherit-env')}, {_json(name)}, " for name in missing)
+    return [_Edit(place, place, text)] if missing else []
 
 
 def _variables(entry: Mapping[str, Any]) -> list[str]:

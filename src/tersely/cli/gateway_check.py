@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ROUND_TRIPS = 3
 
 
-@click.command()
+@click.command(short_help="What a client would get, and what looks odd.")
 @upstream_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--accept", is_flag=True, help="Take tools that changed since they were first seen as they are now.")

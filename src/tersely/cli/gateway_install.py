@@ -28,7 +28,7 @@ _NOISE = re.compile(
 )
 
 
-@click.command()
+@click.command(short_help="Route a client's own servers through the gateway.")
 @click.argument("client", type=click.Choice(CLIENTS))
 @click.option("--project", is_flag=True, help="The file of the project in this folder (.mcp.json, .cursor/mcp.json, .vscode/mcp.json).")
 @click.option(
