@@ -76,9 +76,10 @@ class Growing:
 class _Channel:
     """What the subscriptions of one channel share."""
 
-    def __init__(self) -> None:
+    def __init__(self, recent_events: int) -> None:
         self.subscriptions: set[Subscription] = set()
         self.head = 0
+        self._recent_events = recent_events
         self._recent: OrderedDict[int, str] = OrderedDict()
         self._characters = 0
 
@@ -87,7 +88,7 @@ class _Channel:
         if payload is not None and seq not in self._recent:
             self._recent[seq] = payload
             self._characters += len(payload)
-            while len(self._recent) > RECENT_EVENTS or (self._characters > RECENT_CHARACTERS and len(self._recent) > 1):
+            while len(self._recent) > self._recent_events or (self._characters > RECENT_CHARACTERS and len(self._recent) > 1):
                 _, old = self._recent.popitem(last=False)
                 self._characters -= len(old)
         self.wake()
@@ -103,8 +104,17 @@ class _Channel:
 class Bus:
     """One per process; `events.replicas.bus` opens one with everything that belongs to it."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        recent_events: int = RECENT_EVENTS,
+        page_events: int = events.PAGE_EVENTS,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self._database = database
+        self._recent_events = recent_events
+        self._page_events = page_events
         self._clock = clock
         self._channels: dict[str, _Channel] = {}
         self._growing: OrderedDict[str, Growing] = OrderedDict()
@@ -189,7 +199,7 @@ class Bus:
         """
         if channel != SESSIONS and not channel.startswith("session:"):
             raise InputError(f"There is no channel {channel[:80]!r}: {SESSIONS!r} tells of all sessions, 'session:<id>' of one.")
-        watched = self._channels.setdefault(channel, _Channel())
+        watched = self._channels.setdefault(channel, _Channel(self._recent_events))
         subscription = Subscription(self, channel, watched)
         # Before the store is asked: what is told in between must not be missed.
         watched.subscriptions.add(subscription)
@@ -253,7 +263,7 @@ class Subscription:
             else:
                 head, streaming = await events.where_it_stands(db, self._channel.removeprefix("session:"))
                 self._streaming = {event_id: _Sent() for event_id in streaming}
-        self._watched.head = max(self._watched.head, head)
+        self._watched.add(head, None)
         # A number that was never given comes from another database; whoever brings it is shown what comes next.
         self.place = head if after is None else min(max(after, 0), head)
 
@@ -281,10 +291,9 @@ class Subscription:
         return self.place < self._watched.head and self._asked < self._watched.head
 
     def _next_stored(self) -> str | None:
-        while self._page:
+        if self._page:
             logged = self._page.popleft()
-            if logged.seq > self.place:
-                return self._delivered(logged.seq, logged.payload)
+            return self._delivered(logged.seq, logged.payload)
         payload = self._watched.recent(self.place + 1)
         return None if payload is None else self._delivered(self.place + 1, payload)
 
@@ -301,9 +310,9 @@ class Subscription:
         try:
             async with self._bus._database.reading() as db:
                 if self._channel == SESSIONS:
-                    page = await events.feed_page(db, after=self.place)
+                    page = await events.feed_page(db, after=self.place, limit=self._bus._page_events)
                 else:
-                    page = await events.page(db, self._channel.removeprefix("session:"), after=self.place)
+                    page = await events.page(db, self._channel.removeprefix("session:"), after=self.place, limit=self._bus._page_events)
         except StoreUnavailable:
             await anyio.sleep(RETRY_SECONDS)
             return
