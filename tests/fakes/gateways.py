@@ -14,7 +14,7 @@ from mcp_types import CallToolResult, TextContent
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from tersely.config import Settings
-from tersely.servers.gateway import serving
+from tersely.servers.gateway import serving, web
 from tersely.servers.gateway.door import Gateway
 from tersely.tools.servers import Server
 from tests.fakes.llm_server import serving as listening
@@ -57,9 +57,9 @@ async def gateway(
     settings = Settings.load({"TERSELY_DATA_DIR": os.environ["TERSELY_DATA_DIR"], **environment})
     async with serving.gateway(settings, servers, strict=strict, models=models) as door:
         await door.upstreams.pool(is_modern=True)
-        app = serving.http_app(
+        app = web.http_app(
             door,
-            verifier=serving.tokens(settings),
+            verifier=web.tokens(settings),
             allowed_hosts=settings.summarizer.allowed_hosts,
             max_body_bytes=settings.summarizer.max_body_bytes,
             stateless=stateless,

@@ -87,31 +87,34 @@ def _run(settings: Settings, servers: Sequence[Server], *, http: bool, stateless
 
     import anyio
 
-    from tersely.errors import ConfigError
     from tersely.journal import write_journal
     from tersely.servers.gateway import serving
-    from tersely.servers.http import is_loopback, serve
 
     write_journal(serving.SERVICE_ID, settings.log_level)
     logger = logging.getLogger("tersely.gateway")
-    options = settings.summarizer
-    verifier = serving.tokens(settings)
-    if http and verifier is None and not is_loopback(options.host):
-        raise ConfigError(
-            f"The gateway would be open to everybody who can reach {options.host}. Set TERSELY_TOKEN, or listen on 127.0.0.1 (--host)."
-        )
 
     def announce(address: str) -> None:
         logger.info("listening", extra={"address": address, "servers": ", ".join(server.name for server in servers)})
 
-    async def run() -> None:
+    async def run_stdio() -> None:
         async with serving.gateway(settings, servers, strict=strict, models=models) as door:
-            if not http:
-                announce("stdio")
-                await serving.serve_stdio(door)
-                return
+            announce("stdio")
+            await serving.serve_stdio(door)
+
+    async def run_http() -> None:
+        from tersely.errors import ConfigError
+        from tersely.servers.gateway import web
+        from tersely.servers.http import is_loopback, serve
+
+        options = settings.summarizer
+        verifier = web.tokens(settings)
+        if verifier is None and not is_loopback(options.host):
+            raise ConfigError(
+                f"The gateway would be open to everybody who can reach {options.host}. Set TERSELY_TOKEN, or listen on 127.0.0.1 (--host)."
+            )
+        async with serving.gateway(settings, servers, strict=strict, models=models) as door:
             await door.upstreams.pool(is_modern=True)
-            app = serving.http_app(
+            app = web.http_app(
                 door,
                 verifier=verifier,
                 allowed_hosts=options.allowed_hosts,
@@ -120,7 +123,7 @@ def _run(settings: Settings, servers: Sequence[Server], *, http: bool, stateless
             )
             await serve(app, host=options.host, port=settings.gateway.port, on_ready=lambda address: announce(f"{address}/mcp"))
 
-    anyio.run(run)
+    anyio.run(run_http if http else run_stdio)
 
 
 for command in (install, check):

@@ -10,27 +10,24 @@ Routing is `upstreams`', what happens to answers is `road`'s.
 
 import logging
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
 import anyio
 import anyio.abc
 import mcp_types as types
-from mcp.server.connection import Connection as ClientConnection
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import Server as ProtocolServer
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
-from mcp.shared.dispatcher import Outbound
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ServerEvent, ToolsListChanged
 from mcp_types import methods as protocol_methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tersely.errors import InputError, MaskingFailed, StoreUnavailable, ToolError, ToolForbidden, ToolNotFound, ToolRejected
+from tersely.servers.gateway.clients import Client, Context, Request, connection_of
 from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.offers import Intent, Offer, cleaned
 from tersely.servers.gateway.road import Call, Outcome, Road, safe, safe_words
@@ -59,99 +56,7 @@ _LISTS: dict[str, ServerEvent] = {
     "notifications/resources/list_changed": ResourcesListChanged(),
 }
 
-Context = ServerRequestContext[Any, Any]
 Answer = dict[str, Any]
-
-
-@dataclass(eq=False)
-class Client:
-    """A client that stays connected, as those of the older protocol do."""
-
-    connection: ClientConnection
-    log_level: str = "debug"
-    watched: set[tuple[Connection, str]] = field(default_factory=set)
-    _waiting: deque[tuple[str, dict[str, Any]]] = field(default_factory=lambda: deque(maxlen=1_000))
-    _news: anyio.Event = field(default_factory=anyio.Event)
-
-    def tell(self, method: str, params: dict[str, Any]) -> None:
-        self._waiting.append((method, params))
-        self._news.set()
-
-    async def keep_telling(self) -> None:
-        """One task for each client, so that a slow one delays nobody else."""
-        while True:
-            await self._news.wait()
-            self._news = anyio.Event()
-            while self._waiting:
-                method, params = self._waiting.popleft()
-                await self.connection.notify(method, params or None)
-
-
-class Request:
-    """A client's request under way; the `Caller` of `upstreams`."""
-
-    def __init__(self, context: Context, pool: Pool, client: object, start_soon: Callable[..., None]) -> None:
-        self.context = context
-        self.pool = pool
-        self.client = client
-        self.params: Mapping[str, Any] = context.params or {}
-        self._start_soon = start_soon
-        self._notes: deque[tuple[str, dict[str, Any]]] = deque(maxlen=1_000)
-        self._delivering = anyio.Lock()
-
-    @property
-    def is_modern(self) -> bool:
-        return self.context.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-    @property
-    def meta(self) -> Mapping[str, Any]:
-        meta = self.params.get("_meta")
-        return meta if isinstance(meta, dict) else {}
-
-    @property
-    def _way(self) -> Outbound:
-        # The library's typed ways would take apart and rebuild what is only to be passed on.
-        way: Outbound = self.context.session._request_outbound
-        return way
-
-    def least_level(self) -> str | None:
-        """From which level on the client wants to hear what is logged; None when not at all."""
-        if self.is_modern:
-            level = self.meta.get(types.LOG_LEVEL_META_KEY)
-            return level if isinstance(level, str) else None
-        return self.client.log_level if isinstance(self.client, Client) else "debug"
-
-    def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """Pass on what a server told for this request. Delivered before the answer, in order."""
-        self._notes.append((method, dict(params)))
-        self._start_soon(self.flush)
-
-    async def flush(self) -> None:
-        if not self._notes:
-            return
-        async with self._delivering:
-            while self._notes:
-                method, params = self._notes.popleft()
-                try:
-                    await self._way.notify(method, params or None)
-                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                    self._notes.clear()
-
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask the client what a server wants to know.
-
-        Raises:
-            ToolRejected: It cannot be asked, or refused.
-        """
-        able = self.context.session.client_capabilities
-        wanted = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}[method]
-        if able is None or getattr(able, wanted) is None:
-            raise ToolRejected(f"The client does not offer {wanted}.", code=types.METHOD_NOT_FOUND)
-        try:
-            await self.flush()
-            return await self._way.send_raw_request(method, dict(params) or None)
-        except MCPError as refusal:
-            raise ToolRejected(refusal.message, code=refusal.code, data=refusal.data) from None
 
 
 Handler = Callable[[Request], Awaitable[Answer]]
@@ -212,15 +117,26 @@ class Gateway:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
+        failure: Exception | None = None
         async with anyio.create_task_group() as tasks, self.upstreams.running():
             self._tasks = tasks
             tasks.start_soon(self.counting.keep_storing)
             try:
                 yield
+            except Exception as problem:  # noqa: BLE001
+                # Whatever the block raised is raised again outside the group, which would wrap it.
+                failure = problem
             finally:
                 tasks.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True), anyio.move_on_after(5):
                     await self.counting.store()
+        if failure:
+            raise failure
+
+    async def stop(self) -> None:
+        """Stop the servers and store what was counted, where there is no way out of the block."""
+        await self.upstreams.stop()
+        await self.counting.store()
 
     # Before a request is anybody's
 
@@ -251,7 +167,7 @@ class Gateway:
                 protocol_methods.validate_client_request(ctx.method, ctx.protocol_version, ctx.params)
             except KeyError:
                 raise MCPError(types.METHOD_NOT_FOUND, "Method not found", ctx.method) from None
-        if not _connection_of(ctx).initialize_accepted:
+        if not connection_of(ctx).initialize_accepted:
             raise MCPError(types.INVALID_PARAMS, "Invalid request parameters", "")
 
     async def _while_connected(self, request: Request, handler: Handler) -> Answer:
@@ -307,7 +223,7 @@ class Gateway:
         result = await call_next(ctx)
         assert isinstance(result, dict)
         pool = await self.upstreams.pool(is_modern=False)
-        connection = _connection_of(ctx)
+        connection = connection_of(ctx)
         if connection.has_standalone_channel and "tersely" not in connection.state and self._tasks is not None:
             client = Client(connection)
             connection.state["tersely"] = client
@@ -362,7 +278,7 @@ class Gateway:
         return told
 
     def _client_of(self, ctx: Context) -> object:
-        connection = _connection_of(ctx)
+        connection = connection_of(ctx)
         if (client := connection.state.get("tersely")) is not None:
             return client
         # On standard input and output there is one client, whatever its era; over HTTP each request stands for itself.
@@ -388,7 +304,7 @@ class Gateway:
         options = connection.server.options
         passed: dict[str, Any] = {**params, "_meta": self._meta(request, connection)}
         on_progress = None
-        if self_token(request):
+        if request.meta.get("progressToken") is not None:
             masker = self.road.policy(connection.server, "").masker
 
             async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -748,17 +664,6 @@ class Gateway:
 _QUESTIONS = frozenset(("sampling/createMessage", "elicitation/create", "roots/list"))
 _NOBODY = Server.model_validate({"name": "gateway", "options": {"transport": {"command": "none"}}})
 """For what is nobody's in particular: masked by the defaults."""
-
-
-def self_token(request: Request) -> bool:
-    """Whether the client wants to hear of progress."""
-    return request.meta.get("progressToken") is not None
-
-
-def _connection_of(ctx: Context) -> ClientConnection:
-    # The library keeps it to itself; its state and its end are what a client that stays is known by.
-    connection: ClientConnection = ctx.session._connection
-    return connection
 
 
 def _instructions(connection: Connection) -> str:

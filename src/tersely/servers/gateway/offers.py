@@ -5,14 +5,20 @@ Definitions go on as the servers wrote them, but for the name, what only deceive
 and output schemas that a condensed result would break.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import mcp_types
+from pydantic import ValidationError
 
 from tersely.text.clean import clean
 from tersely.tools.raw import LONGEST_DESCRIPTION, Tool
 from tersely.tools.read_back import TOOLS
 from tersely.tools.registry import ToolRegistry
+
+logger = logging.getLogger(__name__)
 
 _READS_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 
@@ -55,8 +61,22 @@ def catalogue(registry: ToolRegistry, intent: Intent) -> Catalogue:
     offers: dict[str, Offer] = {}
     for named in registry.tools():
         condensing, _ = registry.server(named.tool.server).options.policy(named.tool.name)
-        offers[named.name] = _offer(named.name, named.tool, intent, may_be_condensed=condensing.enabled)
+        offer = _offer(named.name, named.tool, intent, may_be_condensed=condensing.enabled)
+        if _is_readable(offer.definition):
+            offers[named.name] = offer
+        else:
+            logger.warning("tool_unreadable", extra={"server": named.tool.server, "tool": named.tool.name, "consequence": "not offered"})
     return Catalogue(offers, reader_names(offers))
+
+
+def _is_readable(definition: Mapping[str, Any]) -> bool:
+    """Whether clients' libraries can read it. They refuse a whole listing for one definition."""
+    try:
+        mcp_types.Tool.model_validate(definition, by_name=False)
+    except ValidationError:
+        return False
+    output = definition.get("outputSchema")
+    return definition["inputSchema"].get("type") == "object" and (output is None or output.get("type") == "object")
 
 
 def reader_names(taken: Mapping[str, object]) -> dict[str, str]:
@@ -83,6 +103,7 @@ def cleaned(value: Any) -> Any:
 
 def _offer(name: str, tool: Tool, intent: Intent, *, may_be_condensed: bool) -> Offer:
     definition: dict[str, Any] = {**cleaned(dict(tool.raw)), "name": name}
+    definition["inputSchema"] = {"type": "object", **definition["inputSchema"]}
     # Calls that run on after their answer are for a client and a server that talk directly.
     definition.pop("execution", None)
     if isinstance(definition.get("description"), str) and len(definition["description"]) > LONGEST_DESCRIPTION:

@@ -217,6 +217,7 @@ class Upstreams:
         self._opening = anyio.Lock()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._suspected: set[str] = set()
+        self._held: list[tuple[anyio.CancelScope, anyio.Event]] = []
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -227,6 +228,13 @@ class Upstreams:
             finally:
                 tasks.cancel_scope.cancel()
                 self._tasks = None
+
+    async def stop(self) -> None:
+        """End all connections, and the commands behind them."""
+        for scope, _ in self._held:
+            scope.cancel()
+        for _, is_over in self._held:
+            await is_over.wait()
 
     async def pool(self, *, is_modern: bool) -> Pool:
         """The servers for clients of this era; waits for them the first time."""
@@ -241,6 +249,15 @@ class Upstreams:
             return pool
 
     async def _hold(self, is_modern: bool, *, task_status: anyio.abc.TaskStatus[Pool]) -> None:
+        scope, is_over = anyio.CancelScope(), anyio.Event()
+        self._held.append((scope, is_over))
+        try:
+            with scope:
+                await self._open(is_modern, task_status)
+        finally:
+            is_over.set()
+
+    async def _open(self, is_modern: bool, task_status: anyio.abc.TaskStatus[Pool]) -> None:
         other = self.pools.get(not is_modern)
         shared = {} if other is None else {name: one for name, one in other.connections.items() if not _knows_both(one, is_modern)}
         pool = Pool(is_modern, self._intent)

@@ -1,0 +1,113 @@
+"""`tersely gateway` as a process of its own: on standard input and output, with real clients of both eras."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+
+from tests.fakes.gateways import ERAS, ROOT, text_of
+
+FAKE = [sys.executable, "-m", "tests.fakes.mcp_servers.honest"]
+
+
+def started(*arguments: str) -> StdioTransport:
+    return StdioTransport(sys.executable, ["-m", "tersely", "gateway", *arguments], env=dict(os.environ), cwd=str(ROOT))
+
+
+def ended(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tersely", "gateway", *arguments]
+    return subprocess.run(command, env={**os.environ, **environment}, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_command_behind_two_dashes_is_the_server(era: Any) -> None:
+    async with Client(started("--", *FAKE), mode=era) as client:
+        assert "echo" in [tool.name for tool in await client.list_tools()]
+        assert text_of(await client.call_tool_mcp("echo", {"text": "password=hunter2-is-secret"})).startswith("password=[MASKED:")
+        told: list[str | None] = []
+
+        async def hear(progress: float, total: float | None, message: str | None) -> None:
+            told.append(message)
+
+        assert text_of(await client.call_tool_mcp("steps", {"label": "x"}, progress_handler=hear)) == "done"
+        assert told == ["x1", "x2", "x3"]
+
+
+async def test_a_file_of_servers_is_what_every_client_has_already(tmp_path: Path) -> None:
+    entry = {"command": FAKE[0], "args": FAKE[1:], "cwd": str(ROOT)}
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"one": entry, "two": entry, "broken": {"command": "/does/not/exist"}}}))
+    async with Client(started("--config", str(file))) as client:
+        names = [tool.name for tool in await client.list_tools()]
+        assert {"one__echo", "two__echo"} <= set(names)
+        assert text_of(await client.call_tool_mcp("two__echo", {"text": "hi"})) == "hi"
+
+
+async def test_a_call_that_is_cancelled_is_cancelled_at_the_server() -> None:
+    hanging = [sys.executable, "-m", "tests.fakes.mcp_servers.hangs"]
+    async with Client(started("--", *hanging), mode="legacy") as client:
+        with anyio.move_on_after(1):
+            await client.call_tool_mcp("hang", {})
+        with anyio.fail_after(10):
+            while text_of(await client.call_tool_mcp("what_was_cancelled", {})) != "1":
+                await anyio.sleep(0.05)
+
+
+def test_told_to_stop_it_takes_its_servers_with_it(tmp_path: Path) -> None:
+    ids = tmp_path / "ids"
+    stubborn = [sys.executable, "-m", "tests.fakes.mcp_servers.stubborn", str(ids)]
+    command = [sys.executable, "-m", "tersely", "gateway", "--", *stubborn]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT) as process:
+        assert process.stdin and process.stdout
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode() + b"\n")
+        process.stdin.flush()
+        assert b'"plain"' in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 128 + signal.SIGTERM
+    assert not any(is_alive(int(pid)) for pid in ids.read_text().split())
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_off_loopback_it_does_not_start_without_a_token() -> None:
+    refused = ended("--upstream", "http://127.0.0.1:9/mcp", "--http", "--host", "0.0.0.0", "--port", "0")
+    assert refused.returncode == 2 and "TERSELY_TOKEN" in refused.stderr and "Traceback" not in refused.stderr
+
+
+def test_a_port_that_is_taken_is_one_sentence() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        refused = ended("--http", "--port", port, "--", *FAKE)
+    assert refused.returncode == 2 and f"127.0.0.1:{port}" in refused.stderr and "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "Which servers?"),
+        (("--upstream", "http://localhost:1/mcp", "--", "x"), "Give only one of"),
+        (("--port", "1", "--", "x"), "--port and --stateless are for --http"),
+        (("--llm", "--", "x"), "OPENROUTER_API_KEY"),
+        (("nonsense",), "nonsense"),
+    ],
+)
+def test_a_mistake_is_a_sentence(arguments: tuple[str, ...], says: str) -> None:
+    refused = ended(*arguments)
+    assert refused.returncode == 2 and says in refused.stderr and "Traceback" not in refused.stderr
