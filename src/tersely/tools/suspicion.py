@@ -46,10 +46,11 @@ _TALK = (
     r"|(?:conversation|chat|message) (?:history|log|transcript)|(?:all|every|previous|prior|earlier) (?:user )?messages"
     r"|(?:last|previous|prior|other|earlier|every|all)(?: of)?(?: the)? (?:tool|function)s?(?:'s?)?(?: call)?s?"
     r" (?:result|output|response)s?"
-    r"|system (?:prompt|message)|your (?:instructions|context window))"
+    r"|conversation (?:so far|up to now)|system (?:prompt|message)|your (?:instructions|context window))"
 )
 _DATA = (
-    r"(?:results?|outputs?|responses?|contents?|data|answers?|conversation|files?|messages?|everything|it|them|copy|copies|secrets?|keys?)"
+    r"(?:results?|outputs?|responses?|contents?|data|answers?|conversation|files?|messages?|e?mails?|everything|it|them|copy|copies|secrets?"
+    r"|keys?)"
 )
 _ADDRESS = r"(?:https?://[^\s'\"<>]+|[\w.+-]+@[\w-]+\.[\w.-]+)"
 _NOT = r"(?:do not|don't|don’t|never|must not|should not|without)"
@@ -72,6 +73,7 @@ _RULES = (
     _rule(
         "poses as a message of the system",
         r"<\|?(?:im_start|im_end|system|eot_id|start_header_id|endoftext)\|>|\[/?INST\]|<</?SYS>>"
+        r"|(?-i:\[(?:SYSTEM|ADMIN|DEVELOPER)\])|\bnew (?:system )?instructions?:"
         r"|<(?:important|critical|system-reminder|system_reminder)\b[^<>]{0,40}>\s*(?:[^\s<>]+\s+){3}"
         r"|<(?:system|hidden|secret|override|admin|private|internal)\b[^<>]{0,40}>\s*(?:[^\s<>]+\s+){3}[^<>]*</",
     ),
@@ -92,6 +94,7 @@ _RULES = (
         r"|\b(?:user|human)s? (?:(?:must|should|may|need)(?: not|n't|n’t)|do(?:es)?(?: not|n't|n’t) need)(?: to)? "
         r"(?:know|be told|be informed|notice|find out|be aware)\b"
         r"|\bwithout (?:the )?(?:user|human)(?:'s|’s)? (?:knowing|knowledge|noticing|consent)\b"
+        r"|\b(?:silently|secretly|covertly) (?:call|invoke|run|execute|send|forward|read|include|append|upload|add|copy|pass)\b"
         r"|\b(?:hide|conceal|keep) (?:this|it|these)(?: \w+){0,3} (?:from the (?:user|human)|secret|hidden)\b",
     ),
     _rule(
@@ -104,12 +107,23 @@ _RULES = (
         rf"(?:argument|parameter|param\b|field|this tool|['\"`]\w+['\"`]|{_ADDRESS})"
         rf"|\b(?:{_LOOK_UP})\b{_WORDS}{{0,6}}? ?[`'\"(]?{_SECRET}[^\n]{{0,40}}\b(?:and|then)\b[^\n]{{0,20}}\b(?:{_HAND_OVER})\b"
         rf"|\b(?:{_HAND_OVER})\b{_WORDS}{{0,6}}? (?:contents?|value|text|data) (?:of|from){_WORDS}{{0,4}}? ?[`'\"(]?{_SECRET}"
+        rf"|\b(?:must|should|has to|needs to) (?:contain|hold){_WORDS}{{0,5}}? ?[`'\"(]?{_SECRET_FILE}"
         rf"|\bcontents? of{_WORDS}{{0,3}}? ?[`'\"(]?{_SECRET_FILE}",
     ),
-    _rule("wants what was said or returned elsewhere", rf"\b(?:{_HAND_OVER})\b{_WORDS}{{0,5}}? ?{_TALK}\b"),
+    _rule(
+        "wants what was said or returned elsewhere",
+        rf"\b(?:{_HAND_OVER})\b{_WORDS}{{0,5}}? ?{_TALK}\b"
+        r"|\b(?:dump|reveal|repeat|leak|output|print|write)\b(?: out)? your (?:system|initial|hidden) (?:prompt|message|instructions)\b",
+    ),
+    _rule(
+        "puts itself above the user",
+        r"\b(?:regardless of|no matter|whatever) (?:what )?the user (?:asks?|asked|says?|said|wants?|requests?|requested)\b",
+    ),
     _rule(
         "wants results sent elsewhere",
-        rf"\b(?:send|post|forward|upload|transmit|exfiltrate|copy|report|mail|email|bcc|cc|leak|submit)\b{_WORDS}{{0,4}}? {_DATA}"
+        rf"\b(?:send|post|forward|upload|transmit|exfiltrate|copy|report|mail|email|bcc|cc|leak|submit|route)\b{_WORDS}{{0,4}}? {_DATA}"
+        rf"{_WORDS}{{0,4}}? (?:to|at|via) {_ADDRESS}"
+        r"|\b(?:must|should|shall) (?:also |first )?be (?:sent|posted|forwarded|uploaded|transmitted|copied|mailed|submitted)\b"
         rf"{_WORDS}{{0,4}}? (?:to|at|via) {_ADDRESS}"
         rf"|\b(?:always|also|must|secretly|silently)\b[^.!?\n]{{0,30}}\b(?:bcc|cc|copy|forward)\b[^.!?\n]{{0,40}}{_ADDRESS}",
         after_first=True,
