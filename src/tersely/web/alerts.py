@@ -52,7 +52,7 @@ def routes(parts: Parts) -> APIRouter:
         accepted = await desk.submit(submission, principal=principal.name, idempotency_key=idempotency_key)
         return AcceptedOut(session_id=accepted.session_id, status="queued", message=accepted.message)
 
-    @router.post("/alerts/alertmanager", status_code=202, responses=_ACCEPTED)
+    @router.post("/alerts/alertmanager", status_code=202, responses={**_ACCEPTED, 200: {"model": GroupOut, "description": "Noted"}})
     async def submit_alertmanager_group(group: AlertmanagerIn, response: Response, principal: Principal = Submits) -> GroupOut:
         """Alertmanager's webhook: one session per firing group. A group that is resolved is noted on its session."""
         key = _group_key(group)
