@@ -53,7 +53,7 @@ _RESOLVED = re.compile(
     re.IGNORECASE,
 )
 _REASONS = re.compile(
-    r"\b(?:because|due to|caused by|reason|exit code|exceed\w*|expired|no space|denied|refused|not found|no such|invalid|missing|unknown|"
+    r"\b(?:because|due to|caused by|exceed\w*|expired|no space|denied|refused|not found|no such|invalid|missing|unknown|"
     r"exhaust\w*|limit|quota|full|killed|insufficient|mismatch|unauthorized|forbidden|"
     r"corrupt\w*|deadlock\w*|leak\w*|unsupported|too (?:many|large|long))\b",
     re.IGNORECASE,
@@ -352,7 +352,7 @@ def _objects(value: Any, text: str) -> Iterator[Evidence]:
         for path, part in _parts_of(item):
             severity = _part_severity(path, part, usual, len(items))
             if severity >= 1.0:
-                said = ", ".join(f"{key}={_short(inner)}" for key, inner in part.items() if not isinstance(inner, dict | list))
+                said = _told(part)
                 key = VALUE.sub("#", f"{path} {said}")
                 found.setdefault(key, []).append((f"{kind} {name}".strip(), path, said, severity))
     for group in found.values():
@@ -369,8 +369,20 @@ def _objects(value: Any, text: str) -> Iterator[Evidence]:
             severity=severity,
             first=min(times) if times else None,
             last=max(times) if times else None,
-            explains=bool(_REASONS.search(_HUMP.sub(" ", said))),
+            explains=bool(_REASONS.search(_HUMP.sub(" ", re.sub(r"\w+(?==)", " ", said)))),
         )
+
+
+_TELLING = ("type", "status", "reason", "message", "error", "exitCode", "state", "phase", "cause")
+
+
+def _told(part: dict[str, Any]) -> str:
+    """What an object says of itself: what tells first, identifiers not at all."""
+    plain = {key: inner for key, inner in part.items() if not isinstance(inner, dict | list) and inner not in ("", None)}
+    named = [key for key in _TELLING if key in plain] + [
+        key for key in plain if key not in _TELLING and not key.lower().endswith(("id", "uid"))
+    ]
+    return ", ".join(f"{key}={_short(plain[key])}" for key in named)
 
 
 def _short(value: Any) -> str:

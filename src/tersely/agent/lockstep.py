@@ -7,6 +7,7 @@ first of every work, in the order of the works, then the second of every work th
 has one, and so on.
 """
 
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -23,11 +24,14 @@ async def side_by_side(step: Step, works: Sequence[Callable[[Step], Awaitable[T]
     results: dict[int, T] = {}
     unfinished = set(range(len(works)))
     waiting: dict[int, anyio.Event] = {}
+    following: dict[int, anyio.Event] = {}
+    """Who may begin once this one has."""
 
     def next_round() -> None:
         if waiting and waiting.keys() == unfinished:
-            for number in sorted(waiting):
-                waiting[number].set()
+            order = sorted(waiting)
+            following.update((number, waiting[after]) for number, after in itertools.pairwise(order))
+            waiting[order[0]].set()
             waiting.clear()
 
     async def run(number: int) -> None:
@@ -35,6 +39,9 @@ async def side_by_side(step: Step, works: Sequence[Callable[[Step], Awaitable[T]
             waiting[number] = turn = anyio.Event()
             next_round()
             await turn.wait()
+            if number in following:
+                # It wakes up only after this one has run into its step: whoever came last would else begin last.
+                following.pop(number).set()
             return await step(name, work)
 
         try:

@@ -98,7 +98,7 @@ class Weighing:
         return any(place in one.text for one in evidence for place in self.places)
 
     def _score(self, one: Evidence) -> float:
-        score = one.severity + (0.9 if one.explains else 0.0)
+        score = (one.severity + 1.5) if one.explains else one.severity * 0.8
         score *= {"said": 1.0, "state": 1.1, "change": 1.0, "measure": 0.6}[one.kind]
         score *= 1 + 0.12 * min(3.0, math.log10(max(1, one.count)))
         if one.resolved:

@@ -17,8 +17,8 @@ def pods_list(server: PlainServer, request: Message) -> Message:
 
 
 def logs(server: PlainServer, request: Message) -> Message:
-    lines = [f"2026-11-15T08:{n // 60 % 60:02d}:{n % 60:02d}Z INFO request {n} served in {n % 37} ms" for n in range(1500)]
-    lines[700] = "2026-11-15T08:11:40Z ERROR api-0 cannot reach database db-1: connection refused"
+    lines = [f"2026-11-15T08:{n // 60 % 60:02d}:{n % 60:02d}Z INFO request {n} served in {n % 37} ms" for n in range(250)]
+    lines[120] = "2026-11-15T08:02:00Z ERROR api-0 cannot reach database db-1: connection refused"
     return text("\n".join(lines))
 
 
@@ -28,6 +28,10 @@ def page(server: PlainServer, request: Message) -> Message:
 
 def say(server: PlainServer, request: Message) -> Message:
     return text(str(request["params"]["arguments"]["text"]))
+
+
+def measure(server: PlainServer, request: Message) -> Message:
+    return text(f"{len(request['params']['arguments']['text'])} characters")
 
 
 def fail(server: PlainServer, request: Message) -> Message:
@@ -57,11 +61,16 @@ DEFINITIONS = [
         "description": "Says a text.",
         "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}, "times": {"type": "integer"}}, "required": ["text"]},
     },
+    {
+        "name": "measure",
+        "description": "Measures a text.",
+        "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+    },
     {"name": "fail", "description": "Always fails.", "inputSchema": NOTHING, "annotations": READING},
     {"name": "count", "description": "Counts its calls.", "inputSchema": NOTHING, "annotations": READING},
     {"name": "pods_delete", "description": "Deletes a pod.", "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": True}},
 ]
 
 if __name__ == "__main__":
-    handlers = [pods_list, logs, page, say, fail, count, pods_delete]
+    handlers = [pods_list, logs, page, say, measure, fail, count, pods_delete]
     PlainServer({handler.__name__: handler for handler in handlers}, DEFINITIONS).serve()

@@ -1,0 +1,134 @@
+"""Large results in a conversation: condensed with the investigation in mind, seen by people while it happens, failing aloud."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from tersely.text.tokens import O200K
+from tests.agent.conftest import call, ops
+from tests.fakes.asking import model_at
+from tests.fakes.llm_server import FakeLLMServer, Reply
+
+SUMMARY = "250 requests were served; at 08:02:00 api-0 could not reach database db-1: connection refused. " * 2
+LOOKS = Reply(text="I look for database trouble.", tool_calls=(call("ops__logs"),), finish="tool_calls")
+
+
+def is_summarizing(body: dict[str, Any]) -> bool:
+    return "tools" not in body and "investigate an alert" not in str(body["messages"][0]["content"])
+
+
+async def test_a_large_result_is_summarized_with_the_conversation_and_streams_into_its_event(workplace: Any) -> None:
+    script: list[Any] = [LOOKS, SUMMARY, "db-1 is down"]
+    async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
+        await place.work(llm, summarizer=llm)
+    asked = server.requests[1]
+    assert is_summarizing(asked) and "I look for database trouble." in server.prompt(1) and "restarts all the time" in server.prompt(1)
+    assert "ops.logs({})" in server.prompt(1) and "You investigate an alert" not in server.prompt(1), "all but the system message"
+    answered = server.requests[2]["messages"][-1]["content"]
+    assert SUMMARY.strip() in answered and "Shortened from" in answered and O200K.count(answered) <= 1_010
+    (event,) = place.diary.of("mcp_tool_summary")
+    assert event.status == "completed" and event.pieces > 3 and event.streamed == SUMMARY and SUMMARY.strip() in event.content
+    expected = {"server_name": "ops", "tool_name": "logs", "status": "summarized", "returned": None, "summarization_fallback": False}
+    assert expected.items() <= event.metadata.items()
+    assert event.metadata["summarization_model"] == "openai/gpt-4o-mini" and event.metadata["summarization_provider"] == "openrouter"
+    assert event.metadata["original_tokens"] > 5_000 >= event.metadata["summary_tokens"] and event.metadata["handle"] in answered
+    (record,) = place.diary.records("summarization")
+    assert record.usage.calls == 1 and record.usage.input_tokens > 1_000 and not record.error
+    (traced,) = place.diary.records("mcp")
+    assert traced.tokens_before > 5_000 >= traced.tokens_after
+    assert [phase for phase, _ in place.diary.phases if phase == "distilling"]
+
+
+async def test_a_server_can_have_its_own_threshold_and_be_left_out(workplace: Any) -> None:
+    servers = [
+        ops("small", summarization={"size_threshold_tokens": 100, "summary_max_token_limit": 60}),
+        ops("raw", summarization={"enabled": False}),
+    ]
+    calls = tuple(call(f"{name}__logs", id=name) for name in ("small", "raw"))
+    async with FakeLLMServer([Reply(tool_calls=calls, finish="tool_calls"), "done"]).listening() as server:
+        async with model_at(server.url, window=400_000) as llm, workplace(*servers) as place:
+            await place.work(llm)
+    small, raw = (message["content"] for message in server.requests[1]["messages"][-2:])
+    assert O200K.count(small) <= 70 and "request 249" in raw and O200K.count(raw) > 5_000
+    assert [event.metadata["server_name"] for event in place.diary.of("mcp_tool_summary")] == ["small"]
+
+
+async def test_an_unsummarized_result_larger_than_the_window_is_cut_all_the_same(workplace: Any) -> None:
+    """LESSONS: fail-open put a result of any size into the conversation and killed the session."""
+    async with FakeLLMServer([LOOKS, "done"]).listening() as server, model_at(server.url, window=16_000) as llm:
+        async with workplace(ops(summarization={"enabled": False})) as place:
+            report = await place.work(llm)
+    assert report.analysis == "done" and O200K.count(server.prompt(1)) < 12_000
+
+
+@pytest.mark.parametrize("failure", [Reply(status=400, error="no"), "", "I cannot help with that."])
+async def test_a_summary_that_fails_is_said_in_the_event_and_the_structural_text_goes_on(workplace: Any, failure: Any) -> None:
+    def answer(body: dict[str, Any]) -> Any:
+        if is_summarizing(body):
+            return failure
+        return "done" if any(message["role"] == "tool" for message in body["messages"]) else LOOKS
+
+    async with FakeLLMServer(answer).listening() as server, model_at(server.url) as llm, workplace() as place:
+        report = await place.work(llm, summarizer=llm)
+    assert report.analysis == "done"
+    (event,) = place.diary.of("mcp_tool_summary")
+    assert event.status == "completed" and event.metadata["status"] == "fallback" and event.metadata["returned"] == "structural"
+    assert event.metadata["reason"] and event.metadata["summarization_fallback"]
+    answered = server.requests[-1]["messages"][-1]["content"]
+    assert "connection refused" in answered and "Shortened from" in answered, "data, not an error text"
+    assert place.diary.records("summarization")[0].error == event.metadata["reason"]
+
+
+async def test_a_summarizer_that_stalls_has_its_own_time_limit_and_its_event_ends(workplace: Any) -> None:
+    """LESSONS: a stalled summarizer ate the iteration's time and left an event `streaming` for ever."""
+
+    def answer(body: dict[str, Any]) -> Any:
+        if is_summarizing(body):
+            return Reply(SUMMARY, delay=60)
+        return "done" if any(message["role"] == "tool" for message in body["messages"]) else LOOKS
+
+    with anyio.fail_after(30):
+        async with FakeLLMServer(answer).listening() as server, model_at(server.url) as llm, workplace(condense_seconds=0.2) as place:
+            report = await place.work(llm, summarizer=llm)
+    (event,) = place.diary.of("mcp_tool_summary")
+    assert report.analysis == "done" and event.metadata["status"] == "fallback" and "not ready within 0.2 s" in event.metadata["reason"]
+    assert "connection refused" in server.requests[-1]["messages"][-1]["content"]
+
+
+async def test_a_fallback_that_wrote_the_summary_is_named(workplace: Any) -> None:
+    first, second = FakeLLMServer([401]), FakeLLMServer([SUMMARY])
+    thinker = FakeLLMServer([LOOKS, "done"])
+    async with first.listening(), second.listening(), thinker.listening(), model_at(thinker.url) as llm, workplace() as place:
+        async with model_at(first.url, second.url) as summarizer:
+            await place.work(llm, summarizer=summarizer)
+    (event,) = place.diary.of("mcp_tool_summary")
+    assert event.metadata["status"] == "summarized" and event.metadata["summarization_model"] == "openai/gpt-4o-mini"
+    assert not any("tools" in request for request in second.requests)
+
+
+async def test_a_cancelled_investigation_leaves_no_event_streaming(workplace: Any) -> None:
+    def answer(body: dict[str, Any]) -> Any:
+        return Reply(SUMMARY, delay=60) if is_summarizing(body) else LOOKS
+
+    async with FakeLLMServer(answer).listening() as server, model_at(server.url) as llm, workplace() as place:
+
+        async def work() -> None:
+            await place.work(llm, summarizer=llm)
+
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(work)
+                while len(server.requests) < 2:
+                    await anyio.sleep(0.01)
+                tasks.cancel_scope.cancel()
+    assert {event.status for event in place.diary.events} == {"completed", "cancelled"}
+    assert place.diary.of("mcp_tool_summary")[0].status == "cancelled"
+
+
+async def test_error_results_never_go_to_a_summarizing_model(workplace: Any, tmp_path: Any) -> None:
+    script: list[Any] = [Reply(tool_calls=(call("ops__fail"),), finish="tool_calls"), "done"]
+    async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
+        await place.work(llm, summarizer=llm)
+    assert server.requests[1]["messages"][-1]["content"] == "ops.fail: the backend is on fire"
+    assert place.diary.of("llm_tool_call")[0].metadata["is_error"] and not place.diary.of("mcp_tool_summary")
