@@ -142,7 +142,7 @@ _RULES = (
 _CLAUSE_END = re.compile(r"[.;!?:](?= )|(?i:\b(?:and|then)\b)")
 _OUT_OF_SIGHT = re.compile(r"\S[ \t\u00a0]{120,}\S|\S(?:[ \t]*\n){30,}[ \t]*\S")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{64,}={0,2}")
-_MIXED_WORD = re.compile(r"\w*(?:[a-zA-Z][\u0400-\u04ff]|[\u0400-\u04ff][a-zA-Z])\w*")
+_MIXED = re.compile(r"[a-zA-Z][\u0400-\u04ff]|[\u0400-\u04ff][a-zA-Z]")
 _ORDERS = re2.compile(r"(?i)\b(?:must|always|never|before|after|when|whenever|instead|should|first|only|do not|don't)\b")
 
 
@@ -187,8 +187,9 @@ def suspicions_in(text: str) -> list[str]:
         if said := _decoded(match[0]):
             found.append(f"carries an encoded text: {_quoted(said)}")
             break
-    if match := _MIXED_WORD.search(flat):
-        found.append(f"mixes letters of two alphabets in one word: {_quoted(match[0])}")
+    if match := _MIXED.search(flat):
+        word = flat[: match.start()].rpartition(" ")[2] + flat[match.start() :].partition(" ")[0]
+        found.append(f"mixes letters of two alphabets in one word: {_quoted(word)}")
     return found
 
 
