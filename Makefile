@@ -86,10 +86,11 @@ lock: | $(BIN)/uv ## Resolve the requirements again
 conformance: .venv/.ready ## The official MCP conformance suite: tersely serve, and a full server behind tersely gateway (needs npm)
 	@$(BIN)/python -m conformance.run
 
-# The `node` package unpacks its binary in a script that npm no longer runs unasked.
+# `npm install` and not `npm ci`: the lock names every package but the other platforms' binaries of a bundler that the Inspector's
+# web page wants. The `node` package unpacks its binary in a script that npm no longer runs unasked.
 .PHONY: interop
 interop: .venv/.ready .venv-interop/.ready ## The gateway between clients and servers nobody here wrote (needs npm)
-	@if command -v npm >/dev/null; then cd conformance/interop && npm ci --no-audit --no-fund --silent --loglevel=error \
+	@if command -v npm >/dev/null; then cd conformance/interop && npm install --no-save --no-audit --no-fund --silent \
 		&& { test -x node_modules/node/bin/node || npm rebuild node --silent; }; \
 		else echo "interop: there is no npm on this machine, what needs it is skipped"; fi
 	@$(BIN)/python -m pytest tests/flows/test_gateway_interop.py
