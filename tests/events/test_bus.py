@@ -168,7 +168,7 @@ ACTIONS = st.one_of(
 
 # Not shrunk: what goes wrong here hangs, and every attempt would wait for its deadline.
 @settings(
-    max_examples=200,
+    max_examples=100,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
