@@ -20,6 +20,7 @@ from tersely.errors import LostSession, StoreUnavailable
 from tersely.events import types
 from tersely.events.bus import Bus
 from tersely.events.types import Phase
+from tersely.faults import crash_point
 from tersely.llm.messages import Message
 from tersely.store import events, interactions, sessions, timeline
 from tersely.store.database import Database
@@ -204,6 +205,7 @@ class SessionDiary:
 
     async def _tell(self, work: Callable[[AsyncConnection], Awaitable[Logged | None]]) -> bool:
         logged = await self._write(work)
+        crash_point("stored, before it is told")
         if logged is not None:
             self._bus.publish(logged)
         return logged is not None

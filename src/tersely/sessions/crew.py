@@ -28,6 +28,7 @@ import anyio.lowlevel
 from tersely.errors import LostSession, StoreUnavailable, TerselyError
 from tersely.events.bus import Bus
 from tersely.events.diary import SessionDiary
+from tersely.faults import crash_point, place_of
 from tersely.sessions.durable import Engine, Interrupted, stored_step
 from tersely.store import executors
 from tersely.store import sessions as rows
@@ -144,7 +145,17 @@ class Crew:
         if self.leaving:
             running.halt("leave")
             await anyio.lowlevel.checkpoint()
-        return await stored_step(name, lambda: self._patiently(work))
+        place = place_of(name)
+
+        async def piece() -> T:
+            crash_point(f"before {place}")
+            result = await self._patiently(work)
+            crash_point(f"after {place}, before it is stored")
+            return result
+
+        result = await stored_step(name, piece)
+        crash_point(f"after {place} is stored")
+        return result
 
     async def leave(self) -> None:
         """Take nothing new, let running steps finish, give back the rest."""
@@ -199,7 +210,9 @@ class Crew:
         raise Interrupted
 
     async def _to_its_end(self, session_id: str, running: _Running) -> None:
+        crash_point("before claim")
         session = await self._patiently(lambda: self._claim(session_id))
+        crash_point("after claim")
         if session is None:
             return  # It has its end; only the engine did not know.
         running.diary = diary = SessionDiary(self.database, self.bus, session_id, session.attempt)
@@ -259,8 +272,10 @@ class Crew:
             self.bus.publish(*told)
 
         # An end that was reached is written, whoever has lost patience meanwhile.
+        crash_point("before the end is written")
         with anyio.CancelScope(shield=True):
             await self._patiently(end)
+        crash_point("after the end is written")
         logger.info("session_ended", extra={"session_id": session_id, "status": status, "reason": reason})
 
     async def _end_cancelled(self, session_id: str, attempt: int | None) -> None:
@@ -314,7 +329,9 @@ class Crew:
             for session_id, executor in left.items():
                 await rows.record_death(db, session_id, executor)
             if left:
+                crash_point("before requeue")
                 await engine.requeue(list(left))
+                crash_point("after requeue")
                 logger.warning("taken_over", extra={"sessions": len(left), "from": sorted(set(left.values()))})
             for executor in dead:
                 if executor != self.name:

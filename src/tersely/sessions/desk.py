@@ -20,6 +20,7 @@ import anyio.to_thread
 
 from tersely.errors import IdempotencyConflict, InputError, MaskingFailed, OverrideRefused, QueueFull, SessionEnded, StoreUnavailable
 from tersely.events.bus import Bus
+from tersely.faults import crash_point
 from tersely.sessions import overrides
 from tersely.sessions.crew import Crew
 from tersely.sessions.durable import Engine
@@ -125,11 +126,13 @@ class Desk:
             message = "This alert was accepted before; nothing was started a second time."
             return Accepted(session_id=created.session_id, message=message)
         self._bus.publish(*created.told)
+        crash_point("accepted, before it is queued")
         try:
             await self._engine.enqueue(session_id)
         except StoreUnavailable as problem:
             # It is accepted all the same: the crew queues what was not.
             logger.warning("not_queued_yet", extra={"session_id": session_id, "reason": str(problem)})
+        crash_point("queued, before it is answered")
         return Accepted(session_id=session_id, message=self._welcome(alert_type, submission.override))
 
     async def cancel(self, session_id: str, *, by: str) -> str:
