@@ -212,7 +212,6 @@ class _Viewer:
     async def _send(self, text: str) -> None:
         async with self._sending:
             with anyio.move_on_after(self.live.slow_seconds) as patience:
-                # Shielded from an unsubscribe: half a frame would end the connection.
                 await self.websocket.send_text(text)
         if patience.cancelled_caught:
             self.live.dropped += 1

@@ -93,7 +93,8 @@ def routes(parts: Parts, live: Live) -> APIRouter:
         ]
         if parts.gauges:
             for name, value in sorted(parts.gauges().items()):
-                lines += _told(f"tersely_{name}", "gauge", name.replace("_", " ").capitalize() + ".", [({}, value)])
+                plain = name.removeprefix("tersely_")
+                lines += _told(f"tersely_{plain}", "gauge", plain.replace("_", " ").capitalize() + ".", [({}, value)])
         return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return router

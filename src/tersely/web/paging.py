@@ -5,9 +5,11 @@ import binascii
 import json
 import re
 import uuid
+from datetime import date, datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
+from pydantic import BeforeValidator
 
 from tersely.errors import SessionNotFound
 from tersely.web.problems import Refusal
@@ -19,6 +21,17 @@ Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
 After = Annotated[int, Query(ge=0, le=LARGEST, description="What comes behind this number.")]
 Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` of the page before.")]
 Words = Annotated[str | None, Query(max_length=200)]
+
+
+def _iso(text: Any) -> Any:
+    # Numbers would be taken for seconds since 1970, which nobody means.
+    if isinstance(text, str) and not re.match(r"\d{4}-\d\d-\d\d", text):
+        raise ValueError("must look like 2026-11-15 or 2026-11-15T08:00:00Z")
+    return text
+
+
+Time = Annotated[datetime, BeforeValidator(_iso)]
+Day = Annotated[date, BeforeValidator(_iso)]
 
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 

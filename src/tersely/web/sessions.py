@@ -19,7 +19,7 @@ from tersely.store import sessions as rows
 from tersely.store.interactions import StoredInteraction
 from tersely.store.sessions import Execution, Filters, Session, Stage
 from tersely.web.auth import Administers, Principal, Reads, needs
-from tersely.web.paging import After, Cursor, Limit, SessionId, Words, bad_cursor, from_cursor, plain, to_cursor
+from tersely.web.paging import After, Cursor, Limit, SessionId, Time, Words, bad_cursor, from_cursor, plain, to_cursor
 from tersely.web.parts import Parts
 from tersely.web.problems import Refusal
 from tersely.web.results import described, scope_of
@@ -56,8 +56,8 @@ def routes(parts: Parts) -> APIRouter:
         status: Annotated[list[SessionStatus] | None, Query(description="One or more; any of them.", max_length=7)] = None,
         alert_type: Words = None,
         q: Annotated[str | None, Query(max_length=500, description="Words; each must be in title, alert or analysis.")] = None,
-        created_after: Annotated[datetime | None, Query(description="Created at this time or later.")] = None,
-        created_before: Annotated[datetime | None, Query(description="Created before this time.")] = None,
+        created_after: Annotated[Time | None, Query(description="Created at this time or later.")] = None,
+        created_before: Annotated[Time | None, Query(description="Created before this time.")] = None,
         cursor: Cursor = None,
         limit: Limit = 50,
         principal: Principal = Reads,

@@ -1,6 +1,5 @@
 """What there is to work with: alert types, MCP servers and their tools, what was spared, and about this service."""
 
-from datetime import date
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
@@ -13,6 +12,7 @@ from tersely.tools.selection import is_selected, why_forbidden, why_unusable
 from tersely.tools.servers import ServerOptions
 from tersely.web.auth import Authenticator, Principal, Reads, needs
 from tersely.web.door import MAX_BODY_BYTES
+from tersely.web.paging import Day
 from tersely.web.parts import Parts
 from tersely.web.schemas import (
     ERRORS,
@@ -55,7 +55,7 @@ def routes(parts: Parts, authenticator: Authenticator) -> APIRouter:
 
     @router.get("/system/savings")
     async def read_savings(
-        since: Annotated[date | None, Query(description="From this day (UTC) on.")] = None,
+        since: Annotated[Day | None, Query(description="From this day (UTC) on.")] = None,
         door: Annotated[usage.Door | None, Query(description="Only what came through this door.")] = None,
         principal: Principal = Reads,
     ) -> SavingsOut:

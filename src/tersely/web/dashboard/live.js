@@ -1,36 +1,21 @@
-// One WebSocket for the whole dashboard. Whoever follows a channel gets every stored event once and in order, however often the
-// connection breaks: after each break it is asked for with the last number that was seen.
+// A channel, followed: every stored event once and in order, however often the connection breaks. After each break it is asked for
+// again with the last number that was seen.
+//
+// A connection of its own for every follower: events of a session and of the list of all sessions look alike, and only the
+// connection tells them apart for certain.
 
 import { toLogin } from "./api.js";
 
 const FIRST_PAUSE = 400;
-const LONGEST_PAUSE = 15_000;
+const LONGEST_PAUSE = 10_000;
 const PING_EVERY = 20_000;
 const PATIENCE = 8_000;
 
-const followers = new Map(); // channel -> {after, hear, confirmed, failed}
 const watchers = new Set();
-let socket = null;
-let pause = FIRST_PAUSE;
-let timer = 0;
-let pinging = 0;
-let waiting = 0;
 let state = "idle";
+let current = null;
 
-/** Follow a channel. `after` says what was seen last (undefined: from now on); returns how to stop. */
-export function follow(channel, after, hear, { confirmed = () => {}, failed = () => {} } = {}) {
-  const follower = { after, hear, confirmed, failed };
-  followers.set(channel, follower);
-  if (socket?.readyState === WebSocket.OPEN) subscribe(channel, follower);
-  else connect();
-  return () => {
-    if (followers.get(channel) !== follower) return;
-    followers.delete(channel);
-    tell({ action: "unsubscribe", channel });
-  };
-}
-
-/** Be told whether we are connected: "idle", "connecting", "live", "offline". */
+/** Be told how the connection is: "idle", "connecting", "live" or "offline". */
 export function watchLink(changed) {
   watchers.add(changed);
   changed(state);
@@ -42,96 +27,102 @@ function become(next) {
   for (const changed of watchers) changed(state);
 }
 
-function tell(message) {
-  if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message));
-}
+/**
+ * Follow a channel; returns how to stop.
+ *
+ * after: the number of the last event seen; undefined for what comes from now on.
+ * hear(event): stored and transient events alike.
+ * joined(again): the subscription stands; `again` when there was a break before.
+ * failed(event): the service refuses, e.g. because there is no such session.
+ */
+export function follow(channel, after, hear, { joined = () => {}, failed = () => {} } = {}) {
+  let socket = null;
+  let pause = FIRST_PAUSE;
+  let timer = 0;
+  let before = false;
+  let over = false;
 
-function subscribe(channel, follower) {
-  tell({ action: "subscribe", channel, ...(follower.after === undefined ? {} : { last_seq: follower.after }) });
-}
-
-function connect() {
-  if (socket && socket.readyState <= WebSocket.OPEN) return;
-  clearTimeout(timer);
-  if (state !== "offline") become("connecting");
-  const mine = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/api/v1/ws`);
-  socket = mine;
-  const late = setTimeout(() => mine.close(), PATIENCE);
-  mine.onopen = () => {
-    clearTimeout(late);
-    pause = FIRST_PAUSE;
-    become("live");
-    for (const [channel, follower] of followers) subscribe(channel, follower);
-    pinging = setInterval(() => {
-      tell({ action: "ping" });
-      waiting ||= setTimeout(() => mine.close(), PATIENCE);
-    }, PING_EVERY);
-  };
-  mine.onmessage = (message) => {
-    clearTimeout(waiting);
-    waiting = 0;
-    hear(JSON.parse(message.data));
-  };
-  mine.onclose = () => {
-    clearTimeout(late);
-    clearTimeout(waiting);
-    clearInterval(pinging);
-    waiting = 0;
-    if (socket !== mine) return;
-    socket = null;
-    become("offline");
-    again();
-  };
-}
-
-function hear(event) {
-  const channel = event.channel ?? `session:${event.session_id}`;
-  const follower = followers.get(channel);
-  if (event.type === "subscription.confirmed") {
-    if (event.subscribed) follower?.confirmed(event);
-    return;
+  function connect() {
+    if (state !== "offline") become("connecting");
+    const mine = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/api/v1/ws`);
+    socket = mine;
+    let patience = setTimeout(() => mine.close(), PATIENCE);
+    let pinging = 0;
+    const subscribe = () => mine.send(JSON.stringify({ action: "subscribe", channel, ...(after === undefined ? {} : { last_seq: after }) }));
+    mine.onopen = () => {
+      clearTimeout(patience);
+      patience = 0;
+      subscribe();
+      pinging = setInterval(() => {
+        mine.send('{"action":"ping"}');
+        patience ||= setTimeout(() => mine.close(), PATIENCE);
+      }, PING_EVERY);
+    };
+    mine.onmessage = (message) => {
+      clearTimeout(patience);
+      patience = 0;
+      if (over) return;
+      const event = JSON.parse(message.data);
+      if (event.type === "subscription.confirmed") {
+        pause = FIRST_PAUSE;
+        become("live");
+        joined(before);
+        before = true;
+      } else if (event.type === "subscription.error") {
+        if (event.code === "store_unavailable") setTimeout(() => mine.readyState === WebSocket.OPEN && subscribe(), 2_000);
+        else failed(event);
+      } else if (event.session_id) {
+        if (event.seq !== undefined) {
+          if (after !== undefined && event.seq <= after) return;
+          after = event.seq;
+        }
+        hear(event);
+      }
+    };
+    mine.onclose = () => {
+      clearTimeout(patience);
+      clearInterval(pinging);
+      if (over) return;
+      become("offline");
+      later();
+    };
   }
-  if (event.type === "subscription.error") {
-    if (event.code === "store_unavailable") setTimeout(() => followers.has(channel) && subscribe(channel, followers.get(channel)), 2000);
-    else follower?.failed(event);
-    return;
-  }
-  if (!event.session_id) return;
-  // The feed of all sessions and a session's own log carry events of the same shape; their numbers tell them apart only by who follows.
-  const feed = followers.get("sessions");
-  if (follower) {
-    if (event.seq !== undefined) {
-      if (event.seq <= (follower.after ?? 0)) return feed?.hear(event);
-      follower.after = event.seq;
-    }
-    follower.hear(event);
-  } else if (feed) {
-    feed.hear(event);
-  }
-}
 
-async function again() {
-  const wait = pause * (0.7 + 0.6 * Math.random());
-  pause = Math.min(LONGEST_PAUSE, pause * 1.8);
-  timer = setTimeout(async () => {
-    if (!followers.size) return become("idle");
+  function later() {
+    timer = setTimeout(check, pause * (0.7 + 0.6 * Math.random()));
+    pause = Math.min(LONGEST_PAUSE, pause * 1.8);
+  }
+
+  async function check() {
     // A refused handshake does not say why; a plain request does.
     const answer = await fetch("/api/v1/system/info", { cache: "no-store" }).catch(() => null);
+    if (over) return;
     if (answer?.status === 401) toLogin();
-    else if (answer) connect();
-    else again();
-  }, wait);
-}
+    else if (answer?.ok) connect();
+    else later();
+  }
 
-addEventListener("online", () => {
-  if (state !== "offline") return;
-  clearTimeout(timer);
-  pause = FIRST_PAUSE;
-  again();
-});
-addEventListener("visibilitychange", () => {
-  if (document.hidden || state !== "offline") return;
-  clearTimeout(timer);
-  pause = FIRST_PAUSE;
-  again();
-});
+  function hurry() {
+    if (document.hidden || state !== "offline") return;
+    clearTimeout(timer);
+    pause = FIRST_PAUSE;
+    later();
+  }
+
+  addEventListener("online", hurry);
+  document.addEventListener("visibilitychange", hurry);
+  current?.();
+  connect();
+  const stop = () => {
+    if (over) return;
+    over = true;
+    if (current === stop) current = null;
+    clearTimeout(timer);
+    removeEventListener("online", hurry);
+    document.removeEventListener("visibilitychange", hurry);
+    socket.close();
+    become("idle");
+  };
+  current = stop;
+  return stop;
+}

@@ -1,0 +1,210 @@
+// The shell: which page an address means, the bar above, keys that work everywhere.
+//
+// Addresses are real ones: every page can be opened, reloaded and sent to somebody. Pages are custom elements in files of their
+// own, loaded when they are first asked for.
+
+import { info } from "./api.js";
+import { h, say } from "./dom.js";
+import { watchLink } from "./live.js";
+
+const ROUTES = [
+  [/^\/(?:sessions\/?)?$/, "sessions-page", "./sessions-page.js", []],
+  [/^\/sessions\/([^/]+)\/?$/, "session-page", "./session-page.js", ["session"]],
+  [/^\/sessions\/([^/]+)\/calls\/([^/]+)\/?$/, "call-page", "./call-page.js", ["session", "event"]],
+  [/^\/sessions\/([^/]+)\/results\/([^/]+)\/?$/, "call-page", "./call-page.js", ["session", "handle"]],
+  [/^\/sessions\/([^/]+)\/trace\/?$/, "trace-page", "./trace-page.js", ["session"]],
+  [/^\/submit\/?$/, "submit-page", "./submit-page.js", []],
+  [/^\/servers\/?$/, "servers-page", "./servers-page.js", []],
+  [/^\/savings\/?$/, "savings-page", "./savings-page.js", []],
+];
+
+const main = document.getElementById("main");
+const heights = new Map(); // where the reader was, by history entry
+let shown = null;
+let turn = 0;
+
+/** Go to an address of ours, as a link would. */
+export function go(address, { replace = false } = {}) {
+  if (!replace) remember();
+  history[replace ? "replaceState" : "pushState"]({ key: replace ? key() : String(Math.random()) }, "", address);
+  return draw();
+}
+
+const key = () => history.state?.key ?? "first";
+const remember = () => heights.set(key(), scrollY);
+
+async function draw() {
+  const mine = ++turn;
+  let path;
+  try {
+    path = location.pathname.split("/").map(decodeURIComponent).map(encodeURIComponent).join("/");
+  } catch {
+    path = "/?";
+  }
+  const found = ROUTES.map(([pattern, ...route]) => [pattern.exec(path), ...route]).find(([match]) => match);
+  for (const link of document.querySelectorAll("header nav a")) {
+    const here = link.pathname === "/" ? path === "/" || path.startsWith("/sessions") : path === link.pathname;
+    if (here) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  if (!found) {
+    document.title = "Nothing here · tersely";
+    main.replaceChildren(h("div.empty", null, h("h1", null, "Nothing here"), h("p", null, "No page has this address. ", h("a", { href: "/" }, "All sessions"))));
+    shown = null;
+    return;
+  }
+  const [match, tag, file, names] = found;
+  const values = Object.fromEntries(names.map((name, place) => [name, decodeURIComponent(match[place + 1])]));
+  const identity = JSON.stringify([tag, values]);
+  if (shown === identity && main.firstElementChild?.addressed) {
+    main.firstElementChild.addressed();
+    return;
+  }
+  try {
+    await import(file);
+  } catch {
+    if (mine === turn) main.replaceChildren(h("div.empty", null, h("h1", null, "Not reachable"), h("p", null, "This page could not be loaded. Is the service running?")));
+    return;
+  }
+  if (mine !== turn) return;
+  shown = identity;
+  const page = document.createElement(tag);
+  for (const [name, value] of Object.entries(values)) page.setAttribute(name, value);
+  page.restoreTo = heights.get(key());
+  main.replaceChildren(page);
+  if (!location.hash) scrollTo(0, page.restoreTo ?? 0);
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[href]");
+  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
+  if (/^\/(?:api|docs|login|logout|openapi\.json|metrics)(?:\/|$)/.test(link.pathname)) return;
+  if (link.pathname === location.pathname && link.search === location.search && link.hash) return; // the browser jumps
+  event.preventDefault();
+  go(link.href).then(() => !link.hash && main.focus({ preventScroll: true }));
+});
+
+history.scrollRestoration = "manual";
+addEventListener("popstate", () => draw());
+addEventListener("hashchange", () => main.firstElementChild?.addressed?.());
+addEventListener("pagehide", remember);
+addEventListener("scroll", () => heights.set(key(), scrollY), { passive: true });
+
+// The connection, said in words and not only in a colour
+
+const LINK = { idle: "", connecting: "connecting …", live: "live", offline: "offline: trying again" };
+let told = "idle";
+watchLink((state) => {
+  const place = document.getElementById("link-state");
+  place.dataset.state = state;
+  place.textContent = LINK[state];
+  if (state === "offline") say("The connection to the service is lost. Trying again.");
+  else if (state === "live" && told === "offline") say("Connected again. Nothing is missing.");
+  if (state !== "connecting") told = state;
+});
+
+// Colours
+
+const themes = ["", "light", "dark"];
+const signs = { "": "◐", light: "☀", dark: "☾" };
+const button = document.getElementById("theme");
+function showTheme() {
+  const now = document.documentElement.dataset.theme ?? "";
+  button.textContent = signs[now];
+  button.setAttribute("aria-label", `Colours: ${now || "as the system has them"}`);
+}
+button.addEventListener("click", () => {
+  const next = themes[(themes.indexOf(document.documentElement.dataset.theme ?? "") + 1) % themes.length];
+  if (next) document.documentElement.dataset.theme = next;
+  else delete document.documentElement.dataset.theme;
+  try {
+    localStorage.setItem("tersely-theme", next);
+  } catch {
+    // Then it lasts as long as this page.
+  }
+  showTheme();
+});
+showTheme();
+
+// Keys
+
+const KEYS = [
+  ["/", "search"],
+  ["j  k", "next, previous"],
+  ["Enter", "open what is marked"],
+  ["u", "up: from a call to its session, from a session to the list"],
+  ["g s", "sessions"],
+  ["g n", "submit an alert"],
+  ["g m", "MCP servers"],
+  ["g t", "tokens: savings"],
+  ["?", "this list"],
+];
+const PLACES = { s: "/", n: "/submit", m: "/servers", t: "/savings" };
+let going = 0;
+
+function showKeys() {
+  const dialog = h(
+    "dialog.ask",
+    { "aria-labelledby": "keys-title" },
+    h("h2", { id: "keys-title" }, "Keys"),
+    h("dl.keys", null, KEYS.map(([sign, words]) => [h("dt", null, sign.split(" ").filter(Boolean).map((one) => h("kbd", null, one))), h("dd", null, words)])),
+    h("div.buttons", null, h("button", { type: "button", autofocus: true, onclick: () => dialog.close() }, "Close")),
+  );
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+document.getElementById("keys").addEventListener("click", showKeys);
+
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog, [contenteditable]")) return;
+  if (Date.now() - going < 1200 && PLACES[event.key]) {
+    going = 0;
+    event.preventDefault();
+    go(PLACES[event.key]);
+  } else if (event.key === "g") going = Date.now();
+  else if (event.key === "?") showKeys();
+  else if (event.key === "/") {
+    const field = document.querySelector("main input[type=search]");
+    if (!field) return;
+    event.preventDefault();
+    field.focus();
+    field.select();
+  } else if (event.key === "u") {
+    const up = document.querySelector("main a[rel=up]");
+    if (up) up.click();
+  } else if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
+});
+
+/** Move the focus to the next thing worth stopping at. */
+function step(by) {
+  const stops = [...document.querySelectorAll("main [data-stop]")].filter((one) => one.offsetParent);
+  if (!stops.length) return;
+  const focused = document.activeElement.closest("[data-stop]");
+  let place = stops.indexOf(focused);
+  if (place < 0) {
+    const below = stops.findIndex((one) => one.getBoundingClientRect().top >= 60);
+    place = below < 0 ? stops.length - 1 : below - (by > 0 ? 1 : 0);
+  }
+  const next = stops[Math.max(0, Math.min(stops.length - 1, place + by))];
+  next.focus({ preventScroll: true });
+  next.scrollIntoView({ block: "nearest" });
+}
+
+// Who is logged in, where somebody has to be
+
+info()
+  .then((about) => {
+    const place = document.getElementById("who");
+    if (about.auth !== "tokens") return;
+    const out = h("button.quiet", { type: "button" }, "Log out");
+    out.addEventListener("click", async () => {
+      await fetch("/logout", { method: "POST" });
+      location.assign("/login");
+    });
+    place.replaceChildren(h("span", null, about.principal.replace(/^token:/, "")), out);
+  })
+  .catch(() => {});
+
+draw();
