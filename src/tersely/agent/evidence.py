@@ -60,7 +60,10 @@ _REASONS = re.compile(
 )
 _KIND_SLASH_NAME = re.compile(r"(?<![\w./:-])([a-z]{3,24}?)s?/([a-z0-9][a-z0-9.-]{1,100}[a-z0-9])(?![\w.-])")
 _ID = re.compile(r"\bid\"?\s*[:=]\s*\"?([A-Za-z0-9][\w./-]{2,80})")
-_IDENTIFIER = re.compile(r"(?<![\w/])\w+(?:[._]\w+)+(?=\s*[:={(]|\b)|[\w#-]+(?==)")
+_IDENTIFIER = re.compile(r"(?<![\w/])\w+(?:[._/]\w+)+|[\w#-]+(?==)")
+_FRAME = re.compile(r"\s*(?:at \S+\(|File \"|raise \w|Traceback \(|goroutine \d|\.\.\. \d+ more)")
+"""Lines of a stack trace that say where, not what."""
+
 """Names of settings, metrics and fields: `read_timeout` is no timeout, and `failure=3` no failure."""
 
 
@@ -99,6 +102,9 @@ class Reading:
     names: tuple[tuple[str, str], ...] = ()
     """Things and what they are: `("pod", "api-7d9f")`."""
 
+    links: tuple[tuple[str, str], ...] = ()
+    """Things and others that they name: a pod and its node."""
+
 
 def read_result(text: str, *, tool: str, now: datetime | None = None, about: Sequence[str] = ()) -> Reading:
     """Everything of note in a result.
@@ -110,9 +116,11 @@ def read_result(text: str, *, tool: str, now: datetime | None = None, about: Seq
     """
     text = text[:LONGEST_TEXT]
     value = _as_json(text)
+    links: list[tuple[str, str]] = []
     if value is not None:
         found = [*_series(value, text), *_objects(value, text)]
         names = list(_object_names(value))
+        links = [(name, other) for item in _objects_in(value) if (name := _name(item)) for _, other in _named_by(item)]
     else:
         lines = text.split("\n")
         found = [*_lines(lines, now), *_changes(lines), *_samples(lines)]
@@ -124,7 +132,8 @@ def read_result(text: str, *, tool: str, now: datetime | None = None, about: Seq
         ]
     found.sort(key=lambda one: (-any(name in one.text for name in about), -one.severity - one.explains, one.line))
     kept = [one for one in found if one.kind == "change"][:15] + [one for one in found if one.kind != "change"][:MOST_PER_RESULT]
-    return Reading(evidence=tuple(kept), names=tuple(dict.fromkeys(names))[:400])
+    linked = [link for link in dict.fromkeys(links) if any(name in link[0] for name in about)]
+    return Reading(evidence=tuple(kept), names=tuple(dict.fromkeys(names))[:400], links=tuple(linked)[:100])
 
 
 def severity_of(text: str) -> float:
@@ -165,7 +174,7 @@ def _lines(lines: Sequence[str], now: datetime | None) -> Iterator[Evidence]:
     times: list[datetime] = []
     for number, line in enumerate(lines, start=1):
         stripped = line.strip()
-        if len(stripped) < 4 or _SAMPLE.match(stripped):
+        if len(stripped) < 4 or _SAMPLE.match(stripped) or _FRAME.match(line):
             continue
         key = VALUE.sub("#", _without_names(stripped[:1_000]))
         group = groups.get(key)
@@ -202,7 +211,7 @@ def _lines(lines: Sequence[str], now: datetime | None) -> Iterator[Evidence]:
             last=group.last,
             explains=bool(_REASONS.search(body)),
             resolved=bool(_RESOLVED.search(body)) or _ended(group, span),
-            is_steady=_is_steady(group, total),
+            is_steady=_is_steady(group, total, span),
         )
 
 
@@ -211,9 +220,11 @@ def _without_names(text: str) -> str:
     return re.sub(r"(?<=/)[\w.-]+|(?<=-)[a-z0-9]{4,10}(?![\w-])", "#", text)
 
 
-def _is_steady(group: _Group, total: int) -> bool:
+def _is_steady(group: _Group, total: int, span: tuple[datetime, datetime] | None) -> bool:
     """Said again and again, from the first part of the text to the last, as often in the beginning as in the end."""
     if group.count < 8 or total < 60:
+        return False
+    if span and group.first and (group.first - span[0]).total_seconds() > 0.1 * (span[1] - span[0]).total_seconds():
         return False
     thirds = Counter(min(2, place * 3 // (total + 1)) for place in group.places)
     return min(thirds[0], thirds[1], thirds[2]) * 2 >= max(thirds.values()) and thirds[0] > 1
@@ -304,10 +315,15 @@ def _object_names(value: Any) -> Iterator[tuple[str, str]]:
         name, kind = _name(item), str(item.get("kind") or "").lower()
         if name and kind:
             yield kind, name
-        for key, inner in _flat(item):
-            last = key.rpartition(".")[2]
-            if last.endswith("Name") and len(last) > 6 and isinstance(inner, str):
-                yield last[:-4].lower(), inner
+        yield from _named_by(item)
+
+
+def _named_by(item: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Other things that an object names: `nodeName: n1` is the node n1."""
+    for key, inner in _flat(item):
+        last = key.rpartition(".")[2]
+        if last.endswith("Name") and len(last) > 6 and isinstance(inner, str) and inner:
+            yield last[:-4].lower(), inner
 
 
 # JSON objects

@@ -32,6 +32,8 @@ MOST_CALLS = 14
 AT_ONCE = 4
 ROUNDS = 4
 FIRST_ROUND = 9
+NEIGHBOUR = 0.7
+"""How closely what the alert's subject names, or speaks of in trouble, concerns the alert."""
 
 
 def _stems(text: str) -> frozenset[str]:
@@ -68,6 +70,9 @@ class Planned:
     calls: tuple[tuple[str, str, bool], ...]
     """`server.tool`, arguments as JSON, whether it is a reference."""
 
+    led_to: tuple[str, ...] = ()
+    """Other things that the evidence speaks of."""
+
 
 @dataclass
 class _Survey:
@@ -78,6 +83,9 @@ class _Survey:
     found: list[tuple[Source, Evidence]] = field(default_factory=list)
     names: dict[str, list[str]] = field(default_factory=dict)
     """By what they are, in the order in which they turned up."""
+
+    links: dict[str, float] = field(default_factory=dict)
+    """Names that belong to the alert's subject: the nodes of its pods."""
 
     made: dict[str, None] = field(default_factory=dict)
 
@@ -92,6 +100,7 @@ class _Survey:
                 _Plan(tool=tool, arguments=json.loads(arguments), is_reference=is_reference)
                 for tool, arguments, is_reference in planned.calls
             ]
+            self.links |= {name: NEIGHBOUR for name in planned.led_to if name not in self.links}
             if not plans:
                 break
             for start in range(0, len(plans), AT_ONCE):
@@ -111,9 +120,9 @@ class _Survey:
         self.caller.diary.progress("investigating", "Choosing tools by their descriptions" if number == 1 else "Following up")
         left = MOST_CALLS - len(self.made)
         most = min(left, FIRST_ROUND) if number == 1 else min(left, 4)
-        plans = self._first() if number == 1 else self._following()
+        led_to, plans = ([], self._first()) if number == 1 else self._following()
         new = [plan for plan in {plan.key: plan for plan in plans}.values() if plan.key not in self.made][: max(0, most)]
-        return Planned(calls=tuple((plan.tool, json.dumps(plan.arguments), plan.is_reference) for plan in new))
+        return Planned(calls=tuple((plan.tool, json.dumps(plan.arguments), plan.is_reference) for plan in new), led_to=tuple(led_to))
 
     def _tools(self) -> list[Tool]:
         tools = [named.tool for named in self.caller.toolbox.tools() if named.tool.read_only]
@@ -135,8 +144,8 @@ class _Survey:
                 plans.append(_Plan(tool=tool.dotted, arguments=ways[0], is_reference=_is_reference(tool)))
         return plans
 
-    def _following(self) -> list[_Plan]:
-        """Tools that can be asked now that more names are known, and the same tools about names that the evidence leads to."""
+    def _following(self) -> tuple[list[str], list[_Plan]]:
+        """Names that the evidence leads to; the same tools about these, and tools that can be asked now that more names are known."""
         plans: list[_Plan] = []
         weighing = self._weighing()
         weighed = weighing.weigh(self.found)
@@ -146,12 +155,13 @@ class _Survey:
             ways = fill(tool, self.subject, known)
             if len(ways) > 1 or not self._was_asked(tool):
                 plans += [_Plan(tool=tool.dotted, arguments=way, is_reference=_is_reference(tool)) for way in ways[:2]]
-        for name in self._led_to(troubled):
+        led_to = self._led_to(troubled)
+        for name in led_to:
             other = Subject(fields=self._instead(name), began=self.subject.began, words=self.subject.words, title=self.subject.title)
             for tool in self._tools():
                 ways = fill(tool, other, {}) if not _is_reference(tool) else []
                 plans += [_Plan(tool=tool.dotted, arguments=way) for way in ways[:1] if name in json.dumps(way)][:1]
-        return plans
+        return led_to, plans
 
     def _was_asked(self, tool: Tool) -> bool:
         return any(source.name == tool.dotted for source in self.sources)
@@ -208,6 +218,9 @@ class _Survey:
             )
             self.sources.append(source)
             self.found += [(source, one) for one in reading.evidence]
+            for name, other in reading.links:
+                if any(mentions(name, mine) for mine in self._weighing().specific):
+                    self.links[other] = NEIGHBOUR
             for kind, name in reading.names:
                 known = self.names.setdefault(kind, [])
                 if name not in known:
@@ -223,7 +236,7 @@ class _Survey:
         return await anyio.to_thread.run_sync(lambda: read_result(text, tool=name, now=datetime.now(UTC), about=about))
 
     def _weighing(self) -> Weighing:
-        return Weighing(self.subject)
+        return Weighing(self.subject, self.links)
 
     # Telling
 

@@ -103,9 +103,14 @@ class Weighing:
         score *= 1 + 0.12 * min(3.0, math.log10(max(1, one.count)))
         if one.resolved:
             score *= 0.3
-        if one.is_steady:
+        if one.is_steady and not self._began_with_it(one):
             score *= 0.35
         return score * self._closeness(one)
+
+    def _began_with_it(self, one: Evidence) -> bool:
+        """What was looked at begins with the trouble itself, as the logs of pods that were started by the release do."""
+        began = self.subject.began
+        return began is not None and one.first is not None and one.first > began - timedelta(minutes=50)
 
     def _closeness(self, one: Evidence) -> float:
         """In time, to the beginning of the alert. An alert is raised some minutes after what it is about."""
@@ -114,7 +119,7 @@ class Weighing:
             return 0.9
         if one.kind == "change":
             before = (began - one.first).total_seconds()
-            return 2.2 if -300 <= before <= 5_400 else 0.15 if before > 0 else 0.3
+            return 2.2 if -300 <= before <= 5_400 else 0.05 if before > 0 else 0.3
         last = one.last or one.first
         if last < began - timedelta(minutes=15):
             return 0.35
@@ -197,12 +202,20 @@ def _headline(subject: Subject, chosen: Sequence[Weighed]) -> str:
     return "\n".join([first, *(f"  - {_cited(one)}" for one in chosen)])
 
 
+_SAID = re.compile(r'(?:\b(?:msg|message|error)"?\s*[=:]\s*")((?:[^"\\]|\\.)*)')
+_BEFORE = re.compile(
+    r"^(?:\[[^\]]*\]\s*)?(?:[\w=]*\d{4}-\d\d-\d\d[T ]\S+\s+)?(?:(?:FATAL|ERROR|WARN(?:ING)?|INFO|DEBUG)\b:?\s*)?"
+    r"(?:\d+ --- )?(?:\[[^\]]*\]\s*)*"
+)
+
+
 def _message(one: Evidence) -> str:
     """The words of a quotation without what a log puts before them."""
-    found = re.search(r'"(?:message|msg|error)"\s*:\s*"((?:[^"\\]|\\.)*)"', one.text)
-    if found:
-        return found.group(1)
-    return re.sub(r"^\S*\d{4}-\d\d-\d\dT?\S*\s+", "", one.text)
+    if found := _SAID.search(one.text):
+        return found.group(1).replace('\\"', '"')
+    text = _BEFORE.sub("", one.text, count=1)
+    place, colon, rest = text.partition(" : ")
+    return rest.strip() if colon and " " not in place.strip() else text
 
 
 def _cited(one: Weighed) -> str:
