@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from fastmcp import Context, FastMCP
+import mcp_types as types
+from fastmcp import Client, Context, FastMCP
+from mcp.client.subscriptions import listen
+from mcp.server.lowlevel import Server as ProtocolServer
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import CallToolResult, TextContent
 from mcp_types.version import LATEST_MODERN_VERSION
 
@@ -134,3 +139,66 @@ class Library:
     async def listening(self) -> AsyncIterator[str]:
         async with listening(self.server.http_app(), lifespan="on") as address:
             yield f"{address}/mcp"
+
+
+class Noticeboard:
+    """One resource that changes and tells of it, and a prompt with completions; made with the protocol's own library."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.bus = InMemorySubscriptionBus()
+        self.sessions: set[Any] = set()
+
+        async def list_resources(context: Any, params: Any) -> types.ListResourcesResult:
+            return types.ListResourcesResult(resources=[types.Resource(uri="board://note", name="note")])
+
+        async def subscribe(context: Any, params: types.SubscribeRequestParams) -> types.EmptyResult:
+            self.sessions.add(context.session)
+            return types.EmptyResult()
+
+        async def unsubscribe(context: Any, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+            self.sessions.clear()
+            return types.EmptyResult()
+
+        async def list_prompts(context: Any, params: Any) -> types.ListPromptsResult:
+            return types.ListPromptsResult(prompts=[types.Prompt(name="greet", arguments=[types.PromptArgument(name="who")])])
+
+        async def complete(context: Any, params: types.CompleteRequestParams) -> types.CompleteResult:
+            assert isinstance(params.ref, types.PromptReference) and params.ref.name == "greet"
+            return types.CompleteResult(completion=types.Completion(values=["Ada", "Alan"]))
+
+        self.server: ProtocolServer[Any] = ProtocolServer(
+            "board",
+            on_list_resources=list_resources,
+            on_subscribe_resource=subscribe,
+            on_unsubscribe_resource=unsubscribe,
+            on_subscriptions_listen=ListenHandler(self.bus),
+            on_list_prompts=list_prompts,
+            on_completion=complete,
+        )
+
+    async def change(self) -> None:
+        await self.bus.publish(ResourceUpdated(uri="board://note"))
+        for session in self.sessions:
+            await session.send_resource_updated("board://note")
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator["Noticeboard"]:
+        async with listening(self.server.streamable_http_app(), lifespan="on") as address:
+            self.url = f"{address}/mcp"
+            yield self
+
+
+@asynccontextmanager
+async def subscribed(client: Client[Any], uri: str) -> AsyncIterator[None]:
+    """While a client wants to hear of a resource, as its era has it."""
+    session = client.session
+    if session.protocol_version == LATEST_MODERN_VERSION:
+        async with listen(session, resource_subscriptions=[uri]):
+            yield
+        return
+    await session.subscribe_resource(uri)
+    try:
+        yield
+    finally:
+        await session.unsubscribe_resource(uri)

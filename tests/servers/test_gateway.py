@@ -10,12 +10,12 @@ import anyio
 import httpx2
 import pytest
 from fastmcp import Client
-from mcp_types import ImageContent, TextContent, TextResourceContents
+from mcp_types import ImageContent, PromptReference, TextContent, TextResourceContents
 from starlette.responses import JSONResponse
 
 from tersely.store import usage
 from tersely.text.tokens import O200K
-from tests.fakes.gateways import ERAS, Library, at, by_command, gateway, post, text_of
+from tests.fakes.gateways import ERAS, Library, Noticeboard, at, by_command, gateway, post, subscribed, text_of
 from tests.fakes.llm_server import FakeLLMServer
 from tests.fakes.mcp_servers.web import Honest, Rude
 
@@ -339,6 +339,15 @@ async def test_structured_content_that_is_too_long_is_condensed_even_beside_a_sh
     assert isinstance(condensed, TextContent) and "CrashLoopBackOff" in condensed.text and O200K.count(condensed.text) <= 1_000
 
 
+async def test_a_text_within_the_threshold_is_not_too_long_for_being_said_twice() -> None:
+    """FastMCP repeats texts in a structure, where every line end takes more tokens."""
+    text = '\n\t"a"' * 1_100
+    assert O200K.count(text) <= 5_000 < O200K.count(json.dumps({"result": text}))
+    async with Honest().listening() as url, gateway(at(url)) as ours, Client(ours.url) as client:
+        result = await client.call_tool_mcp("echo", {"text": text})
+    assert text_of(result) == text and result.structured_content == {"result": text}
+
+
 async def test_resources_and_prompts_that_are_too_long_are_condensed_too() -> None:
     library = Library()
     library.text = log()
@@ -452,6 +461,7 @@ async def test_a_hundred_clients_that_hang_up_leave_nothing_behind(protocol: str
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": protocol}
         headers |= {"mcp-method": "tools/call", "mcp-name": "hang"} if protocol.startswith("2026") else {}
+        await ours.door.upstreams.pool(is_modern=protocol.startswith("2026"))
         async with httpx2.AsyncClient() as client, anyio.create_task_group() as tasks:
 
             async def hang_up(after: float) -> None:
@@ -565,3 +575,36 @@ async def test_what_went_through_is_counted_stored_and_shown() -> None:
     assert (stored["echo"].calls, stored["echo"].tokens_before, stored["echo"].tokens_after) == (1, 3, 3)
     assert (stored["logs"].condensed, stored["logs"].read_backs) == (1, 1) and stored["logs"].tokens_before > 50_000
     assert stored["fail"].errors == 1
+
+
+# What clients want to hear
+
+
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_resource_that_changes_is_told_of_to_those_who_asked(era: Any) -> None:
+    async with Noticeboard().listening() as board, gateway(at(board.url)) as ours:
+        heard: list[str] = []
+
+        async def listen(message: Any) -> None:
+            if message.method == "notifications/resources/updated":
+                heard.append(str(message.params.uri))
+
+        async with Client(ours.url, mode=era, message_handler=listen) as client:
+            async with subscribed(client, "board://note"):
+                await board.change()
+                with anyio.fail_after(5):
+                    while not heard:
+                        await anyio.sleep(0.01)
+            assert heard == ["board://note"]
+        with anyio.fail_after(5):
+            while ours.door._watches:
+                await anyio.sleep(0.01)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_completions_pass(era: Any) -> None:
+    async with Noticeboard().listening() as board, gateway(at(board.url), at(board.url, "two")) as ours:
+        async with Client(ours.url, mode=era) as client:
+            completed = await client.complete(PromptReference(type="ref/prompt", name="two__greet"), {"name": "who", "value": "A"})
+    assert completed.values == ["Ada", "Alan"]

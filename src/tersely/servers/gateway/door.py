@@ -22,6 +22,7 @@ from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import Server as ProtocolServer
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER
 from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ServerEvent, ToolsListChanged
 from mcp_types import methods as protocol_methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -353,6 +354,10 @@ class Gateway:
         """A request that the protocol's core does not know. With one server it is that server's to answer."""
         if request.pool.only is None:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
+        http, task = request.context.request, request.params.get("taskId")
+        if http is not None and task is not None and (named := http.headers.get(MCP_NAME_HEADER)) is not None and named != task:
+            # The server cannot see it: the header that it gets is ours.
+            raise MCPError(types.HEADER_MISMATCH, f"{MCP_NAME_HEADER} does not name the task that the request is about")
         answer = await self._ask(request, request.pool.only, request.params)
         if isinstance(inner := answer.get("result"), dict) and "content" in inner:
             # What a call returned that ran on after its answer.

@@ -137,11 +137,21 @@ class Road:
 
     async def _admitted(self, result: RawResult, policy: Policy) -> Admitted:
         size = sum(len(text) for text in result.texts)
-        if size <= _INLINE and result.structured is not None:
+        # Many servers say the same again in a structure; then looking at it once is enough.
+        is_repeated = len(result.parts) == 1 and result.parts[0].kind == "text" and result.structured == {"result": result.parts[0].text}
+        if is_repeated:
+            result = replace(result, structured=None)
+        elif size <= _INLINE and result.structured is not None:
             size += len(str(result.structured))
         if size <= _INLINE:
-            return admit(result, policy.for_results)
-        return await anyio.to_thread.run_sync(admit, result, policy.for_results)
+            admitted = admit(result, policy.for_results)
+        else:
+            admitted = await anyio.to_thread.run_sync(admit, result, policy.for_results)
+        if is_repeated:
+            # Of masked text, with quotes around it.
+            again = assume_masked(json.dumps({"result": admitted.text}, ensure_ascii=False))
+            admitted = replace(admitted, structured=again)
+        return admitted
 
     async def _passed(self, raw: Mapping[str, Any], result: RawResult, admitted: Admitted, policy: Policy, call: Call) -> dict[str, Any]:
         """The result as it came, with what had to be cleaned and masked in its place."""
@@ -204,9 +214,11 @@ class Road:
         limit = condensing.size_threshold_tokens
         if await _exceeds(admitted.text, limit):
             return admitted.text
-        if admitted.structured is not None and admitted.structured != admitted.text and await _exceeds(admitted.structured, limit):
-            return admitted.structured
-        return None
+        structured = admitted.structured
+        if structured is None or structured == admitted.text or not await _exceeds(structured, limit):
+            return None
+        # What the text says too is not longer for the quotes and escapes that JSON puts into it.
+        return None if admitted.texts and repeats(structured, admitted.text) else structured
 
     async def _condensed_result(self, shown: dict[str, Any], admitted: Admitted, over: Masked, policy: Policy, call: Call) -> Outcome:
         is_text = over == admitted.text

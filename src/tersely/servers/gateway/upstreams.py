@@ -24,7 +24,7 @@ import anyio.to_thread
 from mcp.shared.uri_template import UriTemplate
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tersely.errors import ToolError, ToolRejected
+from tersely.errors import ToolError, ToolRejected, ToolUnavailable
 from tersely.servers.gateway.offers import Catalogue, Intent, catalogue
 from tersely.servers.gateway.seen import SeenTools
 from tersely.tools.connect.supervisor import Connection, connected
@@ -214,7 +214,7 @@ class Upstreams:
         self._wait = wait
         self._told = told
         self._changed = changed
-        self._opening = anyio.Lock()
+        self._openings: dict[bool, anyio.Event] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._suspected: set[str] = set()
         self._held: list[tuple[anyio.CancelScope, anyio.Event]] = []
@@ -237,27 +237,34 @@ class Upstreams:
             await is_over.wait()
 
     async def pool(self, *, is_modern: bool) -> Pool:
-        """The servers for clients of this era; waits for them the first time."""
+        """The servers for clients of this era; waits for them the first time.
+
+        Raises:
+            ToolUnavailable: We are about to end.
+        """
         if (ready := self.pools.get(is_modern)) is not None:
             return ready
-        async with self._opening:
-            if (ready := self.pools.get(is_modern)) is not None:
-                return ready
+        if (opened := self._openings.get(is_modern)) is None:
+            opened = self._openings[is_modern] = anyio.Event()
             assert self._tasks is not None, "running() surrounds every request"
-            pool: Pool = await self._tasks.start(self._hold, is_modern)
-            self.pools[is_modern] = pool
-            return pool
+            # Not in the task of who asks first: when that one hangs up, the others still want the servers.
+            self._tasks.start_soon(self._hold, is_modern, opened)
+        await opened.wait()
+        if (ready := self.pools.get(is_modern)) is None:
+            raise ToolUnavailable("The gateway is being stopped.", sent=False)
+        return ready
 
-    async def _hold(self, is_modern: bool, *, task_status: anyio.abc.TaskStatus[Pool]) -> None:
+    async def _hold(self, is_modern: bool, opened: anyio.Event) -> None:
         scope, is_over = anyio.CancelScope(), anyio.Event()
         self._held.append((scope, is_over))
         try:
             with scope:
-                await self._open(is_modern, task_status)
+                await self._open(is_modern, opened)
         finally:
+            opened.set()
             is_over.set()
 
-    async def _open(self, is_modern: bool, task_status: anyio.abc.TaskStatus[Pool]) -> None:
+    async def _open(self, is_modern: bool, opened: anyio.Event) -> None:
         other = self.pools.get(not is_modern)
         shared = {} if other is None else {name: one for name, one in other.connections.items() if not _knows_both(one, is_modern)}
         pool = Pool(is_modern, self._intent)
@@ -277,7 +284,8 @@ class Upstreams:
                 pool.connections, keep_names=True, obey_declarations=False, strict=self._strict, first_seen=self._seen.of(self.servers)
             )
             self._look_at(pool)
-            task_status.started(pool)
+            self.pools[is_modern] = pool
+            opened.set()
             await anyio.sleep_forever()
 
     def _on_change(self, pool: Pool, server: str) -> None:
