@@ -1,0 +1,242 @@
+// Markdown to elements, by an allow-list: headings, paragraphs, lists, quotes, code, tables, emphasis, links.
+//
+// What models and tools write is not to be trusted: HTML stays text, images stay text (loading one would tell its server), links go
+// to http(s) only, are never followed by themselves, and show the host they lead to. Time is linear: every search for a closing sign
+// is bounded.
+
+import { h } from "./dom.js";
+
+const FAR = 2_000;
+const DEEP = 8;
+const LONGEST = 400_000;
+
+const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([\w+-]*)[^`]*$/;
+const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
+const RULE = /^ {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}$/;
+const ITEM = /^(\s*)([-*+•]|\d{1,9}[.)])(\s+)(.*)$/;
+const DIVIDER = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
+
+/**
+ * refer(handle, first, last): the address of a kept result, or null; `line 42 of r_…` becomes a link to it.
+ */
+export function markdown(text, { refer = () => null } = {}) {
+  const root = h("div.prose");
+  if (text.length > LONGEST) root.append(h("pre.plain", null, text));
+  else blocks(root, text.replace(/\r\n?/g, "\n").split("\n"), { refer }, 0);
+  return root;
+}
+
+function blocks(root, lines, how, depth) {
+  let place = 0;
+  let words = [];
+  const flush = () => {
+    if (words.length) root.append(inline(h("p"), words.join("\n"), how, depth));
+    words = [];
+  };
+  while (place < lines.length) {
+    const line = lines[place];
+    let match;
+    if (!line.trim()) {
+      flush();
+      place++;
+    } else if ((match = FENCE.exec(line))) {
+      flush();
+      const [, fence] = match;
+      const code = [];
+      for (place++; place < lines.length && !(lines[place].trimStart().startsWith(fence) && !lines[place].trim().replaceAll(fence[0], "")); place++) code.push(lines[place]);
+      place++;
+      root.append(h("pre", { tabindex: 0 }, h("code", null, code.join("\n"))));
+    } else if ((match = HEADING.exec(line))) {
+      flush();
+      root.append(inline(h(`h${Math.min(6, match[1].length + 2)}`), match[2], how, depth));
+      place++;
+    } else if (RULE.test(line)) {
+      flush();
+      root.append(h("hr"));
+      place++;
+    } else if (line.trimStart().startsWith(">") && depth < DEEP) {
+      flush();
+      const quoted = [];
+      for (; place < lines.length && lines[place].trimStart().startsWith(">"); place++) quoted.push(lines[place].trimStart().replace(/^> ?/, ""));
+      const quote = h("blockquote");
+      blocks(quote, quoted, how, depth + 1);
+      root.append(quote);
+    } else if (line.includes("|") && DIVIDER.test(lines[place + 1] ?? "") && lines[place + 1].includes("-")) {
+      flush();
+      place = table(root, lines, place, how, depth);
+    } else if (ITEM.test(line) && depth < DEEP) {
+      flush();
+      place = list(root, lines, place, how, depth);
+    } else {
+      words.push(line.trim());
+      place++;
+    }
+  }
+  flush();
+}
+
+function list(root, lines, place, how, depth) {
+  const [, lead, sign] = ITEM.exec(lines[place]);
+  const ordered = /\d/.test(sign);
+  const found = ordered ? h("ol", { start: parseInt(sign, 10) === 1 ? null : parseInt(sign, 10) }) : h("ul");
+  const width = lead.length;
+  while (place < lines.length) {
+    const match = ITEM.exec(lines[place]);
+    if (!match || match[1].length < width || match[1].length > width + 1 || /\d/.test(match[2]) !== ordered) break;
+    const inner = [match[4]];
+    for (place++; place < lines.length; place++) {
+      const line = lines[place];
+      const next = ITEM.exec(line);
+      if (next && next[1].length <= width + 1) break;
+      if (!line.trim()) {
+        // A blank line ends the item unless what follows is indented.
+        const after = lines.slice(place + 1, place + 4).find((one) => one.trim());
+        if (!after || after.length - after.trimStart().length <= width) break;
+      } else if (!next && line.length - line.trimStart().length <= width && (HEADING.test(line) || FENCE.test(line) || RULE.test(line))) break;
+      inner.push(line.slice(Math.min(line.length - line.trimStart().length, width + 2)));
+    }
+    const item = h("li");
+    blocks(item, inner, how, depth + 1);
+    // A single paragraph in an item is the item's text.
+    if (item.firstElementChild?.tagName === "P") item.firstElementChild.replaceWith(...item.firstElementChild.childNodes);
+    found.append(item);
+    while (place < lines.length && !lines[place].trim() && ITEM.exec(lines[place + 1] ?? "")?.[1].length === width) place++;
+  }
+  root.append(found);
+  return place;
+}
+
+function table(root, lines, place, how, depth) {
+  const cells = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).slice(0, 50).map((cell) => cell.trim().replaceAll("\\|", "|"));
+  const head = cells(lines[place]);
+  const body = [];
+  for (place += 2; place < lines.length && lines[place].includes("|") && lines[place].trim(); place++) body.push(cells(lines[place]));
+  root.append(
+    h(
+      "div.table",
+      { tabindex: 0, role: "group", "aria-label": "Table" },
+      h(
+        "table",
+        null,
+        h("thead", null, h("tr", null, head.map((cell) => inline(h("th", { scope: "col" }), cell, how, depth)))),
+        h("tbody", null, body.map((row) => h("tr", null, head.map((_, column) => inline(h("td"), row[column] ?? "", how, depth))))),
+      ),
+    ),
+  );
+  return place;
+}
+
+const SIGNS = /`+|\*\*|__|\*|_|~~|!\[|\[|https?:\/\/[^\s<>"'`\])}]+|\blines? \d+(?:[-–]\d+)? of r_[0-9A-Za-z]{8,64}\b|\br_[0-9A-Za-z]{8,64}\b|\\[\\`*_{}[\]()#+\-.!|>~]|\n/g;
+const EMPHASIS = { "**": "strong", __: "strong", "*": "em", _: "em", "~~": "del" };
+
+function inline(node, text, how, depth) {
+  const signs = new RegExp(SIGNS);
+  let from = 0;
+  const until = (place) => {
+    if (place > from) node.append(text.slice(from, place));
+  };
+  for (let match = signs.exec(text); match; match = signs.exec(text)) {
+    const [sign] = match;
+    const at = match.index;
+    const after = at + sign.length;
+    let made = null;
+    let end = after;
+    if (sign === "\n") made = document.createTextNode("\n");
+    else if (sign[0] === "\\") made = document.createTextNode(sign[1]);
+    else if (sign[0] === "`") {
+      const close = closing(text, sign, after);
+      if (close > 0 && text[close + sign.length] !== "`") {
+        made = h("code", null, text.slice(after, close).replace(/^ (.+) $/s, "$1"));
+        end = close + sign.length;
+      }
+    } else if (EMPHASIS[sign]) {
+      const close = depth < DEEP && opens(text, sign, at) ? closing(text, sign, after, true) : -1;
+      if (close > after) {
+        made = inline(h(EMPHASIS[sign]), text.slice(after, close), how, depth + 1);
+        end = close + sign.length;
+      }
+    } else if (sign === "![") {
+      // Shown as it was written.
+      const shape = /^!\[[^\]]{0,500}\](?:\([^)]{0,2000}\)|\[[^\]]{0,200}\])/.exec(text.slice(at, at + FAR + 600));
+      if (shape) {
+        made = document.createTextNode(shape[0]);
+        end = at + shape[0].length;
+      }
+    } else if (sign === "[") {
+      [made, end] = bracket(text, at, how, depth);
+    } else if (sign.startsWith("http")) {
+      const address = sign.replace(/[.,;:!?]+$/, "");
+      made = external(address, address);
+      end = at + address.length;
+    } else {
+      made = reference(sign, how);
+    }
+    if (!made) continue;
+    until(at);
+    node.append(made);
+    from = signs.lastIndex = end;
+  }
+  until(text.length);
+  return node;
+}
+
+function opens(text, sign, at) {
+  const next = text[at + sign.length] ?? " ";
+  if (/\s/.test(next)) return false;
+  return sign[0] !== "_" || !/\w/.test(text[at - 1] ?? " ");
+}
+
+function closing(text, sign, from, emphasis = false) {
+  const last = Math.min(text.length, from + FAR);
+  for (let place = text.indexOf(sign, from); place >= 0 && place < last; place = text.indexOf(sign, place + 1)) {
+    if (!emphasis) return place;
+    const tight = place > from && !/\s/.test(text[place - 1]);
+    const alone = sign.length > 1 || (text[place + 1] !== sign && text[place - 1] !== sign);
+    if (tight && alone && (sign[0] !== "_" || !/\w/.test(text[place + sign.length] ?? " "))) return place;
+  }
+  return -1;
+}
+
+function bracket(text, at, how, depth) {
+  let level = 0;
+  let close = -1;
+  for (let place = at; place < Math.min(text.length, at + FAR); place++) {
+    if (text[place] === "[") level++;
+    else if (text[place] === "]" && --level === 0) {
+      close = place;
+      break;
+    }
+  }
+  if (close < 0) return [null, at];
+  const words = text.slice(at + 1, close);
+  const target = /^\(\s*<?([^\s<>)]{1,2000})>?(?:\s+"[^"]{0,200}")?\s*\)/.exec(text.slice(close + 1, close + FAR + 300));
+  if (target) {
+    if (!words.includes("![") && /^https?:\/\//i.test(target[1])) return [external(target[1], words), close + 1 + target[0].length];
+    return [document.createTextNode(text.slice(at, close + 1 + target[0].length)), close + 1 + target[0].length];
+  }
+  if (/\br_[0-9A-Za-z]{8,64}\b/.test(words) && depth < DEEP) return [inline(h("cite"), words, how, depth + 1), close + 1];
+  return [null, at];
+}
+
+/** A link that leaves us: marked, with its host in sight, and telling the other side nothing. */
+export function external(address, words) {
+  let url;
+  try {
+    url = new URL(address);
+  } catch {
+    return document.createTextNode(words);
+  }
+  if (url.protocol !== "http:" && url.protocol !== "https:") return document.createTextNode(words);
+  return h(
+    "a.external",
+    { href: url.href, rel: "noopener noreferrer nofollow", target: "_blank", referrerpolicy: "no-referrer" },
+    words,
+    words.includes(url.host) ? null : h("span.host", null, ` (${url.host})`),
+  );
+}
+
+function reference(words, how) {
+  const [, first, last, handle] = /^(?:lines? (\d+)(?:[-–](\d+))? of )?(r_\w+)$/.exec(words);
+  const address = how.refer(handle, first && Number(first), last ? Number(last) : first && Number(first));
+  return address ? h("a.ref", { href: address }, words) : document.createTextNode(words);
+}

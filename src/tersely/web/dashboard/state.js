@@ -1,0 +1,152 @@
+// A session's timeline, as a viewer has it: events in, items out. Pure: knows neither the page nor the network.
+//
+// Every event may come twice (a page of the API and the log overlap on purpose), so everything here can be applied again without
+// changing anything. An item never goes back: what is completed stays completed.
+
+const KEPT_OF_RESULT = 4_000;
+const OURS = "tersely"; // the server name of the tools that read kept results
+
+export class Timeline {
+  items = new Map();
+  order = []; // items that stand on their own, by sequence; summaries belong to their call
+  #byHandle = new Map();
+
+  /** Apply an event or an item of the API; returns the item that changed, or null. */
+  apply(event) {
+    switch (event.type) {
+      case "timeline_event.created":
+        return this.#create(event, event.timestamp);
+      case "timeline_event.completed":
+        return this.#complete(event);
+      case "stream.chunk":
+        return this.#grow(event);
+      case undefined:
+        return this.#read(event);
+      default:
+        return null;
+    }
+  }
+
+  #create(event, at) {
+    if (this.items.has(event.event_id)) return null;
+    const item = {
+      id: event.event_id,
+      type: event.event_type,
+      status: event.status,
+      sequence: event.sequence,
+      stage: event.stage_id,
+      execution: event.execution_id,
+      metadata: event.metadata ?? {},
+      content: "",
+      cut: false,
+      at,
+      ended: event.status === "streaming" ? null : at,
+      points: 0, // code points of the content while it streams
+      late: 0, // code points that streamed before we listened
+      parent: null,
+      summary: null,
+    };
+    this.items.set(item.id, item);
+    this.#keep(item, event.content ?? "");
+    if (item.type === "mcp_tool_summary" && item.metadata.handle) item.parent = this.#byHandle.get(item.metadata.handle) ?? null;
+    if (item.parent) {
+      item.parent.summary = item;
+    } else {
+      let place = this.order.length;
+      while (place && this.order[place - 1].sequence > item.sequence) place--;
+      this.order.splice(place, 0, item);
+    }
+    this.#index(item);
+    return item;
+  }
+
+  #complete(event) {
+    const item = this.items.get(event.event_id);
+    if (!item || item.status !== "streaming") return null;
+    item.status = event.status;
+    item.metadata = { ...item.metadata, ...event.metadata };
+    item.ended = event.timestamp;
+    item.late = 0;
+    this.#keep(item, event.content ?? "");
+    this.#index(item);
+    return item;
+  }
+
+  /** An item as the API's page has it. */
+  #read(event) {
+    const known = this.items.get(event.event_id);
+    if (!known) {
+      const item = this.#create(event, event.created_at);
+      item.ended = event.completed_at;
+      return item;
+    }
+    return event.status === "streaming" ? null : this.#complete({ ...event, timestamp: event.completed_at });
+  }
+
+  #grow({ event_id, offset, delta }) {
+    const item = this.items.get(event_id);
+    if (!item || item.status !== "streaming") return null;
+    const have = item.late + item.points;
+    if (offset > have) {
+      // We came in the middle: what is missing comes with the completed event.
+      item.late = offset;
+      item.content = "";
+      item.points = 0;
+    } else if (offset < have) {
+      if (offset < item.late) item.late = offset;
+      item.content = item.content.slice(0, utf16(item.content, Math.max(0, offset - item.late)));
+      item.points = Math.max(0, offset - item.late);
+    }
+    item.content += delta;
+    item.points += codePoints(delta);
+    return item;
+  }
+
+  #keep(item, content) {
+    if (item.type === "llm_tool_call" && content.length > KEPT_OF_RESULT && item.metadata.handle) {
+      // The whole is one request away. Copied, because a slice would keep the whole string alive.
+      item.content = JSON.parse(JSON.stringify(content.slice(0, KEPT_OF_RESULT)));
+      item.cut = true;
+    } else {
+      item.content = content;
+    }
+    item.points = item.status === "streaming" ? codePoints(content) : 0;
+  }
+
+  #index(item) {
+    const { handle, server_name } = item.metadata;
+    if (item.type === "llm_tool_call" && handle && server_name !== OURS) this.#byHandle.set(handle, item);
+  }
+
+  /** The call that a kept result came from. */
+  callOf(handle) {
+    return this.#byHandle.get(handle) ?? null;
+  }
+}
+
+export function codePoints(text) {
+  let count = text.length;
+  for (let place = 0; place < text.length; place++) {
+    const unit = text.charCodeAt(place);
+    if (unit >= 0xd800 && unit < 0xdc00 && place + 1 < text.length) {
+      const next = text.charCodeAt(place + 1);
+      if (next >= 0xdc00 && next < 0xe000) {
+        count--;
+        place++;
+      }
+    }
+  }
+  return count;
+}
+
+/** Where in a string its first `points` characters end. */
+export function utf16(text, points) {
+  let place = 0;
+  while (points > 0 && place < text.length) {
+    place += text.codePointAt(place) > 0xffff ? 2 : 1;
+    points--;
+  }
+  return place;
+}
+
+export const toolName = ({ server_name, tool_name }) => (server_name && server_name !== OURS ? `${server_name}.${tool_name}` : (tool_name ?? "tool"));
