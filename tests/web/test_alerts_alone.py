@@ -20,6 +20,7 @@ async def test_servers_and_tools_of_an_override_must_exist(tmp_path: Path) -> No
         assert (await door.get(f"/sessions/{session_id}"))["mcp"] == override
         (server,) = (await door.get("/system/mcp-servers"))["items"]
         assert server["healthy"] and server["policy"]["summarization"]["size_threshold_tokens"] == 5_000
+        assert not any(tool["odd"] or tool["redefined"] or tool["policy"] for tool in server["tools"])
         assert {tool["name"]: tool["called"] for tool in server["tools"]}["echo"] == "honest__echo"
 
 

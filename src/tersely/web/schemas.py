@@ -366,6 +366,15 @@ class ToolOut(_Given):
     refused: str | None
     """Why the configuration does not let agents call it."""
 
+    policy: dict[str, Any] | None
+    """How its results are condensed and masked, where that is otherwise than the server's."""
+
+    odd: list[str]
+    """What a person should look at in its description; empty for ordinary tools."""
+
+    redefined: bool
+    """Described otherwise than when it was first seen."""
+
 
 class McpServerOut(_Given):
     name: str

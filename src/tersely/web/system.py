@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+import anyio.to_thread
 from fastapi import APIRouter, Depends, Query
 
 from tersely.store import usage
@@ -9,7 +10,8 @@ from tersely.text.tokens import O200K
 from tersely.tools.raw import Tool
 from tersely.tools.registry import ToolRegistry
 from tersely.tools.selection import is_selected, why_forbidden, why_unusable
-from tersely.tools.servers import ServerOptions
+from tersely.tools.servers import MaskingOptions, ServerOptions, SummarizationOptions
+from tersely.tools.suspicion import suspicions
 from tersely.web.auth import Authenticator, Principal, Reads, needs
 from tersely.web.door import MAX_BODY_BYTES
 from tersely.web.paging import Day
@@ -51,7 +53,9 @@ def routes(parts: Parts, authenticator: Authenticator) -> APIRouter:
         """The MCP servers: how they are, what tools they have, and what holds for their results."""
         registry = parts.registry
         called = {(named.tool.server, named.tool.name): named.name for named in registry.tools()}
-        return McpServersOut(items=[_server(registry, name, called) for name in registry.connections])
+        # Looking at every description takes a while.
+        servers = await anyio.to_thread.run_sync(lambda: [_server(registry, name, called) for name in list(registry.connections)])
+        return McpServersOut(items=servers)
 
     @router.get("/system/savings")
     async def read_savings(
@@ -110,12 +114,15 @@ def _server(registry: ToolRegistry, name: str, called: dict[tuple[str, str], str
         next_try=status.next_try,
         instructions=options.instructions,
         policy=_policy(options),
-        tools=[_tool(tool, options, called.get((tool.server, tool.name), "")) for tool in known],
+        tools=[_tool(tool, registry, called.get((tool.server, tool.name), "")) for tool in known],
         unusable=list(status.refused),
     )
 
 
-def _tool(tool: Tool, options: ServerOptions, called: str) -> ToolOut:
+def _tool(tool: Tool, registry: ToolRegistry, called: str) -> ToolOut:
+    options = registry.connections[tool.server].server.options
+    condensing, masking = options.policy(tool.name)
+    has_own = (condensing, masking) != (options.summarization, options.data_masking)
     return ToolOut(
         name=tool.name,
         called=called,
@@ -123,18 +130,27 @@ def _tool(tool: Tool, options: ServerOptions, called: str) -> ToolOut:
         read_only=tool.read_only,
         destructive=tool.destructive,
         refused=why_forbidden(tool, options),
+        policy=_results_policy(condensing, masking) if has_own else None,
+        odd=suspicions(tool),
+        redefined=registry.is_redefined(tool),
     )
+
+
+def _results_policy(condensing: SummarizationOptions, masking: MaskingOptions) -> dict[str, Any]:
+    return {
+        "summarization": condensing.model_dump(mode="json"),
+        "data_masking": {
+            "enabled": masking.enabled,
+            "groups": list(masking.groups),
+            "custom_patterns": sorted(masking.custom_patterns),
+        },
+    }
 
 
 def _policy(options: ServerOptions) -> dict[str, Any]:
     """What holds for a server's results and tools; nothing of how it is reached, where secrets are."""
     return {
-        "summarization": options.summarization.model_dump(mode="json"),
-        "data_masking": {
-            "enabled": options.data_masking.enabled,
-            "groups": list(options.data_masking.groups),
-            "custom_patterns": sorted(options.data_masking.custom_patterns),
-        },
+        **_results_policy(options.summarization, options.data_masking),
         "tools": options.tools.model_dump(mode="json"),
         "read_only": options.read_only,
         "allow_destructive": options.allow_destructive,
