@@ -60,6 +60,11 @@ _COMPARISON = re.compile(
     re.I,
 )
 _AMOUNT = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([a-zA-Zµ%]{0,12})")
+_MEASURE = re.compile(
+    r"(?:\b(?:last|past|previous)\s+)?(?<![\w.-])\d+(?:\.\d+)?\s?(?:%|(?:percent|m?s|sec|seconds?|min|minutes?|h|hours?|d|days?)\b)", re.I
+)
+"""How much or how long. A limit or a span of time, and hardly ever a word to look for: any line may hold a 5 or a 10."""
+
 _NOT = re.compile(
     r"\b(?:not|isn't|aren't|wasn't|weren't|non|never|without|other than|except(?: for)?|apart from|different from|besides|but)[\s-]+"
     r"(?:yet\s+|fully\s+|in\s+(?:state|status|phase)\s+|the\s+|in\s+)?[\"'`]?([\w./-]*\w)",
@@ -220,9 +225,14 @@ def _parse(text: str) -> Focus:
             add(phrase, "phrase", _WEIGHTS["phrase"])
     identifiers = 0
     words: list[str] = []
+    measures = [match.span() for match in _MEASURE.finditer(text)]
     for match in _WORD.finditer(text):
         word = match.group().rstrip(".:/'")
         if not word:
+            continue
+        if any(start <= match.start() < end for start, end in measures):
+            if word.lower() not in STOP:
+                add(word, "identifier", _ASKING_WEIGHT)
             continue
         parts = subwords(word)
         plain = len(parts) == 1 and word.isalpha()

@@ -522,6 +522,8 @@ class _Reader:
         for comparison in self.focus.comparisons:
             if comparison.unit and series.unit and comparison.unit[0].lower() != series.unit[0].lower():
                 continue
+            if comparison.unit == "%" and not series.unit:
+                continue
             beyond = [at for at, number in enumerate(series.numbers) if (number > comparison.amount) == comparison.above]
             if beyond and (asked or len(beyond) < 0.5 * len(series.numbers)):
                 for rank, at in enumerate(beyond[:30]):

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tersely.condensing.focus import Focus
+from tersely.condensing.focus import Comparison, Focus
 
 _NUMBER = re.compile(
     r"\s*[$€£]?\s*([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*"
@@ -188,6 +188,24 @@ def _far_out(numbers: list[float | None]) -> dict[int, float]:
     return {position: min(1.0, 0.45 + 0.15 * math.log(distance / limit + 1)) for distance, position in far}
 
 
+def beyond(comparison: Comparison, values: Sequence[str], numbers: list[float | None], *, named: bool) -> list[int]:
+    """Positions of the numbers beyond a limit, where the limit can be meant for them.
+
+    "More than 5%" is not about dates, nor about any number that happens to be larger: it is about values written as a
+    share, or standing under a name that the question uses. And what all of them are beyond tells none apart.
+    """
+    if len(set(numbers)) < 2:
+        return []
+    sample = [value for value in values[:: max(1, len(values) // 20)][:25] if value not in _EMPTY]
+    if any(_DATE.match(value) for value in sample):
+        return []
+    if not named and comparison.unit == "%" and not any(value.rstrip().endswith("%") for value in sample):
+        return []
+    limit = number_of(f"{comparison.amount:g}{comparison.unit}") or comparison.amount
+    found = [position for position, number in enumerate(numbers) if number is not None and (number > limit) == comparison.above]
+    return found if named or len(found) < 0.5 * len(numbers) else []
+
+
 def extremes(numbers: list[float | None], direction: int, most: int = 3) -> list[int]:
     """Positions of the highest (direction 1) or lowest (-1) numbers, best first."""
     known = [(number * direction, -position) for position, number in enumerate(numbers) if number is not None]
@@ -239,12 +257,10 @@ def weigh_columns(scores: list[float], columns: list[Column], focus: Focus, lead
                         scores[rows[position]] += 0.4
             if focus.comparisons and (asked > 0.3 or not best_measured):
                 for comparison in focus.comparisons:
-                    limit = number_of(f"{comparison.amount:g}{comparison.unit}") or comparison.amount
-                    for position, number in enumerate(numbers):
-                        if number is not None and (number > limit) == comparison.above:
-                            scores[rows[position]] += 2.4
-                            if leaders is not None:
-                                leaders.add(rows[position])
+                    for position in beyond(comparison, values, numbers, named=asked > 0.3):
+                        scores[rows[position]] += 2.4
+                        if leaders is not None:
+                            leaders.add(rows[position])
         if focus.negated and len(kinds := set(values)) <= 40:
             normal = {value for value in kinds if len(value) < 60 and focus.rejects(value)}
             if normal and sum(1 for value in values if value in normal) >= 0.15 * len(values):

@@ -20,7 +20,7 @@ from itertools import pairwise
 from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus, Found, scan, stem, subwords
 from tersely.condensing.generic import pieces_of
-from tersely.condensing.records import extremes, looks_like_a_name, number_of, numbers_of, oddness, sounds_like_a_name
+from tersely.condensing.records import beyond, extremes, looks_like_a_name, number_of, numbers_of, oddness, sounds_like_a_name
 from tersely.condensing.units import Reading, Unit, runs_of, trend_of
 
 LEAF, OBJECT, LIST, TEXT = 0, 1, 2, 3
@@ -619,10 +619,8 @@ class _Worth:
                     for rank, position in enumerate(extremes(known, focus.superlative, 4)):
                         scores[nodes[position]] += bonus / (1 + 0.35 * rank)
                 for comparison in focus.comparisons:
-                    limit = number_of(f"{comparison.amount:g}{comparison.unit}") or comparison.amount
-                    for position, number in enumerate(known):
-                        if number is not None and (number > limit) == comparison.above:
-                            scores[nodes[position]] += 3.0 * asked
+                    for position in beyond(comparison, values, known, named=bool(best_measured) and asked > 0.3):
+                        scores[nodes[position]] += 3.0 * asked
             if focus.negated:
                 self._negated(scores, nodes, values, 1.0 + 1.5 * strength)
             self._novelty(scores, nodes, values)
