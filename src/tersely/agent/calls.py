@@ -6,7 +6,7 @@ of it. A call that is refused is told like one that was made.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from tersely.agent.arguments import fit, read_arguments
 from tersely.agent.assignment import Assignment
 from tersely.agent.diary import Diary, OpenEvent
 from tersely.agent.toolbox import OURS, Toolbox
-from tersely.condensing.budget import ModelWork
+from tersely.condensing.budget import Lost, ModelWork
 from tersely.errors import InputError, MaskingFailed, ToolError
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall, Usage
@@ -32,6 +32,10 @@ from tersely.tools.read_back import ReadBack, ReadBackTool
 
 DISPLAY_TOKENS = 8_000
 """What timeline and trace show of a result; the whole is kept."""
+
+SHOWN_LOST = 100
+SHOWN_RUNS = 50
+"""What an event tells of the things that were left out, and of the places of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,7 +313,13 @@ def _summary_outcome(observation: Observation, llm: LLM | None) -> dict[str, Any
         "handle": observation.handle,
         **({"reason": observation.reason} if observation.reason else {}),
         **({"cache_hits": work.cache_hits, "chunks": work.chunks} if work else {}),
+        **({"lost": _left_out(observation.lost)} if observation.lost else {}),
     }
+
+
+def _left_out(lost: Sequence[Lost]) -> list[dict[str, Any]]:
+    """What was left out and where it stands, so that a reader can jump there; enough of it, not all."""
+    return [{"what": one.what, "lines": [list(run) for run in one.lines[:SHOWN_RUNS]]} for one in lost[:SHOWN_LOST]]
 
 
 def _summarization(
