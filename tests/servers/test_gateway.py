@@ -339,6 +339,15 @@ async def test_structured_content_that_is_too_long_is_condensed_even_beside_a_sh
     assert isinstance(condensed, TextContent) and "CrashLoopBackOff" in condensed.text and O200K.count(condensed.text) <= 1_000
 
 
+async def test_structured_content_that_says_more_than_a_condensed_text_is_kept_beside_it() -> None:
+    both = {"content": [{"type": "text", "text": log()}], "structuredContent": {"failed": [500, 1000]}}
+    async with Rude(lambda message, request: both).listening() as url, gateway(at(url)) as ours, Client(ours.url) as client:
+        result = await client.call_tool_mcp("call", {})
+        handle = (result.meta or {})["tersely/structured_handle"]
+        assert result.structured_content is None
+        assert '{"failed": [500, 1000]}' in text_of(await client.call_tool_mcp("read_result", {"handle": handle}))
+
+
 async def test_a_text_within_the_threshold_is_not_too_long_for_being_said_twice() -> None:
     """FastMCP repeats texts in a structure, where every line end takes more tokens."""
     text = '\n\t"a"' * 1_100
@@ -446,6 +455,25 @@ async def test_a_client_that_hangs_up_cancels_its_call_at_the_server(era: Any) -
                 while not ours.waiting:
                     await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()
+        with anyio.fail_after(5):
+            while not server.cancelled:
+                await anyio.sleep(0.01)
+
+
+async def test_an_older_client_that_only_closes_its_connection_cancels_too() -> None:
+    """It neither says that it cancels nor ends its session, as when it is killed."""
+    server = Honest()
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "hang", "arguments": {}}}
+    headers = {"accept": "application/json, text/event-stream"}
+    async with server.listening() as url, gateway(at(url)) as ours, httpx2.AsyncClient(headers=headers, timeout=20) as client:
+        greeted = await client.post(ours.url, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+        session = {"mcp-session-id": greeted.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+        await client.post(ours.url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
+        async with client.stream("POST", ours.url, json=call, headers=session):
+            with anyio.fail_after(10):
+                while not ours.waiting:
+                    await anyio.sleep(0.01)
         with anyio.fail_after(5):
             while not server.cancelled:
                 await anyio.sleep(0.01)
