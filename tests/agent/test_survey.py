@@ -1,0 +1,123 @@
+"""Without a model: read-only tools are chosen by their descriptions, and what stands out is weighed, quoted and sourced."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tersely.agent.evidence import read_result, severity_of
+from tersely.agent.subject import fill, subject_of
+from tersely.tools.raw import read_tool
+from tests.agent.conftest import Recorder
+
+NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
+ALERT = json.dumps(
+    {
+        "status": "firing",
+        "alerts": [
+            {
+                "labels": {"alertname": "PodCrashLooping", "namespace": "prod", "pod": "api-0", "severity": "critical"},
+                "annotations": {"summary": "Pod api-0 restarts all the time"},
+                "startsAt": "2026-11-15T08:05:00Z",
+            }
+        ],
+    }
+)
+
+
+async def test_the_survey_calls_read_only_tools_and_names_the_strongest_evidence_first(workplace: Any) -> None:
+    async with workplace() as place:
+        report = await place.work(None, alert=ALERT)
+    first = report.analysis.split("\n##")[0]
+    assert report.status == "completed" and report.analysis.startswith("Most likely cause: api-0: ")
+    assert "cannot reach database db-1: connection refused" in first
+    handle = next(event.metadata["handle"] for event in place.diary.of("llm_tool_call") if event.metadata["tool_name"] == "logs")
+    assert f"[ops.logs, line 121 of {handle}" in first, "with its source, handle and line"
+    assert "No language model was involved" in report.analysis
+    called = {event.metadata["tool_name"] for event in place.diary.of("llm_tool_call")}
+    assert {"pods_list", "logs", "count", "fail"} <= called and not called & {"say", "measure", "pods_delete"}, (
+        "only those that say they only read"
+    )
+    listed = next(event for event in place.diary.of("llm_tool_call") if event.metadata["tool_name"] == "pods_list")
+    assert listed.metadata["arguments"] == {"namespace": "prod"}, "filled from the alert"
+    assert place.diary.of("final_analysis")[0].content == report.analysis
+    assert not [record for _, record in place.diary.interactions if record.type != "mcp"]
+
+
+async def test_a_survey_that_was_killed_goes_on_without_calling_anything_again(workplace: Any) -> None:
+    async with workplace() as place:
+        whole = Recorder()
+        report = await place.work(None, alert=ALERT, step=whole)
+        for cut in range(0, len(whole.worked), 5):
+            again = Recorder({name: whole.results[name] for name in whole.worked[:cut]})
+            place.diary = type(place.diary)()
+            resumed = await place.work(None, alert=ALERT, step=again)
+            assert again.worked == whole.worked[cut:]
+            assert resumed.analysis.split("[")[0] == report.analysis.split("[")[0]
+
+
+async def test_a_survey_without_a_tool_it_may_call_says_so(workplace: Any) -> None:
+    async with workplace() as place:
+        report = await place.work(None, alert=ALERT, tools={"ops": ("say",)})
+    assert report.status == "failed" and "read-only" in report.reason and "No language model was involved" in report.analysis
+
+
+@pytest.mark.parametrize(
+    ("alert", "fields"),
+    [
+        (ALERT, {"namespace": "prod", "pod": "api-0"}),
+        ("Disk full on host=db-7 in datacenter: fra1.", {"host": "db-7", "datacenter": "fra1"}),
+        ('{"service": "checkout", "value": 5, "severity": "page"}', {"service": "checkout"}),
+    ],
+)
+def test_what_an_alert_is_about_is_read_from_its_fields(alert: str, fields: dict[str, str]) -> None:
+    assert subject_of(alert).fields == fields
+
+
+def test_arguments_are_filled_from_the_alert_and_from_names_seen_before() -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string", "description": "Name of the pod."}}, "required": ["name"]}
+    tool = read_tool("k8s", {"name": "describe_pod", "description": "x", "inputSchema": schema, "annotations": {"readOnlyHint": True}})
+    assert fill(tool, subject_of(ALERT), {}) == [{"name": "api-0"}]
+    assert fill(tool, subject_of("service: shop"), {"pod": ["shop-1", "shop-2"]}) == [{"name": "shop-1"}, {"name": "shop-2"}]
+    assert fill(tool, subject_of("service: shop"), {}) == [], "nothing is guessed"
+
+
+@pytest.mark.parametrize(
+    ("text", "bad"),
+    [
+        ("ERROR cannot open /data: No space left on device", True),
+        ("OOMKilled", True),
+        ('http.read_timeout: "5s"', False),
+        ("INFO 0 errors in 12 checks", False),
+        ("Readiness: http-get timeout=1s #failure=3", False),
+        ("kernel has no deadlock", False),
+    ],
+)
+def test_names_that_only_sound_like_trouble_are_none(text: str, bad: bool) -> None:
+    assert (severity_of(text) >= 1.5) is bad
+
+
+def test_a_series_that_jumped_a_value_unlike_the_others_and_a_late_change_are_evidence() -> None:
+    points = [[1794730000 + 60 * n, "0.01" if n < 40 else "0.45"] for n in range(60)]
+    series = json.dumps({"data": {"result": [{"metric": {"__name__": "error_ratio", "service": "api"}, "values": points}]}})
+    assert "error_ratio{service=api} rose from 0.01 to 0.45" in read_result(series, tool="metrics").evidence[0].text
+    samples = "\n".join(f'clock_offset_seconds{{node="n{n}"}} {326 if n == 3 else 0.001 * n}' for n in range(8))
+    (odd,) = read_result(samples, tool="node_metrics").evidence
+    assert 'node="n3"' in odd.text and odd.line == 4
+    history = "1  2026-10-01T08:00:00Z  release 1.0\n2  2026-11-15T08:00:00Z  release 1.1: pool 100 -> 4\n"
+    assert [one.kind for one in read_result(history, tool="history", now=NOW).evidence] == ["change", "change"]
+
+
+def test_objects_in_trouble_are_named_with_what_they_say() -> None:
+    pods = [
+        {
+            "kind": "Pod",
+            "metadata": {"name": f"api-{n}"},
+            "status": {"state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}} if n == 2 else {}},
+        }
+        for n in range(5)
+    ]
+    reading = read_result(json.dumps({"items": pods}, indent=1), tool="list_pods")
+    assert reading.evidence[0].text.startswith("Pod api-2: status.state.terminated: reason=OOMKilled, exitCode=137")
+    assert ("pod", "api-4") in reading.names
