@@ -13,7 +13,8 @@ from starlette.routing import Route
 from tersely.errors import LLMMisconfigured, LLMTooLong, LLMUnavailable
 from tersely.llm.client import ModelSpec, Provider
 from tersely.llm.limits import LimitedLLM, Manners, build_llm
-from tersely.llm.messages import Message
+from tersely.llm.messages import Message, ToolSpec
+from tersely.llm.providers import NativeTools
 from tersely.text.masked import assume_masked
 from tests.fakes.llm_server import serving
 
@@ -22,7 +23,7 @@ MESSAGES = [Message("system", assume_masked("be brief")), Message("user", assume
 
 @asynccontextmanager
 async def provider(
-    name: Provider, model: str, path: str, answer: dict[str, Any], status: int = 200
+    name: Provider, model: str, path: str, answer: dict[str, Any], status: int = 200, **spec: Any
 ) -> AsyncIterator[tuple[LimitedLLM, list[tuple[Request, dict[str, Any]]]]]:
     asked: list[tuple[Request, dict[str, Any]]] = []
 
@@ -31,7 +32,7 @@ async def provider(
         return JSONResponse(answer, status_code=status)
 
     async with serving(Starlette(routes=[Route(path, respond, methods=["POST"])])) as address:
-        llm = build_llm([ModelSpec(model=model, provider=name, base_url=address, api_key="k3y")], manners=Manners(delays=()))
+        llm = build_llm([ModelSpec(model=model, provider=name, base_url=address, api_key="k3y", **spec)], manners=Manners(delays=()))
         try:
             yield llm, asked
         finally:
@@ -105,3 +106,16 @@ async def test_their_errors_are_typed_like_everybody_elses_and_not_retried_behin
         with pytest.raises(kind):
             await llm.complete(MESSAGES, max_tokens=50)
     assert len(asked) == 1
+
+
+async def test_native_tools_are_sent_where_the_model_has_them_and_named_where_it_cannot() -> None:
+    """Tri-state: what the asker leaves open the provider's entry decides. Beside our own tools older models take none."""
+    wanted = NativeTools(code_execution=True)
+    async with provider(*GOOGLE, GOOGLE_ANSWER, native_tools=NativeTools(google_search=True, code_execution=False)) as (llm, asked):
+        answer = await llm.complete(MESSAGES, max_tokens=50, native=wanted)
+        beside = await llm.complete(MESSAGES, max_tokens=50, native=wanted, tools=[ToolSpec("look", "Looks.", {"type": "object"})])
+        await llm.complete(MESSAGES, max_tokens=50)
+    sent = [[name for tool in body.get("tools", []) for name in tool] for _, body in asked]
+    assert sent[0] == ["googleSearch", "codeExecution"] and answer.unsupported == ()
+    assert sent[1] == ["functionDeclarations"] and beside.unsupported == ("google_search", "code_execution")
+    assert sent[2] == [], "whoever does not ask for native tools, as a summary does not, gets none"
