@@ -287,7 +287,8 @@ def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "p
     stating = 1.2 if facts else 0.0 if kind != "page" or from_the_top else 0.2 if asks(focus) else 0.4
     if stating:
         share = 0.5 if facts else 1.0
-        scores = [share * score + stating * facts_in(text) if score >= 0 else score for score, text in zip(scores, texts, strict=True)]
+        stated = facts_in(texts, fresh=facts)
+        scores = [share * score + stating * new if score >= 0 else score for score, new in zip(scores, stated, strict=True)]
     highest = max((owner.given for owner in owners if owner.given), default=0.0)
     if highest:
         # The best that others have found is worth as much as the best that we have.
@@ -591,16 +592,26 @@ def wants_facts(focus: Focus) -> bool:
     return bool(_FACTS_WANTED.search(text)) or text.count(",") >= 2
 
 
-def facts_in(sentence: str) -> float:
-    """0..1: how much a sentence states (names, numbers, dates) rather than colours."""
-    numbers = len(_NUMBER.findall(sentence))
-    names = len(_NAME.findall(sentence))
-    return min(1.0, 0.25 * numbers + 0.2 * names)
+def facts_in(texts: Sequence[str], *, fresh: bool) -> list[float]:
+    """0..1 for each sentence: how much it states (names, numbers, dates) rather than colours.
+
+    Args:
+        fresh: What comes up again and again says less each time, as where facts are collected.
+    """
+    stated = [_stated(text) for text in texts]
+    if not fresh:
+        return [min(1.0, sum(0.25 if fact[0].isdigit() else 0.2 for fact in facts)) for facts in stated]
+    often = Counter(fact for facts in stated for fact in set(facts))
+    return [min(1.0, sum(0.35 / (1 + 0.5 * math.log(often[fact])) for fact in set(facts))) for facts in stated]
+
+
+def _stated(sentence: str) -> list[str]:
+    return [*_NUMBER.findall(sentence), *_NAME.findall(sentence)]
 
 
 def _facts_of(sentence: str) -> tuple[str, ...] | None:
     """What a sentence is about: two with the same names and numbers say the same thing in other words."""
-    found = sorted({*_NUMBER.findall(sentence), *_NAME.findall(sentence)})
+    found = sorted(set(_stated(sentence)))
     return tuple(found) if len(found) > 1 else None
 
 
