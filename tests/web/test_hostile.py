@@ -166,6 +166,9 @@ async def address_of(process: anyio.abc.Process) -> str:
     said = b""
     with anyio.fail_after(60):
         while b'"event": "listening"' not in said or not said.endswith(b"\n"):
-            said += await process.stderr.receive()
+            try:
+                said += await process.stderr.receive()
+            except anyio.EndOfStream:
+                pytest.fail(f"the replica ended: {said.decode()}")
     line = next(line for line in said.splitlines() if b'"event": "listening"' in line)
     return str(json.loads(line)["address"])

@@ -65,8 +65,18 @@ async def ended(door: Running, data: Any = ALERT["data"], **fields: Any) -> str:
     return session_id
 
 
+_ENDED: dict[tuple[str, str], str] = {}
+
+
+async def shared_session(door: Running, data: str = ALERT["data"]) -> str:
+    """An ended session that tests share which only read it."""
+    if (door.address, data) not in _ENDED:
+        _ENDED[door.address, data] = await ended(door, data)
+    return _ENDED[door.address, data]
+
+
 async def test_a_session_is_read_with_its_stages_and_sums(door: Running) -> None:
-    session = await door.get(f"/sessions/{await ended(door, 'talks')}")
+    session = await door.get(f"/sessions/{await shared_session(door, 'talks')}")
     assert session["usage"] == {"model_calls": 3, "tool_calls": 1, "input_tokens": 300, "output_tokens": 30, "price_usd": 0.0045}
     assert session["tokens"] == {"before": 9_000, "after": 900, "spared": 8_100, "encoding": "o200k_base"}
     assert session["stage"] == {"index": 0, "name": "look", "count": 1}
@@ -96,7 +106,7 @@ async def test_sessions_are_listed_in_pages_by_filter_and_by_words(door: Running
 
 
 async def test_the_timeline_is_read_in_pages(door: Running) -> None:
-    session_id = await ended(door)
+    session_id = await shared_session(door)
     first = await door.get(f"/sessions/{session_id}/timeline", limit=1)
     (call,) = first["items"]
     assert (call["event_type"], call["status"], call["metadata"]["tool_name"], call["sequence"]) == (
@@ -115,7 +125,7 @@ async def test_the_timeline_is_read_in_pages(door: Running) -> None:
 
 
 async def test_the_trace_is_read_in_pages_and_one_exchange_with_its_conversation(door: Running) -> None:
-    session_id = await ended(door, "talks")
+    session_id = await shared_session(door, "talks")
     first = await door.get(f"/sessions/{session_id}/trace", limit=3)
     rest = await door.get(f"/sessions/{session_id}/trace", limit=3, cursor=first["next_cursor"])
     assert [one["interaction_type"] for one in first["items"] + rest["items"]] == ["iteration"] * 3 + ["mcp"]
@@ -124,12 +134,12 @@ async def test_the_trace_is_read_in_pages_and_one_exchange_with_its_conversation
     assert (second["request"]["messages"], second["price_usd"], second["input_tokens"]) == (2, 0.0015, 100)
     whole = await door.get(f"/sessions/{session_id}/trace/{second['id']}")
     assert [(message["role"], message["text"]) for message in whole["messages"]] == [("user", "What is wrong?"), ("assistant", "The disk")]
-    other = await ended(door)
+    other = await shared_session(door)
     assert (await door.http.get(f"/api/v1/sessions/{other}/trace/{second['id']}")).status_code == 404
 
 
 async def test_a_kept_result_is_read_by_lines_by_bytes_and_searched(door: Running) -> None:
-    session_id = await ended(door)
+    session_id = await shared_session(door)
     (known,) = (await door.get(f"/sessions/{session_id}/results"))["items"]
     path = f"/sessions/{session_id}/results/{known['handle']}"
     assert (known["lines"], known["server"], known["tool"], known["arguments"]) == (100, "cluster", "get_pods", {"namespace": "shop"})
@@ -178,14 +188,14 @@ async def test_a_large_result_comes_in_parts_that_meet(door: Running) -> None:
     "query", ["lines=0-1", "lines=5-4", "lines=x", "lines=-3", "bytes=9-1", "lines=1-2&bytes=1-2", "lines=1-99999999999999999999999"]
 )
 async def test_a_range_that_is_none_is_refused(door: Running, query: str) -> None:
-    session_id = await ended(door)
+    session_id = await shared_session(door)
     (known,) = (await door.get(f"/sessions/{session_id}/results"))["items"]
     answer = await door.http.get(f"/api/v1/sessions/{session_id}/results/{known['handle']}?{query}")
     assert answer.status_code == 400 and answer.json()["error"]["details"]
 
 
 async def test_another_sessions_result_is_not_found(door: Running) -> None:
-    mine, other = await ended(door), await ended(door)
+    mine, other = await shared_session(door), await ended(door)
     (known,) = (await door.get(f"/sessions/{mine}/results"))["items"]
     for path in ("", "/search?q=x"):
         answer = await door.http.get(f"/api/v1/sessions/{other}/results/{known['handle']}{path}")
@@ -193,7 +203,7 @@ async def test_another_sessions_result_is_not_found(door: Running) -> None:
 
 
 async def test_a_session_is_exported_as_one_document(door: Running) -> None:
-    session_id = await ended(door, "talks")
+    session_id = await shared_session(door, "talks")
     answer = await door.http.get(f"/api/v1/sessions/{session_id}/export", params={"results": "true"})
     assert answer.headers["Content-Disposition"] == f'attachment; filename="session-{session_id}.json"'
     document = answer.json()
@@ -282,7 +292,7 @@ async def test_savings_are_told_by_day_server_and_tool(door: Running) -> None:
 
 
 async def test_figures_count_sessions_the_queue_and_viewers(door: Running) -> None:
-    await ended(door)
+    await shared_session(door)
     async with door.viewer() as viewer:
         await viewer.say(action="subscribe", channel="sessions")
         await viewer.hear()
