@@ -9,7 +9,7 @@ a step that runs again changes nothing, and a worker that lost the session gets
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
@@ -38,6 +38,9 @@ Ending = Literal["completed", "failed", "cancelled"]
 
 CHUNK_SECONDS = 0.03
 """How long words are gathered before they are told."""
+
+FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
+"""Seconds between two tries to write while the store is away."""
 
 _NOTHING = Masked("")
 
@@ -211,10 +214,20 @@ class SessionDiary:
         return logged is not None
 
     async def _write(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        if self._common.let_go:
-            raise LostSession(f"Session {self.session_id} was let go here.")
-        async with self._database.transaction() as db:
-            return await work(db)
+        """Write, however long the store is away: what was done must not be done again because it could not be told.
+
+        A write that happened although nobody heard of it is repeated, and changes nothing then.
+        """
+        pause = FIRST_PAUSE
+        while not self._common.let_go:
+            try:
+                async with self._database.transaction() as db:
+                    return await work(db)
+            except StoreUnavailable as problem:
+                logger.warning("store_unavailable", extra={"session_id": self.session_id, "reason": str(problem), "again_in": pause})
+            await anyio.sleep(pause)
+            pause = min(LAST_PAUSE, pause * 2)
+        raise LostSession(f"Session {self.session_id} was let go here.")
 
 
 class _Common:
@@ -280,8 +293,8 @@ class OpenEvent:
                     now=diary._clock(),
                 )
             )
-        except (LostSession, StoreUnavailable):
-            # The step will be run again, here or elsewhere, and goes on with this event. Only a cancelled one is ended below.
+        except LostSession:
+            # The step will be run again elsewhere, and goes on with this event.
             self._ended = True
             raise
         self._ended = True
@@ -290,15 +303,10 @@ class OpenEvent:
         if self._ended:
             return
         # Shielded: an event whose ending is lost streams for ever.
-        with anyio.CancelScope(shield=True):
-            try:
-                # What was shown stays: it is masked, and it is all there is.
-                await self.complete(Masked(self._began + "".join([*self._told, *self._gathered])), status=status)
-            except LostSession:
-                pass  # Whoever has the session now ends it, or goes on with this event.
-            except StoreUnavailable as problem:
-                # The error that ended the work matters more. When the session ends, this event does.
-                logger.warning("An event was left streaming", extra={"session": self._diary.session_id, "reason": str(problem)})
+        # Whoever has the session, if it was lost, ends the event or goes on with it.
+        with anyio.CancelScope(shield=True), suppress(LostSession):
+            # What was shown stays: it is masked, and it is all there is.
+            await self.complete(Masked(self._began + "".join([*self._told, *self._gathered])), status=status)
 
     def _on_time(self) -> None:
         self._timer = None

@@ -3,33 +3,39 @@
 * It **takes** a session with `claim`, which raises the session's attempt. Whoever
   worked on it before can write nothing from then on.
 * It is **seen** every third of a lease. Sessions of a process that was not seen
-  for a lease are queued again, by one survivor at a time.
+  for a lease are queued again, by one survivor at a time. Whoever was away itself
+  (stopped, or without its database) judges nobody until a lease has passed.
 * It **stops** a session when somebody cancels it, when its time is over, when it
   belongs to somebody else, or when the process is told to leave. In the last two
   cases the session has no end yet: it is gone on with elsewhere.
 
+A session may kill its worker, and the others that run there are counted as many
+deaths as it is. So one that is about to be given up for that gets its last try
+alone among its like: only the guilty dies again.
+
 What is done for a session is handed in by its kind (`works`); how steps are
-remembered is `sessions.durable`.
+remembered is `sessions.durable`. All times are the database's.
 """
 
 import logging
+import math
 import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Literal, Protocol, TypeVar
+from datetime import datetime, timedelta
+from typing import Literal, Never, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
 
-from tersely.errors import LostSession, StoreUnavailable, TerselyError
+from tersely.errors import LostSession, SessionNotFound, StoreUnavailable, TerselyError
 from tersely.events.bus import Bus
 from tersely.events.diary import SessionDiary
 from tersely.faults import crash_point, place_of
-from tersely.sessions.durable import Engine, Interrupted, stored_step
+from tersely.sessions.durable import Engine, Interrupted
 from tersely.store import executors
 from tersely.store import sessions as rows
 from tersely.store.database import Database
@@ -45,10 +51,14 @@ MOST_DEATHS = 3
 LOOK_SECONDS = 0.5
 """Between two looks for sessions that are to be stopped here."""
 
+IDLE_SECONDS = 1.0
+"""After which something that is ours by name and does not run here is left over: its beginning or its end was lost on the way."""
+
 FORGOTTEN_SECONDS = 5.0
 """After which a session that nobody works on may have been forgotten: whoever accepted it died before it was queued."""
 
-Stop = Literal["cancel", "lost", "leave"]
+Stop = Literal["cancel", "lost", "leave", "again"]
+"""Why a session stops here. `again`: what was done could not be stored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +76,14 @@ class Work(Protocol):
     async def __call__(self, session: Session, diary: SessionDiary) -> Outcome: ...
 
 
+class Launch(Protocol):
+    """How the workflow engine is started; see `Engine.launched`."""
+
+    def __call__(
+        self, database_url: str, *, executor: str, at_once: int, poll: float, work: Callable[[str], Awaitable[None]]
+    ) -> AbstractAsyncContextManager[Engine]: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pace:
     """How long things may take."""
@@ -81,6 +99,8 @@ class _Running:
     diary: SessionDiary | None = None
     stop: Stop | None = None
     stopped: anyio.Event = field(default_factory=anyio.Event)
+    alone: anyio.Semaphore | None = None
+    """Held while it is suspected of killing its workers."""
 
     def halt(self, why: Stop) -> None:
         if self.stop is None or why == "lost":
@@ -89,6 +109,18 @@ class _Running:
                 # Its open events are not ended here: whoever goes on with the session goes on with them.
                 self.diary.let_go()
         self.scope.cancel()
+
+    async def halted(self, why: Stop) -> Never:
+        """Stop the very work that asks for it."""
+        self.halt(why)
+        await anyio.sleep_forever()
+        raise AssertionError("nobody gets here")
+
+    def cleared(self) -> None:
+        """Its worker is alive after something new was done: it is not what killed the others."""
+        if self.alone:
+            self.alone.release()
+            self.alone = None
 
 
 _current: ContextVar[_Running] = ContextVar("the session that is running")
@@ -106,28 +138,39 @@ class Crew:
     name: str = field(default_factory=lambda: f"{socket.gethostname()[:24]}-{uuid.uuid4().hex[:12]}")
     """Of this process: never used before, never again."""
 
+    launch: Launch = Engine.launched
     leaving: bool = False
     _running: dict[str, _Running] = field(default_factory=dict)
     _engine: Engine | None = None
+    _at_once: int = 1
+    _suspects: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(1))
+    _seen_since: datetime | None = None
+    """Since when this process was seen without a gap, by the database's clock."""
+
+    _seen_at: datetime | None = None
+    _idle: dict[str, datetime] = field(default_factory=dict)
 
     @asynccontextmanager
     async def at_work(self, database_url: str, *, at_once: int, poll: float) -> AsyncIterator[Engine]:
         """Work on queued sessions for as long as the block lasts; then leave in good order."""
+        self._at_once = at_once
         await self._beat()
         async with (
-            Engine.launched(database_url, executor=self.name, at_once=at_once, poll=poll, work=self._work) as engine,
+            self.launch(database_url, executor=self.name, at_once=at_once, poll=poll, work=self._work) as engine,
             anyio.create_task_group() as group,
         ):
             self._engine = engine
             group.start_soon(self._again_and_again, self._beat, self.pace.lease / 3)
             group.start_soon(self._again_and_again, self._look, LOOK_SECONDS)
             group.start_soon(self._again_and_again, self._take_over, min(1.0, self.pace.lease / 4))
+            group.start_soon(self._again_and_again, self._take_up, IDLE_SECONDS)
             group.start_soon(self._again_and_again, self._queue_forgotten, FORGOTTEN_SECONDS)
             try:
                 yield engine
             finally:
                 with anyio.CancelScope(shield=True):
                     await self.leave()
+                    await self._let_go(seconds=1.0)
                 group.cancel_scope.cancel()
 
     @property
@@ -142,18 +185,28 @@ class Crew:
     async def step(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
         """A remembered step of the session that is running. None begins in a process that is about to leave."""
         running = _current.get()
+        assert self._engine is not None
         if self.leaving:
-            running.halt("leave")
-            await anyio.lowlevel.checkpoint()
+            await running.halted("leave")
         place = place_of(name)
 
         async def piece() -> T:
             crash_point(f"before {place}")
-            result = await self._patiently(work)
+            try:
+                result = await self._patiently(work)
+            except LostSession:
+                # Not to be remembered: it says nothing about the step.
+                await running.halted("lost")
             crash_point(f"after {place}, before it is stored")
+            running.cleared()
             return result
 
-        result = await stored_step(name, piece)
+        try:
+            result = await self._engine.step(name, piece)
+        except LostSession:
+            await running.halted("lost")
+        except StoreUnavailable:
+            await running.halted("again")
         crash_point(f"after {place} is stored")
         return result
 
@@ -164,14 +217,20 @@ class Crew:
         self.leaving = True
         if self._engine:
             self._engine.take_no_more()
-        await self._patiently(self._beat, seconds=2)
+        with anyio.move_on_after(2):
+            await self._patiently(self._beat)
         with anyio.move_on_after(self.pace.grace * 0.8):
             await self._all_stopped()
+        await self._let_go(seconds=self.pace.grace * 0.2)
+
+    async def _let_go(self, *, seconds: float) -> None:
+        """Give back what still runs; from then on others need not wait to see that this process is gone."""
         for session_id in self.running:
             self._stop(session_id, "leave")
-        with anyio.move_on_after(self.pace.grace * 0.2):
+        with anyio.move_on_after(seconds):
             await self._all_stopped()
-        await self._patiently(self._gone, seconds=5)
+        with anyio.move_on_after(2):
+            await self._patiently(self._gone)
         logger.info("left", extra={"executor": self.name, "still_running": len(self._running)})
 
     async def _all_stopped(self) -> None:
@@ -183,51 +242,77 @@ class Crew:
     # One session
 
     async def _work(self, session_id: str) -> None:
-        """The workflow of a session, from wherever it stands to its end."""
-        if self.leaving:
-            raise Interrupted
+        """The workflow of a session, from wherever it stands to its end.
+
+        Nothing is raised but `Interrupted`: the engine would take it for the workflow's end, and never run it again.
+        """
         running = _Running(anyio.CancelScope())
+        if earlier := self._running.get(session_id):
+            # It was taken from us and came back to us. Only one of the two may go on.
+            earlier.halt("lost")
         self._running[session_id] = running
         _current.set(running)
         try:
-            with running.scope:
-                await self._to_its_end(session_id, running)
-                return
+            if not await self._has_come_to_its_end(session_id, running):
+                logger.info("session_left", extra={"session_id": session_id, "why": running.stop})
+                raise Interrupted
+        finally:
+            running.cleared()
+            running.stopped.set()
+            if self._running.get(session_id) is running:
+                del self._running[session_id]
+
+    async def _has_come_to_its_end(self, session_id: str, running: _Running) -> bool:
+        try:
+            if self.leaving:
+                running.stop = "leave"
+            else:
+                with running.scope:
+                    await self._to_its_end(session_id, running)
+                    return True
         except LostSession:
             running.stop = "lost"
-        finally:
-            self._running.pop(session_id, None)
-            running.stopped.set()
+        except Exception as problem:
+            # Whatever it is: a session that is accepted comes to an end. It is tried again, like after a death.
+            logger.error("session_broke", extra={"session_id": session_id}, exc_info=problem)
+            running.stop = "again"
         # Stopped. Only a cancelled session has its end; the others go on elsewhere.
-        if running.stop == "cancel":
-            attempt = running.diary.attempt if running.diary else None
-            await self._patiently(lambda: self._end_cancelled(session_id, attempt))
-            return
-        if running.stop == "leave" and running.diary:
-            attempt = running.diary.attempt
-            await self._patiently(lambda: self._give_back(session_id, attempt), seconds=5)
-        logger.info("session_left", extra={"session_id": session_id, "why": running.stop})
-        raise Interrupted
+        attempt = running.diary.attempt if running.diary else None
+        try:
+            if running.stop == "cancel":
+                await self._patiently(lambda: self._end_cancelled(session_id, attempt))
+                return True
+            if running.stop == "leave":
+                with anyio.CancelScope(shield=True), anyio.move_on_after(2):
+                    await self._patiently(lambda: self._give_back(session_id, attempt))
+            if running.stop == "again":
+                await anyio.sleep(IDLE_SECONDS)
+                await self._patiently(lambda: self._start_over(session_id))
+        except LostSession:
+            running.stop = "lost"
+        return False
 
     async def _to_its_end(self, session_id: str, running: _Running) -> None:
+        await self._wait_for_turn(session_id, running)
         crash_point("before claim")
-        session = await self._patiently(lambda: self._claim(session_id))
+        session = await self._claimed(session_id)
         crash_point("after claim")
         if session is None:
             return  # It has its end; only the engine did not know.
-        running.diary = diary = SessionDiary(self.database, self.bus, session_id, session.attempt)
+        clock = self.database.clock
+        running.diary = diary = SessionDiary(self.database, self.bus, session_id, session.attempt, clock=clock.now)
         if session.status == "cancelling":
             await self._end(session_id, session.attempt, "cancelled", session.reason or "Cancelled on request.")
             return
         if session.deaths >= MOST_DEATHS:
-            reason = f"Processes that worked on it died {session.deaths} times in a row at the same point, so it was given up."
+            reason = f"It was given up: {session.deaths} times in a row the process that worked on it ended at the same point."
             await self._end(session_id, session.attempt, "failed", reason)
             return
         work = self.works.get(session.kind)
         if work is None:
             await self._end(session_id, session.attempt, "failed", f"This version does not know sessions of kind {session.kind!r}.")
             return
-        since_start = (datetime.now(UTC) - (session.started_at or datetime.now(UTC))).total_seconds()
+        since_start = max(timedelta(0), clock.now() - (session.started_at or clock.now())).total_seconds()
         with anyio.move_on_after(max(0.0, self.pace.session - since_start)) as limit:
             outcome = await self._outcome(work, session, diary)
         if limit.cancelled_caught:
@@ -235,6 +320,17 @@ class Crew:
             await self._end(session_id, session.attempt, "timed_out", reason)
             return
         await self._end(session_id, session.attempt, outcome.status, outcome.reason, outcome.analysis)
+
+    async def _wait_for_turn(self, session_id: str, running: _Running) -> None:
+        """Those who may have killed their workers run one at a time, so that only the guilty dies again."""
+
+        async def deaths() -> int:
+            async with self.database.reading() as db:
+                return await executors.deaths_in_a_row(db, session_id)
+
+        if await self._patiently(deaths) == MOST_DEATHS - 1:
+            await self._suspects.acquire()
+            running.alone = self._suspects
 
     async def _outcome(self, work: Work, session: Session, diary: SessionDiary) -> Outcome:
         try:
@@ -248,13 +344,24 @@ class Crew:
             logger.error("session_broke", extra={"session_id": session.id}, exc_info=problem)
             return Outcome(status="failed", reason=f"An error of our own ({type(problem).__name__}); the log has its trace.")
 
-    async def _claim(self, session_id: str) -> Session | None:
-        try:
-            async with self.database.transaction() as db:
-                claim = await rows.claim(db, session_id, self.name, now=datetime.now(UTC))
-                session = await rows.find(db, session_id)
-        except LostSession:
-            return None
+    async def _claimed(self, session_id: str) -> Session | None:
+        """The session, once there is room for it; None when it has its end already."""
+        while True:
+            try:
+                return await self._patiently(lambda: self._claim(session_id))
+            except LostSession:
+                return None
+            except _NoRoom:
+                # The engine counts too, but does not see what others count at that very moment.
+                await anyio.sleep(0.1)
+
+    async def _claim(self, session_id: str) -> Session:
+        async with self.database.transaction() as db:
+            if not await executors.is_room_for(db, session_id, self._at_once):
+                raise _NoRoom
+            claim = await rows.claim(db, session_id, self.name, now=self.database.clock.now())
+            session = await rows.find(db, session_id)
+        logger.info("session_claimed", extra={"session_id": session_id, "attempt": claim.attempt, "executor": self.name})
         self.bus.publish(*claim.told)
         return session
 
@@ -268,7 +375,7 @@ class Crew:
     ) -> None:
         async def end() -> None:
             async with self.database.transaction() as db:
-                told = await rows.end_all(db, session_id, attempt, status, reason, analysis=analysis, now=datetime.now(UTC))
+                told = await rows.end_all(db, session_id, attempt, status, reason, analysis=analysis, now=self.database.clock.now())
             self.bus.publish(*told)
 
         # An end that was reached is written, whoever has lost patience meanwhile.
@@ -283,9 +390,20 @@ class Crew:
             session = await rows.find(db, session_id)
         await self._end(session_id, attempt, "cancelled", session.reason or "Cancelled on request.")
 
-    async def _give_back(self, session_id: str, attempt: int) -> None:
+    async def _give_back(self, session_id: str, attempt: int | None) -> None:
+        """Let others go on with a session, at once."""
+        assert self._engine is not None
+        if attempt is not None:
+            async with self.database.transaction() as db:
+                await rows.release(db, session_id, attempt)
+        await self._engine.requeue([session_id], taken_from=self.name)
+
+    async def _start_over(self, session_id: str) -> None:
+        """Have a session gone through again from its last stored step; counted as a death, so that it does not go on for ever."""
+        assert self._engine is not None
         async with self.database.transaction() as db:
-            await rows.release(db, session_id, attempt)
+            await rows.record_death(db, session_id, self.name)
+        await self._engine.requeue([session_id], taken_from=self.name)
 
     # All sessions
 
@@ -298,7 +416,11 @@ class Crew:
 
     async def _beat(self) -> None:
         async with self.database.transaction() as db:
-            await rows.heartbeat(db, self.name, host=socket.gethostname(), version=self.version, leaving=self.leaving)
+            seen = await rows.heartbeat(db, self.name, host=socket.gethostname(), version=self.version, leaving=self.leaving)
+        self.database.clock.heard(seen)
+        if self._seen_at is None or abs((seen - self._seen_at).total_seconds()) > self.pace.lease:
+            self._seen_since = seen
+        self._seen_at = seen
 
     async def _gone(self) -> None:
         async with self.database.transaction() as db:
@@ -306,36 +428,67 @@ class Crew:
 
     async def _look(self) -> None:
         """Stop what is to be stopped."""
+        here = {session_id: running.diary.attempt for session_id, running in self._running.items() if running.diary}
         async with self.database.reading() as db:
             cancelled = await executors.to_be_cancelled(db, self.name)
-            lost = await executors.lost(db, self.name, self.running)
+            alone = await executors.cancelled_and_alone(db)
+            lost = await executors.lost(db, here)
         for session_id in lost:
-            self._stop(session_id, "lost")
+            running = self._running.get(session_id)
+            if running and running.diary and running.diary.attempt == here[session_id]:
+                running.halt("lost")
         for session_id in cancelled:
             self._stop(session_id, "cancel")
+        for session_id in alone:
+            async with self.database.transaction() as db:
+                told = (await rows.request_cancel(db, session_id, reason="", now=self.database.clock.now())).told
+            self.bus.publish(*told)
 
     async def _take_over(self) -> None:
         """Queue what the dead were working on."""
-        engine = self._engine
-        if engine is None or self.leaving:
+        engine, lease = self._engine, self.pace.lease
+        if engine is None or self.leaving or not self._may_judge():
             return
         async with self.database.transaction() as db:
             if not await executors.only_one_takes_over(db):
                 return
-            dead = await rows.dead(db, lease=self.pace.lease)
             # On SQLite only one process works: whoever else is named there is gone.
-            alive = [] if self.database.is_sqlite else [one.id for one in await rows.alive(db, lease=self.pace.lease)]
-            left = await engine.running_elsewhere({*alive, self.name})
-            for session_id, executor in left.items():
-                await rows.record_death(db, session_id, executor)
-            if left:
+            alive = {self.name} if self.database.is_sqlite else {self.name, *(one.id for one in await rows.alive(db, lease=lease))}
+            for executor in await executors.others(db, alive):
+                await rows.forget_executor(db, executor)
+            left: dict[str, list[str]] = {}
+            for session_id, executor in (await engine.begun()).items():
+                if executor not in alive:
+                    left.setdefault(executor, []).append(session_id)
+            for executor, session_ids in left.items():
+                for session_id in session_ids:
+                    await rows.record_death(db, session_id, executor)
                 crash_point("before requeue")
-                await engine.requeue(list(left))
+                await engine.requeue(session_ids, taken_from=executor)
                 crash_point("after requeue")
-                logger.warning("taken_over", extra={"sessions": len(left), "from": sorted(set(left.values()))})
-            for executor in dead:
-                if executor != self.name:
-                    await rows.forget_executor(db, executor)
+                logger.warning("taken_over", extra={"sessions": len(session_ids), "from": executor})
+
+    def _may_judge(self) -> bool:
+        """Whether others had the time to be seen since this process was away itself."""
+        if self.database.is_sqlite:
+            return True
+        return bool(self._seen_at and self._seen_since and (self._seen_at - self._seen_since).total_seconds() >= self.pace.lease)
+
+    async def _take_up(self) -> None:
+        """Queue again what is ours by name and does not run here."""
+        engine = self._engine
+        if engine is None or self.leaving:
+            return
+        begun = {session_id for session_id, executor in (await engine.begun()).items() if executor == self.name}
+        async with self.database.reading() as db:
+            held = await executors.held(db, self.name)
+        now = self.database.clock.now()
+        idle = (begun | held.keys()) - self._running.keys()
+        self._idle = {session_id: self._idle.get(session_id, now) for session_id in idle}
+        for session_id, since in self._idle.items():
+            if now - since >= timedelta(seconds=IDLE_SECONDS) and session_id not in self._running:
+                logger.warning("taken_up", extra={"session_id": session_id})
+                await self._give_back(session_id, held.get(session_id))
 
     async def _queue_forgotten(self) -> None:
         """Queue what was accepted by somebody who died before it was queued; end what the engine gave up."""
@@ -343,7 +496,7 @@ class Crew:
         if engine is None or self.leaving:
             return
         async with self.database.reading() as db:
-            waiting = await executors.waiting(db, since=datetime.now(UTC) - timedelta(seconds=FORGOTTEN_SECONDS))
+            waiting = await executors.waiting(db, since=self.database.clock.now() - timedelta(seconds=FORGOTTEN_SECONDS))
         states = await engine.states(waiting)
         for session_id in waiting:
             if session_id not in states:
@@ -357,11 +510,14 @@ class Crew:
                 await what()
             except StoreUnavailable as problem:
                 logger.warning("store_unavailable", extra={"reason": str(problem)})
-            except LostSession:
+            except (LostSession, SessionNotFound):
                 pass  # Somebody else was faster, which is as good.
+            except Exception as problem:
+                # A process that cannot do this once still works on what it has; and the next time comes soon.
+                logger.error("crew_stumbled", extra={"at": what.__name__}, exc_info=problem)
             await anyio.sleep(seconds)
 
-    async def _patiently(self, what: Callable[[], Awaitable[T]], *, seconds: float = 600.0) -> T:
+    async def _patiently(self, what: Callable[[], Awaitable[T]], *, seconds: float = math.inf) -> T:
         """Do it; while the store does not answer, again and again."""
         pause, waited = 0.2, 0.0
         while True:
@@ -373,4 +529,8 @@ class Crew:
                 logger.warning("store_unavailable", extra={"trying_again_in": pause})
             await anyio.sleep(pause)
             waited += pause
-            pause = min(5.0, pause * 2)
+            pause = min(2.0, pause * 2)
+
+
+class _NoRoom(Exception):
+    """As many sessions run as may."""

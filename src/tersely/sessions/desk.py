@@ -13,9 +13,9 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
+import anyio
 import anyio.to_thread
 
 from tersely.errors import IdempotencyConflict, InputError, MaskingFailed, OverrideRefused, QueueFull, SessionEnded, StoreUnavailable
@@ -28,7 +28,7 @@ from tersely.sessions.overrides import Connected, Override
 from tersely.sessions.plan import Plan
 from tersely.store import sessions as rows
 from tersely.store.database import Database
-from tersely.store.sessions import IdempotencyKey, NewSession
+from tersely.store.sessions import Created, IdempotencyKey, NewSession
 from tersely.text.clean import clean
 from tersely.text.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 LONGEST_RUNBOOK = 64 * 1024
 LONGEST_TITLE = 160
+ENQUEUE_SECONDS = 3.0
+"""Whoever sends an alert waits no longer than this for the queue: it is stored by then, and queued a little later."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,11 +117,7 @@ class Desk:
             mark_key=key,
         )
         once = IdempotencyKey(key=idempotency_key, digest=_digest(submission)) if idempotency_key is not None else None
-        async with self._database.transaction() as db:
-            created = await rows.create(db, new, now=datetime.now(UTC), idempotency=once)
-            if created.is_new and (waiting := (await rows.counts(db))["pending"]) > self._max_pending:
-                # Raised inside of the transaction, so that nothing of it is stored.
-                raise QueueFull(f"{waiting - 1:,} alerts wait already, as many as may. Send it again later.", retry_after=30)
+        created = await self._stored(new, once)
         if not created.is_new:
             if not created.same_body and not any_body:
                 raise IdempotencyConflict("This Idempotency-Key was used for another alert. Use a key of its own for each alert.")
@@ -128,12 +126,32 @@ class Desk:
         self._bus.publish(*created.told)
         crash_point("accepted, before it is queued")
         try:
-            await self._engine.enqueue(session_id)
-        except StoreUnavailable as problem:
+            with anyio.fail_after(ENQUEUE_SECONDS):
+                await self._engine.enqueue(session_id)
+        except (StoreUnavailable, TimeoutError) as problem:
             # It is accepted all the same: the crew queues what was not.
             logger.warning("not_queued_yet", extra={"session_id": session_id, "reason": str(problem)})
         crash_point("queued, before it is answered")
         return Accepted(session_id=session_id, message=self._welcome(alert_type, submission.override))
+
+    async def _stored(self, new: NewSession, once: IdempotencyKey | None) -> Created:
+        """Store an alert. Two transactions that got into each other's way, or a connection that was cut, are no reason to refuse it."""
+        began = anyio.current_time()
+        for again_in in (0.05, 0.2, None):
+            try:
+                async with self._database.transaction() as db:
+                    if again_in != 0.05 and (earlier := await rows.known(db, new.id)):
+                        return earlier
+                    created = await rows.create(db, new, now=self._database.clock.now(), idempotency=once)
+                    if created.is_new and (waiting := (await rows.counts(db))["pending"]) > self._max_pending:
+                        # Raised inside of the transaction, so that nothing of it is stored.
+                        raise QueueFull(f"{waiting - 1:,} alerts wait already, as many as may. Send it again later.", retry_after=30)
+                    return created
+            except StoreUnavailable:
+                if again_in is None or anyio.current_time() - began > 2:
+                    raise
+                await anyio.sleep(again_in)
+        raise AssertionError("the last try returns or raises")
 
     async def cancel(self, session_id: str, *, by: str) -> str:
         """Stop a session, wherever it runs; the status it has now. One that waits ends at once, one that runs within moments.
@@ -146,7 +164,7 @@ class Desk:
             before = await rows.find(db, session_id)
             if before.has_ended:
                 raise SessionEnded(f"Session {session_id} ended as {before.status} already; there is nothing to cancel.")
-            cancelled = await rows.request_cancel(db, session_id, reason=f"Cancelled by {by}.", now=datetime.now(UTC))
+            cancelled = await rows.request_cancel(db, session_id, reason=f"Cancelled by {by}.", now=self._database.clock.now())
         self._bus.publish(*cancelled.told)
         if cancelled.status == "cancelled":
             try:
@@ -163,7 +181,7 @@ class Desk:
         async with self._database.transaction() as db:
             session_id = await rows.session_of_key(db, principal, idempotency_key)
             if session_id:
-                await rows.resolve(db, session_id, now=datetime.now(UTC))
+                await rows.resolve(db, session_id, now=self._database.clock.now())
         return session_id
 
     async def delete(self, session_id: str) -> None:

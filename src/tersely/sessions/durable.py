@@ -5,14 +5,17 @@ once, so a session that is run again goes on after its last finished step. Which
 process may run it, and what happens when one dies, is decided in `sessions.crew`;
 here it is only carried out.
 
-On SQLite the engine has a file of its own beside the database; on PostgreSQL a
-schema of its own in it.
+On SQLite the engine has a file of its own beside the database, with the same
+promise: WAL and `synchronous=FULL`, readable by its owner only. On PostgreSQL it
+has a schema of its own in it.
 """
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
@@ -21,7 +24,7 @@ import sqlalchemy.exc
 from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID
 from dbos import error as dbos_errors
 
-from tersely.errors import StoreUnavailable
+from tersely.errors import LostSession, StoreUnavailable
 from tersely.sessions import codec
 
 logger = logging.getLogger(__name__)
@@ -30,6 +33,7 @@ T = TypeVar("T")
 
 QUEUE = "sessions"
 WORKFLOW = "session"
+_AWAY = (sqlalchemy.exc.DBAPIError, sqlalchemy.exc.TimeoutError)
 _OPEN = ("ENQUEUED", "PENDING", "DELAYED")
 VERSION = "1"
 """Of the workflows' steps, not of the package: an update that keeps the steps keeps running what was begun before it."""
@@ -76,9 +80,12 @@ class Engine:
             at_once: Sessions that may run at the same time, in all processes together.
             poll: Seconds between looks into the queue.
         """
+        url = engine_url(database_url)
+        if url.startswith("sqlite"):
+            await anyio.to_thread.run_sync(_prepare_file, Path(url.split("///", 1)[1]))
         config = DBOSConfig(
             name="tersely",
-            system_database_url=engine_url(database_url),
+            system_database_url=url,
             executor_id=executor,
             application_version=VERSION,
             serializer=_OurRecords(),
@@ -117,17 +124,40 @@ class Engine:
         with _answering():
             await DBOS.cancel_workflow_async(session_id)
 
-    async def running_elsewhere(self, alive: Collection[str]) -> dict[str, str]:
-        """Sessions that processes not among the living were working on, and which process that was."""
+    async def begun(self) -> dict[str, str]:
+        """Sessions that some process took out of the queue and has not brought to an end, and which process that is."""
         with _answering():
             begun = await DBOS.list_workflows_async(status="PENDING", load_input=False, load_output=False, limit=10_000)
-        return {one.workflow_id: one.executor_id or "" for one in begun if one.executor_id not in alive}
+        return {one.workflow_id: one.executor_id or "" for one in begun}
 
-    async def requeue(self, session_ids: Sequence[str]) -> None:
-        """Let sessions that were begun go on, on whichever process comes first."""
-        if session_ids:
-            with _answering():
-                await DBOS.resume_workflows_async(list(session_ids), queue_name=QUEUE)
+    async def requeue(self, session_ids: Collection[str], *, taken_from: str) -> None:
+        """Let sessions go on that a process began, on whichever process comes first. Others have those they took meanwhile."""
+
+        def put_back() -> None:
+            # The public `resume_workflows` would also take sessions away from whoever has just begun to go on with them.
+            for session_id in session_ids:
+                self._dbos._sys_db.reenqueue_for_recovery(session_id, [taken_from], QUEUE)
+
+        with _answering():
+            await anyio.to_thread.run_sync(put_back)
+
+    async def step(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+        """A step of the workflow that is running: done once, and remembered.
+
+        Raises:
+            LostSession: The workflow runs elsewhere by now, so nothing was remembered.
+            StoreUnavailable: It could not be remembered.
+        """
+
+        async def piece() -> T:
+            return await work()
+
+        try:
+            return await DBOS.run_step_async({"name": name}, piece)
+        except (dbos_errors.DBOSWorkflowConflictIDError, dbos_errors.DBOSWorkflowCancelledError):
+            raise LostSession(f"The step {name} was done, and its session belongs to another process by now.") from None
+        except _AWAY as problem:
+            raise StoreUnavailable(f"The step {name} could not be stored: {type(problem).__name__}.") from None
 
     async def states(self, session_ids: Sequence[str]) -> dict[str, Literal["open", "ended"]]:
         """What the engine knows of these sessions; those it does not know are missing."""
@@ -149,15 +179,6 @@ class Engine:
             event.set()
 
 
-async def stored_step(name: str, work: Callable[[], Awaitable[T]]) -> T:
-    """A step of the workflow that is running: done once, and remembered."""
-
-    async def piece() -> T:
-        return await work()
-
-    return await DBOS.run_step_async({"name": name}, piece)
-
-
 def engine_url(database_url: str) -> str:
     """Where the engine keeps its own tables, given where ours are."""
     if database_url.startswith("sqlite"):
@@ -166,6 +187,16 @@ def engine_url(database_url: str) -> str:
         return f"sqlite:///{stem}-workflows.db"
     parts = urlsplit(database_url)
     return urlunsplit(parts._replace(scheme="postgresql"))
+
+
+def _prepare_file(path: Path) -> None:
+    """The engine opens its file with SQLite's defaults: `synchronous` is FULL by default, the journal's mode stays in the file."""
+    try:
+        path.touch(mode=0o600)
+        with closing(sqlite3.connect(path, timeout=30)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+    except (OSError, sqlite3.Error) as problem:
+        raise StoreUnavailable(f"The workflow engine's file {str(path)!r} cannot be opened: {problem}.") from None
 
 
 def _quiet() -> None:
@@ -180,5 +211,5 @@ def _answering() -> Iterator[None]:
     """Trouble with the engine's database is trouble with the store."""
     try:
         yield
-    except (sqlalchemy.exc.DBAPIError, sqlalchemy.exc.TimeoutError, dbos_errors.DBOSException) as problem:
+    except (*_AWAY, dbos_errors.DBOSException) as problem:
         raise StoreUnavailable(f"The workflow engine's database did not answer: {type(problem).__name__}.") from None

@@ -5,13 +5,14 @@ import hmac
 import json
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import anyio
 import httpx2
 
-from tersely.errors import StoreUnavailable
+from tersely.errors import SessionNotFound, StoreUnavailable
 from tersely.sessions.durable import Engine
 from tersely.store import deliveries, events, sessions
 from tersely.store.database import Database
@@ -58,7 +59,8 @@ class Housekeeping:
             async with self.database.transaction() as db:
                 old = await sessions.expired(db, days=self.keep_sessions / timedelta(days=1), now=now, limit=AT_ONCE)
                 for session_id in old:
-                    await sessions.delete(db, session_id)
+                    with suppress(SessionNotFound):  # Another process sweeps, too.
+                        await sessions.delete(db, session_id)
             await self.engine.forget(old)
             deleted += len(old)
             if len(old) < AT_ONCE:

@@ -10,8 +10,10 @@ wait. The file is readable by its owner only.
 """
 
 import os
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,11 +30,33 @@ _READS = "tersely_reads_only"
 _MIGRATION_LOCK = 7_237_110  # Any number, as long as it is ours.
 
 
+class Clock:
+    """The database's time, without asking for it each time: processes whose own clocks differ, or jump, agree on it.
+
+    Whoever is told the time by the database says so (`heard`); from then on it is counted by a clock that cannot be set.
+    Before that, this machine's clock has to do.
+    """
+
+    def __init__(self, counted: Callable[[], float] = time.monotonic) -> None:
+        self._counted = counted
+        self._heard: tuple[datetime, float] | None = None
+
+    def heard(self, moment: datetime) -> None:
+        self._heard = (moment, self._counted())
+
+    def now(self) -> datetime:
+        if self._heard is None:
+            return datetime.now(UTC)
+        moment, at = self._heard
+        return moment + timedelta(seconds=self._counted() - at)
+
+
 class Database:
     """Use `Database.open`."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+        self.clock = Clock()
         # SQLite's writers wait for one another by polling, which is neither fair nor quick: within a process they queue here.
         self._writing: AbstractAsyncContextManager[None] = anyio.Lock() if self.is_sqlite else nullcontext()
 
@@ -127,10 +151,13 @@ class Database:
 def _answering() -> Iterator[None]:
     try:
         yield
-    except (sa.exc.DBAPIError, sa.exc.TimeoutError) as problem:
+    except (sa.exc.DBAPIError, sa.exc.TimeoutError, sa.exc.PendingRollbackError) as problem:
         # Mistakes in a statement are ours and rise as they are. A file that is no database is exactly a DatabaseError.
-        unavailable = isinstance(problem, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.TimeoutError)
-        if not unavailable and type(problem) is not sa.exc.DatabaseError:
+        unavailable = isinstance(
+            problem, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.TimeoutError | sa.exc.PendingRollbackError
+        )
+        cut_off = isinstance(problem, sa.exc.DBAPIError) and problem.connection_invalidated
+        if not unavailable and not cut_off and type(problem) is not sa.exc.DatabaseError:
             raise
         # The driver's own words only: the statement and its parameters are content.
         reason = " ".join(str(getattr(problem, "orig", problem)).split())[:300]

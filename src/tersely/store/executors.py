@@ -3,7 +3,7 @@
 Signs of life and the sessions' own moves are in `store.sessions`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -12,7 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tersely.store.events import OPEN
 from tersely.store.tables import executors, sessions
 
-_TAKEOVER_LOCK = 7_237_111  # Any number, as long as it is ours.
+_TAKEOVER_LOCK = 7_237_111  # Any numbers, as long as they are ours.
+_ROOM_LOCK = 7_237_112
 
 
 async def only_one_takes_over(db: AsyncConnection) -> bool:
@@ -27,21 +28,57 @@ async def gone(db: AsyncConnection, executor: str) -> None:
     await db.execute(sa.delete(executors).where(executors.c.id == executor))
 
 
+async def others(db: AsyncConnection, alive: Collection[str]) -> list[str]:
+    """Processes that are named here and not among these."""
+    return list(await db.scalars(sa.select(executors.c.id).where(executors.c.id.not_in(list(alive)))))
+
+
+async def is_room_for(db: AsyncConnection, session_id: str, at_once: int) -> bool:
+    """Whether one more session may run, in all processes together; until the transaction ends nobody else is told so.
+
+    Sessions of processes that are gone do not count, nor does this one.
+    """
+    if db.dialect.name != "sqlite":
+        await db.execute(sa.select(sa.func.pg_advisory_xact_lock(_ROOM_LOCK)))
+    held = sessions.c.executor.in_(sa.select(executors.c.id))
+    running = sa.select(sa.func.count()).where(sessions.c.status.in_(OPEN), held, sessions.c.id != session_id)
+    return int(await db.scalar(running) or 0) < at_once
+
+
+async def deaths_in_a_row(db: AsyncConnection, session_id: str) -> int:
+    """How many processes died while a session got no further."""
+    asked = sa.select(sessions.c.deaths).where(sessions.c.id == session_id, sessions.c.last_seq <= sessions.c.seq_at_death)
+    return int(await db.scalar(asked) or 0)
+
+
 async def to_be_cancelled(db: AsyncConnection, executor: str) -> list[str]:
     """Sessions that this process works on and that somebody wants to stop."""
     asked = sa.select(sessions.c.id).where(sessions.c.executor == executor, sessions.c.status == "cancelling")
     return list(await db.scalars(asked))
 
 
-async def lost(db: AsyncConnection, executor: str, running: Sequence[str]) -> list[str]:
-    """Those of the sessions that run here which now belong to another process, or have ended."""
+async def cancelled_and_alone(db: AsyncConnection) -> list[str]:
+    """Sessions that somebody wants to stop and nobody works on."""
+    return list(await db.scalars(sa.select(sessions.c.id).where(sessions.c.executor.is_(None), sessions.c.status == "cancelling")))
+
+
+async def held(db: AsyncConnection, executor: str) -> dict[str, int]:
+    """The sessions that this process works on, as far as the database knows, each with its attempt."""
+    asked = sa.select(sessions.c.id, sessions.c.attempt).where(sessions.c.executor == executor, sessions.c.status.in_(OPEN))
+    return {row.id: row.attempt for row in await db.execute(asked)}
+
+
+async def lost(db: AsyncConnection, running: Mapping[str, int]) -> list[str]:
+    """Those of the sessions that run here, each under its attempt, which now belong to another attempt, have ended, or are gone."""
     if not running:
         return []
-    others = (sessions.c.executor != executor) | sessions.c.status.not_in(OPEN)
-    return list(await db.scalars(sa.select(sessions.c.id).where(sessions.c.id.in_(list(running)), others)))
+    asked = sa.select(sessions.c.id, sessions.c.attempt).where(sessions.c.id.in_(list(running)), sessions.c.status.in_(OPEN))
+    mine = {row.id for row in await db.execute(asked) if row.attempt == running[row.id]}
+    return [session_id for session_id in running if session_id not in mine]
 
 
 async def waiting(db: AsyncConnection, *, since: datetime, limit: int = 500) -> list[str]:
     """Sessions that nobody works on, the oldest first: queued, or left by somebody who is gone."""
-    asked = sa.select(sessions.c.id).where(sessions.c.status.in_(OPEN), sessions.c.executor.is_(None), sessions.c.created_at < since)
+    alone = sessions.c.executor.is_(None) | sessions.c.executor.not_in(sa.select(executors.c.id))
+    asked = sa.select(sessions.c.id).where(sessions.c.status.in_(OPEN), alone, sessions.c.created_at < since)
     return list(await db.scalars(asked.order_by(sessions.c.created_at).limit(limit)))

@@ -240,6 +240,13 @@ async def create(db: AsyncConnection, new: NewSession, *, now: datetime, idempot
     return Created(session_id=new.id, is_new=True, told=told)
 
 
+async def known(db: AsyncConnection, session_id: str) -> Created | None:
+    """What `create` would have returned, had anybody heard of it: the connection was cut while it committed."""
+    if not await db.scalar(sa.select(1).where(sessions.c.id == session_id)):
+        return None
+    return Created(session_id=session_id, is_new=True)
+
+
 async def forget_keys(db: AsyncConnection, *, before: datetime, limit: int = 1_000) -> int:
     """Let go idempotency keys that were given before this time; how many went."""
     old = sa.select(idempotency_keys.c.scope, idempotency_keys.c.key).where(idempotency_keys.c.created_at < before).limit(limit)
@@ -416,13 +423,19 @@ async def release(db: AsyncConnection, session_id: str, attempt: int) -> None:
 async def record_death(db: AsyncConnection, session_id: str, executor: str) -> int | None:
     """A process died while it worked on a session: how many did so in a row without getting any further.
 
-    None when another process works on it by now, or it has ended; the same death is counted once.
+    None when another process works on it by now, or it has ended; the same death is counted once. Should the process be alive
+    after all, it can write nothing from now on: the attempt is a new one.
     """
     got_further = sessions.c.last_seq > sessions.c.seq_at_death
     change = (
         sa.update(sessions)
         .where(sessions.c.id == session_id, sessions.c.executor == storable(executor), sessions.c.status.in_(OPEN))
-        .values(deaths=sa.case((got_further, 1), else_=sessions.c.deaths + 1), seq_at_death=sessions.c.last_seq, executor=None)
+        .values(
+            deaths=sa.case((got_further, 1), else_=sessions.c.deaths + 1),
+            seq_at_death=sessions.c.last_seq,
+            executor=None,
+            attempt=sessions.c.attempt + 1,
+        )
     )
     deaths: int | None = await db.scalar(change.returning(sessions.c.deaths))
     return deaths
@@ -434,11 +447,14 @@ async def request_cancel(db: AsyncConnection, session_id: str, *, reason: str, n
     Raises:
         SessionNotFound: There is none.
     """
-    row = (await db.execute(sa.select(sessions.c.status).where(sessions.c.id == storable(session_id)).with_for_update())).one_or_none()
+    asked = (
+        sa.select(sessions.c.status, sessions.c.executor, sessions.c.reason).where(sessions.c.id == storable(session_id)).with_for_update()
+    )
+    row = (await db.execute(asked)).one_or_none()
     if row is None:
         raise SessionNotFound(session_id)
-    if row.status == "pending":
-        return Cancellation(status="cancelled", told=await end_all(db, session_id, None, "cancelled", reason, now=now))
+    if row.status in OPEN and row.executor is None:
+        return Cancellation(status="cancelled", told=await end_all(db, session_id, None, "cancelled", row.reason or reason, now=now))
     if row.status != "in_progress":
         return Cancellation(status=row.status, told=())
     changes = {"status": "cancelling", "reason": storable(reason), "cancel_requested_at": now}
@@ -466,7 +482,9 @@ async def end_all(
     Raises:
         LostSession: It has ended already, or belongs to another attempt.
     """
-    ending = {"status": status, "reason": storable(reason), "ended_at": now}
+    # Clocks can be set back; nothing ends before it began.
+    moment, began = sa.literal(now, sessions.c.ended_at.type), sa.func.coalesce(sessions.c.started_at, sessions.c.created_at)
+    ending = {"status": status, "reason": storable(reason), "ended_at": sa.case((began > moment, began), else_=moment)}
     if analysis:
         ending["analysis"] = storable(analysis)
     row = await events.advance(db, session_id, attempt, by=0, changes=ending)
@@ -646,23 +664,29 @@ class Executor:
     leaving: bool
 
 
-async def heartbeat(db: AsyncConnection, executor: str, *, host: str, version: str, leaving: bool = False) -> None:
-    """A process says that it lives; when, is the database's clock to say, because all have the same."""
+async def heartbeat(db: AsyncConnection, executor: str, *, host: str, version: str, leaving: bool = False) -> datetime:
+    """A process says that it lives; when, is the database's clock to say, because all have the same. It comes back."""
     now = _database_time(db)
     row = {"id": executor, "host": storable(host), "version": version, "started_at": now, "seen_at": now, "leaving": leaving}
     insert = events.insert(db, executors).values(row)
-    await db.execute(insert.on_conflict_do_update(index_elements=["id"], set_={"seen_at": now, "leaving": leaving}))
+    seen = insert.on_conflict_do_update(index_elements=["id"], set_={"seen_at": now, "leaving": leaving})
+    return cast(datetime, await db.scalar(seen.returning(executors.c.seen_at)))
 
 
 async def alive(db: AsyncConnection, *, lease: float) -> list[Executor]:
     """Processes that were seen within this many seconds."""
-    rows = await db.execute(sa.select(executors).where(executors.c.seen_at >= _database_time(db, -lease)).order_by(executors.c.started_at))
+    rows = await db.execute(sa.select(executors).where(~_unseen(db, lease)).order_by(executors.c.started_at))
     return [Executor(**row._mapping) for row in rows]
 
 
 async def dead(db: AsyncConnection, *, lease: float) -> list[str]:
     """Processes that were not seen for this many seconds."""
-    return list(await db.scalars(sa.select(executors.c.id).where(executors.c.seen_at < _database_time(db, -lease))))
+    return list(await db.scalars(sa.select(executors.c.id).where(_unseen(db, lease))))
+
+
+def _unseen(db: AsyncConnection, lease: float) -> sa.ColumnElement[bool]:
+    # Seen in the future: the clock was set back. The living are seen again soon, the dead never.
+    return (executors.c.seen_at < _database_time(db, -lease)) | (executors.c.seen_at > _database_time(db, lease))
 
 
 async def forget_executor(db: AsyncConnection, executor: str) -> None:
