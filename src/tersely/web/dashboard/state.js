@@ -10,6 +10,12 @@ export class Timeline {
   items = new Map();
   order = []; // items that stand on their own, by sequence; summaries belong to their call
   #byHandle = new Map();
+  #most;
+
+  /** keep: how many characters of what a tool returned are held; the whole is kept by the service. */
+  constructor({ keep = KEPT_OF_RESULT } = {}) {
+    this.#most = keep;
+  }
 
   /** Apply an event or an item of the API; returns the item that changed, or null. */
   apply(event) {
@@ -103,9 +109,10 @@ export class Timeline {
   }
 
   #keep(item, content) {
-    if (item.type === "llm_tool_call" && content.length > KEPT_OF_RESULT && item.metadata.handle) {
+    const { handle, server_name } = item.metadata;
+    if (item.type === "llm_tool_call" && content.length > this.#most && handle && server_name !== OURS) {
       // The whole is one request away. Copied, because a slice would keep the whole string alive.
-      item.content = JSON.parse(JSON.stringify(content.slice(0, KEPT_OF_RESULT)));
+      item.content = JSON.parse(JSON.stringify(content.slice(0, this.#most)));
       item.cut = true;
     } else {
       item.content = content;

@@ -1,0 +1,238 @@
+// <call-page session event> or <call-page session handle>: a tool call, before and after side by side.
+
+import { api, pages } from "./api.js";
+import { copyButton, h, put } from "./dom.js";
+import { bytes, clock, duration, isOpen, lasting, number, percent, price, saved } from "./format.js";
+import { follow } from "./live.js";
+import { Timeline, toolName } from "./state.js";
+import "./kept-text.js";
+
+const METHODS = {
+  structural: "condensed by structure, no model",
+  summarized: "summarized by a model",
+  partial: "summarized, with gaps",
+  fallback: "no summary",
+  passthrough: "passed through",
+};
+const MOST_LOST = 200;
+
+class CallPage extends HTMLElement {
+  #timeline = new Timeline({ keep: Infinity });
+  #gone = new AbortController();
+  #stop = () => {};
+  #item = null;
+  #session = null;
+  #kept = null;
+
+  connectedCallback() {
+    this.session = this.getAttribute("session");
+    this.head = h("header");
+    this.after = h("section.pane.after", { "aria-labelledby": "after-title" });
+    this.before = h("section.pane.before", { "aria-labelledby": "before-title" });
+    this.crumbs = h("p.crumbs", null, h("a", { href: "/" }, "Sessions"), h("span", null, h("a", { href: `/sessions/${this.session}`, rel: "up" }, "Session")));
+    put(this, this.crumbs, this.head, h("div.panes", null, this.before, this.after));
+    this.#open().catch((problem) => {
+      if (problem.name === "AbortError") return;
+      document.title = "Tool call · tersely";
+      put(this.head, h("div.empty", null, h("h1", null, problem.status === 404 ? "Not found" : "This cannot be shown"), h("p", null, problem.message)));
+    });
+  }
+
+  disconnectedCallback() {
+    this.#gone.abort();
+    this.#stop();
+  }
+
+  /** #L12-20 in the address: those lines. */
+  addressed() {
+    const match = /^#L(\d{1,15})(?:-(\d{1,15}))?$/.exec(location.hash);
+    if (match && this.text) this.text.jump(Number(match[1]), Number(match[2] ?? match[1]));
+  }
+
+  async #open() {
+    const { signal } = this.#gone;
+    this.#session = await api(`/sessions/${encodeURIComponent(this.session)}`, { signal });
+    put(this.crumbs, h("a", { href: "/" }, "Sessions"), h("span", null, h("a", { href: `/sessions/${this.session}`, rel: "up" }, this.#session.title || this.#session.alert_type)));
+    const wanted = this.getAttribute("event");
+    const handle = this.getAttribute("handle");
+    for await (const items of pages(`/sessions/${this.session}/timeline`, { limit: 200, cursor: "after", signal })) {
+      for (const item of items) this.#timeline.apply(item);
+      this.#item = wanted ? this.#timeline.items.get(wanted) : this.#timeline.callOf(handle);
+      if (this.#item?.parent) this.#item = this.#item.parent;
+      // Its summary may stand on the next page.
+      if (this.#item && (this.#item.summary || items.at(-1).sequence > this.#item.sequence + 60)) break;
+    }
+    if (!this.#item && !handle) throw Object.assign(new Error("This session has no such event."), { status: 404 });
+    this.handle = handle ?? this.#item.metadata.handle;
+    this.#draw();
+    if (this.handle) await this.#openKept();
+    const settled = this.#item?.summary ? this.#item.summary.status !== "streaming" : !isOpen(this.#session.status);
+    if (!settled) this.#follow();
+  }
+
+  async #openKept() {
+    this.text = h("kept-text", { session: this.session, handle: this.handle });
+    this.beforeHead = h("div.pane-head");
+    put(this.before, this.#beforeHead(), this.text);
+    try {
+      this.#kept = await this.text.open({ lost: this.#item?.summary?.metadata.lost ?? [] });
+    } catch (problem) {
+      if (problem.name === "AbortError") throw problem;
+      put(this.before, this.#beforeHead(), h("p.problem", null, problem.message));
+      return;
+    }
+    this.#beforeHead();
+    this.#draw();
+    const q = new URLSearchParams(location.search).get("q");
+    if (q) this.text.find(q);
+    this.addressed();
+  }
+
+  #follow() {
+    this.#stop = follow(`session:${this.session}`, this.#session.last_seq, (event) => {
+      const changed = this.#timeline.apply(event);
+      if (!changed || (changed !== this.#item && changed !== this.#item?.summary)) return;
+      if (this.#item.metadata.handle && !this.handle) {
+        this.handle = this.#item.metadata.handle;
+        this.#openKept();
+      }
+      this.#frame ||= requestAnimationFrame(() => {
+        this.#frame = 0;
+        this.#draw();
+      });
+      if (this.#item.summary && this.#item.summary.status !== "streaming") {
+        this.#stop();
+        this.text?.open({ lost: this.#item.summary.metadata.lost ?? [] });
+      }
+    });
+  }
+  #frame = 0;
+
+  #beforeHead() {
+    const kept = this.#kept;
+    return put(
+      this.beforeHead,
+      h("h2", { id: "before-title" }, "Before"),
+      h("span.under", null, "what the tool returned", kept ? ` · ${number(kept.tokens)} tokens, ${number(kept.lines)} ${kept.lines === 1 ? "line" : "lines"}, ${bytes(kept.bytes)}` : ""),
+    );
+  }
+
+  #draw() {
+    const item = this.#item;
+    const about = item?.metadata ?? { server_name: this.#kept?.server, tool_name: this.#kept?.tool, arguments: this.#kept?.arguments, original_tokens: this.#kept?.tokens };
+    const summary = item?.summary;
+    const told = summary?.metadata ?? {};
+    const failed = about.is_error || item?.status === "failed";
+    document.title = `${toolName(about)} · ${this.#session.title || this.#session.alert_type} · tersely`;
+    const fact = (name, value, title) => value !== null && value !== undefined && value !== "" && h("div", { title }, h("dt", null, name), h("dd", null, value));
+    const unseen = told.status === "fallback" || told.status === "partial" || told.summarization_fallback;
+    put(
+      this.head,
+      h(
+        "div.page-head",
+        null,
+        h("h1.tool-name", null, toolName(about)),
+        failed && h("span.tag.bad", null, "error"),
+        item?.status === "streaming" && h("span.tag", null, "running"),
+        summary?.status === "streaming" && h("span.tag", null, "condensing"),
+        told.status === "fallback" && h("span.tag.warn", null, "no summary: the model got the ", told.returned === "original" ? "original" : "structural text"),
+        told.status === "partial" && h("span.tag.warn", null, "summary with gaps"),
+        told.status !== "fallback" && told.summarization_fallback && h("span.tag.warn", null, "another model stepped in"),
+        h("span.grow"),
+        item && h("a.button", { href: `/sessions/${this.session}#event-${item.id}` }, "In the timeline"),
+        this.handle && h("a.button", { href: `/api/v1/sessions/${this.session}/results/${this.handle}`, target: "_blank", rel: "noopener" }, "As JSON"),
+      ),
+      unseen && told.reason && h("p.problem.mild", null, told.reason),
+      h(
+        "dl.facts",
+        null,
+        about.original_tokens && told.summary_tokens !== undefined
+          ? fact("size", [saved(about.original_tokens, told.summary_tokens), h("span.spared-words", null, `${percent(about.original_tokens - told.summary_tokens, about.original_tokens)} spared`)])
+          : fact("size", about.original_tokens ? `${number(about.original_tokens)} tokens` : null),
+        told.summary_tokens ? fact("ratio", `${(about.original_tokens / told.summary_tokens).toFixed(about.original_tokens / told.summary_tokens < 10 ? 1 : 0)} : 1`) : null,
+        fact("method", summary ? (METHODS[told.status] ?? told.status) : about.original_tokens ? "small enough: nothing was left out" : null),
+        fact("model", told.summarization_model ? `${told.summarization_model}${told.summarization_provider ? ` (${told.summarization_provider})` : ""}` : null),
+        this.paid && fact("price", price(this.paid.price_usd), `${number(this.paid.input_tokens)} tokens in, ${number(this.paid.output_tokens)} out`),
+        told.chunks ? fact("parts", `${told.chunks}${told.cache_hits ? `, ${told.cache_hits} from the cache` : ""}`) : null,
+        fact("took", item?.status === "streaming" ? lasting(item.at, null) : duration(about.duration_ms)),
+        item && fact("called", clock(item.at)),
+        about.cleaned ? fact("taken out", `${number(about.cleaned)} deceiving characters`, "Escapes, zero-width and bidirectional characters") : null,
+        this.handle && fact("kept as", h("code", null, this.handle)),
+      ),
+      about.arguments && Object.keys(about.arguments).length
+        ? h("dl.given", { "aria-label": "Arguments" }, Object.entries(about.arguments).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, typeof value === "string" ? value : JSON.stringify(value)))))
+        : null,
+    );
+    this.#drawAfter(item, summary, told, failed);
+    if (told.summarization_model && summary.status !== "streaming") this.#pay();
+  }
+
+  #drawAfter(item, summary, told, failed) {
+    const title = h("h2", { id: "after-title" }, "After");
+    const whole = !summary && !failed && item?.metadata.server_name !== "tersely";
+    this.querySelector(".panes").classList.toggle("alone", whole || !this.handle);
+    if (whole || (!this.handle && !failed)) {
+      if (!item) put(this.after);
+      else if (item.status === "streaming") put(this.after, h("div.pane-head", null, title, h("span.under", null, "still running")));
+      else put(this.after, h("div.pane-head", null, title, h("span.under", null, "The model got all of it: nothing was left out.")));
+      return;
+    }
+    const text = summary ? summary.content : item.content;
+    const lost = (told.lost ?? []).slice(0, MOST_LOST);
+    put(
+      this.after,
+      h("div.pane-head", null, title, h("span.under", null, failed ? "what the model was told" : "what the model got", told.summary_tokens ? ` · ${number(told.summary_tokens)} tokens` : ""), h("span.grow"), text && copyButton("Copy", text)),
+      h("div.got", { tabindex: 0, role: "group", "aria-label": "What the model got" }, h("pre", null, this.#linked(text)), summary?.status === "streaming" && h("span.caret")),
+      lost.length
+        ? h(
+            "div.left-out",
+            { tabindex: 0, role: "group", "aria-labelledby": "left-out-title" },
+            h("h3", { id: "left-out-title" }, `Left out`, h("span.under", null, ` ${told.lost.length} ${told.lost.length === 1 ? "thing" : "things"}, all in the text beside`)),
+            h("ul", null, lost.map((one) => h("li", null, one.what, one.lines?.length ? [" ", lines(one.lines)] : null))),
+          )
+        : summary && summary.status !== "streaming" && this.handle
+          ? h("p.quiet-words.left-out-none", null, "Which lines were left out was not noted for this call.")
+          : null,
+    );
+  }
+
+  /** What a model reads names lines too: those are links. */
+  #linked(text) {
+    const parts = [];
+    let from = 0;
+    for (const match of (text ?? "").matchAll(/\blines? (\d{1,9})(?:[-–](\d{1,9}))?/g)) {
+      if (parts.length > 400) break;
+      parts.push(text.slice(from, match.index), h("a", { href: `#L${match[1]}${match[2] ? `-${match[2]}` : ""}` }, match[0]));
+      from = match.index + match[0].length;
+    }
+    parts.push((text ?? "").slice(from));
+    return parts;
+  }
+
+  async #pay() {
+    if (this.paying) return;
+    this.paying = true;
+    try {
+      for await (const found of pages(`/sessions/${this.session}/trace`, { limit: 200, signal: this.#gone.signal })) {
+        this.paid = found.find((one) => one.interaction_type === "summarization" && one.request?.handle === this.handle);
+        if (this.paid) return this.#draw();
+      }
+    } catch {
+      // The price is a remark; the page stands without it.
+    }
+  }
+}
+
+function lines(runs) {
+  const shown = runs.slice(0, 12);
+  const one = runs.length === 1 && runs[0][0] === runs[0][1];
+  return h(
+    "span.runs",
+    null,
+    h("span.under", null, one ? "line " : "lines "),
+    shown.map(([first, last]) => h("a", { href: `#L${first}${last !== first ? `-${last}` : ""}` }, first === last ? number(first) : `${number(first)}–${number(last)}`)),
+    runs.length > shown.length && h("span.under", null, `and ${number(runs.length - shown.length)} more`),
+  );
+}
+
+customElements.define("call-page", CallPage);

@@ -1,0 +1,137 @@
+// JSON as rows that fold. Pure: text in, rows out. Every node knows the line it stands in, so that a line can be found in the folds.
+
+export class NotJson extends Error {}
+
+/** The tree of a JSON text: {kind, key, value | children, line, depth, parent, open}. */
+export function parseJson(text) {
+  let at = 0;
+  let line = 1;
+
+  function space() {
+    for (; at < text.length; at++) {
+      const sign = text.charCodeAt(at);
+      if (sign === 10) line++;
+      else if (sign !== 32 && sign !== 9 && sign !== 13) return;
+    }
+  }
+
+  function string() {
+    let end = at;
+    do {
+      end = text.indexOf('"', end + 1);
+      if (end < 0) throw new NotJson();
+      let back = end;
+      while (text.charCodeAt(back - 1) === 92) back--;
+      if ((end - back) % 2 === 0) break;
+    } while (true);
+    const raw = text.slice(at, end + 1);
+    at = end + 1;
+    return raw.includes("\\") ? JSON.parse(raw) : raw.slice(1, -1);
+  }
+
+  function value(key, parent) {
+    space();
+    const node = { key, parent, line, depth: parent ? parent.depth + 1 : 0, kind: "", open: false };
+    const sign = text[at];
+    if (sign === "{" || sign === "[") {
+      node.kind = sign === "{" ? "object" : "array";
+      node.children = [];
+      node.open = node.depth < 2;
+      const close = sign === "{" ? "}" : "]";
+      at++;
+      space();
+      if (text[at] === close) {
+        at++;
+      } else {
+        for (;;) {
+          let name = null;
+          if (sign === "{") {
+            space();
+            if (text[at] !== '"') throw new NotJson();
+            name = string();
+            space();
+            if (text[at++] !== ":") throw new NotJson();
+          }
+          node.children.push(value(sign === "{" ? name : node.children.length, node));
+          space();
+          const next = text[at++];
+          if (next === close) break;
+          if (next !== ",") throw new NotJson();
+        }
+      }
+      node.last = line;
+    } else if (sign === '"') {
+      node.kind = "string";
+      node.value = string();
+    } else {
+      const [word] = /^(?:-?\d[\d.eE+-]*|true|false|null)/.exec(text.slice(at, at + 400)) ?? [];
+      if (!word) throw new NotJson();
+      node.kind = /[-\d]/.test(word[0]) ? "number" : "word";
+      node.value = word;
+      at += word.length;
+    }
+    return node;
+  }
+
+  const root = value(null, null);
+  space();
+  if (at < text.length) throw new NotJson();
+  return root;
+}
+
+/** The rows in sight, in order: what is folded is one row. */
+export function visibleRows(root) {
+  const rows = [];
+  const stack = [root];
+  while (stack.length) {
+    const node = stack.pop();
+    rows.push(node);
+    if (node.children && node.open) for (let place = node.children.length - 1; place >= 0; place--) stack.push(node.children[place]);
+  }
+  return rows;
+}
+
+export function* everyNode(root) {
+  const stack = [root];
+  while (stack.length) {
+    const node = stack.pop();
+    yield node;
+    if (node.children) for (let place = node.children.length - 1; place >= 0; place--) stack.push(node.children[place]);
+  }
+}
+
+/** The node that stands at a line: the last that begins at or before it. */
+export function nodeAt(root, line) {
+  let node = root;
+  for (;;) {
+    const inside = node.children?.findLast((child) => child.line <= line);
+    if (!inside || node.line === line) return node;
+    node = inside;
+  }
+}
+
+export function unfoldTo(node) {
+  for (let above = node.parent; above; above = above.parent) above.open = true;
+}
+
+/** A folded node in a few words. */
+export function gist(node) {
+  const count = node.children.length;
+  const counted = node.kind === "object" ? `${count} ${count === 1 ? "key" : "keys"}` : `${count} ${count === 1 ? "item" : "items"}`;
+  const words = [];
+  let length = 0;
+  // What something is called says most of it, even where that stands a level deeper.
+  const named = namesOf(node) ?? namesOf(node.children.find((child) => child.key === "metadata"));
+  for (const child of named ? [named, ...node.children.filter((one) => one !== named)] : node.children) {
+    if (child.children || length > 60) continue;
+    const word = node.kind === "object" ? `${child.key}: ${child.value}` : String(child.value);
+    if (word.length > 80) continue;
+    words.push(word);
+    length += word.length;
+  }
+  return words.length ? `${counted} · ${words.join(", ")}` : counted;
+}
+
+function namesOf(node) {
+  return node?.kind === "object" ? node.children.find((child) => (child.key === "name" || child.key === "id" || child.key === "title") && !child.children) : undefined;
+}

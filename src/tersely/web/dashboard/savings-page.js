@@ -1,0 +1,207 @@
+// <savings-page>: tokens that tools returned and tokens that models got, over time, by server and tool, through both doors.
+
+import { api, query } from "./api.js";
+import { go } from "./app.js";
+import { h, put, s } from "./dom.js";
+import { duration, number, percent, short } from "./format.js";
+
+const SPANS = [
+  [7, "7 days"],
+  [30, "30 days"],
+  [90, "90 days"],
+];
+const DOORS = [
+  ["", "everything"],
+  ["session", "sessions"],
+  ["gateway", "gateway"],
+];
+
+class SavingsPage extends HTMLElement {
+  connectedCallback() {
+    document.title = "Savings · tersely";
+    this.chips = h("div.filters");
+    this.sums = h("dl.facts.large");
+    this.plots = h("div");
+    put(this, h("div.page-head", null, h("h1", null, "Savings"), this.chips), this.sums, this.plots);
+    this.addressed();
+  }
+
+  addressed() {
+    const asked = new URLSearchParams(location.search);
+    this.days = SPANS.map(([days]) => days).includes(Number(asked.get("days"))) ? Number(asked.get("days")) : 30;
+    this.door = DOORS.map(([door]) => door).includes(asked.get("door") ?? "") ? (asked.get("door") ?? "") : "";
+    const chip = (words, on, change) => h("button.chip", { type: "button", "aria-pressed": String(on), onclick: () => go(`/savings${query({ days: this.days, door: this.door, ...change })}`, { replace: true }) }, words);
+    put(
+      this.chips,
+      h("div.chips", { role: "group", "aria-label": "Which door" }, DOORS.map(([door, words]) => chip(words, door === this.door, { door }))),
+      h("div.chips", { role: "group", "aria-label": "How far back" }, SPANS.map(([days, words]) => chip(words, days === this.days, { days }))),
+    );
+    this.#read();
+  }
+
+  async #read() {
+    const since = new Date(Date.now() - (this.days - 1) * 86_400_000).toISOString().slice(0, 10);
+    try {
+      const found = await api(`/system/savings${query({ since, door: this.door })}`);
+      if (this.isConnected) this.#draw(found, since);
+    } catch (problem) {
+      put(this.plots, h("p.problem", { role: "alert" }, problem.message));
+    }
+  }
+
+  #draw(found, since) {
+    const { items } = found;
+    const fact = (name, value, title) => h("div", { title }, h("dt", null, name), h("dd", null, value));
+    if (!items.length) {
+      put(this.sums);
+      put(this.plots, h("div.empty", null, h("h2", null, "Nothing came through yet"), h("p", null, "Every tool result that a session or the gateway handles is counted here, from the first one on.")));
+      return;
+    }
+    const calls = items.reduce((sum, one) => sum + one.calls, 0);
+    const condensed = items.reduce((sum, one) => sum + one.condensed, 0);
+    const read = items.reduce((sum, one) => sum + one.read_backs, 0);
+    put(
+      this.sums,
+      fact("tokens spared", h("b.hero", null, short(found.spared)), number(found.spared)),
+      fact("share", percent(found.spared, found.tokens_before)),
+      fact("tools returned", number(found.tokens_before)),
+      fact("models got", number(found.tokens_after)),
+      fact("calls", number(calls)),
+      fact("condensed", `${number(condensed)} (${percent(condensed, calls)})`),
+      read ? fact("read back", number(read), "How often a model asked for more of a kept result") : null,
+    );
+    const tools = group(items, (one) => `${one.server}.${one.tool}`);
+    const servers = group(items, (one) => one.server);
+    put(
+      this.plots,
+      h("section.plot", { "aria-labelledby": "by-day" }, h("h2", { id: "by-day" }, "Over time"), legend(), timePlot(items, since, this.days)),
+      h("div.plots", null, servers.length > 1 && h("section.plot", { "aria-labelledby": "by-server" }, h("h2", { id: "by-server" }, "By server"), bars(servers)), h("section.plot", { "aria-labelledby": "by-tool" }, h("h2", { id: "by-tool" }, "By tool"), bars(tools.slice(0, 15)))),
+      h("section.plot", { "aria-labelledby": "in-numbers" }, h("h2", { id: "in-numbers" }, "In numbers"), table(tools)),
+      h("p.quiet-words", null, `Tokens are counted in ${found.encoding}. Days are days in UTC.`),
+    );
+  }
+}
+
+function group(items, name) {
+  const found = new Map();
+  for (const one of items) {
+    const key = name(one);
+    const sum = found.get(key) ?? { name: key, calls: 0, errors: 0, condensed: 0, cached: 0, read_backs: 0, before: 0, after: 0, latency: {}, ms: 0 };
+    sum.calls += one.calls;
+    sum.errors += one.errors;
+    sum.condensed += one.condensed;
+    sum.cached += one.cached;
+    sum.read_backs += one.read_backs;
+    sum.before += one.tokens_before;
+    sum.after += one.tokens_after;
+    sum.ms += one.milliseconds;
+    found.set(key, sum);
+  }
+  return [...found.values()].sort((a, b) => b.before - b.after - (a.before - a.after));
+}
+
+function legend() {
+  return h("p.legend", { "aria-hidden": "true" }, h("span.swatch.before"), "returned by tools", h("span.swatch.after"), "reached a model");
+}
+
+/** Bars by day: pale for what came back, full for what was passed on. */
+function timePlot(items, since, days) {
+  const width = 1100;
+  const height = 240;
+  const left = 52;
+  const foot = 24;
+  const room = height - foot - 8;
+  const start = Date.parse(since);
+  const sums = Array.from({ length: days }, (_, place) => ({ day: new Date(start + place * 86_400_000).toISOString().slice(0, 10), before: 0, after: 0 }));
+  const byDay = new Map(sums.map((one) => [one.day, one]));
+  for (const one of items) {
+    const sum = byDay.get(one.day);
+    if (sum) {
+      sum.before += one.tokens_before;
+      sum.after += one.tokens_after;
+    }
+  }
+  const most = nice(Math.max(1, ...sums.map((one) => one.before)));
+  const step = (width - left) / days;
+  const bar = Math.min(46, step * 0.68);
+  const y = (value) => 8 + room * (1 - value / most);
+  const label = `Tokens by day. ${sums.filter((one) => one.before).map((one) => `${one.day}: ${number(one.before)} returned, ${number(one.after)} passed on`).slice(-10).join("; ")}`;
+  return s(
+    "svg.time-plot",
+    { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
+    [0, 0.25, 0.5, 0.75, 1].map((share) => [
+      s("line.grid", { x1: left, x2: width, y1: y(most * share), y2: y(most * share) }),
+      s("text.axis", { x: left - 8, y: y(most * share) + 4, "text-anchor": "end" }, short(most * share)),
+    ]),
+    sums.map((one, place) => {
+      const x = left + place * step + (step - bar) / 2;
+      return s(
+        "g",
+        null,
+        s("title", null, `${one.day}: ${number(one.before)} returned, ${number(one.after)} passed on`),
+        s("rect", { x: left + place * step, y: 8, width: step, height: room, fill: "transparent" }),
+        one.before ? s("rect.before", { x, y: y(one.before), width: bar, height: Math.max(1, y(0) - y(one.before)), rx: 2 }) : null,
+        one.after ? s("rect.after", { x, y: y(one.after), width: bar, height: Math.max(1.5, y(0) - y(one.after)), rx: 1 }) : null,
+        place % Math.ceil(days / 10) === (days - 1) % Math.ceil(days / 10) ? s("text.axis", { x: x + bar / 2, y: height - 6, "text-anchor": "middle" }, dayName(one.day)) : null,
+      );
+    }),
+  );
+}
+
+function nice(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 2.5, 4, 5, 8, 10].map((one) => one * power).find((one) => one >= value);
+}
+
+function dayName(day) {
+  return new Date(`${day}T00:00:00Z`).toLocaleDateString(undefined, { month: "short", day: "numeric", timeZone: "UTC" });
+}
+
+/** One bar per name: its length is what came back, the full part what was passed on. */
+function bars(groups) {
+  const most = Math.max(1, ...groups.map((one) => one.before));
+  return h(
+    "ul.bars",
+    null,
+    groups.map((one) =>
+      h(
+        "li",
+        { title: `${number(one.before)} returned, ${number(one.after)} passed on, ${number(one.calls)} calls` },
+        h("span.clip", null, one.name),
+        s(
+          "svg",
+          { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
+          s("rect.before", { x: 0, y: 0, width: Math.max(0.4, (100 * one.before) / most), height: 10 }),
+          s("rect.after", { x: 0, y: 0, width: Math.max(0.3, (100 * one.after) / most), height: 10 }),
+        ),
+        h("span.number", null, h("b", null, short(one.before - one.after)), h("span.under", null, ` ${percent(one.before - one.after, one.before)}`)),
+      ),
+    ),
+  );
+}
+
+function table(tools) {
+  return h(
+    "div.table",
+    { tabindex: 0, role: "group", "aria-label": "By tool, in numbers" },
+    h(
+      "table",
+      null,
+      h("thead", null, h("tr", null, ["Tool", "Calls", "Errors", "Condensed", "From cache", "Read back", "Returned", "Passed on", "Spared", "Mean time"].map((word, place) => h("th", { scope: "col", class: place ? "number" : "" }, word)))),
+      h(
+        "tbody",
+        null,
+        tools.map((one) =>
+          h(
+            "tr",
+            null,
+            h("th", { scope: "row" }, h("code", null, one.name)),
+            [number(one.calls), number(one.errors), number(one.condensed), number(one.cached), number(one.read_backs), number(one.before), number(one.after), percent(one.before - one.after, one.before), one.calls ? duration(one.ms / one.calls) : ""].map((word) => h("td.number", null, word)),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+customElements.define("savings-page", SavingsPage);

@@ -1,0 +1,110 @@
+// <servers-page>: the MCP servers: how they are, what they can do, what holds for what they return.
+
+import { api } from "./api.js";
+import { h, put } from "./dom.js";
+import { bytes, duration, number, when } from "./format.js";
+
+const WORDS = { ready: "ready", starting: "starting", retrying: "not reachable", closed: "closed" };
+const LOOK_EVERY = 5_000;
+
+class ServersPage extends HTMLElement {
+  #timer = 0;
+  #cards = new Map();
+  #seen = new Map();
+
+  connectedCallback() {
+    document.title = "Servers · tersely";
+    this.list = h("div.servers");
+    put(this, h("div.page-head", null, h("h1", null, "MCP servers")), this.list);
+    this.#read();
+  }
+
+  disconnectedCallback() {
+    clearTimeout(this.#timer);
+  }
+
+  async #read() {
+    try {
+      const { items } = await api("/system/mcp-servers");
+      if (!this.isConnected) return;
+      if (!items.length)
+        put(this.list, h("div.empty", null, h("h2", null, "No MCP server is configured"), h("p", null, "Name one under ", h("code", null, "mcp_servers"), " in tersely.yaml, or see everything work with ", h("code", null, "tersely demo"), ".")));
+      for (const one of items) {
+        const { latency_ms, ...lasting } = one;
+        const shape = JSON.stringify(lasting);
+        if (this.#seen.get(one.name) === shape) continue;
+        this.#seen.set(one.name, shape);
+        const fresh = drawServer(one);
+        const old = this.#cards.get(one.name);
+        if (old) {
+          // Folds stay as the reader left them.
+          const open = [...old.querySelectorAll("details")].map((fold) => fold.open);
+          fresh.querySelectorAll("details").forEach((fold, place) => (fold.open = open[place] ?? false));
+          old.replaceWith(fresh);
+        } else this.list.append(fresh);
+        this.#cards.set(one.name, fresh);
+      }
+      this.querySelector(":scope > .problem")?.remove();
+    } catch (problem) {
+      if (!this.isConnected) return;
+      if (!this.querySelector(":scope > .problem")) this.insertBefore(h("p.problem", { role: "alert" }, problem.message), this.list);
+    }
+    this.#timer = setTimeout(() => (document.hidden ? (this.#timer = setTimeout(() => this.#read(), LOOK_EVERY)) : this.#read()), LOOK_EVERY);
+  }
+}
+
+function drawServer(one) {
+  const { summarization, data_masking, tools } = one.policy;
+  const fact = (name, value, title) => value !== null && value !== "" && h("div", { title }, h("dt", null, name), h("dd", null, value));
+  const list = (words) => words.join(", ");
+  const own = one.policy.tool_policies ?? summarization?.tools;
+  return h(
+    "section.server",
+    { "aria-label": one.name },
+    h(
+      "div.page-head",
+      null,
+      h("h2", null, one.name),
+      h("span.pill", { dataset: { status: one.healthy ? "completed" : one.state === "starting" ? "in_progress" : "failed" } }, WORDS[one.state] ?? one.state),
+      h("span.under", null, "since ", when(one.since)),
+      h("span.grow"),
+      h("span.under", null, [one.server_info.name && `${one.server_info.name} ${one.server_info.version ?? ""}`.trim(), one.protocol && `MCP ${one.protocol}`].filter(Boolean).join(" · ")),
+    ),
+    one.last_error && h("p.problem", { class: one.healthy ? "mild" : "" }, one.healthy ? "Last error: " : "", one.last_error, one.next_try && [" Next try ", when(one.next_try), "."]),
+    h(
+      "dl.facts",
+      null,
+      fact("tools", number(one.tools.length)),
+      fact("answers in", one.latency_ms === null ? null : duration(one.latency_ms), "Of the last ping or call"),
+      one.restarts ? fact("restarts", number(one.restarts)) : null,
+      fact("condensed", summarization.enabled ? `over ${number(summarization.size_threshold_tokens)} tokens, to at most ${number(summarization.summary_max_token_limit)}` : "never"),
+      summarization.llm_provider ? fact("summarized by", summarization.llm_provider) : null,
+      fact("masked", data_masking.enabled ? `${data_masking.groups.length} kinds of secrets${data_masking.custom_patterns.length ? `, ${data_masking.custom_patterns.length} of your own` : ""}` : "no", list([...data_masking.groups, ...data_masking.custom_patterns])),
+      fact("may change things", one.policy.allow_destructive ? "yes" : one.policy.read_only ? "no, read only" : "not destructively"),
+      fact("answers within", `${number(one.policy.timeout)} s, ${bytes(one.policy.max_result_bytes)}`),
+      tools.allow ? fact("only", list(tools.allow)) : null,
+      tools.deny?.length ? fact("never", list(tools.deny)) : null,
+      own && Object.keys(own).length ? fact("own policy", list(Object.keys(own))) : null,
+    ),
+    one.instructions && h("details.fold", null, h("summary", null, "Instructions"), h("pre.plain", { tabindex: 0 }, one.instructions)),
+    one.tools.length
+      ? h("details.fold", null, h("summary", null, `${one.tools.length} tools`), h("ul.tool-list", null, one.tools.map(drawTool)))
+      : null,
+    one.unusable.length ? h("details.fold", { open: true }, h("summary", null, `${one.unusable.length} cannot be used`), h("ul", null, one.unusable.map((words) => h("li", null, words)))) : null,
+  );
+}
+
+function drawTool(tool) {
+  return h(
+    "li",
+    null,
+    h("code", null, tool.name),
+    tool.destructive && h("span.tag.warn", null, "destructive"),
+    tool.read_only && h("span.tag", null, "reads only"),
+    tool.refused && h("span.tag.bad", { title: tool.refused }, "not called"),
+    h("span.under", null, tool.description.length > 300 ? `${tool.description.slice(0, 300)}…` : tool.description),
+    tool.refused && h("span.under.reason", null, tool.refused),
+  );
+}
+
+customElements.define("servers-page", ServersPage);
