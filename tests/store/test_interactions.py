@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from tersely.errors import InputError
 from tersely.llm.messages import Message, ToolCall, Usage
-from tersely.store import interactions, sessions
+from tersely.store import interactions, sessions, usage
 from tersely.store.database import Database
 from tersely.store.events import Logged
 from tersely.store.interactions import Interaction
@@ -128,3 +128,18 @@ async def test_another_sessions_exchange_is_not_found(database: Database) -> Non
     async with database.reading() as db:
         with pytest.raises(InputError, match="has no interaction"):
             await interactions.one(db, other, identity(mine, "s/iteration"))
+
+
+async def test_tool_calls_of_sessions_count_among_the_savings_once(database: Database) -> None:
+    session_id = await begun(database)
+    record = Interaction(
+        type="mcp", request={"server": "cluster", "tool": "get_pods", "arguments": {}}, response={"is_error": False},
+        duration_ms=40, tokens_before=9_000, tokens_after=800,
+    )  # fmt: skip
+    await add(database, session_id, "s", record)
+    await add(database, session_id, "s", record)
+    await add(database, session_id, "t", Interaction(type="mcp", request=record.request, error="it hung up"))
+    async with database.reading() as db:
+        (use,) = await usage.used(db, door="session")
+    assert (use.server, use.tool, use.calls, use.errors, use.condensed) == ("cluster", "get_pods", 2, 1, 1)
+    assert (use.tokens_before, use.tokens_after, use.milliseconds, sum(use.latency.values())) == (9_000, 800, 40, 2)

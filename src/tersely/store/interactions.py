@@ -2,7 +2,8 @@
 
 A conversation grows by a message or two with every call; each message lies once
 in `messages`, and an interaction refers to those it was about. Usage is added to
-the session's sums in the same transaction, and only when the interaction is new.
+the session's sums, and to what its tools were used for, in the same transaction
+and only when the interaction is new.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tersely.errors import InputError
 from tersely.llm.messages import Message, Usage
 from tersely.store import events
+from tersely.store import usage as tool_usage
 from tersely.store.events import Logged
 from tersely.store.packing import storable
 from tersely.store.tables import interactions, messages, sessions
@@ -150,9 +152,26 @@ async def add(
             created_at=now,
         )
     )
+    if record.type == "mcp":
+        await tool_usage.add(db, _tally(record, now))
     created = events.InteractionCreated(interaction_id=interaction_id, interaction_type=record.type)
     (logged,) = await events.write(db, session_id, row.last_seq, [(f"{step}/{record.type}", created)], now)
     return logged
+
+
+def _tally(record: Interaction, now: datetime) -> tool_usage.Tally:
+    """One call, as the savings count it; in the same transaction, so that a repeated step counts once."""
+    tally = tool_usage.Tally()
+    server, tool = (storable(str(record.request.get(name, "")))[:200] for name in ("server", "tool"))
+    tally.call(
+        (now.date(), "session", server, tool),
+        milliseconds=record.duration_ms,
+        tokens_before=record.tokens_before,
+        tokens_after=record.tokens_after,
+        is_error=bool(record.error or record.response.get("is_error")),
+        condensed=record.tokens_after < record.tokens_before,
+    )
+    return tally
 
 
 async def page(

@@ -138,10 +138,9 @@ class TracePage extends HTMLElement {
   }
 }
 
-function message(one) {
-  const text = typeof one.content === "string" ? one.content : JSON.stringify(one.content, null, 2);
-  const { role, content, ...more } = one;
-  return h("div.message", null, h("h4", null, role), text && h("pre.plain.tall", { tabindex: 0 }, text), Object.values(more).some((value) => value && (!Array.isArray(value) || value.length)) && h("pre.plain", { tabindex: 0 }, JSON.stringify(more, null, 2)));
+function message({ role, text, ...more }) {
+  const rest = Object.fromEntries(Object.entries(more).filter(([, value]) => value && (!Array.isArray(value) || value.length)));
+  return h("div.message", null, h("h4", null, role), text && h("pre.plain.tall", { tabindex: 0 }, text), Object.keys(rest).length > 0 && h("pre.plain", { tabindex: 0 }, JSON.stringify(rest, null, 2)));
 }
 
 customElements.define("trace-page", TracePage);
