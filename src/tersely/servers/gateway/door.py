@@ -359,11 +359,8 @@ class Gateway:
             # The server cannot see it: the header that it gets is ours.
             raise MCPError(types.HEADER_MISMATCH, f"{MCP_NAME_HEADER} does not name the task that the request is about")
         answer = await self._ask(request, request.pool.only, request.params)
-        if isinstance(inner := answer.get("result"), dict) and "content" in inner:
-            # What a call returned that ran on after its answer.
-            call = self._call(request, request.pool.only.server, request.context.method, {})
-            answer = {**answer, "result": (await self.road.tool_result(inner, call)).result}
-        return answer
+        call = self._call(request, request.pool.only.server, request.context.method, {})
+        return await self.road.extension(answer, call)
 
     # Tools
 
@@ -638,8 +635,9 @@ class Gateway:
             case "notifications/message":
                 self._on_logged(connection, params, caller)
             case _:
-                if isinstance(caller, Request):
-                    caller.tell(method, _without_subscription(params))
+                shown = _safe_or_none(_without_subscription(params), self.road.policy(connection.server, "").masker)
+                if isinstance(caller, Request) and shown is not None:
+                    caller.tell(method, shown)
 
     def _on_logged(self, connection: Connection, params: dict[str, Any], caller: Any) -> None:
         """What a server logs goes to whom it logs it for; where nobody asked it, to the only client there is."""

@@ -135,6 +135,20 @@ class Road:
             return Outcome(result=shown, is_error=result.is_error, text=admitted.text)
         return await self._condensed_result(shown, admitted, over, policy, call)
 
+    async def extension(self, raw: Mapping[str, Any], call: Call) -> dict[str, Any]:
+        """What a method of an extension returned. A result in it is that of a call which ran on after its answer.
+
+        Raises:
+            ResultMalformed: It breaks the protocol's rules.
+            MaskingFailed: Nothing of it may be shown.
+        """
+        shown = _rest(raw, ("result", *_HANDLES), self.policy(call.server, call.tool).for_results)
+        if isinstance(inner := raw.get("result"), dict) and "content" in inner:
+            shown["result"] = (await self.tool_result(inner, call)).result
+        elif "result" in raw:
+            shown["result"] = safe(inner, self.policy(call.server, call.tool).for_results)
+        return shown
+
     async def _admitted(self, result: RawResult, policy: Policy) -> Admitted:
         size = sum(len(text) for text in result.texts)
         # Many servers say the same again in a structure; then looking at it once is enough.
@@ -374,6 +388,9 @@ class Road:
         names = call.readers
         return partial(note, read=names.get("read_result", "read_result"), search=names.get("search_result", "search_result"))
 
+
+_HANDLES = ("taskId", "requestState")
+"""What a client has to bring back as it got it."""
 
 _AS_IT_IS = frozenset(("content", "structuredContent", "isError", "resultType", "ttlMs", "cacheScope"))
 
