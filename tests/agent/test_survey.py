@@ -49,7 +49,7 @@ async def test_a_survey_that_was_killed_goes_on_without_calling_anything_again(w
     async with workplace() as place:
         whole = Recorder()
         report = await place.work(None, alert=ALERT, step=whole)
-        for cut in range(0, len(whole.worked), 5):
+        for cut in (1, len(whole.worked) // 2, len(whole.worked) - 1):
             again = Recorder({name: whole.results[name] for name in whole.worked[:cut]})
             place.diary = type(place.diary)()
             resumed = await place.work(None, alert=ALERT, step=again)

@@ -14,7 +14,6 @@ from tersely.llm.messages import Message, ToolCall
 from tersely.store.database import Database
 from tersely.text.masked import assume_masked
 from tersely.text.tokens import O200K
-from tersely.tools import execute
 from tersely.tools.execute import Fetched, Intent, Scope, Step, ToolExecutor
 from tersely.tools.kept import KeptResults
 from tersely.tools.raw import Part, RawResult, Tool
@@ -162,12 +161,12 @@ async def test_when_the_model_fails_the_structure_decides_and_the_observation_sa
     assert observation.tokens_after <= 1000 and "503" in observation.reason
 
 
-async def test_a_summarizer_that_stalls_has_its_own_time_limit(results: KeptResults, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_summarizer_that_stalls_has_its_own_time_limit(results: KeptResults) -> None:
     """LESSONS: a stalled summarizer ate the whole iteration's time."""
-    monkeypatch.setattr(execute, "CONDENSE_SECONDS", 0.3)
+    executor = ToolExecutor(registry=OneTool(PODS), results=results, condense_seconds=0.3)
     async with FakeLLMServer(lambda body: Reply("late", delay=20)).listening() as server, model_at(server.url) as llm:
         with anyio.fail_after(10):
-            observation = await ToolExecutor(registry=OneTool(PODS), results=results).execute(ask(), scope=ME, llm=llm)
+            observation = await executor.execute(ask(), scope=ME, llm=llm)
     assert observation.status == "fallback" and "CrashLoopBackOff" in observation.text
 
 

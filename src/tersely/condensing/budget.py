@@ -9,6 +9,9 @@ Status = Literal["passthrough", "structural", "summarized", "partial", "fallback
 SMALLEST_BUDGET = 16
 """Tokens. Under it nothing readable fits."""
 
+CONDENSE_SECONDS = 180.0
+"""A summarizer that stalls must not eat the caller's time; then the structure decides."""
+
 ACCOUNT_FROM_TOKENS = 200
 """Under this budget the account of what was left out is in `Condensed.lost` only: there is no room for it in the text."""
 

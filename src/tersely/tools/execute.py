@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import anyio
 import anyio.to_thread
 
-from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
+from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, CONDENSE_SECONDS, SMALLEST_BUDGET, Condensed
 from tersely.condensing.cache import SummaryCache
 from tersely.condensing.ladder import climb, condense
 from tersely.condensing.summarize import Heard, Progress, Wish
@@ -47,9 +47,6 @@ LONGEST_MESSAGE = 10_000
 
 LONGEST_PROBLEM = 8_000
 """Characters of an error text: a server may quote whatever it likes in one."""
-
-CONDENSE_SECONDS = 180.0
-"""A summarizer that stalls must not eat the caller's time; then the structure decides."""
 
 
 class Registry(Protocol):
