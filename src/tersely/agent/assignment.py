@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tersely.agent.options import AgentOptions
+from tersely.condensing.prompt_files import Prompt
 from tersely.llm.providers import NativeTools
 from tersely.text.masked import Masked
 
@@ -34,6 +35,10 @@ class Assignment:
     max_iterations: int
     key: bytes | None = field(default=None, repr=False)
     """Of the session's masking marks."""
+
+    system: Prompt | None = None
+    question: Prompt | None = None
+    """What the agent is told, where it is not an alert that it works on; with some or all of the holes of ours."""
 
     @property
     def scope(self) -> str:

@@ -34,7 +34,12 @@ def beginning(
         window: Tokens the model can take; the alert may have a quarter of it, the rest less.
         quote: What the controller does to text from outside.
     """
-    system = SYSTEM.fill(instructions=assignment.agent.instructions.strip(), servers=_servers(assignment, registry), rules=rules)
+    system = _filled(
+        assignment.system or SYSTEM,
+        instructions=assignment.agent.instructions.strip(),
+        servers=_servers(assignment, registry),
+        rules=rules,
+    )
     # The operator's own words and our own; what a server says of itself is in the tools' descriptions.
     return [
         Message("system", assume_masked(_tidy(system))),
@@ -52,7 +57,8 @@ def question(assignment: Assignment, *, window: int, quote: Callable[[str], str]
         f"What the stage {stage!r} found:\n{part('analysis', said, window // 8)}" for stage, said in assignment.earlier if said.strip()
     ]
     return _tidy(
-        QUESTION.fill(
+        _filled(
+            assignment.question or QUESTION,
             task=assignment.task.strip() or DEFAULT_TASK,
             nonce=fence.nonce,
             alert_type=assignment.alert_type or "not given",
@@ -61,6 +67,11 @@ def question(assignment: Assignment, *, window: int, quote: Callable[[str], str]
             earlier="\n".join(others[-8:]),
         )
     )
+
+
+def _filled(prompt: Prompt, **values: str) -> str:
+    """Other prompts than ours need not have all of the holes."""
+    return prompt.fill(**{name: value for name, value in values.items() if name in prompt.holes})
 
 
 def _servers(assignment: Assignment, registry: ToolRegistry) -> str:
