@@ -43,7 +43,7 @@ demo: .venv/.ready ## See it work: an alert is investigated in front of your eye
 
 .PHONY: test
 test: .venv/.ready ## All tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --dist loadfile
 
 .PHONY: lint
 lint: .venv/.ready ## Lint, types, import contract
