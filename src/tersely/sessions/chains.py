@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from tersely.condensing.budget import CONDENSE_SECONDS
 from tersely.tools.servers import MaskingOptions
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True)
@@ -69,6 +70,9 @@ class SummarizationDefaults(BaseModel):
 
     llm_provider: Annotated[str | None, Field(alias="TERSELY_SUMMARIZATION_PROVIDER")] = None
     """Provider that summarizes results of servers that name none; without one the agent's own."""
+
+    timeout: Annotated[float, Field(alias="TERSELY_SUMMARIZATION_TIMEOUT", gt=0, le=3_600)] = CONDENSE_SECONDS
+    """Seconds a summary may take; after that the structure of the result decides what is shown of it."""
 
 
 class AlertMasking(MaskingOptions):

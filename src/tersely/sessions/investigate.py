@@ -105,7 +105,9 @@ class Investigations:
             summarizer=self._summarizer(part),
             summarizers=self._summarizers(part),
             display_tokens=self.plan.defaults.display_tokens,
-            executor=ToolExecutor(registry=self.registry, results=self.kept, cache=self.cache),
+            executor=ToolExecutor(
+                registry=self.registry, results=self.kept, cache=self.cache, condense_seconds=self.plan.defaults.summarization.timeout
+            ),
             read_back=ReadBack(self.kept, masker=Masker(key=session.mark_key), llm=llm, cache=self.cache),
             diary=diary,
             step=self.step,
