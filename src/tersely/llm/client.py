@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from tersely.llm.wire import Patience
 
 Provider = Literal["openrouter", "openai", "anthropic", "google"]
+
+SHORTEST_SECRET = 8
+"""Shorter keys are what servers are given that want any key at all, `x` or `none`; taken out, they would tear words apart."""
 """`openrouter` stands for any server that speaks OpenAI's chat completions; `openai` is OpenAI's own."""
 
 TEMPERATURE = 0.1
@@ -394,7 +397,7 @@ def _our_errors(spec: ModelSpec) -> Iterator[None]:
     def said_by(error: Any) -> str:
         status = getattr(error, "status_code", None)
         words = _words(error)
-        if spec.api_key:
+        if spec.api_key and len(spec.api_key) >= SHORTEST_SECRET:
             words = words.replace(spec.api_key, "[the key]")  # some providers quote it back
         return (f"{status}, " if status else "") + words
 

@@ -148,7 +148,8 @@ def answer_problems(app: FastAPI) -> None:
 
     async def invalid(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, RequestValidationError)
-        details = [(field_path(wrong["loc"]), _plain(wrong)) for wrong in problem.errors()]
+        found = problem.errors()
+        details = [(field_path(wrong["loc"]), _plain(wrong)) for wrong in found if not _follows(wrong, found)]
         field, text = details[0] if details else ("", "")
         more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
         return Problem(422, "invalid", f"{field}: {text}{more}" if field else f"{text}{more}", details)
@@ -162,10 +163,18 @@ def answer_problems(app: FastAPI) -> None:
     app.add_exception_handler(errors.TerselyError, ours)
 
 
+def _follows(wrong: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a list counts as too short only because something inside of it is wrong."""
+    place = tuple(wrong["loc"])
+    return wrong["type"] == "too_short" and any(len(one["loc"]) > len(place) and tuple(one["loc"])[: len(place)] == place for one in found)
+
+
 def _plain(wrong: Mapping[str, Any]) -> str:
     if wrong["type"] == "extra_forbidden":
         return "there is no such field"
     if wrong["type"] == "missing":
         return "is missing"
+    if wrong["type"] == "too_short":
+        return f"needs at least {wrong['ctx']['min_length']}"
     message = str(wrong["msg"]).removeprefix("Value error, ")
     return message[:1].lower() + message[1:]
