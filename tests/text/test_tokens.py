@@ -264,6 +264,16 @@ def test_tiktoken_is_never_given_so_much_at_once_that_it_panics_or_stalls(unit: 
     assert 0 < meter.longest <= 65_536
 
 
+@pytest.mark.parametrize("unit", ["a", " ", "=", "7", "あ", "ab"])
+def test_of_a_long_run_of_the_same_one_piece_is_counted_and_the_count_is_exact(unit: str, meter: Meter) -> None:
+    """The slowest text there is to count."""
+    text = f"begin {unit * (1_000_000 // len(unit))} end"
+    exact = len(O200K.encode(text))
+    meter.characters = 0
+    assert O200K.count(text) == exact and meter.characters < 300_000
+    assert not O200K.exceeds(text, exact) and O200K.exceeds(text, exact - 1)
+
+
 def test_head_and_tail_of_ordinary_text_read_little_more_than_they_return(meter: Meter) -> None:
     text = "The disk of node 7 filled up while the backup was running again. " * 100_000
     for limit in (50, 500, 5_000):

@@ -165,10 +165,18 @@ class Tokenizer:
         return [token for piece in _pieces(text) for token in encoding.encode_ordinary(piece)]
 
     def count(self, text: str) -> int:
-        encoding = _encoding(self.name)
         if len(text) <= _PIECE:
-            return self.scaled(len(encoding.encode_ordinary(text)))
-        return self.scaled(sum(len(encoding.encode_ordinary(piece)) for piece in _pieces(text)))
+            return self.scaled(len(_encoding(self.name).encode_ordinary(text)))
+        return self.scaled(sum(self._counts(text)))
+
+    def _counts(self, text: str) -> Iterator[int]:
+        """The tokens of one piece after the other. Of a run of the same, which is slowest to count, one piece is counted."""
+        encoding = _encoding(self.name)
+        last, found = "", 0
+        for piece in _pieces(text):
+            if piece != last:
+                last, found = piece, len(encoding.encode_ordinary(piece))
+            yield found
 
     def exceeds(self, text: str, limit: int) -> bool:
         """Whether the text has more than `limit` tokens; costs in proportion to the limit, not to the text."""
@@ -176,10 +184,9 @@ class Tokenizer:
             return False  # A token has at least one byte, a character at most four.
         if limit <= 0 or len(text) > LONGEST_TOKEN * limit:
             return bool(text) or limit < 0
-        encoding = _encoding(self.name)
         found = 0
-        for piece in _pieces(text):
-            found += len(encoding.encode_ordinary(piece))
+        for tokens in self._counts(text):
+            found += tokens
             if self.scaled(found) > limit:
                 return True
         return False
