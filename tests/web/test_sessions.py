@@ -244,7 +244,9 @@ async def test_a_session_is_deleted_with_all_that_is_its_own_once_it_has_ended(d
         assert (await door.http.get(f"/api/v1/sessions/{session_id}{path}")).status_code == 404, path
 
 
-@pytest.mark.parametrize("session_id", ["none", str(uuid.uuid4()), "%00", "..", "9dc422a4-2f97-4dc8-8f41-96c0d3c9d712%00", "x" * 2_000])
+@pytest.mark.parametrize(
+    "session_id", ["none", "3f1c1b0e-52c4-4a53-9d0e-0a3c5b1d2e4f", "%00", "..", "9dc422a4-2f97-4dc8-8f41-96c0d3c9d712%00", "x" * 2_000]
+)
 @pytest.mark.parametrize("path", ["", "/status", "/timeline", "/events", "/trace", "/export", "/trace/%00"])
 async def test_a_session_that_does_not_exist_is_not_found(door: Running, session_id: str, path: str) -> None:
     answer = await door.http.get(f"/api/v1/sessions/{session_id}{path}")
