@@ -1,6 +1,7 @@
 """Alerts at the door: what is taken, what is refused, and in which words."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
@@ -8,6 +9,7 @@ import httpx2
 import pytest
 
 from tersely.errors import StoreUnavailable
+from tersely.store import sessions
 from tests.web.running import ALERT, Running
 
 MIB = 2**20
@@ -209,6 +211,42 @@ async def test_a_group_of_alertmanager_is_one_session_however_often_it_is_sent(d
     assert (await send(group_of("Another", "resolved")))["session_id"] is None
     fired_again = await send(group_of("PodRestarts", started="2026-11-15T09:00:00Z"))
     assert fired_again["session_id"] != first["session_id"]
+
+
+async def test_a_group_that_fires_on_for_days_while_alerts_join_and_leave_it_is_one_session(door: Running) -> None:
+    async def send(*alerts: tuple[str, str, str], status: str = "firing") -> str:
+        body = group_of("PodRestarts")
+        told = [{**body["alerts"][0], "status": state, "fingerprint": name, "startsAt": began} for state, name, began in alerts]
+        answer = await door.http.post("/api/v1/alerts/alertmanager", json={**body, "status": status, "alerts": told})
+        assert answer.is_success, answer.text
+        return str(answer.json()["session_id"])
+
+    first = await send(("firing", "a", "08:00"))
+    await door.until(first, "completed")
+    async with door.parts.database.transaction() as db:
+        await sessions.forget_keys(db, before=datetime.now(UTC) + timedelta(days=30))
+    assert await send(("firing", "a", "08:00"), ("firing", "b", "09:00")) == first
+    assert await send(("firing", "b", "09:00")) == first, "the one that began it is over, and not told of any more"
+    assert await send(("resolved", "b", "09:00"), ("firing", "c", "10:00")) == first, "one left and one joined between two notifications"
+    assert await send(("resolved", "c", "10:00"), status="resolved") == first
+    assert (await door.get(f"/sessions/{first}"))["resolved_at"]
+    second = await send(("firing", "c", "11:00"))
+    assert second != first, "it was over, and began again"
+    await door.until(second, "completed")
+    assert await send(("firing", "d", "12:00")) not in (first, second), "another alert, whoever said nothing about the end of the last"
+
+
+async def test_one_who_is_told_twice_at_once_of_a_group_makes_one_session_of_it(door: Running) -> None:
+    """Alertmanagers come in pairs."""
+    made: list[str] = []
+
+    async def send() -> None:
+        made.append((await door.http.post("/api/v1/alerts/alertmanager", json=group_of("PodRestarts"))).json()["session_id"])
+
+    async with anyio.create_task_group() as group:
+        for _ in range(6):
+            group.start_soon(send)
+    assert len(made) == 6 and len(set(made)) == 1
 
 
 async def test_an_alertname_that_nobody_knows_goes_to_the_default_chain(door: Running) -> None:

@@ -26,8 +26,10 @@ from tersely.sessions.crew import Crew
 from tersely.sessions.durable import Engine
 from tersely.sessions.overrides import Connected, Override
 from tersely.sessions.plan import Plan
+from tersely.store import groups
 from tersely.store import sessions as rows
 from tersely.store.database import Database
+from tersely.store.groups import Group
 from tersely.store.sessions import Created, IdempotencyKey, NewSession
 from tersely.text.clean import clean
 from tersely.text.masked import Masked, assume_masked
@@ -81,12 +83,12 @@ class Desk:
         self._max_pending = max_pending
 
     async def submit(
-        self, submission: Submission, *, principal: str, idempotency_key: str | None = None, any_body: bool = False
+        self, submission: Submission, *, principal: str, idempotency_key: str | None = None, group: Group | None = None
     ) -> Accepted:
         """Accept an alert. Afterwards it is stored, and will come to an end.
 
         Args:
-            any_body: A key that was used before stands for its session, whatever comes with it this time.
+            group: What it is one of many notifications about; the first of them makes the session.
 
         Raises:
             InputError: Something in it is wrong; the message says what would be right.
@@ -117,9 +119,9 @@ class Desk:
             mark_key=key,
         )
         once = IdempotencyKey(key=idempotency_key, digest=_digest(submission)) if idempotency_key is not None else None
-        created = await self._stored(new, once)
+        created = await self._stored(new, group or once)
         if not created.is_new:
-            if not created.same_body and not any_body:
+            if not created.same_body:
                 raise IdempotencyConflict("This Idempotency-Key was used for another alert. Use a key of its own for each alert.")
             message = "This alert was accepted before; nothing was started a second time."
             return Accepted(session_id=created.session_id, message=message)
@@ -134,7 +136,7 @@ class Desk:
         crash_point("queued, before it is answered")
         return Accepted(session_id=session_id, message=self._welcome(alert_type, submission.override))
 
-    async def _stored(self, new: NewSession, once: IdempotencyKey | None) -> Created:
+    async def _stored(self, new: NewSession, once: IdempotencyKey | Group | None) -> Created:
         """Store an alert. Two transactions that got into each other's way, or a connection that was cut, are no reason to refuse it."""
         began = anyio.current_time()
         for again_in in (0.05, 0.2, None):
@@ -142,7 +144,11 @@ class Desk:
                 async with self._database.transaction() as db:
                     if again_in != 0.05 and (earlier := await rows.known(db, new.id)):
                         return earlier
-                    created = await rows.create(db, new, now=self._database.clock.now(), idempotency=once)
+                    now = self._database.clock.now()
+                    if isinstance(once, Group):
+                        created = await groups.create(db, new, once, now=now)
+                    else:
+                        created = await rows.create(db, new, now=now, idempotency=once)
                     if created.is_new and (waiting := (await rows.counts(db))["pending"]) > self._max_pending:
                         # Raised inside of the transaction, so that nothing of it is stored.
                         raise QueueFull(f"{waiting - 1:,} alerts wait already, as many as may. Send it again later.", retry_after=30)
@@ -176,10 +182,10 @@ class Desk:
             self._crew.cancel_here(session_id)
         return cancelled.status
 
-    async def resolve(self, *, principal: str, idempotency_key: str) -> str | None:
-        """Note on the session that came with this key that its alert is over; its id, where there is one."""
+    async def resolve(self, group: Group, *, principal: str) -> str | None:
+        """Note on the session of a group that it is over; the session's id, where there is one."""
         async with self._database.transaction() as db:
-            session_id = await rows.session_of_key(db, principal, idempotency_key)
+            session_id = await groups.session_of(db, principal, group)
             if session_id:
                 await rows.resolve(db, session_id, now=self._database.clock.now())
         return session_id

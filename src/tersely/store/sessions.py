@@ -36,6 +36,9 @@ PartStatus = Literal["pending", "in_progress", "completed", "failed", "cancelled
 
 ENDS: tuple[End, ...] = ("completed", "failed", "cancelled", "timed_out")
 _PART_OPEN = ("pending", "in_progress")
+GROUP_KEYS = "alertmanager:"
+"""How keys begin that stand for groups of alerts (`store.groups`): they go with their session, not after a day."""
+
 _MOST_WORDS = 8
 
 
@@ -249,7 +252,8 @@ async def known(db: AsyncConnection, session_id: str) -> Created | None:
 
 async def forget_keys(db: AsyncConnection, *, before: datetime, limit: int = 1_000) -> int:
     """Let go idempotency keys that were given before this time; how many went."""
-    old = sa.select(idempotency_keys.c.scope, idempotency_keys.c.key).where(idempotency_keys.c.created_at < before).limit(limit)
+    is_old = (idempotency_keys.c.created_at < before) & ~idempotency_keys.c.key.startswith(GROUP_KEYS)
+    old = sa.select(idempotency_keys.c.scope, idempotency_keys.c.key).where(is_old).limit(limit)
     chosen = sa.tuple_(idempotency_keys.c.scope, idempotency_keys.c.key).in_(old)
     return (await db.execute(sa.delete(idempotency_keys).where(chosen))).rowcount
 

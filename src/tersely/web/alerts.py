@@ -4,13 +4,14 @@ What is accepted is stored; a 202 is never given for less. Masking, queueing and
 the check of an override against what exists are the desk's.
 """
 
-import hashlib
+import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Response
 
 from tersely.errors import QueueFull
 from tersely.sessions.desk import Submission
+from tersely.store.groups import Group
 from tersely.web.auth import Principal, Submits
 from tersely.web.bodies import JsonRoute
 from tersely.web.parts import Parts
@@ -55,9 +56,9 @@ def routes(parts: Parts) -> APIRouter:
     @router.post("/alerts/alertmanager", status_code=202, responses={**_ACCEPTED, 200: {"model": GroupOut, "description": "Noted"}})
     async def submit_alertmanager_group(group: AlertmanagerIn, response: Response, principal: Principal = Submits) -> GroupOut:
         """Alertmanager's webhook: one session per firing group. A group that is resolved is noted on its session."""
-        key = _group_key(group)
+        known_as = _group(group)
         if group.status == "resolved":
-            session_id = await desk.resolve(principal=principal.name, idempotency_key=key)
+            session_id = await desk.resolve(known_as, principal=principal.name)
             response.status_code = 200
             words = "Noted on the session." if session_id else "Nobody investigates this group."
             return GroupOut(session_id=session_id, status="resolved", message=words)
@@ -66,8 +67,7 @@ def routes(parts: Parts) -> APIRouter:
         alert_type = name if name in desk.plan.alert_types() else None
         submission = Submission(data=group.model_dump(mode="json"), alert_type=alert_type)
         try:
-            # The group grows and is sent again and again: its key alone says that it is the same.
-            accepted = await desk.submit(submission, principal=principal.name, idempotency_key=key, any_body=True)
+            accepted = await desk.submit(submission, principal=principal.name, group=known_as)
         except QueueFull as full:
             # Not a 429: Alertmanager sends again after a 5xx only.
             raise Refusal(503, str(full), code="queue_full", headers={"Retry-After": str(max(1, full.retry_after))}) from None
@@ -91,7 +91,12 @@ def _runbook(text: str | None) -> str:
     return text or ""
 
 
-def _group_key(group: AlertmanagerIn) -> str:
-    """The same for every notification about one group that keeps firing, and for the one that it is over."""
-    started = min((alert.startsAt for alert in group.alerts if alert.startsAt), default="")
-    return "alertmanager:" + hashlib.sha256(f"{group.groupKey}\0{started}".encode()).hexdigest()
+def _group(group: AlertmanagerIn) -> Group:
+    """What this notification has in common with others about the same trouble."""
+    firing: list[str] = []
+    over: list[str] = []
+    for alert in group.alerts:
+        # Who sends no fingerprint tells its alerts apart by their labels.
+        name = f"{alert.fingerprint or json.dumps(alert.labels, sort_keys=True)}\0{alert.startsAt}"
+        (over if "resolved" in (alert.status, group.status) else firing).append(name)
+    return Group(name=group.groupKey, firing=firing, over=over)
