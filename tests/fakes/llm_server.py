@@ -4,7 +4,7 @@ It complains about an unscripted request, and about replies nobody asked for.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -34,6 +34,8 @@ class Reply:
     raw: bytes | None = None
     delay: float = 0.0
     refusal: str | None = None
+    halfway: Callable[[], Awaitable[object]] | None = None
+    """Waited for when half of the text has been streamed."""
 
 
 Script = list["Reply | str | int"] | Callable[[Body], "Reply | str | int | None"]
@@ -120,6 +122,8 @@ class FakeLLMServer:
             if reply.thinking:
                 yield chunk({"role": "assistant", "reasoning": reply.thinking})
             for start in range(0, len(reply.text), 12):
+                if reply.halfway and start <= len(reply.text) // 2 < start + 12:
+                    await reply.halfway()
                 yield chunk({"role": "assistant", "content": reply.text[start : start + 12]})
             for index, call in enumerate(reply.tool_calls):
                 yield chunk({"role": "assistant", "tool_calls": [{"index": index, **call}]})

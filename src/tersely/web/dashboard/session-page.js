@@ -37,6 +37,7 @@ class SessionPage extends HTMLElement {
     this.log = h("div.timeline");
     this.now = h("p.now", { hidden: true });
     this.jump = h("div.jump");
+    put(this.top, h("p.quiet-words.late", null, "Loading …"));
     put(this, h("p.crumbs", null, h("a", { href: "/", rel: "up" }, "Sessions")), this.top, this.result, this.about, h("h2.unseen", null, "Timeline"), this.log, this.now, this.jump);
     this.#watchScroll();
     this.#open().catch((problem) => this.#refused(problem));
@@ -144,7 +145,10 @@ class SessionPage extends HTMLElement {
     const running = this.#session && isOpen(this.#session.status);
     this.now.hidden = !running || !this.#loaded;
     const words = this.#session?.status === "pending" ? "Waiting for a free worker" : this.#session?.status === "cancelling" ? "Stopping" : (this.progress ?? "Working");
-    if (!this.now.hidden && this.nowSaid !== words) {
+    if (this.now.hidden) {
+      put(this.now);
+      this.nowSaid = null;
+    } else if (this.nowSaid !== words) {
       this.nowSaid = words;
       put(this.now, h("span.spinner", { "aria-hidden": "true" }), words);
     }
@@ -316,16 +320,21 @@ class SessionPage extends HTMLElement {
     addEventListener(
       "scroll",
       () => {
-        const atEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 40;
-        if (atEnd) this.#following = true;
+        if (this.#atEnd()) this.#following = true;
         else if (scrollY < this.#lastY - 2) this.#following = false;
         this.#lastY = scrollY;
         this.#offer();
       },
       { passive: true, signal: this.#gone.signal },
     );
+    // Who unfolds something wants to read it where it is.
+    this.addEventListener("toggle", () => (this.#following &&= this.#atEnd()), { capture: true });
     this.grown = new ResizeObserver(() => this.#stick());
     this.grown.observe(this.log);
+  }
+
+  #atEnd() {
+    return innerHeight + scrollY >= document.documentElement.scrollHeight - 40;
   }
 
   /** Whoever reads the end sees the end; nobody else is moved. */
