@@ -1,8 +1,8 @@
 // Markdown to elements, by an allow-list: headings, paragraphs, lists, quotes, code, tables, emphasis, links.
 //
 // What models and tools write is not to be trusted: HTML stays text, images stay text (loading one would tell its server), links go
-// to http(s) only, are never followed by themselves, and show the host they lead to. Time is linear: every search for a closing sign
-// is bounded.
+// to http(s) only, are never followed by themselves, and show the host they lead to. Time is linear: what closes a sign is looked for
+// once and remembered.
 
 import { h } from "./dom.js";
 
@@ -131,6 +131,7 @@ const EMPHASIS = { "**": "strong", __: "strong", "*": "em", _: "em", "~~": "del"
 
 function inline(node, text, how, depth) {
   const signs = new RegExp(SIGNS);
+  const ahead = new Ahead(text);
   let from = 0;
   const until = (place) => {
     if (place > from) node.append(text.slice(from, place));
@@ -144,26 +145,26 @@ function inline(node, text, how, depth) {
     if (sign === "\n") made = document.createTextNode("\n");
     else if (sign[0] === "\\") made = document.createTextNode(sign[1]);
     else if (sign[0] === "`") {
-      const close = closing(text, sign, after);
+      const close = ahead.next(sign, after);
       if (close > 0 && text[close + sign.length] !== "`") {
         made = h("code", null, text.slice(after, close).replace(/^ (.+) $/s, "$1"));
         end = close + sign.length;
       }
     } else if (EMPHASIS[sign]) {
-      const close = depth < DEEP && opens(text, sign, at) ? closing(text, sign, after, true) : -1;
+      const close = depth < DEEP && opens(text, sign, at) ? ahead.closing(sign, after) : -1;
       if (close > after) {
         made = inline(h(EMPHASIS[sign]), text.slice(after, close), how, depth + 1);
         end = close + sign.length;
       }
     } else if (sign === "![") {
       // Shown as it was written.
-      const shape = /^!\[[^\]]{0,500}\](?:\([^)]{0,2000}\)|\[[^\]]{0,200}\])/.exec(text.slice(at, at + FAR + 600));
+      const shape = ahead.next("]", after) > 0 && /^!\[[^\]]{0,500}\](?:\([^)]{0,500}\)|\[[^\]]{0,200}\])/.exec(text.slice(at, at + 1_100));
       if (shape) {
         made = document.createTextNode(shape[0]);
         end = at + shape[0].length;
       }
     } else if (sign === "[") {
-      [made, end] = bracket(text, at, how, depth);
+      [made, end] = bracket(text, at, ahead, how, depth);
     } else if (sign.startsWith("http")) {
       const address = sign.replace(/[.,;:!?]+$/, "");
       made = external(address, address);
@@ -186,30 +187,59 @@ function opens(text, sign, at) {
   return sign[0] !== "_" || !/\w/.test(text[at - 1] ?? " ");
 }
 
-function closing(text, sign, from, emphasis = false) {
-  const last = Math.min(text.length, from + FAR);
-  for (let place = text.indexOf(sign, from); place >= 0 && place < last; place = text.indexOf(sign, place + 1)) {
-    if (!emphasis) return place;
-    const tight = place > from && !/\s/.test(text[place - 1]);
-    const alone = sign.length > 1 || (text[place + 1] !== sign && text[place - 1] !== sign);
-    if (tight && alone && (sign[0] !== "_" || !/\w/.test(text[place + sign.length] ?? " "))) return place;
+/** What comes next in a text. Each question is answered by looking at each place once, however often it is asked. */
+class Ahead {
+  #found = new Map();
+  #pairs = null;
+
+  constructor(text) {
+    this.text = text;
   }
-  return -1;
+
+  next(sign, from) {
+    return this.#look(sign, from, () => true);
+  }
+
+  /** Where an emphasis that began before `from` ends. */
+  closing(sign, from) {
+    const { text } = this;
+    return this.#look(`${sign} closing`, from, (place) => {
+      const tight = !/\s/.test(text[place - 1]);
+      const alone = sign.length > 1 || (text[place + 1] !== sign && text[place - 1] !== sign);
+      return tight && alone && (sign[0] !== "_" || !/\w/.test(text[place + sign.length] ?? " "));
+    });
+  }
+
+  #look(name, from, fits) {
+    const known = this.#found.get(name);
+    if (known !== undefined && (known < 0 || known > from)) return known;
+    const [sign] = name.split(" ");
+    let place = this.text.indexOf(sign, from);
+    while (place >= 0 && !(place > from - 1 && fits(place))) place = this.text.indexOf(sign, place + 1);
+    this.#found.set(name, place);
+    return place;
+  }
+
+  /** The bracket that closes the one at a place. */
+  pair(at) {
+    if (!this.#pairs) {
+      this.#pairs = new Map();
+      const open = [];
+      for (let place = this.text.search(/[[\]]/); place >= 0 && place < this.text.length; place++) {
+        if (this.text[place] === "[") open.push(place);
+        else if (this.text[place] === "]" && open.length) this.#pairs.set(open.pop(), place);
+      }
+    }
+    return this.#pairs.get(at) ?? -1;
+  }
 }
 
-function bracket(text, at, how, depth) {
-  let level = 0;
-  let close = -1;
-  for (let place = at; place < Math.min(text.length, at + FAR); place++) {
-    if (text[place] === "[") level++;
-    else if (text[place] === "]" && --level === 0) {
-      close = place;
-      break;
-    }
-  }
-  if (close < 0) return [null, at];
+function bracket(text, at, ahead, how, depth) {
+  const close = ahead.pair(at);
+  if (close < 0 || close - at > FAR) return [null, at];
   const words = text.slice(at + 1, close);
-  const target = /^\(\s*<?([^\s<>)]{1,2000})>?(?:\s+"[^"]{0,200}")?\s*\)/.exec(text.slice(close + 1, close + FAR + 300));
+  const end = text[close + 1] === "(" ? ahead.next(")", close) : -1;
+  const target = end > 0 && end - close < FAR && /^\(\s*<?([^\s<>)]{1,2000})>?(?:\s+"[^"]{0,200}")?\s*\)/.exec(text.slice(close + 1, end + 1));
   if (target) {
     if (!words.includes("![") && /^https?:\/\//i.test(target[1])) return [external(target[1], words), close + 1 + target[0].length];
     return [document.createTextNode(text.slice(at, close + 1 + target[0].length)), close + 1 + target[0].length];
