@@ -10,8 +10,9 @@
   cases the session has no end yet: it is gone on with elsewhere.
 
 A session may kill its worker, and the others that run there are counted as many
-deaths as it is. So one that is about to be given up for that gets its last try
-alone among its like: only the guilty dies again.
+deaths as it is; so are all of them where processes die for reasons of their own.
+So one that is about to be given up gets its last try alone among its like, in a
+process that has lived for a while: only the guilty dies again.
 
 What is done for a session is handed in by its kind (`works`); how steps are
 remembered is `sessions.durable`. All times are the database's.
@@ -91,6 +92,8 @@ class Pace:
     lease: float = 30.0
     session: float = 3600.0
     grace: float = 30.0
+    steady: float = 15.0
+    """How long a process has to have lived before it gives a session its last try."""
 
 
 @dataclass
@@ -143,6 +146,7 @@ class Crew:
     _running: dict[str, _Running] = field(default_factory=dict)
     _engine: Engine | None = None
     _at_once: int = 1
+    _began: float = 0.0
     _suspects: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(1))
     _seen_since: datetime | None = None
     """Since when this process was seen without a gap, by the database's clock."""
@@ -153,7 +157,7 @@ class Crew:
     @asynccontextmanager
     async def at_work(self, database_url: str, *, at_once: int, poll: float) -> AsyncIterator[Engine]:
         """Work on queued sessions for as long as the block lasts; then leave in good order."""
-        self._at_once = at_once
+        self._at_once, self._began = at_once, anyio.current_time()
         await self._beat()
         async with (
             self.launch(database_url, executor=self.name, at_once=at_once, poll=poll, work=self._work) as engine,
@@ -322,13 +326,15 @@ class Crew:
         await self._end(session_id, session.attempt, outcome.status, outcome.reason, outcome.analysis)
 
     async def _wait_for_turn(self, session_id: str, running: _Running) -> None:
-        """Those who may have killed their workers run one at a time, so that only the guilty dies again."""
+        """Those who may have killed their workers run one at a time, and not where everything dies."""
 
         async def deaths() -> int:
             async with self.database.reading() as db:
                 return await executors.deaths_in_a_row(db, session_id)
 
         if await self._patiently(deaths) == MOST_DEATHS - 1:
+            logger.warning("session_suspected", extra={"session_id": session_id})
+            await anyio.sleep_until(self._began + self.pace.steady)
             await self._suspects.acquire()
             running.alone = self._suspects
 
@@ -496,7 +502,7 @@ class Crew:
         if engine is None or self.leaving:
             return
         async with self.database.reading() as db:
-            waiting = await executors.waiting(db, since=self.database.clock.now() - timedelta(seconds=FORGOTTEN_SECONDS))
+            waiting = await executors.waiting(db, now=self.database.clock.now(), seconds=FORGOTTEN_SECONDS)
         states = await engine.states(waiting)
         for session_id in waiting:
             if session_id not in states:

@@ -26,6 +26,9 @@ from tersely.errors import ConfigError, StoreUnavailable
 from tersely.store.tables import SCHEMA
 
 BUSY_SECONDS = 10
+IDLE_SECONDS = 4
+"""That PostgreSQL waits for the next statement of a transaction before it gives it up."""
+
 _READS = "tersely_reads_only"
 _MIGRATION_LOCK = 7_237_110  # Any number, as long as it is ours.
 
@@ -180,7 +183,9 @@ def _engine(url: str) -> AsyncEngine:
         return engine
     if family in ("postgresql", "postgres"):
         try:
-            return create_async_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+            engine = create_async_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+            sa.event.listen(engine.sync_engine, "connect", _prepare_postgresql)
+            return engine
         except (ModuleNotFoundError, NoSuchModuleError):
             raise ConfigError("PostgreSQL needs its driver: pip install 'tersely[postgresql]'") from None
     raise ConfigError(f"TERSELY_DATABASE_URL names {family!r}; sqlite and postgresql are known.")
@@ -204,6 +209,14 @@ def _prepare_sqlite(connection: Any, record: Any) -> None:
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.close()
+
+
+def _prepare_postgresql(connection: Any, record: Any) -> None:
+    # A process that is stopped in the middle of a transaction, or cut off, would keep what it locked from everybody.
+    cursor = connection.cursor()
+    cursor.execute(f"SET idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000}")
+    cursor.close()
+    connection.commit()
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:

@@ -4,7 +4,7 @@ Signs of life and the sessions' own moves are in `store.sessions`.
 """
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -77,8 +77,11 @@ async def lost(db: AsyncConnection, running: Mapping[str, int]) -> list[str]:
     return [session_id for session_id in running if session_id not in mine]
 
 
-async def waiting(db: AsyncConnection, *, since: datetime, limit: int = 500) -> list[str]:
-    """Sessions that nobody works on, the oldest first: queued, or left by somebody who is gone."""
+async def waiting(db: AsyncConnection, *, now: datetime, seconds: float, limit: int = 500) -> list[str]:
+    """Sessions that nobody has worked on for a while, the oldest first: queued, or left by somebody who is gone."""
     alone = sessions.c.executor.is_(None) | sessions.c.executor.not_in(sa.select(executors.c.id))
-    asked = sa.select(sessions.c.id).where(sessions.c.status.in_(OPEN), alone, sessions.c.created_at < since)
+    a_while = timedelta(seconds=seconds)
+    # Submitted in the future: the clock was set back since then.
+    known = (sessions.c.created_at < now - a_while) | (sessions.c.created_at > now + a_while)
+    asked = sa.select(sessions.c.id).where(sessions.c.status.in_(OPEN), alone, known)
     return list(await db.scalars(asked.order_by(sessions.c.created_at).limit(limit)))

@@ -28,13 +28,6 @@ class Overview:
     """By status; one that none has is not there."""
 
     oldest_pending: datetime | None
-    model_calls: int
-    tool_calls: int
-    input_tokens: int
-    output_tokens: int
-    price_micros: int
-    """As far as prices are known."""
-
     tools: Sequence[ServerUse]
 
 
@@ -45,14 +38,12 @@ async def answers(db: AsyncConnection) -> None:
 
 async def look(db: AsyncConnection) -> Overview:
     pending = sa.case((sessions.c.status == "pending", sessions.c.created_at))
-    sums = ("model_calls", "tool_calls", "input_tokens", "output_tokens", "price_micros")
     by_status = (
         await db.execute(
             sa.select(
                 sessions.c.status,
                 sa.func.count().label("number"),
                 sa.func.min(pending, type_=sessions.c.created_at.type).label("oldest"),
-                *(sa.func.coalesce(sa.func.sum(sessions.c[name]), 0).label(name) for name in sums),
             ).group_by(sessions.c.status)
         )
     ).all()
@@ -66,5 +57,4 @@ async def look(db: AsyncConnection) -> Overview:
         sessions={row.status: row.number for row in by_status},
         oldest_pending=min((row.oldest for row in by_status if row.oldest), default=None),
         tools=[ServerUse(door=row.door, server=row.server, **{name: int(getattr(row, name)) for name in counted}) for row in used],
-        **{name: sum(int(getattr(row, name)) for row in by_status) for name in sums},
     )

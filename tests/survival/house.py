@@ -1,0 +1,397 @@
+"""A house full of processes: replicas of `tersely up`, a model, tools and a store, all real, and everything they do written down."""
+
+import json
+import os
+import random
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+import psycopg
+import websockets
+import yaml
+
+from tersely.store.database import Database
+from tests.survival.history import History, lines_of
+from tests.survival.tools import SECRET
+
+ROOT = Path(__file__).parents[2]
+ENDS = ("completed", "failed", "cancelled", "timed_out")
+
+
+@dataclass
+class Replica:
+    slot: int
+    port: int
+    log: Path
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def executor(self) -> str:
+        return next((line["executor"] for line in lines_of(self.log) if line.get("event") == "session_claimed"), "")
+
+    async def ready(self, seconds: float = 60) -> None:
+        with anyio.fail_after(seconds):
+            async with httpx2.AsyncClient(timeout=2) as http:
+                while True:
+                    if not self.is_running:
+                        raise RuntimeError(f"a replica ended: {self.log.read_text()[-2000:]}")
+                    with suppress(httpx2.HTTPError):
+                        if (await http.get(f"{self.address}/ready")).status_code == 200:
+                            return
+                    await anyio.sleep(0.05)
+
+
+@dataclass
+class House:
+    folder: Path
+    url: str
+    history: History
+    config: Path
+    limit: int
+    lease: float
+    environment: dict[str, str] = field(default_factory=dict)
+    replicas: list[Replica] = field(default_factory=list)
+    cases: dict[str, str] = field(default_factory=dict)
+    """Sessions that were accepted, and their cases."""
+
+    sent: int = 0
+    started: int = 0
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.url.startswith("sqlite")
+
+    @property
+    def file(self) -> Path:
+        return Path(self.url.split("///", 1)[1])
+
+    @property
+    def engine_file(self) -> Path:
+        return self.file.with_name(f"{self.file.stem}-workflows.db")
+
+    # Processes
+
+    def start(self, slot: int, port: int | None = None, environment: Mapping[str, str] | None = None) -> Replica:
+        self.started += 1
+        log = self.folder / f"replica-{slot}-{self.started}.log"
+        port = port or _free_port()
+        with log.open("wb") as out:
+            command = [sys.executable, "-m", "tests.survival.replica", "up", "--config", str(self.config), "--port", str(port)]
+            everything = {**_bare(), **self.environment, **(environment or {})}
+            process = _started(command, everything, out)
+        replica = Replica(slot, port, log, process)
+        self.replicas = [other for other in self.replicas if other.slot != slot] + [replica]
+        return replica
+
+    async def start_all(self, count: int) -> None:
+        for slot in range(count):
+            self.start(slot)
+        for replica in self.replicas:
+            await replica.ready()
+
+    def kill(self, replica: Replica) -> None:
+        """As the kernel does it when memory runs out."""
+        replica.process.kill()
+        replica.process.wait()
+        self.history.note("fault", what="kill", executor=replica.executor)
+
+    def start_again(self, replica: Replica) -> Replica:
+        return self.start(replica.slot, replica.port)
+
+    def signal(self, replica: Replica, number: signal.Signals, **fields: Any) -> None:
+        replica.process.send_signal(number)
+        self.history.note("fault", what=number.name, executor=replica.executor, **fields)
+
+    # Clients
+
+    async def submit(self, case: str | None = None, *, expected: str = "completed", patient: bool = True) -> str | None:
+        """Send an alert, to any replica, until one takes it; its session."""
+        self.sent += 1
+        case = case or f"case-{self.sent:04d}"
+        body = {"data": {"alertname": f"Trouble with {case}", "note": f"the token is {SECRET}"}}
+        headers = {"Idempotency-Key": f"{case}-{self.started}-{self.sent}"}
+        async with httpx2.AsyncClient(timeout=30) as http:
+            while True:
+                for replica in random.sample(self.replicas, len(self.replicas)):
+                    with suppress(httpx2.HTTPError):
+                        answer = await http.post(f"{replica.address}/api/v1/alerts", json=body, headers=headers)
+                        if answer.status_code == 202:
+                            session_id = str(answer.json()["session_id"])
+                            self.cases[session_id] = case
+                            self.history.note("submit", session=session_id, case=case, accepted=True, expected=expected)
+                            return session_id
+                        if answer.status_code not in (429, 503) or not answer.headers.get("retry-after"):
+                            self.history.note("left", session=case, where=f"a submission got {answer.status_code}: {answer.text[:300]}")
+                            return None
+                if not patient:
+                    self.history.note("submit", session=None, case=case, accepted=False)
+                    return None
+                await anyio.sleep(0.1)
+
+    async def get(self, path: str, seconds: float = 60) -> Any:
+        with anyio.fail_after(seconds):
+            async with httpx2.AsyncClient(timeout=10) as http:
+                while True:
+                    for replica in self.replicas:
+                        with suppress(httpx2.HTTPError):
+                            answer = await http.get(f"{replica.address}{path}")
+                            if answer.status_code == 200:
+                                return answer
+                    await anyio.sleep(0.1)
+
+    async def status(self, session_id: str) -> str:
+        return str((await self.get(f"/api/v1/sessions/{session_id}")).json()["status"])
+
+    async def until(self, session_id: str, *statuses: str, seconds: float = 60) -> None:
+        with anyio.fail_after(seconds):
+            while await self.status(session_id) not in statuses:
+                await anyio.sleep(0.05)
+
+    async def cancel(self, session_id: str) -> None:
+        """Through whichever replica answers first."""
+        with anyio.fail_after(60):
+            async with httpx2.AsyncClient(timeout=10) as http:
+                while True:
+                    for replica in self.replicas:
+                        with suppress(httpx2.HTTPError):
+                            if (await http.post(f"{replica.address}/api/v1/sessions/{session_id}/cancel")).status_code < 500:
+                                return
+                    await anyio.sleep(0.1)
+
+    async def watch(self, session_id: str) -> None:
+        """Follow a session to its end, from one replica to the next, and write down every stored event as it came."""
+        seen = 0
+        while True:
+            replica = random.choice(self.replicas)
+            with suppress(OSError, websockets.WebSocketException, TimeoutError):
+                async with websockets.connect(f"ws://127.0.0.1:{replica.port}/api/v1/ws", open_timeout=5) as socket:
+                    await socket.send(json.dumps({"action": "subscribe", "channel": f"session:{session_id}", "last_seq": seen}))
+                    async for message in socket:
+                        event = json.loads(message)
+                        if "seq" not in event or event.get("session_id") != session_id:
+                            continue
+                        seen = event["seq"]
+                        self.history.note("live", session=session_id, seq=seen, payload=message)
+                        if event["type"] == "session.status" and event["status"] in ENDS:
+                            return
+            await anyio.sleep(0.1)
+
+    async def settled(self, seconds: float = 120) -> None:
+        """Wait until everything that was accepted has ended; what has not by then is found by the checker."""
+        with anyio.move_on_after(seconds):
+            while any(count for status, count in (await self.counts()).items() if status not in ENDS):
+                await anyio.sleep(0.1)
+
+    async def counts(self) -> dict[str, int]:
+        return {str(row[0]): int(row[1]) for row in await self.rows("SELECT status, count(*) FROM sessions GROUP BY status")}
+
+    # The store, looked into from outside
+
+    async def rows(self, question: str, *, engine: bool = False) -> list[tuple[Any, ...]]:
+        return await anyio.to_thread.run_sync(self._rows, question, engine)
+
+    def _rows(self, question: str, engine: bool) -> list[tuple[Any, ...]]:
+        if not self.is_sqlite:
+            for _ in range(100):
+                with suppress(psycopg.OperationalError), psycopg.connect(self.url, autocommit=True) as connection:
+                    if engine:
+                        connection.execute("SET search_path TO dbos")
+                    return list(connection.execute(question))
+                time.sleep(0.1)
+            raise RuntimeError("PostgreSQL does not answer")
+        file = self.engine_file if engine else self.file
+        with closing(sqlite3.connect(file, timeout=30)) as connection:
+            return connection.execute(question).fetchall()
+
+    # Looking back
+
+    async def look_back(self) -> History:
+        """Add what the store, the logs and the API know in the end."""
+        note = self.history.note
+        for name in ("model.log", "tools.log"):
+            for line in lines_of(self.folder / name):
+                if SECRET in line.pop("asked", ""):
+                    note("leak", where="a request to the model")
+                self.history.records.append(line)
+        for log in sorted(self.folder.glob("replica-*.log")):
+            for line in lines_of(log):
+                if line.get("event") == "session_suspected":
+                    note("suspected", session=line["session_id"])
+                if line.get("event") == "listening":
+                    at = datetime.fromisoformat(line["timestamp"]).timestamp()
+                    self.history.records.append({"kind": "ready", "at": at, "slot": int(log.name.split("-")[1])})
+                if line.get("event") == "session_claimed":
+                    at = datetime.fromisoformat(line["timestamp"]).timestamp()
+                    self.history.records.append(
+                        {"kind": "claim", "at": at, **{k: line[k] for k in ("attempt", "executor")}, "session": line["session_id"]}
+                    )
+        for session, name, began, stored in await self.rows(
+            "SELECT workflow_uuid, function_name, started_at_epoch_ms, completed_at_epoch_ms FROM operation_outputs", engine=True
+        ):
+            note("step", session=session, name=name, began=began / 1000, stored=stored / 1000)
+        await self._note_unfinished()
+        for session_id in self.cases:
+            detail = (await self.get(f"/api/v1/sessions/{session_id}")).json()
+            began, ended = (detail[name] and datetime.fromisoformat(detail[name]).timestamp() for name in ("started_at", "ended_at"))
+            note(
+                "end",
+                session=session_id,
+                status=detail["status"],
+                reason=detail["reason"],
+                attempt=detail["attempt"],
+                began=began,
+                ended=ended,
+            )
+            body = (await self.get(f"/api/v1/sessions/{session_id}/events?limit=200")).text
+            for seq, payload in await self.rows(f"SELECT seq, payload FROM event_log WHERE session_id = '{session_id}' ORDER BY seq"):
+                if payload not in body:
+                    note("left", session=session_id, where=f"event {seq} is not in the API as it is stored")
+                note("event", session=session_id, seq=seq, payload=payload)
+        self._look_for_secrets()
+        return self.history
+
+    async def _note_unfinished(self) -> None:
+        for question, engine, where in (
+            ("SELECT workflow_uuid, status FROM workflow_status WHERE status IN ('PENDING', 'ENQUEUED', 'DELAYED')", True, "queue"),
+            ("SELECT session_id, id FROM timeline_events WHERE status = 'streaming'", False, "streaming event"),
+            ("SELECT session_id, id FROM stages WHERE status IN ('pending', 'in_progress')", False, "open stage"),
+            ("SELECT session_id, id FROM executions WHERE status IN ('pending', 'in_progress')", False, "open execution"),
+        ):
+            # The engine stores its own end a moment after ours.
+            for _ in range(100):
+                found = await self.rows(question, engine=engine)
+                if not found:
+                    break
+                await anyio.sleep(0.1)
+            for session_id, what in found:
+                self.history.note("left", session=session_id, where=f"{where} {what}")
+        if self.is_sqlite:
+            for engine in (False, True):
+                ((said,),) = await self.rows("PRAGMA integrity_check", engine=engine)
+                if said != "ok":
+                    self.history.note("left", session="", where=f"integrity_check: {said}")
+
+    def _look_for_secrets(self) -> None:
+        needle = SECRET.encode()
+        for file in self.folder.rglob("*"):
+            # The model's and the tools' own logs are the other side of the wire.
+            if file.is_file() and file.name not in ("model.log", "tools.log", "history.jsonl") and needle in file.read_bytes():
+                self.history.note("leak", where=file.name)
+        if not self.is_sqlite:
+            with psycopg.connect(self.url, autocommit=True) as connection:
+                tables = connection.execute(
+                    "SELECT table_schema, table_name FROM information_schema.tables "
+                    "WHERE table_schema IN ('public', 'dbos') AND table_type = 'BASE TABLE'"
+                ).fetchall()
+                for schema, table in tables:
+                    found = connection.execute(
+                        f'SELECT count(*) FROM {schema}."{table}" AS it WHERE it::text LIKE %s',
+                        (f"%{SECRET}%",),
+                    ).fetchone()
+                    if found and found[0]:
+                        self.history.note("leak", where=f"{schema}.{table}")
+        if any(SECRET in record.get("payload", "") for record in self.history.of("live")):
+            self.history.note("leak", where="a frame")
+
+
+@asynccontextmanager
+async def house(
+    folder: Path,
+    url: str,
+    *,
+    seed: int = 0,
+    limit: int = 4,
+    lease: float = 2.0,
+    looks: int = 3,
+    slowest: float = 0.2,
+    what: str = "",
+    **environment: str,
+) -> AsyncIterator[House]:
+    """A house on the store at `url` (PostgreSQL: an empty database), without replicas yet; nothing is left running after it."""
+    random.seed(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    history = History(folder / "history.jsonl")
+    history.note("run", seed=seed, store=url.partition(":")[0], limit=limit, lease=lease, what=what)
+    if url.startswith("postgresql"):
+        await Database.migrate(url)
+    address = folder / "model.address"
+    command = [sys.executable, "-m", "tests.survival.model", "--address", str(address), "--log", str(folder / "model.log")]
+    command += ["--looks", str(looks), "--slowest", str(slowest), "--seed", str(seed)]
+    model = _started(command, _bare(), subprocess.DEVNULL)
+    try:
+        with anyio.fail_after(60):
+            while not address.exists() or not address.read_text():
+                await anyio.sleep(0.05)
+        config = folder / "tersely.yaml"
+        tools = {"command": sys.executable, "args": ["-m", "tests.survival.tools", str(folder / "tools.log")], "cwd": str(ROOT)}
+        server: dict[str, Any] = {
+            "transport": tools,
+            "read_only": True,
+            "summarization": {"size_threshold_tokens": 1_000, "summary_max_token_limit": 300},
+        }
+        provider = {"type": "openai", "model": "scripted", "base_url": address.read_text(), "api_key": "none", "context_window": 60_000}
+        config.write_text(
+            yaml.safe_dump(
+                {"llm_providers": {"scripted": provider}, "defaults": {"llm_provider": "scripted"}, "mcp_servers": {"ops": server}}
+            )
+        )
+        settings = {
+            "TERSELY_DATABASE_URL": url,
+            "TERSELY_DATA_DIR": str(folder / "data"),
+            "TERSELY_MAX_CONCURRENT_SESSIONS": str(limit),
+            "TERSELY_MAX_PENDING": "100000",
+            "TERSELY_LEASE": str(lease),
+            "TERSELY_POLL": "0.1",
+            "TERSELY_GRACE": "10",
+            "TERSELY_SUMMARY_CACHE": "false",
+        }
+        it = House(folder, url, history, config, limit, lease, environment=settings | environment)
+        try:
+            yield it
+        finally:
+            for replica in it.replicas:
+                if replica.is_running:
+                    with suppress(ProcessLookupError):
+                        replica.process.send_signal(signal.SIGCONT)
+                    replica.process.kill()
+                    replica.process.wait()
+    finally:
+        model.kill()
+        model.wait()
+
+
+def _started(command: list[str], environment: dict[str, str], out: Any) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(command, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+
+
+def _bare() -> dict[str, str]:
+    """The environment without whatever the user has set for services of their own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TERSELY_", "FAULT_", "LLM_", "OPENROUTER", "MCP_"))}
+    return kept | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+
+
+def _free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

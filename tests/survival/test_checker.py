@@ -1,0 +1,97 @@
+"""The checker can fail: each invariant, broken in a history that is otherwise in order, is named."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.survival.checker import again, check, resumed_after
+from tests.survival.history import History, Record
+
+ORDER = ["pending", "in_progress", "completed"]
+
+
+def orderly() -> History:
+    """A session that was killed once in its second step and went on elsewhere."""
+    history = History()
+    add = history.records.append
+    add({"kind": "run", "at": 0.0, "limit": 1, "lease": 2.0})
+    add({"kind": "submit", "at": 1.0, "session": "s", "case": "case-1", "accepted": True})
+    add({"kind": "claim", "at": 2.0, "session": "s", "attempt": 1, "executor": "a"})
+    add({"kind": "call", "at": 2.1, "what": "model", "case": "case-1", "number": 0})
+    add({"kind": "call", "at": 3.0, "what": "tool", "case": "case-1", "number": 0})
+    add({"kind": "fault", "at": 3.1, "what": "kill", "executor": "a"})
+    add({"kind": "claim", "at": 6.0, "session": "s", "attempt": 2, "executor": "b"})
+    add({"kind": "call", "at": 6.1, "what": "tool", "case": "case-1", "number": 0})
+    add({"kind": "step", "at": 9.0, "session": "s", "name": "x/1/model", "began": 2.1, "stored": 2.9})
+    add({"kind": "step", "at": 9.0, "session": "s", "name": "x/1/1/call", "began": 6.1, "stored": 6.5})
+    for seq, status in enumerate(ORDER, 1):
+        payload = json.dumps({"type": "session.status", "seq": seq, "status": status})
+        add({"kind": "event", "at": 9.0, "session": "s", "seq": seq, "payload": payload})
+        add({"kind": "live", "at": 8.0, "session": "s", "seq": seq, "payload": payload})
+    add({"kind": "end", "at": 9.0, "session": "s", "status": "completed", "reason": "", "attempt": 2, "began": 2.0, "ended": 7.0})
+    return history
+
+
+def the(history: History, kind: str, number: int = 0) -> Record:
+    return history.of(kind)[number]
+
+
+def told(history: History, status: str, seq: int) -> Record:
+    return {
+        "kind": "event",
+        "at": 9.0,
+        "session": "s",
+        "seq": seq,
+        "payload": json.dumps({"type": "session.status", "seq": seq, "status": status}),
+    }
+
+
+def test_an_orderly_history_has_no_violation_and_its_figures_are_told() -> None:
+    history = orderly()
+    assert check(history) == []
+    assert again(history) == 1
+    assert resumed_after(history) == [pytest.approx(2.9)]
+
+
+DOCTORED: list[tuple[str, str, Any]] = [
+    ("I1", "accepted and is unknown", lambda h: h.records.remove(the(h, "end"))),
+    ("I1", "has no end", lambda h: the(h, "end").update(status="in_progress")),
+    ("I1", "2 terminal events", lambda h: h.records.append(told(h, "failed", 4))),
+    ("I1", "not as completed", lambda h: the(h, "end").update(status="failed")),
+    ("I2", "from in_progress to pending", lambda h: the(h, "event", 2).update(told(h, "pending", 3))),
+    ("I2", "held twice under attempt 2", lambda h: the(h, "claim").update(attempt=2)),
+    ("I2", "after its end", lambda h: h.records.append({**told(h, "x", 4), "payload": '{"type": "stage.status"}'})),
+    ("I2", "ended before it began", lambda h: the(h, "end").update(ended=1.0)),
+    ("I3", "numbers are not 1..2", lambda h: h.records.remove(the(h, "event", 1))),
+    ("I3", "got 3 after 1", lambda h: h.records.remove(the(h, "live", 1))),
+    ("I3", "saw 2 of 3 events", lambda h: h.records.remove(the(h, "live", 2))),
+    ("I3", "other bytes", lambda h: the(h, "live", 1).update(payload="{}")),
+    ("I4", "ran again after it was stored", lambda h: the(h, "step", 1).update(stored=3.05)),
+    ("I4", "stored x/1/model twice", lambda h: h.records.append(dict(the(h, "step")))),
+    ("I4", "at most 0 were in flight", lambda h: h.records.remove(the(h, "fault"))),
+    ("I5", "a secret lies in a log", lambda h: h.records.append({"kind": "leak", "where": "a log"})),
+    ("I6", "unfinished: queue", lambda h: h.records.append({"kind": "left", "session": "s", "where": "queue"})),
+]
+
+
+@pytest.mark.parametrize(("invariant", "what", "doctor"), DOCTORED)
+def test_a_doctored_history_is_found_out(invariant: str, what: str, doctor: Any) -> None:
+    history = orderly()
+    doctor(history)
+    found = check(history)
+    assert any(violation.invariant == invariant and what in violation.what for violation in found), found
+
+
+def test_more_sessions_at_once_than_may_are_found_out() -> None:
+    history = orderly()
+    other = {**the(history, "claim", 1), "session": "t", "attempt": 1}
+    history.records += [other, {**the(history, "end"), "session": "t"}]
+    assert any("2 sessions ran at once" in violation.what for violation in check(history))
+
+
+def test_the_shortest_violation_comes_first() -> None:
+    history = orderly()
+    the(history, "claim")["attempt"] = 2
+    history.records.append({"kind": "leak", "where": "a log"})
+    assert [len(violation.records) for violation in check(history)] == [1, 2]

@@ -1,0 +1,42 @@
+"""A tool as a process of its own: `look` shows something with a secret in it, and writes down every call."""
+
+import json
+import os
+import random
+import signal
+import string
+import sys
+import time
+from pathlib import Path
+
+from tests.fakes.mcp_servers.plain import Message, PlainServer, text
+
+SECRET = "ghp_" + "".join(random.Random(11).choices(string.ascii_letters + string.digits, k=36))
+SCHEMA = {
+    "type": "object",
+    "properties": {"case": {"type": "string"}, "number": {"type": "integer"}},
+    "required": ["case", "number"],
+}
+
+
+def look(server: PlainServer, request: Message) -> Message | None:
+    given = request["params"]["arguments"]
+    case, number = given["case"], given["number"]
+    with Path(sys.argv[1]).open("a") as log:
+        log.write(json.dumps({"kind": "call", "what": "tool", "case": case, "number": number, "at": time.time()}) + "\n")
+    if "dies" in case and number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if "hangs" in case and number == 1:
+        return None
+    if "poison" in case and number == 1:
+        return text("POISON for whoever reads it")
+    if number == 1:
+        lines = [f"2026-11-15T08:{n // 60 % 60:02d}:{n % 60:02d}Z INFO {case} request {n} served in {n % 37} ms" for n in range(400)]
+        lines[200] = f"2026-11-15T08:02:00Z ERROR {case} cannot reach db-1 with token {SECRET}"
+        return text("\n".join(lines))
+    return text(f"{case} is in state {number}; its token is {SECRET}")
+
+
+if __name__ == "__main__":
+    definition = {"name": "look", "description": "Look at a case.", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}}
+    PlainServer({"look": look}, [definition]).serve()
