@@ -12,7 +12,8 @@ import { markdown } from "./markdown.js";
 import { Timeline, toolName } from "./state.js";
 
 const BUDGET_MS = 8;
-const GROUP = 50;
+const PAUSE_MS = 40; // between two drawings: faster is not seen, only paid for
+const GROUP = 25;
 const OPEN_CARDS = 60; // answers further up are folded
 
 class SessionPage extends HTMLElement {
@@ -27,7 +28,8 @@ class SessionPage extends HTMLElement {
   #lastY = 0;
   #loaded = false;
   #fetching = 0;
-  #phases = new Map();
+  #drawn = 0;
+  #live = []; // cards that were drawn unfolded while they streamed, the oldest first
 
   connectedCallback() {
     this.session = this.getAttribute("session");
@@ -95,7 +97,6 @@ class SessionPage extends HTMLElement {
         this.#refetch(700);
         break;
       case "execution.progress":
-        this.#phases.set(event.execution_id, event.message);
         this.progress = event.message;
         this.#tidy();
         break;
@@ -114,8 +115,10 @@ class SessionPage extends HTMLElement {
   }
 
   #tidy() {
-    this.#frame ||= requestAnimationFrame(() => {
+    this.#frame ||= requestAnimationFrame((now) => {
       this.#frame = 0;
+      if (now - this.#drawn < PAUSE_MS) return this.#tidy();
+      this.#drawn = now;
       this.#draw();
     });
   }
@@ -158,13 +161,22 @@ class SessionPage extends HTMLElement {
       if (location.hash) this.#toEvent();
       else if (this.restoreTo) scrollTo(0, this.restoreTo);
     }
+    this.#fold();
     this.#stick();
+  }
+
+  /** Who follows the end does not see what is far above it: there, what streamed is folded like the rest. */
+  #fold() {
+    if (!this.#following) return;
+    for (let most = 10; most && this.#live.length > OPEN_CARDS; most--) this.#live.shift().fold();
   }
 
   #place(item) {
     const old = this.#cards.get(item.id);
     if (old) {
+      const flowing = old.stream;
       old.update();
+      if (flowing && !old.stream) this.#live.push(old);
       return;
     }
     const card = new Card(item, this);
@@ -340,7 +352,7 @@ class SessionPage extends HTMLElement {
   /** Whoever reads the end sees the end; nobody else is moved. */
   #stick() {
     const running = this.#session && isOpen(this.#session.status);
-    if (running && this.#following && this.#loaded) scrollTo(0, document.documentElement.scrollHeight);
+    if (running && this.#following && this.#loaded) scrollTo(0, 1e9);
     this.#offer();
   }
 
@@ -390,6 +402,11 @@ class Card {
     const focused = this.node.contains(document.activeElement);
     this.#draw(true);
     if (focused) this.node.querySelector("[data-stop]")?.focus({ preventScroll: true });
+  }
+
+  /** Draw it as a page that is opened later would, unless somebody is in it. */
+  fold() {
+    if (!this.node.contains(document.activeElement) && this.item.status !== "streaming") this.#draw();
   }
 
   open() {
@@ -447,7 +464,7 @@ class Card {
   }
 
   #fold(words, body, open) {
-    const details = h("details", null, h("summary", { dataset: { stop: "" } }, h("span.clip", null, words)));
+    const details = h("details", null, h("summary.words-fold", { dataset: { stop: "" } }, h("span.clip", null, words)));
     const fill = () => details.open && details.childElementCount === 1 && details.append(body());
     details.addEventListener("toggle", fill);
     if (open) {
@@ -490,7 +507,7 @@ class Card {
         failed ? h("span.tag.bad", null, "error") : item.status === "cancelled" ? h("span.tag", null, "cancelled") : null,
         fallback ? h("span.tag.warn", { title: summary.metadata.reason ?? "" }, FALLBACK[summary.metadata.status] ?? "fallback") : null,
         !running && !failed && after !== undefined ? saved(metadata.original_tokens, after) : null,
-        !running && !failed && !summary && metadata.original_tokens ? h("span.saved", { title: "Small enough: the model got all of it" }, `${number(metadata.original_tokens)} tokens`) : null,
+        !running && !failed && !summary && metadata.original_tokens ? h("span.saved.whole", { title: "Small enough: the model got all of it" }, `${number(metadata.original_tokens)} tokens`) : null,
         !running ? h("span.took", null, duration(metadata.duration_ms)) : h("span.took", null, lasting(item.at, null)),
       ),
     );
