@@ -63,6 +63,7 @@ bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
 	@$(BIN)/python -m bench.map_reduce
 	@$(BIN)/python -m bench.spine
 	@$(BIN)/python -m bench.gateway
+	@$(BIN)/python -m bench.research
 
 .PHONY: bench-condense
 bench-condense: .venv-bench/.ready ## The structural condenser on the yardstick and on invented cases, beside the peers

@@ -24,6 +24,7 @@ from tersely.config_names import check_names, complete
 from tersely.config_sources import Gathered, gather
 from tersely.llm.client import OPENROUTER_URL, ModelSpec
 from tersely.llm.providers import ProviderOptions, ProviderType
+from tersely.research.options import ResearchOptions
 from tersely.sessions.chains import ChainOptions, Defaults
 from tersely.tools.servers import Server, ServerOptions
 
@@ -400,6 +401,7 @@ class Settings(BaseModel):
     auth: AuthSettings = AuthSettings()
     retention: RetentionSettings = RetentionSettings()
     webhooks: WebhookSettings = WebhookSettings()
+    research: ResearchOptions = ResearchOptions()
     defaults: Defaults = Defaults()
     llm_providers: dict[str, ProviderOptions] = {}
     """Models to think and summarize with, by name."""

@@ -14,6 +14,7 @@ from tersely.config import Settings
 from tersely.errors import ConfigError
 from tersely.events.bus import Bus
 from tersely.events.replicas import open_bus
+from tersely.research.work import Researches
 from tersely.sessions.crew import Crew, Pace, Work
 from tersely.sessions.desk import Desk
 from tersely.sessions.housekeeping import Housekeeping, Webhooks
@@ -81,6 +82,16 @@ async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
             version=version,
         )
         works["investigation"] = Investigations(plan=plan, models=models, registry=registry, kept=kept, cache=cache, step=crew.step)
+        works["research"] = Researches(
+            plan=plan,
+            options=settings.research,
+            models=models,
+            registry=registry,
+            kept=kept,
+            cache=cache,
+            database=database,
+            step=crew.step,
+        )
         engine = await stack.enter_async_context(crew.at_work(store.url, at_once=queue.max_concurrent_sessions, poll=queue.poll))
         desk = Desk(
             database=database,

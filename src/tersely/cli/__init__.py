@@ -15,6 +15,7 @@ from tersely.cli.gateway import gateway
 from tersely.cli.migrate import migrate
 from tersely.cli.mistakes import fail
 from tersely.cli.read import read
+from tersely.cli.research import research
 from tersely.cli.serve import serve
 from tersely.cli.stats import stats
 from tersely.cli.up import up, work
@@ -68,5 +69,5 @@ def main() -> None:
     """
 
 
-for command in (condense, serve, gateway, up, work, investigate, watch, read, stats, config, migrate, demo):
+for command in (condense, serve, gateway, up, work, investigate, watch, research, read, stats, config, migrate, demo):
     main.add_command(command)

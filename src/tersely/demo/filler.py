@@ -62,7 +62,7 @@ _SLOTS = {
         gulls at a guess
     """,
 }
-_BANK = {name: tuple(" ".join(one.split()) for one in said.split(" / ")) for name, said in _SLOTS.items()}
+_BANK = {name: tuple(" ".join(one.split()) for one in said.split("/")) for name, said in _SLOTS.items()}
 
 _MOOD = (
     "{opener}, {thing} {does}, {also}.",

@@ -1,0 +1,142 @@
+"""Fifteen pages in, 25,000 tokens out, and what is left of what they state: the research pipeline without a model.
+
+Five fresh seeds draw five small webs; each is searched and crawled through its MCP
+server and condensed by the pipeline itself, for a schema that says in plain words
+what is wanted. Counted is what is literally there, in one line: name and value of
+each planted fact; and how many lines of menus, banners, adverts and footers are.
+Beside it, of the same size: the head of every page; and the seed's own way, where an
+agent passes the 5,000 characters that it sees to a summarizer that gives them back.
+
+    python -m bench.research              five fresh seeds
+    python -m bench.research --seeds 1 2  these
+"""
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import anyio
+
+from tersely.agent.options import AgentOptions
+from tersely.config import Settings
+from tersely.demo.web_pages import SmallWeb, draw_web
+from tersely.office import office
+from tersely.research.work import result_of
+from tersely.sessions.chains import ChainOptions, StageOptions
+from tersely.sessions.desk import Submission
+from tersely.store import sessions as rows
+from tersely.store.events import channel_of
+from tersely.text.tokens import O200K
+from tersely.tools.servers import ServerOptions, TransportOptions
+
+SEEN_BY_THE_AGENT = 5_000
+TOPICS = {
+    "people": "Who is who in {subject}: people and what they are called",
+    "allegiances": "Factions of {subject}, oaths and allegiances",
+    "dates": "Timeline, calendar and chronology of {subject}",
+    "events": "Battles and other great events of {subject} and who led them",
+    "items": "Relics, artefacts and famous items of {subject} and their keepers",
+}
+TEXT = {"type": "string"}
+
+
+def _records(**fields: object) -> dict[str, object]:
+    return {"type": "array", "items": {"type": "object", "required": ["name"], "properties": {"name": TEXT, **fields}}}
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "people": _records(byname=TEXT, allegiance={**TEXT, "description": "faction that the person is sworn to"}),
+        "events": _records(date=TEXT, leader={**TEXT, "description": "who led it"}),
+        "items": _records(keeper={**TEXT, "description": "in whose hands it is"}),
+    },
+}
+
+
+def there(web: SmallWeb, text: str) -> float:
+    """Which share of the planted facts stands in the text, each in one line."""
+    lines = text.split("\n")
+    claims = web.country.claims
+    return sum(any(claim.about in line and claim.value in line for line in lines) for claim in claims) / len(claims)
+
+
+def furniture(web: SmallWeb, text: str) -> float:
+    """Which share of the lines around the articles stands in the text."""
+    lines = {line.strip("*#|- ") for line in text.split("\n")}
+    known = list(dict.fromkeys(line for page in web.pages for line in page.furniture))
+    # A word such as "Home" is in many sentences; as a line of its own it is the menu.
+    return sum(line in lines or (len(line) >= 20 and line in text) for line in known) / len(known)
+
+
+async def researched(seed: int, folder: Path) -> tuple[str, dict[str, object]]:
+    """The accumulated content, and the result."""
+    server = ServerOptions(
+        transport=TransportOptions(command=sys.executable, args=("-m", "tersely.demo.web", "--seed", str(seed))), start_timeout=60
+    )
+    base = Settings.load({"TERSELY_DATA_DIR": str(folder)})
+    settings = base.model_copy(
+        update={
+            "mcp_servers": {"search": server},
+            "agents": {"researcher": AgentOptions(mcp_servers=("search",))},
+            "chains": {
+                "research": ChainOptions(
+                    alert_types=("research",), kind="research", stages=(StageOptions(name="research", agent="researcher"),)
+                )
+            },
+        }
+    )
+    data = {"subject": draw_web(seed).subject, "topics": TOPICS, "schema": SCHEMA}
+    async with office(settings, version="bench") as parts:
+        accepted = await parts.desk.submit(Submission(data=data, alert_type="research"), principal="bench")
+        async with parts.bus.subscribe(channel_of(accepted.session_id), 0) as events:
+            async for payload in events:
+                if '"session.status"' in payload and any(f'"{status}"' in payload for status in ("completed", "failed", "timed_out")):
+                    break
+        async with parts.database.reading() as db:
+            session = await rows.find(db, accepted.session_id)
+        result = await result_of(parts.kept, session)
+        if result is None:
+            raise SystemExit(f"seed {seed}: {session.reason}")
+        texts = [await parts.kept.load(page["content_handle"], session.results_scope) for page in result["pages"]]
+        return "\n".join(texts), result
+
+
+def row(name: str, web: SmallWeb, text: str, note: str = "") -> str:
+    return f"    {name:28} {O200K.count(text):>7,} tokens   facts {there(web, text):6.1%}   furniture {furniture(web, text):6.1%}   {note}"
+
+
+def main(seeds: Iterable[int]) -> None:
+    worst, most, dirtiest = 1.0, 0, 0.0
+    for seed in seeds:
+        web = draw_web(seed)
+        pages = [page.markdown for page in web.pages]
+        started = time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder:
+            text, result = anyio.run(researched, seed, Path(folder))
+        seconds = time.perf_counter() - started
+        size = O200K.count(text)
+        facts = result["facts"]
+        assert isinstance(facts, dict)
+        found = sum(map(len, facts.values()))
+        whole = "\n".join(pages)
+        print(f"seed {seed}: {len(web.pages)} pages, {O200K.count(whole):,} tokens, {len(web.country.claims)} facts planted")
+        print(row("tersely research", web, text, f"{seconds:.0f} s, {len(result['pages'])} pages, {found} facts by rules"))  # type: ignore[arg-type]
+        print(row("head of each page", web, "\n".join(O200K.head(page, size // len(pages)) for page in pages)))
+        print(row("5,000-character view by value", web, "\n".join(page[:SEEN_BY_THE_AGENT] for page in pages)))
+        worst, most, dirtiest = min(worst, there(web, text)), max(most, size), max(dirtiest, furniture(web, text))
+    print(f"research: at most {most:,} tokens, at least {worst:.1%} of the facts, at most {dirtiest:.1%} of the furniture")
+    if worst < 0.95 or most > 25_000 or dirtiest >= 0.05:
+        raise SystemExit("research: the promise (25,000 tokens, 95 % of the facts, under 5 % of the furniture) is not kept")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[random.randrange(1_000_000) for _ in range(5)])
+    os.environ.pop("OPENROUTER_API_KEY", None)
+    main(parser.parse_args().seeds)

@@ -1,0 +1,156 @@
+"""From the accumulated content to claims: by a model that has to cite, or by rules.
+
+The model gets everything at once where its window allows, in several questions
+where it does not; an answer that was cut is gone on with. What it says is a list of
+claims, not of facts: whether a page says so is `findings`' business.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tersely.agent.asking import Asker, Turn
+from tersely.condensing.prompt_files import Fence, Prompt
+from tersely.llm.client import LLM
+from tersely.llm.messages import Message
+from tersely.research.findings import Claim
+from tersely.text.masked import Masked, assume_masked
+from tersely.tools.execute import Step
+
+EXTRACT = Prompt("extract", "tersely.research")
+GO_ON = Prompt("go_on", "tersely.research")
+
+MOST_ROUNDS = 12
+"""Answers to one question; a list that is longer than that has a gap, which is named."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A page of the accumulated content, as the model gets it."""
+
+    label: str
+    title: str
+    url: str
+    text: Masked
+
+    def __str__(self) -> str:
+        return f"[{self.label}] {self.title}\n{self.url}\n{self.text}"
+
+
+@dataclass(kw_only=True)
+class Extracted:
+    claims: list[Claim] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+    unanswered: list[Section] = field(default_factory=list)
+    """What no model has looked at."""
+
+
+@dataclass(kw_only=True)
+class Extraction:
+    subject: str
+    schema: Mapping[str, Any]
+    llm: LLM
+    asker: Asker
+    step: Step
+    prefix: str
+    fence: Fence
+
+    async def run(self, sections: Sequence[Section]) -> Extracted:
+        done = Extracted()
+        system = Message("system", assume_masked(EXTRACT.fill(nonce=self.fence.nonce, schema=json.dumps(self.schema, ensure_ascii=False))))
+        for number, batch in enumerate(self._batches(sections, system), start=1):
+            await self._ask(number, batch, system, done)
+        return done
+
+    async def _ask(self, number: int, batch: Sequence[Section], system: Message, done: Extracted) -> None:
+        content = self.fence.wrap("pages", "\n\n".join(map(str, batch)))
+        asked = Message("user", assume_masked(f"The subject: {self.subject}\n\n{content}"))  # masked parts, and our own words
+        messages = [system, asked]
+        before = len(done.claims)
+        for round_ in range(1, MOST_ROUNDS + 1):
+            name = f"{self.prefix}/extract/{number}/{round_}/model"
+
+            async def ask(name: str = name, messages: Sequence[Message] = tuple(messages)) -> Turn:
+                return await self.asker.ask(messages, key=name)
+
+            turn = await self.step(name, ask)
+            if turn.problem:
+                done.gaps.append(f"The model did not extract{' to the end' if round_ > 1 else ''}: {turn.problem}")
+                if len(done.claims) == before:
+                    done.unanswered += batch
+                return
+            claims = list(claims_in(turn.text))
+            done.claims += claims
+            if turn.finish != "length" or not claims:
+                if not claims and round_ == 1 and '"facts"' not in turn.text:
+                    done.gaps.append("The model's answer held no list of facts.")
+                    done.unanswered += batch
+                return
+            messages += [Message("assistant", turn.text), Message("user", assume_masked(GO_ON.fill()))]
+            if self._tokens(messages) + self.llm.output_cap > self.llm.window * 0.97:
+                # What was found so far need not be read again to go on.
+                messages = [system, asked, Message("assistant", _listed(claims)), Message("user", assume_masked(GO_ON.fill()))]
+        done.gaps.append(f"The list of facts was cut after {MOST_ROUNDS} answers.")
+
+    def _batches(self, sections: Sequence[Section], system: Message) -> Iterator[list[Section]]:
+        """As few questions as the window allows, with room for two answers in each."""
+        count = self.llm.tokenizer.count
+        room = int(self.llm.window * 0.95) - self._tokens([system]) - 2 * self.llm.output_cap - 200
+        batch: list[Section] = []
+        used = 0
+        for section in sections:
+            size = count(str(section)) + 4
+            if batch and used + size > room:
+                yield batch
+                batch, used = [], 0
+            if size > room:
+                cut = self.llm.tokenizer.head(section.text, max(100, room - 200))
+                section, size = Section(section.label, section.title, section.url, assume_masked(cut)), room
+            batch.append(section)
+            used += size
+        if batch:
+            yield batch
+
+    def _tokens(self, messages: Sequence[Message]) -> int:
+        return sum(self.llm.tokenizer.count(message.text) + 4 for message in messages)
+
+
+def claims_in(text: str) -> Iterator[Claim]:
+    """The claims in a model's answer, as far as they are whole."""
+    start = text.find('"facts"')
+    at = text.find("[", start) + 1 if start >= 0 else 0
+    if at <= 0:
+        return
+    decoder = json.JSONDecoder()
+    while True:
+        at = text.find("{", at)
+        if at < 0:
+            return
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except ValueError:
+            return  # Cut here.
+        if isinstance(value, dict) and (claim := _claim(value)):
+            yield claim
+
+
+def _claim(value: Mapping[str, Any]) -> Claim | None:
+    path, record = value.get("path"), value.get("value")
+    if not isinstance(path, str):
+        return None
+    if not isinstance(record, dict):
+        record = {"value": record}
+    sources = value.get("sources", value.get("source", []))
+    cited: list[tuple[str, str]] = []
+    for one in sources if isinstance(sources, list) else [sources]:
+        if isinstance(one, str):
+            cited.append((one, ""))
+        elif isinstance(one, dict):
+            cited.append((str(one.get("page") or one.get("url") or ""), str(one.get("quote") or "")))
+    return Claim(path, record, cited)
+
+
+def _listed(claims: Sequence[Claim]) -> Masked:
+    # Read from a masked answer.
+    return assume_masked(json.dumps({"facts": [{"path": claim.path, "value": dict(claim.value)} for claim in claims]}, ensure_ascii=False))

@@ -1,0 +1,397 @@
+"""One topic: pages are found and read, by a model's choice or by search alone, and each is shortened to its share.
+
+A page travels by its handle. It is kept and condensed where it arrives; the
+summarizer is given `result:r_…`, which stands for the whole page, whether the agent
+calls it or we do. What it returns takes the page's place in the checkpoint; the page
+itself stays readable. A summarizer that fails costs quality: the structure of the
+page decides then, and the gap is named.
+"""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Literal, TypeVar
+
+import anyio.to_thread
+
+from tersely.agent.assignment import Assignment
+from tersely.agent.calls import Called, Caller
+from tersely.agent.lockstep import side_by_side
+from tersely.agent.loop import investigate
+from tersely.condensing.budget import Condensed
+from tersely.condensing.ladder import climb, condense
+from tersely.condensing.prompt_files import Prompt
+from tersely.condensing.summarize import Wish
+from tersely.llm.client import LLM
+from tersely.llm.messages import ToolCall, Usage
+from tersely.research.instruments import Hit, Instruments, hits, same_page
+from tersely.research.purse import Purse
+from tersely.research.request import Request, Topic
+from tersely.store.interactions import Interaction
+from tersely.store.results import Origin
+from tersely.text.masked import Masked, assume_masked
+from tersely.text.tokens import O200K
+from tersely.tools.execute import Fetched, Intent, Step
+from tersely.tools.mask import Masker
+
+T = TypeVar("T")
+
+RESEARCHER = Prompt("researcher", "tersely.research")
+SUMMARIZING = Prompt("summarizing", "tersely.research")
+TOPIC = Prompt("topic", "tersely.research")
+
+HEADER_TOKENS = 60
+"""What a page's name and address take in the accumulated content."""
+
+SMALLEST_TARGET = 100
+_TITLE = re.compile(r"^#\s+(.{1,200})$|<title[^<>]*>([^<]{1,200})", re.M | re.I)
+
+How = Literal["agent", "summarizer", "summary", "structural", "whole"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """A page in the accumulated content."""
+
+    url: str
+    title: str
+    topic: str
+    page: str
+    """Handle of the whole page."""
+
+    content: str
+    """Handle of what stands for it."""
+
+    tokens_before: int
+    tokens: int
+    how: How
+    gap: str = ""
+    """What was lost on the way, in plain words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadPage:
+    url: str
+    title: str
+    handle: str
+    tokens: int
+    digest: str
+    """Of the content: the same page under two addresses is one page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shortened:
+    """What a page was shortened to: small, so that it may be stored."""
+
+    content: str
+    tokens: int
+    how: How
+    gap: str = ""
+
+
+@dataclass(kw_only=True)
+class Gathered:
+    """What came of one topic."""
+
+    topic: Topic
+    blocks: list[Block] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+    notes: Masked = assume_masked("")  # noqa: RUF009 — it is a str
+    stopped: str = ""
+    """Why the work was stopped before its time."""
+
+
+class _Watched:
+    """A step that remembers which calls were made, in the order of their names rather than of their ends."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._calls: dict[tuple[int, ...], Fetched] = {}
+
+    async def __call__(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+        result = await self._step(name, work)
+        if isinstance(result, Called):
+            self._calls[tuple(map(int, re.findall(r"/(\d+)(?=/)", name)))] = result.fetched
+        return result
+
+    def calls(self) -> list[Fetched]:
+        return [self._calls[key] for key in sorted(self._calls)]
+
+
+@dataclass(kw_only=True)
+class Gathering:
+    """The work on one topic. `known` are the pages of earlier topics; they count once."""
+
+    request: Request
+    topic: Topic
+    assignment: Assignment
+    instruments: Instruments
+    caller: Caller
+    step: Step
+    llm: LLM | None
+    purse: Purse
+    known: Mapping[str, Block]
+    digests: set[str]
+
+    async def run(self) -> Gathered:
+        done = Gathered(topic=self.topic)
+        summaries: dict[str, Fetched] = {}
+        pages: list[ReadPage] = []
+        if self.llm:
+            done.stopped = await self._refusal("begin")
+            if done.stopped:
+                return done
+            pages, summaries = await self._by_agent(done)
+        if not pages and not done.stopped:
+            pages = await self._by_search(done)
+        share = self.request.tokens_per_topic // max(self.request.pages_per_topic, len(pages) or 1)
+        target = max(SMALLEST_TARGET, share - HEADER_TOKENS)
+
+        async def shorten(number: int, page: ReadPage, in_turn: Step) -> Block:
+            made = await self._shortened(f"{self._prefix}/page/{number}", page, target, summaries.get(page.handle), in_turn)
+            return Block(
+                url=page.url,
+                title=page.title,
+                topic=self.topic.name,
+                page=page.handle,
+                content=made.content,
+                tokens_before=page.tokens,
+                tokens=made.tokens,
+                how=made.how,
+                gap=made.gap,
+            )
+
+        works = [lambda in_turn, number=number, page=page: shorten(number, page, in_turn) for number, page in enumerate(pages, start=1)]
+        done.blocks = await side_by_side(self.step, works) if works else []
+        done.gaps += [f"{block.url}: {block.gap}" for block in done.blocks if block.gap]
+        return done
+
+    @property
+    def _prefix(self) -> str:
+        return self.assignment.stage_id
+
+    async def _refusal(self, when: str) -> str:
+        """Whether there is still something to spend; asked in a step, so that a replay decides as it was decided."""
+
+        async def look() -> str:
+            return self.purse.refusal(1_000) if self.purse.is_limited else ""
+
+        return await self.step(f"{self._prefix}/budget/{when}", look)
+
+    # Finding and reading: by an agent
+
+    async def _by_agent(self, done: Gathered) -> tuple[list[ReadPage], dict[str, Fetched]]:
+        assert self.llm
+        watched = _Watched(self.step)
+        report = await investigate(
+            self._told(),
+            llm=self.llm,
+            summarizer=None,  # Pages arrive shortened by their structure; the summary that is paid for is the one by handle.
+            executor=self.caller.executor,
+            read_back=self.caller.read_back,
+            diary=self.caller.diary,
+            step=watched,
+            display_tokens=self.caller.display_tokens,
+        )
+        done.notes = report.analysis
+        if report.status == "failed":
+            done.stopped = await self._refusal("after")
+            if not done.stopped:
+                done.gaps.append(f"{self.topic.name}: the researcher did not finish: {report.reason}")
+        calls = watched.calls()
+        crawled = [one for one in calls if (one.server, one.tool) == (self.instruments.crawl.server, self.instruments.crawl.name)]
+        failed = [one for one in crawled if one.handle is None or one.is_error]
+        done.gaps += [f"{self.instruments.address_in(one.arguments)}: could not be read: {one.problem or 'an error'}" for one in failed]
+        found = [(Hit(self.instruments.address_in(one.arguments)), one) for one in crawled if one not in failed]
+        summaries: dict[str, Fetched] = {}
+        tool = self.instruments.summarize
+        for one in calls:
+            if tool and (one.server, one.tool) == (tool.server, tool.name) and one.handle and not one.is_error:
+                handle = str(one.arguments.get("content", "")).removeprefix("result:")
+                summaries.setdefault(handle, one)
+        return await self._unread(found), summaries
+
+    def _told(self) -> Assignment:
+        """The assignment with the section that says when and how to summarize, in the real names of the tools."""
+        tool = self.instruments.summarize
+        target = str(max(SMALLEST_TARGET, self.request.tokens_per_topic // self.request.pages_per_topic - HEADER_TOKENS))
+        if tool is None:
+            names = {"tool": "summarize_result", "content": "`handle`", "handle": "r_…", "hint": "`focus`", "size": "`max_tokens`"}
+        else:
+            by_text = self.assignment.agent.controller == "react"
+            name = tool.dotted if by_text else self.caller.toolbox.registry.name_of(tool)
+            names = {
+                "tool": name,
+                "content": "`content`",
+                "handle": "result:r_…",
+                "hint": "the `schema_hint`",
+                "size": "`max_output_tokens`",
+            }
+        section = SUMMARIZING.fill(**names, target=target, pages=str(self.request.pages_per_topic))
+        told = f"{self.assignment.agent.instructions.strip()}\n\n{section}".strip()
+        agent = self.assignment.agent.model_copy(update={"instructions": told})
+        return replace(self.assignment, agent=agent, system=RESEARCHER, question=TOPIC)
+
+    # Finding and reading: by search alone
+
+    async def _by_search(self, done: Gathered) -> list[ReadPage]:
+        intent = Intent(looking_for=self.request.hint(self.topic))
+        wanted = self.request.pages_per_topic
+        asked = self.instruments.ask_search(f"{self.request.subject} {self.topic.about}", wanted + len(self.known) + 5)
+        search = ToolCall("search", self.instruments.search.dotted, _json(asked))
+        seen = await self.caller.call(search, prefix=f"{self._prefix}/search", step=self.step, intent=intent)
+        if seen.observation.is_error or not seen.observation.handle:
+            done.gaps.append(f"{self.topic.name}: the search failed: {seen.observation.text[:300]}")
+            return []
+        handle = seen.observation.handle
+
+        async def read_hits() -> tuple[Hit, ...]:
+            return tuple(hits(await self.caller.executor.results.load(handle, self.caller.scope.name))[:200])
+
+        found = await self.step(f"{self._prefix}/search/hits", read_hits)
+        new = [hit for hit in found if same_page(hit.url) not in self.known][:wanted]
+        if not new:
+            done.gaps.append(f"{self.topic.name}: the search found {'no page' if not found else 'only pages that were read before'}.")
+
+        async def crawl(number: int, hit: Hit, in_turn: Step) -> tuple[Hit, Fetched | None, str]:
+            call = ToolCall(f"crawl_{number}", self.instruments.crawl.dotted, _json(self.instruments.ask_crawl(hit.url)))
+            watched = _Watched(in_turn)
+            seen = await self.caller.call(call, prefix=f"{self._prefix}/crawl/{number}", step=watched, intent=intent)
+            fetched = watched.calls()[0]
+            return hit, None if fetched.is_error or not fetched.handle else fetched, seen.observation.text[:300]
+
+        works = [lambda in_turn, number=number, hit=hit: crawl(number, hit, in_turn) for number, hit in enumerate(new, start=1)]
+        crawled = await side_by_side(self.step, works) if works else []
+        done.gaps += [f"{hit.url}: could not be read: {said}" for hit, fetched, said in crawled if fetched is None]
+        return await self._unread([(hit, fetched) for hit, fetched, _ in crawled if fetched])
+
+    async def _unread(self, found: Sequence[tuple[Hit, Fetched]]) -> list[ReadPage]:
+        """The pages that no earlier call brought, each once, whatever it is called."""
+
+        async def look() -> tuple[ReadPage, ...]:
+            pages: list[ReadPage] = []
+            for hit, fetched in found:
+                assert fetched.handle
+                kept = await self.caller.executor.results.find(fetched.handle, self.caller.scope.name)
+                stretch = await self.caller.executor.results.read_stretch(kept, 0, min(kept.size, 60_000))
+                title = hit.title or _title(stretch.text) or hit.url
+                pages.append(ReadPage(url=hit.url, title=title, handle=fetched.handle, tokens=fetched.tokens, digest=kept.blob))
+            return tuple(pages)
+
+        pages: list[ReadPage] = []
+        seen = set(self.known)
+        for page in await self.step(f"{self._prefix}/pages", look):
+            if same_page(page.url) not in seen and page.digest not in self.digests:
+                pages.append(page)
+                seen.add(same_page(page.url))
+                self.digests.add(page.digest)
+        return pages
+
+    # Shortening
+
+    async def _shortened(self, prefix: str, page: ReadPage, target: int, summary: Fetched | None, step: Step) -> Shortened:
+        hint = self.request.hint(self.topic)
+        if summary is None and self.instruments.summarize and page.tokens > target:
+            arguments = {"content": f"result:{page.handle}", "schema_hint": hint, "max_output_tokens": target}
+            call = ToolCall("summarize", self.instruments.summarize.dotted, _json(arguments))
+            watched = _Watched(step)
+            await self.caller.call(call, prefix=f"{prefix}/summarizer", step=watched, intent=Intent(looking_for=hint))
+            summary = watched.calls()[0]
+            return await step(f"{prefix}/take", lambda: self._taken(page, target, hint, summary, "summarizer"))
+        if summary is not None:
+            return await step(f"{prefix}/take", lambda: self._taken(page, target, hint, summary, "agent"))
+        return await step(f"{prefix}/shorten", lambda: self._by_ourselves(f"{prefix}/shorten", page, target, hint))
+
+    async def _taken(self, page: ReadPage, target: int, hint: str, summary: Fetched, by: How) -> Shortened:
+        """What a summarizer returned, if it is a summary: shorter than the page, and within the target."""
+        if summary.handle is None or summary.is_error:
+            why = f"the summarizer failed ({summary.problem or 'it answered with an error'}); shortened by its structure"
+            return await self._by_structure(page, target, hint, gap=why)
+        if summary.tokens > 0.8 * page.tokens and page.tokens > target:
+            return await self._by_structure(
+                page, target, hint, gap="the summarizer gave the page back unchanged; shortened by its structure"
+            )
+        text = await self._load(summary.handle)
+        if not text.strip():
+            return await self._by_structure(page, target, hint, gap="the summarizer returned nothing; shortened by its structure")
+        if summary.tokens > target:
+            condensed = await anyio.to_thread.run_sync(condense, text, target, hint)
+            return await self._kept(page, condensed.text, by)
+        return Shortened(content=summary.handle, tokens=summary.tokens, how=by)
+
+    async def _by_ourselves(self, key: str, page: ReadPage, target: int, hint: str) -> Shortened:
+        text = await self._load(page.handle)
+        if self.llm is None or page.tokens <= target:
+            condensed = await anyio.to_thread.run_sync(condense, text, target, hint)
+            return await self._kept(page, condensed.text, "whole" if condensed.status == "passthrough" else "structural")
+        llm = self.llm
+        diary = self.caller.diary
+        about = {
+            "server_name": self.instruments.crawl.server,
+            "tool_name": self.instruments.crawl.name,
+            "original_tokens": page.tokens,
+            "handle": page.handle,
+            "summarization_model": llm.model,
+            "summarization_provider": llm.provider,
+        }
+        diary.progress("distilling", f"Summarizing {page.title} ({page.tokens:,} tokens)")
+        async with diary.opened(key, "mcp_tool_summary", metadata=about) as event:
+            wish = Wish(target=target, focus=Masker(key=self.assignment.key).mask(hint), extraction=True)
+            condensed = await climb(text, wish=wish, llm=llm, cache=self.caller.executor.cache)
+            said = Masker(key=self.assignment.key).mask(condensed.text)
+            outcome = {"summary_tokens": condensed.tokens_after, "status": condensed.status, "returned": condensed.returned}
+            await event.complete(said, outcome)
+        await diary.interaction(key, _interaction(condensed, page, llm, said))
+        gap = ""
+        if condensed.status == "fallback":
+            gap = f"no summary ({condensed.reason}); shortened by its structure"
+        elif condensed.status == "partial":
+            gap = "; ".join(str(lost) for lost in condensed.lost) or "parts of it are missing in the summary"
+        return await self._kept(page, said, "structural" if condensed.status == "fallback" else "summary", gap)
+
+    async def _by_structure(self, page: ReadPage, target: int, hint: str, *, gap: str) -> Shortened:
+        condensed = await anyio.to_thread.run_sync(condense, await self._load(page.handle), target, hint)
+        return await self._kept(page, condensed.text, "structural", gap)
+
+    async def _kept(self, page: ReadPage, text: str, how: How, gap: str = "") -> Shortened:
+        # Condensed from masked text, or masked after a model wrote it.
+        masked = assume_masked(text)
+        tokens = await anyio.to_thread.run_sync(O200K.count, masked)
+        origin = Origin(
+            server="tersely",
+            tool="condensed_page",
+            arguments={"page": page.handle, "url": page.url, "topic": self.topic.name},
+            called_at=datetime.now(UTC),
+        )
+        handle = await self.caller.executor.results.keep(masked, scope=self.caller.scope.name, origin=origin, tokens=tokens)
+        safe = Masker(key=self.assignment.key).mask(gap) if gap else ""
+        return Shortened(content=handle, tokens=tokens, how=how, gap=safe)
+
+    async def _load(self, handle: str) -> Masked:
+        return await self.caller.executor.results.load(handle, self.caller.scope.name)
+
+
+def _interaction(condensed: Condensed, page: ReadPage, llm: LLM, text: str) -> Interaction:
+    work = condensed.work
+    return Interaction(
+        type="summarization",
+        provider=(work.provider if work else "") or llm.provider,
+        model=work.model if work else llm.model,
+        request={"url": page.url, "handle": page.handle},
+        response={"text": text},
+        usage=Usage(work.calls - work.cache_hits, work.input_tokens, work.output_tokens, work.price_usd) if work else Usage(),
+        error=condensed.reason,
+        tokens_before=0,
+        tokens_after=0,
+    )
+
+
+def _title(text: str) -> str:
+    found = _TITLE.search(text)
+    return " ".join((found.group(1) or found.group(2) or "").split()) if found else ""
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

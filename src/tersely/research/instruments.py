@@ -1,0 +1,154 @@
+"""The tools of a researcher: which one searches, which one reads pages, which one summarizes; and how each wants to be asked.
+
+Found by what tools say of themselves, so that any search server will do; the
+operator's word goes first.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from tersely.errors import InputError
+from tersely.research.options import ResearchOptions
+from tersely.tools.raw import Tool
+from tersely.tools.registry import ToolRegistry
+
+_QUERY = ("query", "q", "search_query", "search", "question", "keywords", "text")
+_ADDRESS = ("url", "urls", "uri", "address", "link", "page", "page_url")
+_COUNT = ("limit", "max_results", "num_results", "count", "numresults", "maxresults", "n", "top_k")
+_SEARCHES = re.compile(r"search", re.I)
+_READS = re.compile(r"crawl|fetch|scrape|extract|read|page|browse|content", re.I)
+SUMMARIZE = "summarize_for_extraction"
+_URL = re.compile(r"https?://[^\s<>\"'\])}]+")
+_LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\((https?://[^\s)]+)\)")
+_NUMBERED = re.compile(r"^\W{0,3}(?:\d{1,3}[.):]\s*)?[#*\s]*|[*\s]+$")
+
+
+@dataclass(frozen=True)
+class Hit:
+    """What a search found: where, and what it is called."""
+
+    url: str
+    title: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instruments:
+    search: Tool
+    crawl: Tool
+    summarize: Tool | None
+
+    @classmethod
+    def of(cls, registry: ToolRegistry, servers: Sequence[str], options: ResearchOptions) -> "Instruments":
+        """
+        Raises:
+            InputError: Nothing searches or nothing reads pages; says what there is and how to name one.
+        """
+        tools = [named.tool for named in registry.tools(servers)]
+        search = _named(tools, options.search_tool) or _best(tools, _QUERY, _SEARCHES)
+        crawl = _named(tools, options.crawl_tool) or _best([tool for tool in tools if tool != search], _ADDRESS, _READS)
+        summarize = _named(tools, options.summarize_tool) or next((tool for tool in tools if tool.name == SUMMARIZE), None)
+        for tool, does, setting in ((search, "searches", "search_tool"), (crawl, "reads a page by its address", "crawl_tool")):
+            if tool is None:
+                there_is = ", ".join(one.dotted for one in tools) or "none at all"
+                away = [status.name for status in registry.statuses() if status.state != "ready"]
+                down = f" Not reachable: {', '.join(away)}." if away else ""
+                raise InputError(f"No tool {does}. There are: {there_is}.{down} Name one as research.{setting} (server.tool).")
+        assert search and crawl
+        return cls(search=search, crawl=crawl, summarize=summarize)
+
+    def ask_search(self, query: str, limit: int) -> dict[str, Any]:
+        arguments: dict[str, Any] = {_argument(self.search, _QUERY): query}
+        count = _argument(self.search, _COUNT)
+        if count:
+            most = _properties(self.search)[count].get("maximum")
+            arguments[count] = min(limit, most) if isinstance(most, int) else limit
+        return arguments
+
+    def ask_crawl(self, url: str) -> dict[str, Any]:
+        name = _argument(self.crawl, _ADDRESS)
+        wants_list = _properties(self.crawl).get(name, {}).get("type") == "array"
+        return {name: [url] if wants_list else url}
+
+    def address_in(self, arguments: Mapping[str, Any]) -> str:
+        """Which page was asked for."""
+        value = arguments.get(_argument(self.crawl, _ADDRESS), "")
+        return str(value[0] if isinstance(value, list) and value else value)
+
+
+def _named(tools: Sequence[Tool], name: str) -> Tool | None:
+    if not name:
+        return None
+    found = next((tool for tool in tools if name in (tool.dotted, tool.name)), None)
+    if found is None:
+        raise InputError(f"There is no tool {name!r}. There are: {', '.join(tool.dotted for tool in tools) or 'none'}.")
+    return found
+
+
+def _best(tools: Sequence[Tool], arguments: Sequence[str], says: re.Pattern[str]) -> Tool | None:
+    """The first tool that takes such an argument and is called so, else one that describes itself so."""
+    fitting = [tool for tool in tools if _argument(tool, arguments) and not tool.destructive]
+    by_name = [tool for tool in fitting if says.search(tool.name)]
+    by_description = [tool for tool in fitting if says.search(tool.description)]
+    return next(iter([*by_name, *by_description]), None)
+
+
+def _properties(tool: Tool) -> Mapping[str, Any]:
+    found = tool.input_schema.get("properties")
+    return {name: part if isinstance(part, dict) else {} for name, part in found.items()} if isinstance(found, dict) else {}
+
+
+def _argument(tool: Tool, names: Sequence[str]) -> str:
+    there = {name.lower(): name for name in _properties(tool)}
+    return next((there[name] for name in names if name in there), "")
+
+
+# What a search found
+
+
+def hits(text: str) -> list[Hit]:
+    """The pages in a search result of whatever form, in their order, each once."""
+    try:
+        found = list(_in_json(json.loads(text)))
+    except (ValueError, RecursionError):
+        found = list(_in_text(text))
+    unique: dict[str, Hit] = {}
+    for hit in found:
+        unique.setdefault(same_page(hit.url), hit)
+    return list(unique.values())
+
+
+def _in_json(value: Any) -> Iterator[Hit]:
+    if isinstance(value, dict):
+        url = next((value[key] for key in ("url", "link", "href", "uri") if isinstance(value.get(key), str)), "")
+        if url.startswith(("http://", "https://")):
+            yield Hit(url, str(value.get("title") or value.get("name") or "")[:300])
+        for inner in value.values():
+            if isinstance(inner, dict | list):
+                yield from _in_json(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _in_json(inner)
+
+
+def _in_text(text: str) -> Iterator[Hit]:
+    title = ""
+    for line in text.splitlines():
+        links = _LINK.findall(line)
+        if links:
+            yield from (Hit(url, name.strip()) for name, url in links)
+        elif found := _URL.findall(line):
+            yield from (Hit(url.rstrip(".,;:!?"), title) for url in found)
+        elif line.strip():
+            title = _NUMBERED.sub("", line.removeprefix("Title:").strip())[:300]
+            continue
+        title = ""
+
+
+def same_page(url: str) -> str:
+    """One form for addresses that lead to the same page."""
+    parts = urlsplit(url.strip())
+    return urlunsplit((parts.scheme.lower().replace("https", "http"), parts.netloc.lower(), parts.path.rstrip("/"), parts.query, ""))

@@ -1,0 +1,209 @@
+"""Facts by schema without a model, where plain rules find them; rules that are sure or say nothing.
+
+* A row of a table whose column, or whose label, is a field of the schema.
+* A sentence with exactly one name and one value of the kind the field wants: a date, a number, one of an enumeration, a pattern.
+* A sentence in which a word of the field's name or description stands between exactly two names: "Ada is sworn to the Guild".
+
+What no rule is sure of is left to the reader as a passage.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tersely.condensing.focus import stem
+from tersely.condensing.prose import sentences
+from tersely.research.findings import Claim, identity_of, record_schema
+
+_MONTH = (
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec"
+    r"|january|february|march|april|june|july|august|september|october|november|december)"
+)
+_DATE = re.compile(
+    rf"\b\d{{4}}-\d\d-\d\d\b|\b\d{{1,2}}(?:st|nd|rd|th)?\.?\s+(?:of\s+)?{_MONTH}\.?,?\s+\d{{3,4}}\b"
+    rf"|\b{_MONTH}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{3,4}}\b|\b{_MONTH}\s+\d{{3,4}}\b",
+    re.I,
+)
+_NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?![\w]|[.,]\d)")
+_NAME = re.compile(
+    r"[A-ZÀ-ÖØ-Þ][\w’'-]*[^\W\d_](?:\s(?:(?:of|the|de|du|la|von|van|der|den|zu|al|at|on|off)\s){0,2}[A-ZÀ-ÖØ-Þ][\w’'-]*[^\W\d_])*"
+)
+_OPENING = """
+    the a an in on at of by for from to with and or but if when while since after before as it its this that these those there here he
+    she they we you who whoever what whether nobody most some few many without behind letters songs
+"""
+_OPENERS = frozenset(_OPENING.split())
+"""Words that have a capital because a sentence begins with them."""
+
+_DATED = re.compile(r"\b(?:date|day|year|when|born|died|founded|time|datum|fecha)\b|_(?:date|at|on)$|^(?:date|year)", re.I)
+_PLAIN = """
+    the a an of or and in on at to is are was who whom which what name names title person people thing things place it its their his her
+    they them this that with by for from as be been has have had one any where when how called known
+"""
+_PLAIN_WORDS = frozenset(stem(word) for word in _PLAIN.split())
+"""Words of a description that say nothing about where its value stands."""
+
+_WORD = re.compile(r"[^\W\d_]{3,}")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A sentence, an item or a row of a page that was kept."""
+
+    page: str
+    """The page's label."""
+
+    text: str
+    head: tuple[str, ...] = ()
+    """The columns of the table it is a row of."""
+
+
+@dataclass(frozen=True)
+class _Field:
+    path: str
+    identity: str
+    name: str
+    schema: Mapping[str, Any]
+    cues: frozenset[str]
+
+    @property
+    def is_date(self) -> bool:
+        return self.schema.get("format") in ("date", "date-time") or bool(_DATED.search(self.name))
+
+    @property
+    def is_number(self) -> bool:
+        return self.schema.get("type") in ("integer", "number")
+
+    def values(self, text: str) -> list[str]:
+        """What in a text has the form this field wants; a field without a form wants names, which are not told here."""
+        if isinstance(self.schema.get("enum"), list):
+            return [str(one) for one in self.schema["enum"] if re.search(rf"\b{re.escape(str(one))}\b", text, re.I)]
+        if isinstance(self.schema.get("pattern"), str):
+            try:
+                return list(dict.fromkeys(found.group() for found in re.finditer(self.schema["pattern"].strip("^$"), text[:2_000])))
+            except re.error:
+                return []
+        if self.is_date:
+            return [found.group() for found in _DATE.finditer(text)]
+        return [found.group().rstrip(",") for found in _NUMBER.finditer(text)] if self.is_number else []
+
+    @property
+    def has_form(self) -> bool:
+        return self.is_date or self.is_number or "enum" in self.schema or "pattern" in self.schema
+
+
+@dataclass(frozen=True)
+class Rules:
+    schema: Mapping[str, Any]
+    fields: tuple[_Field, ...] = field(default=())
+
+    @classmethod
+    def of(cls, schema: Mapping[str, Any]) -> "Rules":
+        found: list[_Field] = []
+        for path in schema.get("properties", {}):
+            record = record_schema(schema, path)
+            identity = identity_of(schema, path)
+            for name, described in (record or {}).get("properties", {}).items():
+                if name != identity and isinstance(described, dict):
+                    found.append(_Field(path, identity, name, described, _cues(name, described)))
+        return cls(schema, tuple(found))
+
+    def claims(self, passage: Passage) -> Iterator[Claim]:
+        """What a passage states for certain."""
+        if passage.text.startswith("|"):
+            yield from self._of_row(passage)
+        else:
+            for sentence in sentences(passage.text):
+                if claim := self._of_sentence(passage, sentence):
+                    yield claim
+
+    def _of_row(self, passage: Passage) -> Iterator[Claim]:
+        cells = [cell.strip() for cell in passage.text.strip("| ").split("|")]
+        if len(cells) < 2 or not cells[0]:
+            return
+        for one in self.fields:
+            if len(cells) == 3 and cells[2] and self._means(cells[1], one):
+                yield self._claim(one, cells[0], cells[2], passage, passage.text)
+            elif len(passage.head) == len(cells):
+                for column, cell in zip(passage.head[1:], cells[1:], strict=True):
+                    if cell and self._means(column, one) and self._only(one, column):
+                        yield self._claim(one, cells[0], cell, passage, passage.text)
+
+    def _of_sentence(self, passage: Passage, sentence: str) -> Claim | None:
+        found: list[tuple[_Field, str, str]] = []
+        names = _names(_DATE.sub(" ", sentence))
+        words = {stem(word.lower()) for word in _WORD.findall(sentence)}
+        for one in self.fields:
+            if one.has_form:
+                values = one.values(sentence)
+                if len(values) == 1 and len(names) == 1 and names[0] not in values[0] and (one.is_date or words & one.cues):
+                    found.append((one, names[0], values[0]))
+            elif len(names) == 2:
+                begin, end = sentence.find(names[0]) + len(names[0]), sentence.rfind(names[1])
+                between = {stem(word.lower()) for word in _WORD.findall(sentence[begin:end])}
+                if between & one.cues:
+                    found.append((one, names[0], names[1]))
+        if len({one.path for one, _, _ in found}) != 1 or len(found) != 1:
+            return None
+        one, about, value = found[0]
+        return self._claim(one, about, value, passage, sentence)
+
+    def _claim(self, one: _Field, about: str, value: str, passage: Passage, quote: str) -> Claim:
+        return Claim(one.path, {one.identity: about, one.name: value}, [(passage.page, quote)])
+
+    def _means(self, label: str, one: _Field) -> bool:
+        own = {stem(word.lower()) for word in _WORD.findall(one.name.replace("_", " "))}
+        said = {stem(word.lower()) for word in _WORD.findall(label)}
+        return bool(said) and (said <= own or said <= one.cues) and bool(said & (own | one.cues))
+
+    def _only(self, one: _Field, column: str) -> bool:
+        return sum(self._means(column, other) for other in self.fields) == 1
+
+
+def _cues(name: str, described: Mapping[str, Any]) -> frozenset[str]:
+    words = _WORD.findall(f"{name.replace('_', ' ')} {described.get('description', '')} {described.get('title', '')}")
+    return frozenset(stem(word.lower()) for word in words) - _PLAIN_WORDS
+
+
+def _names(sentence: str) -> list[str]:
+    """The names in a sentence, each once, in their order; a capital at its beginning alone makes none."""
+    found: list[str] = []
+    for match in _NAME.finditer(sentence):
+        words = match.group().split()
+        at = match.start()
+        while words and words[0].lower() in _OPENERS:
+            at += len(words[0]) + 1
+            words = words[1:]
+        name = " ".join(words)
+        if not name or (at == 0 and len(words) == 1):
+            continue
+        if name not in found:
+            found.append(name)
+    return found
+
+
+def passages_of(text: str, page: str) -> list[Passage]:
+    """The lines of a condensed page, each a passage; rows know the columns of their table."""
+    found: list[Passage] = []
+    head: tuple[str, ...] = ()
+    for line in text.split("\n"):
+        shown = line.strip()
+        if not shown or shown.startswith(("#", "[")):
+            head = ()
+            continue
+        if shown.startswith("|"):
+            if not head:
+                head = tuple(cell.strip() for cell in shown.strip("| ").split("|"))
+                continue
+            found.append(Passage(page, shown, head))
+            continue
+        head = ()
+        pieces = re.split(r"\s*\[…\]\s*", shown.removeprefix("* ").removeprefix("- "))
+        found += [Passage(page, piece.strip()) for piece in pieces if piece.strip()]
+    return found
+
+
+def remaining(passages: Sequence[Passage], used: set[str]) -> list[Passage]:
+    """The passages that no fact was taken from."""
+    return [passage for passage in passages if passage.text not in used and len(passage.text) > 15]

@@ -1,0 +1,413 @@
+"""What is done for a session of kind `research`: its topics one after the other, a checkpoint after each, then the extraction.
+
+On the same loop, steps and timeline as investigations: everything that costs or has
+effects is a step, so a research that was killed goes on where it was, and nothing
+that was stored is paid or fetched again. Each topic is a stage, the extraction the last.
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import anyio.to_thread
+
+from tersely.agent.asking import Asker
+from tersely.agent.assignment import Assignment
+from tersely.agent.calls import Caller
+from tersely.agent.toolbox import Toolbox
+from tersely.condensing.cache import SummaryCache
+from tersely.condensing.prompt_files import Fence
+from tersely.errors import InputError
+from tersely.events.diary import SessionDiary
+from tersely.llm import facts as known_of_models
+from tersely.llm.client import LLM
+from tersely.llm.messages import Usage
+from tersely.research.extraction import Extraction, Section
+from tersely.research.findings import KnownPage, Ledger, Source
+from tersely.research.gathering import Block, Gathered, Gathering
+from tersely.research.instruments import Instruments, same_page
+from tersely.research.options import ResearchOptions
+from tersely.research.purse import BudgetedLLM, Purse
+from tersely.research.report import as_markdown
+from tersely.research.request import Request, request_of
+from tersely.research.rules import Passage, Rules, passages_of, remaining
+from tersely.research.sources import PageText
+from tersely.sessions.crew import Outcome
+from tersely.sessions.models import Models
+from tersely.sessions.plan import Part, Plan
+from tersely.store import sessions as rows
+from tersely.store.database import Database
+from tersely.store.results import Origin
+from tersely.store.sessions import Session
+from tersely.text.masked import Masked, assume_masked
+from tersely.text.tokens import O200K
+from tersely.tools.execute import Step, ToolExecutor
+from tersely.tools.kept import KeptResults
+from tersely.tools.mask import Masker
+from tersely.tools.read_back import ReadBack
+from tersely.tools.registry import ToolRegistry
+
+EXTRACTION = "extraction"
+CHECKPOINT_TOOL = "research_checkpoint"
+RESULT_TOOL = "research_result"
+MOST_PASSAGES = 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Researches:
+    """What sessions of kind `research` are worked on with."""
+
+    plan: Plan
+    options: ResearchOptions
+    models: Models
+    registry: ToolRegistry
+    kept: KeptResults
+    cache: SummaryCache
+    database: Database
+    step: Step
+
+    async def __call__(self, session: Session, diary: SessionDiary) -> Outcome:
+        part = self.plan.parts(session.chain, None)[0]
+        request = request_of(session.alert, self.plan.chains[session.chain].stages, self.options)
+        llm = self.models.of(part.providers)
+        purse = _purse(request, session, llm)
+        stages = await diary.plan([*(topic.name for topic in request.topics), _last_name(request)])
+
+        async def look() -> Instruments:
+            return Instruments.of(self.registry, part.servers, request.options)
+
+        # Chosen once: after a restart another server may be down, and the work must still be the same.
+        instruments = await self.step(f"{session.id}/instruments", look)
+        research = _Research(self, session, diary, part, request, instruments, llm, purse)
+        done: list[Gathered] = []
+        for position, topic_stage in enumerate(stages[:-1]):
+            diary.session_progress(position, len(stages), request.topics[position].name)
+            gathered = await research.topic(position, topic_stage, done)
+            done.append(gathered)
+        diary.session_progress(len(stages) - 1, len(stages), EXTRACTION)
+        return await research.extraction(stages[-1], done)
+
+
+def _last_name(request: Request) -> str:
+    taken = {topic.name for topic in request.topics}
+    return next(name for name in (EXTRACTION, f"the {EXTRACTION}", f"final {EXTRACTION}") if name not in taken)
+
+
+def _purse(request: Request, session: Session, llm: LLM | None) -> Purse:
+    """
+    Raises:
+        InputError: A price is the limit, and nobody knows the model's.
+    """
+    options = request.options
+    if options.max_price and llm and known_of_models.price(llm.provider, llm.model, 1, 1) is None:
+        raise InputError(
+            f"Nobody knows what {llm.model} costs, so a budget of ${options.max_price} cannot be kept. Set max_tokens instead."
+        )
+    spent = Usage(
+        session.model_calls,
+        session.input_tokens,
+        session.output_tokens,
+        None if session.price_micros is None else Decimal(session.price_micros) / 1_000_000,
+    )
+    aside = options.tokens + 2 * llm.output_cap if llm else 0
+    return Purse(options.max_tokens, Decimal(str(options.max_price)), aside, spent)
+
+
+@dataclass
+class _Research:
+    """One session's work."""
+
+    house: Researches
+    session: Session
+    diary: SessionDiary
+    part: Part
+    request: Request
+    instruments: Instruments
+    llm: LLM | None
+    purse: Purse
+
+    @property
+    def scope(self) -> str:
+        return self.session.results_scope
+
+    # Topics
+
+    async def topic(self, position: int, stage_id: str, earlier: Sequence[Gathered]) -> Gathered:
+        topic = self.request.topics[position]
+        diary = self.diary.within(stage_id, rows.derived_id(self.session.id, f"execution/{position}"))
+        await self._begun(diary)
+        if earlier and earlier[-1].stopped:
+            done = Gathered(topic=topic, stopped=earlier[-1].stopped)
+        else:
+            caller = self._caller(diary, topic.name, topic.about, earlier)
+            known = {same_page(block.url): block for one in earlier for block in one.blocks}
+            gathering = Gathering(
+                request=self.request,
+                topic=topic,
+                assignment=caller.assignment,
+                instruments=self.instruments,
+                caller=caller,
+                step=self.house.step,
+                llm=BudgetedLLM(self.llm, self.purse) if self.llm else None,
+                purse=self.purse,
+                known=known,
+                digests=await self._digests(stage_id, known.values()),
+            )
+            done = await gathering.run()
+        handle = await self.house.step(f"{stage_id}/checkpoint", lambda: self._checkpoint(topic.name, [*earlier, done]))
+        status, said = ("failed", done.stopped) if done.stopped and not done.blocks else ("completed", done.stopped)
+        await diary.execution_ended("failed" if status == "failed" else "completed", reason=said)
+        analysis = assume_masked(_topic_told(done, handle))  # masked notes, addresses, our own words
+        await diary.stage_status(stage_id, "failed" if status == "failed" else "completed", reason=said, analysis=analysis)
+        return done
+
+    async def _begun(self, diary: SessionDiary, controller: str = "") -> None:
+        assert diary.stage_id
+        await diary.stage_status(diary.stage_id, "in_progress")
+        await diary.execution_began(
+            agent=self.part.stage.agent,
+            controller=controller or (self.part.agent.controller if self.llm else "search"),
+            provider=self.llm.provider if self.llm else "",
+            model=self.llm.model if self.llm else "",
+        )
+
+    def _caller(self, diary: SessionDiary, stage: str, task: str, earlier: Sequence[Gathered]) -> Caller:
+        assert diary.stage_id and diary.execution_id
+        assignment = Assignment(
+            session_id=self.session.id,
+            stage_id=diary.stage_id,
+            execution_id=diary.execution_id,
+            stage=stage,
+            task=f"Research this topic: {task}",
+            agent_name=self.part.stage.agent,
+            agent=self.part.agent,
+            alert=assume_masked(self.request.subject),  # masked when it was accepted
+            alert_type=self.session.alert_type,
+            runbook=assume_masked(""),
+            earlier=tuple((one.topic.name, _read_before(one)) for one in earlier if one.blocks),
+            servers=self.part.servers,
+            tools=self.part.tools,
+            native_tools=self.part.native_tools,
+            max_iterations=self.part.max_iterations,
+            key=self.session.mark_key,
+        )
+        kept, cache = self.house.kept, self.house.cache
+        llm = BudgetedLLM(self.llm, self.purse) if self.llm else None
+        return Caller(
+            assignment=assignment,
+            toolbox=Toolbox(self.house.registry, assignment),
+            executor=ToolExecutor(
+                registry=self.house.registry,
+                results=kept,
+                cache=cache,
+                condense_seconds=self.house.plan.defaults.summarization.timeout,
+            ),
+            read_back=ReadBack(kept, masker=Masker(key=self.session.mark_key), llm=llm, cache=cache),
+            diary=diary,
+            display_tokens=self.house.plan.defaults.display_tokens,
+        )
+
+    async def _digests(self, stage_id: str, blocks: Any) -> set[str]:
+        handles = [block.page for block in blocks]
+
+        async def look() -> list[str]:
+            return [(await self.house.kept.find(handle, self.scope)).blob for handle in handles]
+
+        return set(await self.house.step(f"{stage_id}/known", look)) if handles else set()
+
+    async def _checkpoint(self, topic: str, done: Sequence[Gathered]) -> str:
+        """The state after a topic, kept: what stands for the pages, where the pages themselves are, and what is missing."""
+        content = [
+            {
+                "url": block.url,
+                "title": block.title,
+                "topic": block.topic,
+                "content": await self.house.kept.load(block.content, self.scope),
+                "tokens": block.tokens,
+                "raw": {"handle": block.page, "tokens": block.tokens_before},
+            }
+            for one in done
+            for block in one.blocks
+        ]
+        state = {
+            "subject": self.request.subject,
+            "completed_topics": [one.topic.name for one in done if not one.stopped],
+            "step_data": {"research_raw_content": content, "research_gaps": [gap for one in done for gap in one.gaps]},
+        }
+        return await self._keep(CHECKPOINT_TOOL, {"topic": topic}, state)
+
+    async def _keep(self, tool: str, about: Mapping[str, Any], value: Any) -> str:
+        origin = Origin(server="tersely", tool=tool, arguments=dict(about), called_at=datetime.now(UTC))
+        text = assume_masked(json.dumps(value, ensure_ascii=False, indent=1))  # made of masked parts
+        return await self.house.kept.keep(text, scope=self.scope, origin=origin, kind="structured")
+
+    # Extraction
+
+    async def extraction(self, stage_id: str, done: Sequence[Gathered]) -> Outcome:
+        diary = self.diary.within(stage_id, rows.derived_id(self.session.id, "execution/extraction"))
+        await self._begun(diary, "extraction" if self.llm else "rules")
+        blocks = [block for one in done for block in one.blocks]
+        if not blocks:
+            gaps = [gap for one in done for gap in one.gaps] or [one.stopped for one in done if one.stopped] or ["Nothing was found."]
+            reason = f"No page was read. {gaps[0]}"
+            await diary.execution_ended("failed", reason=reason)
+            await diary.stage_status(stage_id, "failed", reason=reason)
+            return Outcome(status="failed", reason=reason)
+        sections = [await self._section(number, block) for number, block in enumerate(blocks, start=1)]
+        pages = [
+            KnownPage(section.label, block.url, block.page, PageText(await self.house.kept.load(block.page, self.scope)))
+            for section, block in zip(sections, blocks, strict=True)
+        ]
+        ledger = Ledger(self.request.schema, pages)
+        gaps = [gap for one in done for gap in one.gaps]
+        by_rules: Sequence[Section] = sections
+        if self.llm and self.request.schema:
+            extraction = Extraction(
+                subject=self.request.subject,
+                schema=self.request.schema,
+                llm=(budgeted := BudgetedLLM(self.llm, self.purse, last=True)),
+                asker=Asker(llm=budgeted, diary=diary, masker=Masker(key=self.session.mark_key)),
+                step=self.house.step,
+                prefix=stage_id,
+                fence=self._fence(sections),
+            )
+            extracted = await extraction.run(sections)
+            gaps += extracted.gaps
+            by_rules = extracted.unanswered
+            await anyio.to_thread.run_sync(lambda: [ledger.claim(claim) for claim in extracted.claims])
+        passages = await anyio.to_thread.run_sync(self._ruled, ledger, by_rules, pages)
+        stopped = next((one.stopped for one in done if one.stopped), "")
+        outcome = await self.house.step(
+            f"{stage_id}/result", lambda: self._result(diary, f"{stage_id}/result", done, ledger, passages, gaps, stopped)
+        )
+        await diary.execution_ended("completed", reason=stopped)
+        await diary.stage_status(stage_id, "completed", reason=stopped, analysis=outcome.analysis)
+        return outcome
+
+    async def _section(self, number: int, block: Block) -> Section:
+        return Section(f"P{number}", block.title, block.url, await self.house.kept.load(block.content, self.scope))
+
+    def _fence(self, sections: Sequence[Section]) -> Fence:
+        """Marks that no page can know, and that are the same when the work is done again."""
+        said = "\0".join([self.session.id, *(section.text for section in sections)])
+        return Fence(hmac.new(self.session.mark_key, said.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16])
+
+    def _ruled(self, ledger: Ledger, sections: Sequence[Section], pages: Sequence[KnownPage]) -> list[dict[str, Any]]:
+        """Facts by rules where no model extracted; what no fact was taken from comes back as passages with their sources."""
+        rules = Rules.of(self.request.schema)
+        of_page = {page.label: page for page in pages}
+        found: list[dict[str, Any]] = []
+        for section in sections:
+            all_of_it = passages_of(section.text, section.label)
+            used: set[str] = set()
+            for passage in all_of_it:
+                taken = [ledger.claim(claim) for claim in rules.claims(passage)]
+                if any(fact is not None for fact in taken):
+                    used.add(passage.text)
+            found += [shown for passage in remaining(all_of_it, used) if (shown := _sourced(passage, of_page[section.label]))]
+        return found[:MOST_PASSAGES]
+
+    async def _result(
+        self,
+        diary: SessionDiary,
+        key: str,
+        done: Sequence[Gathered],
+        ledger: Ledger,
+        passages: Sequence[Mapping[str, Any]],
+        gaps: Sequence[str],
+        stopped: str,
+    ) -> Outcome:
+        async with self.house.database.reading() as db:
+            now = await rows.find(db, self.session.id)
+        blocks = [block for one in done for block in one.blocks]
+        result = {
+            "subject": self.request.subject,
+            "status": "stopped" if stopped else "partial" if gaps else "complete",
+            "reason": stopped,
+            "facts": ledger.by_path(),
+            "contradictions": ledger.contradictions(),
+            "passages": passages,
+            "refused": ledger.refused,
+            "gaps": list(gaps),
+            "topics": [
+                {
+                    "name": one.topic.name,
+                    "about": one.topic.about,
+                    "pages": [block.url for block in one.blocks],
+                    "notes": one.notes,
+                    **({"stopped": one.stopped} if one.stopped else {}),
+                }
+                for one in done
+            ],
+            "pages": [
+                {
+                    "url": block.url,
+                    "title": block.title,
+                    "handle": block.page,
+                    "tokens": block.tokens_before,
+                    "content_handle": block.content,
+                    "content_tokens": block.tokens,
+                    "how": block.how,
+                }
+                for block in blocks
+            ],
+            "tokens": {
+                "pages": sum(block.tokens_before for block in blocks),
+                "accumulated": sum(block.tokens for block in blocks),
+                "encoding": O200K.name,
+            },
+            "usage": {
+                "model": self.llm.model if self.llm else None,
+                "model_calls": now.model_calls,
+                "input_tokens": now.input_tokens,
+                "output_tokens": now.output_tokens,
+                "price_usd": None if now.price_micros is None else now.price_micros / 1_000_000,
+            },
+            "budget": {
+                "max_tokens": self.request.options.max_tokens or None,
+                "max_price": self.request.options.max_price or None,
+            },
+            "session_id": self.session.id,
+        }
+        handle = await self._keep(RESULT_TOOL, {"subject": self.request.subject}, result)
+        analysis = Masker(key=self.session.mark_key).mask(as_markdown(result, handle))
+        await diary.tell(key, "final_analysis", analysis, {"model": self.llm.model if self.llm else "", "provider": "research"})
+        return Outcome(status="completed", reason=stopped, analysis=analysis)
+
+
+def _sourced(passage: Passage, page: KnownPage) -> dict[str, Any] | None:
+    lines = page.text.quoted(passage.text)
+    if lines is None:
+        return None
+    return {"text": passage.text, "source": Source(page.url, page.handle, lines).as_json()}
+
+
+def _read_before(done: Gathered) -> Masked:
+    said = "\n".join(f"- {block.title}: {block.url}" for block in done.blocks)
+    return assume_masked(f"Pages that were read:\n{said}\n{done.notes}")  # addresses that were read, and masked notes
+
+
+def _topic_told(done: Gathered, checkpoint: str) -> str:
+    lines = [str(done.notes).strip()] if done.notes else []
+    lines += [f"- [{block.title}]({block.url}): {block.tokens_before:,} → {block.tokens:,} tokens ({block.how})" for block in done.blocks]
+    lines += [f"- Missing: {gap}" for gap in done.gaps]
+    if done.stopped:
+        lines.append(f"- Stopped: {done.stopped}")
+    return "\n".join([*lines, f"\nCheckpoint: {checkpoint}"])
+
+
+async def result_of(kept: KeptResults, session: Session) -> dict[str, Any] | None:
+    """The result of a research that has ended; None where it has none."""
+    after = ""
+    while page := await kept.list(session.results_scope, after=after):
+        for one in page:
+            if (one.origin.server, one.origin.tool) == ("tersely", RESULT_TOOL):
+                found: dict[str, Any] = json.loads(await kept.load(one.handle, session.results_scope))
+                return found
+        after = page[-1].handle
+    return None
