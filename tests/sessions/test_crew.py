@@ -1,5 +1,7 @@
 """Sessions are taken, worked on, stopped, given back and taken over."""
 
+import uuid
+
 import anyio
 import pytest
 
@@ -7,7 +9,9 @@ from tersely.errors import IdempotencyConflict, InputError, QueueFull, SessionEn
 from tersely.events.diary import SessionDiary
 from tersely.sessions.crew import Crew, Outcome, Pace
 from tersely.sessions.desk import Submission
-from tersely.store import events
+from tersely.sessions.durable import Interrupted
+from tersely.store import events, executors
+from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.sessions import Session
 from tersely.text.masked import assume_masked
@@ -166,3 +170,90 @@ async def test_an_alert_is_refused_with_what_would_be_right(opened: Opening) -> 
         with pytest.raises(QueueFull) as full:
             await office.desk.submit(Submission(data="one too many"), principal="me")
         assert full.value.retry_after > 0
+
+
+async def test_whoever_lost_a_session_in_the_middle_of_a_step_neither_ends_nor_remembers_it(opened: Opening) -> None:
+    calls: list[str] = []
+
+    async def in_steps(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+        async def taken_away_meanwhile() -> str:
+            calls.append("step")
+            if len(calls) == 1:
+                # As a survivor does it who takes this process for dead.
+                async with office.database.transaction() as db:
+                    await rows.record_death(db, session.id, crew.name)
+                await office.engine.requeue([session.id], taken_from=crew.name)
+            return f"run {len(calls)}"
+
+        return Outcome(status="completed", analysis=assume_masked(await crew.step("step", taken_away_meanwhile)))
+
+    async with opened(in_steps) as office:
+        accepted = await office.desk.submit(ALERT, principal="me")
+        ended = await office.until(accepted.session_id, "completed", "failed")
+    assert (ended.status, ended.analysis, ended.deaths) == ("completed", "run 2", 1)
+
+
+async def test_what_is_ours_by_name_and_does_not_run_here_is_taken_up_again(opened: Opening) -> None:
+    runs: list[str] = []
+
+    async def forgets_the_first_time(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+        runs.append(session.id)
+        if len(runs) == 1:
+            raise Interrupted  # The engine began it, and that is the last anybody hears of it.
+        return Outcome(status="completed")
+
+    async with opened(forgets_the_first_time) as office:
+        accepted = await office.desk.submit(ALERT, principal="me")
+        await office.until(accepted.session_id, "completed")
+    assert len(runs) == 2
+
+
+async def test_cancelling_what_nobody_works_on_at_the_moment_ends_it_at_once(opened: Opening) -> None:
+    async with opened(wait_for_ever, at_once=1) as office:
+        first = await office.desk.submit(ALERT, principal="me")
+        await office.until(first.session_id, "in_progress")
+        second = await office.desk.submit(ALERT, principal="me")
+        async with office.database.transaction() as db:
+            # Begun once, given back, and waiting behind the first: as after a restart.
+            await rows.claim(db, second.session_id, "gone", now=office.database.clock.now())
+            await rows.release(db, second.session_id, 1)
+        assert await office.desk.cancel(second.session_id, by="ada") == "cancelled"
+
+
+async def test_a_session_that_ends_its_workers_is_given_up_and_says_so(opened: Opening) -> None:
+    async with opened(wait_for_ever, at_once=1) as office:
+        first = await office.desk.submit(ALERT, principal="me")
+        await office.until(first.session_id, "in_progress")
+        poison = await office.desk.submit(ALERT, principal="me")
+        async with office.database.transaction() as db:
+            for name in ("a", "b", "c"):
+                await rows.claim(db, poison.session_id, name, now=office.database.clock.now())
+                await rows.record_death(db, poison.session_id, name)
+        await office.desk.cancel(first.session_id, by="ada")
+        assert "3 times in a row" in (await office.until(poison.session_id, "failed")).reason
+
+
+async def test_no_more_sessions_are_claimed_than_may_run_whatever_the_engine_hands_out(database: Database) -> None:
+    ids = [str(uuid.uuid4()) for _ in range(3)]
+    now = database.clock.now()
+    async with database.transaction() as db:
+        for session_id in ids:
+            new = rows.NewSession(
+                id=session_id,
+                scope="me",
+                kind="k",
+                alert_type="a",
+                chain="c",
+                title="t",
+                alert="x",
+                encoding="o200k_base",
+                mark_key=b"k",
+            )
+            await rows.create(db, new, now=now)
+        await rows.heartbeat(db, "alive", host="h", version="1")
+        await rows.claim(db, ids[0], "alive", now=now)
+        await rows.claim(db, ids[1], "long gone", now=now)
+        assert await executors.is_room_for(db, ids[2], 2), "what the dead held does not count"
+        await rows.claim(db, ids[1], "alive", now=now)
+        assert not await executors.is_room_for(db, ids[2], 2)
+        assert await executors.is_room_for(db, ids[1], 2), "who has a place keeps it"

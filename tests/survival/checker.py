@@ -160,7 +160,7 @@ def again(history: History) -> int:
 
 def most_again(history: History) -> int:
     run = history.of("run")[0]
-    return len([fault for fault in history.of("fault") if fault.get("interrupts", True)]) * int(run["limit"])
+    return sum(int(fault.get("times", 1)) for fault in history.of("fault") if fault.get("interrupts", True)) * int(run["limit"])
 
 
 def _limit(history: History) -> Iterator[Violation]:

@@ -348,6 +348,7 @@ async def house(
         server: dict[str, Any] = {
             "transport": tools,
             "read_only": True,
+            "timeout": 5,
             "summarization": {"size_threshold_tokens": 1_000, "summary_max_token_limit": 300},
         }
         provider = {"type": "openai", "model": "scripted", "base_url": address.read_text(), "api_key": "none", "context_window": 60_000}

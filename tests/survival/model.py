@@ -22,6 +22,7 @@ CASE = re.compile(r"case-[0-9a-z]+")
 def answering(log: Path, looks: int, slowest: float, seed: int) -> "FakeLLMServer":
     draw = random.Random(seed)
     file = log.open("a", buffering=1)
+    times: dict[tuple[str, str], int] = {}
 
     def answer(body: dict[str, Any]) -> Reply:
         text = json.dumps(body["messages"])
@@ -32,6 +33,9 @@ def answering(log: Path, looks: int, slowest: float, seed: int) -> "FakeLLMServe
         what = "model" if asks else "summary"
         file.write(json.dumps({"kind": "call", "what": what, "case": case, "number": number, "at": time.time(), "asked": text}) + "\n")
         delay = draw.uniform(0, slowest)
+        times[case, what] = times.get((case, what), 0) + 1
+        if asks and (bad := misbehaviour(case, times[case, what], number, delay)):
+            return bad
         if not asks:
             return Reply(text="Most lines are routine; one pod cannot reach its database.", delay=delay)
         if number < looks:
@@ -42,6 +46,35 @@ def answering(log: Path, looks: int, slowest: float, seed: int) -> "FakeLLMServe
         return Reply(text=f"The cause of {case} was found after {number} looks.", delay=delay)
 
     return FakeLLMServer(answer)
+
+
+def misbehaviour(case: str, time: int, number: int, delay: float) -> Reply | None:
+    """What a case named after a row of the fault matrix gets instead of an answer; `time` counts its calls from 1."""
+    row = case[-3:]
+    if row == "f17" and time <= 3:
+        return Reply(status=429, headers={"Retry-After": ("1", "0", "garbage")[time - 1]})
+    if row == "f18" and time in (1, 2, 4):
+        return Reply(status=(500, 503, 0, 529)[time - 1])
+    if row == "f19" and time == 1:
+        return Reply(text="late", delay=4)
+    if row == "f20" and time in (1, 3):
+        start = b'data: {"id":"1","object":"chat.completion.chunk","created":1,"model":"scripted","choices":[{"index":0,'
+        return Reply(raw=start + b'"delta":{"content":"half an ans', headers={"Content-Type": "text/event-stream"})
+    if row == "f21" and number == 0 and time <= 2:
+        return Reply(text=" \n ")
+    if row == "f22" and number == 0 and time == 1:
+        return Reply(text="word " * 4_000, finish="length")
+    if row == "f23" and time == 1:
+        wrong = [("ops__look", "{broken"), ("nothing__there", "{}"), *[("ops__look", '{"case": "x"}')] * 48]
+        calls = tuple({"id": "same", "type": "function", "function": {"name": name, "arguments": given}} for name, given in wrong)
+        return Reply(text="Everything at once.", tool_calls=calls, finish="tool_calls", delay=delay)
+    if row == "f24" and time == 1:
+        return Reply(status=400, error="This model's maximum context length is 60000 tokens", code="context_length_exceeded")
+    if row == "f25":
+        return Reply(status=401, error="no such key")
+    if row == "f26" and time <= 2:
+        return Reply(raw=b"<html><body>Bad gateway</body></html>", headers={"Content-Type": "text/html"})
+    return None
 
 
 async def main() -> None:

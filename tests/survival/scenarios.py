@@ -4,6 +4,7 @@ Each returns what it counted; its history is complete when it returns.
 """
 
 import random
+import re
 import signal
 import sqlite3
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,7 @@ from typing import Any
 import anyio
 
 from tests.survival.checker import ENDS
-from tests.survival.house import House, house
+from tests.survival.house import ROOT, House, house
 from tests.survival.stores import PostgreSQL
 
 Counted = dict[str, Any]
@@ -40,29 +41,83 @@ async def kills(it: House, draw: random.Random, *, count: int = 5, replicas: int
     return {"kills": count}
 
 
-async def crash_at(it: House, draw: random.Random, *, point: str, replicas: int = 1, nth: int = 1) -> Counted:
-    """F02: the process ends itself at a named point, the `nth` time it comes by."""
-    if replicas > 1:
-        # The others are needed for what only survivors do; the one that crashes is the first.
-        for slot in range(1, replicas):
-            it.start(slot)
-    crashing = it.start(0, environment={"FAULT_AT": f"{point}:{nth}"})
-    for replica in it.replicas:
-        await replica.ready()
+async def every_point(it: House, draw: random.Random, *, times: int = 1, replicas: int = 1) -> Counted:
+    """F02: the process ends itself at each named point in turn. The points are those that the code passes, and no others."""
+    points = await _passed(it)
+    missed: list[str] = []
+    for slot in range(1, replicas):
+        await it.start(slot).ready()
     async with anyio.create_task_group() as group:
-        feeding = await _fed(it, group, 2)
-        reached = False
-        with anyio.move_on_after(25):
-            while crashing.is_running:
-                await anyio.sleep(0.05)
-            reached = True
-            it.history.note("fault", what=f"crash {point}", executor=crashing.executor)
-            it.start_again(crashing)
+        feeding = await _fed(it, group, 4)
+        for point in points * times:
+            crashing = it.start(0, environment={"FAULT_AT": f"{point}:{draw.randint(1, 2)}"})
+            with anyio.move_on_after(40) as late:
+                if "requeue" in point and replicas > 1:
+                    # Only survivors queue again, and one at a time: this one has to be the only one.
+                    await crashing.ready()
+                    other = next(one for one in it.replicas if one.slot == 1)
+                    it.kill(other)
+                while crashing.is_running:
+                    await anyio.sleep(0.05)
+            if late.cancelled_caught:
+                missed.append(point)
+                it.kill(crashing)
+            else:
+                it.history.note("fault", what=f"crash {point}", executor=crashing.executor)
+            if replicas > 1 and not all(one.is_running for one in it.replicas if one.slot):
+                await it.start(1).ready()
+        await it.start(0).ready()
         feeding.cancel()
-        for replica in it.replicas:
-            await replica.ready()
-        await it.settled(120)
-    return {"reached": reached}
+        await it.settled(240)
+    return {"points": len(points), "crashes": len(points) * times - len(missed), "not reached": missed}
+
+
+async def _passed(it: House) -> list[str]:
+    """The names of the points, as a process writes them down that works, is killed and goes on."""
+    file = it.folder / "points"
+    listing = {"FAULT_LIST": str(file)}
+    for _ in range(2):
+        replica = it.start(0, environment=listing)
+        await replica.ready()
+        session = await it.submit()
+        assert session
+        await it.until(session, "in_progress")
+        it.kill(replica)
+    replica = it.start(0, environment=listing)
+    await replica.ready()
+    await it.settled(120)
+    it.kill(replica)
+    passed = sorted(set(file.read_text().splitlines()))
+    written = {name for name in _NAMED.findall("".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))) if "{" not in name}
+    for name in sorted(written - set(passed) - {"after claim"}):
+        it.history.note("left", session="", where=f"the point {name!r} is never passed")
+    return passed
+
+
+_NAMED = re.compile(r'crash_point\(f?"([^"]+)"\)')
+
+
+async def bad_models_and_tools(it: House, draw: random.Random, *, replicas: int = 1) -> Counted:
+    """F17 to F28 inside sessions, while a process is killed and others go on."""
+    await it.start_all(replicas)
+    ends = {"f25": "failed", "f26": "completed|failed", "f21": "completed|failed"}
+    for row in [f"f{number}" for number in range(17, 29)] * 2:
+        it.sent += 1
+        await it.submit(f"case-{it.sent:04d}{row}", expected=ends.get(row, "completed"))
+    await anyio.sleep(draw.uniform(1, 4))
+    victim = draw.choice(it.replicas)
+    it.kill(victim)
+    await it.start_again(victim).ready()
+    await it.settled(240)
+    ended: dict[str, str] = {}
+    for session_id, case in it.cases.items():
+        detail = (await it.get(f"/api/v1/sessions/{session_id}")).json()
+        ended[case[-3:].upper()] = detail["status"] + (f" ({detail['reason'][:80]})" if detail["status"] == "failed" else "")
+        if detail["status"] == "failed" and (not detail["reason"] or "Traceback" in detail["reason"]):
+            it.history.note("left", session=session_id, where="no plain reason")
+    # Calls that a misbehaving model or tool has to be asked again are not repeated steps.
+    it.history.note("fault", what="misbehaviour", interrupts=True, times=100)
+    return ended
 
 
 async def zombies(it: House, draw: random.Random, *, count: int = 3) -> Counted:
@@ -81,9 +136,9 @@ async def zombies(it: House, draw: random.Random, *, count: int = 3) -> Counted:
     return {"zombies": count}
 
 
-async def poison(it: House, draw: random.Random, *, good: int = 10) -> Counted:
+async def poison(it: House, draw: random.Random, *, good: int = 10, replicas: int = 1) -> Counted:
     """F04: one session whose result kills whoever reads it, among good ones."""
-    await it.start_all(1)
+    await it.start_all(replicas)
     bad = await it.submit("case-poison", expected="failed")
     async with anyio.create_task_group() as group:
         group.start_soon(_supervised, it)
@@ -113,9 +168,19 @@ async def leaving(it: House, draw: random.Random, *, count: int = 3) -> Counted:
             if victim.process.returncode:
                 it.history.note("left", session="", where=f"SIGTERM ended with {victim.process.returncode}")
             await it.start_again(victim).ready()
+        victim = draw.choice(it.replicas)
+        it.signal(victim, signal.SIGTERM)
+        await anyio.sleep(0.3)
+        victim.process.send_signal(signal.SIGTERM)
+        began = anyio.current_time()
+        with anyio.fail_after(40):
+            while victim.is_running:
+                await anyio.sleep(0.02)
+        at_once = anyio.current_time() - began
+        await it.start_again(victim).ready()
         feeding.cancel()
         await it.settled(120)
-    return {"slowest exit": round(max(took), 1)}
+    return {"slowest exit": round(max(took), 1), "after a second SIGTERM": round(at_once, 1)}
 
 
 async def rolling(it: House, draw: random.Random, *, rounds: int = 1) -> Counted:
@@ -179,13 +244,13 @@ async def cancelling(it: House, draw: random.Random, *, replicas: int, kill: boo
         session = await it.submit(expected="cancelled")
         assert session
         await it.until(session, "in_progress")
-        began = anyio.current_time()
         if kill:
             (executor,) = [row[0] for row in await it.rows(f"SELECT executor FROM sessions WHERE id = '{session}'")]
             victim = next((one for one in it.replicas if one.executor == executor), it.replicas[0])
             it.kill(victim)
             it.start_again(victim)
         await it.cancel(session)
+        began = anyio.current_time()
         await it.until(session, *ENDS)
         slowest = max(slowest, anyio.current_time() - began)
     return {"slowest": round(slowest, 1)}

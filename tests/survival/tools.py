@@ -24,9 +24,10 @@ def look(server: PlainServer, request: Message) -> Message | None:
     case, number = given["case"], given["number"]
     with Path(sys.argv[1]).open("a") as log:
         log.write(json.dumps({"kind": "call", "what": "tool", "case": case, "number": number, "at": time.time()}) + "\n")
-    if "dies" in case and number == 1:
+    if case.endswith("f27") and number == 1 and not Path(f"{sys.argv[1]}.{case}").exists():
+        Path(f"{sys.argv[1]}.{case}").touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    if "hangs" in case and number == 1:
+    if case.endswith("f28") and number == 1:
         return None
     if "poison" in case and number == 1:
         return text("POISON for whoever reads it")
