@@ -41,6 +41,10 @@ setup: .venv/.ready
 demo: .venv/.ready ## See it work: an alert is investigated in front of your eyes, no key
 	@$(BIN)/tersely demo
 
+.PHONY: demo-kill
+demo-kill: .venv/.ready ## See it survive: three replicas on PostgreSQL, the one at work is killed, the timeline goes on
+	@$(BIN)/python -m tests.survival.demo_kill
+
 .PHONY: test
 test: .venv/.ready ## All tests
 	@$(BIN)/python -m pytest -n auto --dist loadfile
@@ -51,6 +55,14 @@ lint: .venv/.ready ## Lint, types, import contract
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+.PHONY: kills
+kills: .venv/.ready ## Twenty real kills per store, three replicas on PostgreSQL
+	@$(BIN)/python -m tests.survival.chaos kills --kills 20
+
+.PHONY: chaos
+chaos: .venv/.ready ## Every fault that sessions have to survive, with a report (up to 45 minutes)
+	@$(BIN)/python -m tests.survival.chaos all
 
 .PHONY: check
 check: lint test ## Everything that must be green before a change goes in
