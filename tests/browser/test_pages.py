@@ -1,0 +1,191 @@
+"""The pages one by one, in a real browser over a real service: addresses, keys, forms, narrow screens, a long session."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from tersely.events.diary import SessionDiary
+from tersely.sessions.crew import Outcome
+from tersely.store.sessions import Session
+from tersely.tools.kept import KeptResults
+from tests.browser.long_session import long_work
+from tests.web.running import Running, running
+
+EVENTS = 240
+
+
+@pytest.fixture(scope="module")
+async def gate() -> anyio.Event:
+    return anyio.Event()
+
+
+@pytest.fixture(scope="module")
+async def door(browser: Browser, gate: anyio.Event, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    """Alerts with the word LONG are long sessions that wait for the gate; others are short."""
+
+    async def work(session: Session, diary: SessionDiary, kept: KeptResults) -> Outcome:
+        if "LONG" in session.alert:
+            return await long_work(EVENTS, gate)(session, diary, kept)
+        opened = anyio.Event()
+        opened.set()
+        return await long_work(8, opened)(session, diary, kept)
+
+    async with running(f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}", work=work) as door:
+        yield door
+
+
+@pytest.fixture(scope="module")
+async def session(door: Running) -> str:
+    session = await door.submit(data="Pods of web restart", alert_type="PodRestarts")
+    await door.until(session, "completed")
+    return session
+
+
+async def test_what_is_looked_for_stands_in_the_address(door: Running, session: str, page: Page) -> None:
+    await door.until(await door.submit(data="Disk of db-1 is full"), "completed")
+    await page.goto(door.address)
+    await page.get_by_role("searchbox").fill("restart")
+    await expect(page).to_have_url(re.compile(r"/\?q=restart$"))
+    await expect(page.locator("li.row")).to_have_count(1)
+    await page.get_by_role("button", name="done").click()
+    await expect(page).to_have_url(re.compile("status=completed"))
+    await page.reload()
+    await expect(page.get_by_role("searchbox")).to_have_value("restart")
+    await expect(page.get_by_role("button", name="done")).to_have_attribute("aria-pressed", "true")
+    await expect(page.locator("li.row")).to_have_count(1)
+    await page.go_back()
+    await expect(page.get_by_role("button", name="all")).to_have_attribute("aria-pressed", "true")
+    await page.get_by_role("searchbox").fill("nothing like this")
+    await expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
+
+
+async def test_a_session_that_comes_in_appears_by_itself(door: Running, session: str, page: Page) -> None:
+    await page.goto(door.address)
+    await expect(page.locator("#link-state")).to_have_text("live")
+    await door.submit(data="Something new")
+    await expect(page.locator("li.row").first).to_contain_text("Something new")
+    await expect(page.locator("li.row").first.locator(".pill")).to_have_text("done")
+
+
+async def test_the_keyboard_is_enough(door: Running, session: str, page: Page) -> None:
+    await page.goto(f"{door.address}/?q=restart")
+    await expect(page.locator("li.row")).to_have_count(1)
+    await page.keyboard.press("j")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("li.event").first).to_be_visible()
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog")).to_contain_text("search")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    call = page.locator(".event[data-type=llm_tool_call]").first
+    while not await call.locator("summary").evaluate("one => one === document.activeElement"):
+        await page.keyboard.press("j")
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(re.compile("/calls/"))
+    await expect(page.locator("virtual-rows .words").first).to_be_visible()
+    await page.keyboard.press("u")
+    await expect(page).to_have_url(re.compile(f"/sessions/{session}$"))
+    await page.keyboard.press("u")
+    await expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
+    await page.keyboard.press("g")
+    await page.keyboard.press("m")
+    await expect(page.get_by_role("heading", name="MCP servers")).to_be_visible()
+
+
+async def test_every_event_has_an_address(door: Running, session: str, page: Page) -> None:
+    events = (await door.get(f"/sessions/{session}/timeline"))["items"]
+    for event in (events[0], next(one for one in events if one["event_type"] == "mcp_tool_summary")):
+        await page.goto("about:blank")
+        await page.goto(f"{door.address}/sessions/{session}#event-{event['event_id']}")
+        marked = page.locator(".event.marked")
+        await expect(marked).to_have_count(1)
+        assert await marked.locator(f"xpath=self::*[@id='event-{event['event_id']}'] | .//*[@id='event-{event['event_id']}']").count()
+        await expect(marked.locator("details")).to_have_attribute("open", "")
+
+
+async def test_lines_that_were_left_out_are_a_click_away(door: Running, session: str, page: Page) -> None:
+    events = (await door.get(f"/sessions/{session}/timeline"))["items"]
+    handle = next(one["metadata"]["handle"] for one in events if one["event_type"] == "mcp_tool_summary")
+    await page.goto(f"{door.address}/sessions/{session}/results/{handle}#L117")
+    await expect(page.locator(".line.here .no")).to_have_text("117")
+    await expect(page.locator(".line.here")).to_contain_text("items/116 ")
+    await page.locator(".left-out a", has_text="1–118").click()
+    await expect(page.locator(".line.here").first).to_contain_text("items/0 ")
+    assert await page.locator(".line").count() < 100, "only what is in sight exists"
+
+
+async def test_only_what_was_changed_is_sent_and_what_is_wrong_is_said_at_its_field(door: Running, page: Page) -> None:
+    sent: list[Any] = []
+    page.on("request", lambda request: sent.append(json.loads(request.post_data or "null")) if request.method == "POST" else None)
+    await page.goto(f"{door.address}/submit")
+    await page.get_by_role("button", name="Investigate").click()
+    await expect(page.locator("#data-wrong")).to_contain_text("empty")
+    await expect(page.get_by_label("Alert", exact=True)).to_be_focused()
+    assert not sent
+
+    await page.get_by_label("Alert", exact=True).fill("Pods restart")
+    await page.get_by_text("Runbook", exact=True).click()
+    await page.get_by_label("Runbook of this alert").fill("x" * 66_000)
+    await page.get_by_role("button", name="Investigate").click()
+    await expect(page.locator("#runbook-wrong")).to_contain_text("66,000 bytes")
+    await expect(page.get_by_label("Runbook of this alert")).to_have_attribute("aria-invalid", "true")
+
+    await page.get_by_label("Runbook of this alert").fill("")
+    await page.get_by_text("Servers and tools for this alert alone").click()
+    await page.get_by_label("Code execution").select_option("off")
+    await page.get_by_role("button", name="Investigate").click()
+    await expect(page).to_have_url(re.compile("/sessions/"))
+    assert sent[-1] == {"data": "Pods restart", "mcp": {"native_tools": {"code_execution": False}}}
+
+
+async def test_the_colours_that_were_chosen_stay(door: Running, page: Page) -> None:
+    await page.goto(door.address)
+    await page.get_by_role("button", name=re.compile("^Colours")).click()
+    await page.get_by_role("button", name="Colours: light").click()
+    await page.reload()
+    await expect(page.get_by_role("button", name="Colours: dark")).to_be_visible()
+    assert await page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
+
+
+async def test_no_page_is_wider_than_a_phone(door: Running, session: str, page: Page) -> None:
+    await page.set_viewport_size({"width": 360, "height": 740})
+    events = (await door.get(f"/sessions/{session}/timeline"))["items"]
+    call = next(one["event_id"] for one in events if one["event_type"] == "llm_tool_call")
+    places = (
+        "/",
+        f"/sessions/{session}",
+        f"/sessions/{session}/calls/{call}",
+        f"/sessions/{session}/trace",
+        "/submit",
+        "/servers",
+        "/savings",
+    )
+    for place in places:
+        await page.goto(door.address + place)
+        await page.wait_for_load_state("networkidle")
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 360, place
+
+
+async def test_a_long_session_is_drawn_whole_and_in_order_while_it_streams(door: Running, gate: anyio.Event, page: Page) -> None:
+    """The small form of bench/dashboard.py, which measures."""
+    session = await door.submit(data="LONG")
+    await page.goto(f"{door.address}/sessions/{session}")
+    await expect(page.locator("#link-state")).to_have_text("live")
+    gate.set()
+    await expect(page.locator(".session-head .pill")).to_have_text("done", timeout=60_000)
+    shown = EVENTS // 4 * 3 + 1
+    await expect(page.locator("li.event")).to_have_count(shown)
+    events: list[str] = []
+    after = 0
+    while items := (await door.get(f"/sessions/{session}/timeline", after=after, limit=500))["items"]:
+        events += [one["event_id"] for one in items if one["event_type"] != "mcp_tool_summary"]
+        after = items[-1]["sequence"]
+    assert await page.locator("li.event").evaluate_all("rows => rows.map(row => row.id.slice(6))") == events
+    await expect(page.locator(".event[data-status=running], .event[data-status=streaming]")).to_have_count(0)
