@@ -5,6 +5,7 @@ import pytest
 
 from tersely.errors import LLMRefused, LLMUnavailable
 from tersely.llm.limits import GateClosed, Manners
+from tersely.llm.meter import METER
 from tests.fakes.asking import QUICK, model_at, say
 from tests.fakes.llm_server import Body, FakeLLMServer, Reply
 
@@ -17,6 +18,17 @@ async def test_what_can_heal_is_tried_three_times_more(status: int) -> None:
     async with FakeLLMServer([status] * 4).listening() as server, model_at(server.url) as llm:
         with pytest.raises(LLMUnavailable, match=str(status)):
             await llm.complete(say("hello"), max_tokens=10)
+
+
+async def test_each_try_is_counted_and_what_it_cost() -> None:
+    who = ("openrouter", "openai/gpt-4o-mini")
+    answered, failed, wrote = METER.answered[who], METER.failed[who], METER.output_tokens[who]
+    async with FakeLLMServer([500, "at last"]).listening() as server, model_at(server.url) as llm:
+        assert (llm.provider, llm.model) == who
+        answer = await llm.complete(say("hello"), max_tokens=10)
+    assert (METER.answered[who], METER.failed[who]) == (answered + 1, failed + 1)
+    assert METER.output_tokens[who] == wrote + answer.usage.output_tokens > wrote
+    assert METER.price[who] > 0
 
 
 def test_production_waits_two_four_and_eight_seconds() -> None:

@@ -12,7 +12,7 @@ import anyio
 import httpx2
 import pytest
 from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tersely.config import ProxySettings, Settings, TokenSettings
 from tersely.errors import ConfigError
@@ -273,6 +273,19 @@ async def test_a_websocket_is_opened_by_our_own_pages_under_our_own_name_with_a_
         with anyio.fail_after(5):
             async with connect(address, proxy=None, additional_headers=headers) as socket:
                 assert json.loads(await socket.recv())["type"] == "connection.established"
+
+
+async def test_a_websocket_ends_when_the_login_runs_out(door: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tersely.web.auth.COOKIE_SECONDS", 2)
+    cookie = f"{COOKIE}={(await door.http.post('/login', json={'token': 'secret-of-wall'})).cookies[COOKIE]}"
+    door.http.cookies.clear()
+    headers = {"Cookie": cookie, "Origin": door.address}
+    with anyio.fail_after(10):
+        async with connect(door.address.replace("http", "ws") + "/api/v1/ws", proxy=None, additional_headers=headers) as socket:
+            assert json.loads(await socket.recv())["type"] == "connection.established"
+            with pytest.raises(ConnectionClosed) as closed:
+                await socket.recv()
+    assert closed.value.rcvd and (closed.value.rcvd.code, closed.value.rcvd.reason) == (4401, "The login has run out. Log in again.")
 
 
 async def test_every_answer_tells_the_browser_what_it_may_do(door: Running, tmp_path: Path) -> None:

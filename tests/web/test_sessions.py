@@ -12,6 +12,7 @@ import pytest
 
 from tersely.events.diary import SessionDiary
 from tersely.llm.messages import Message, Usage
+from tersely.llm.meter import METER
 from tersely.sessions.crew import Outcome
 from tersely.store import usage
 from tersely.store.interactions import Interaction
@@ -182,6 +183,12 @@ async def test_a_large_result_comes_in_parts_that_meet(door: Running) -> None:
     assert hit["text"][slice(*hit["match"])] == "needle" and len(hit["text"]) < 1_000
     image = await door.http.get(f"/api/v1/sessions/{session_id}/results/{known[2]['handle']}")
     assert image.status_code == 400 and "image/png" in image.json()["error"]["message"]
+    raw = await door.http.get(f"/api/v1/sessions/{session_id}/results/{known[2]['handle']}/raw")
+    assert (raw.status_code, raw.content, raw.headers["Content-Type"]) == (200, b"\x89PNG", "image/png")
+    assert "sandbox" in raw.headers["Content-Security-Policy"] and raw.headers["X-Content-Type-Options"] == "nosniff"
+    plain = await door.http.get(f"/api/v1{path}/raw")
+    assert plain.headers["Content-Type"] == "text/plain; charset=utf-8" and plain.headers["Content-Disposition"].startswith("attachment")
+    assert len(plain.content) == known[0]["bytes"]
 
 
 @pytest.mark.parametrize(
@@ -240,7 +247,16 @@ async def test_a_session_is_deleted_with_all_that_is_its_own_once_it_has_ended(d
     (known,) = (await door.get(f"/sessions/{session_id}/results"))["items"]
     deleted = await door.http.delete(f"/api/v1/sessions/{session_id}")
     assert (deleted.status_code, deleted.content) == (204, b"")
-    for path in ("", "/status", "/timeline", "/events", "/trace", "/export", f"/results/{known['handle']}"):
+    for path in (
+        "",
+        "/status",
+        "/timeline",
+        "/events",
+        "/trace",
+        "/export",
+        f"/results/{known['handle']}",
+        f"/results/{known['handle']}/raw",
+    ):
         assert (await door.http.get(f"/api/v1/sessions/{session_id}{path}")).status_code == 404, path
 
 
@@ -282,11 +298,13 @@ async def test_savings_are_told_by_day_server_and_tool(door: Running) -> None:
     day = datetime.now(UTC).date()
     tally.call((day, "session", 'clu"ster', "get_pods"), milliseconds=12, tokens_before=10_000, tokens_after=1_000, condensed=True)
     tally.call((day, "gateway", 'clu"ster', "get_pods"), milliseconds=12, tokens_before=5_000, tokens_after=1_000, is_error=True)
+    earlier = await door.get("/system/savings", since=day.isoformat())
     async with door.parts.database.transaction() as db:
         await usage.add(db, tally)
     savings = await door.get("/system/savings", since=day.isoformat())
-    assert (savings["tokens_before"], savings["spared"], savings["encoding"]) == (15_000, 13_000, "o200k_base")
-    (only,) = (await door.get("/system/savings", door="session"))["items"]
+    more = {name: savings[name] - earlier[name] for name in ("tokens_before", "spared")}
+    assert (more, savings["encoding"]) == ({"tokens_before": 15_000, "spared": 13_000}, "o200k_base")
+    (only,) = (one for one in (await door.get("/system/savings", door="session"))["items"] if one["server"] == 'clu"ster')
     assert (only["tool"], only["calls"], only["spared"], only["latency"]) == ("get_pods", 1, 9_000, {"20": 1})
     assert (await door.get("/system/savings", since="2100-01-01"))["items"] == []
     metrics = (await door.http.get("/metrics")).text
@@ -304,11 +322,30 @@ async def test_figures_count_sessions_the_queue_and_viewers(door: Running) -> No
     figures = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in text.splitlines() if not line.startswith("#")}
     assert figures['tersely_sessions{status="completed"}'] >= 1
     assert figures["tersely_websocket_connections"] == 1
-    assert {"tersely_queue_depth", "tersely_queue_oldest_seconds", "tersely_model_calls", 'tersely_model_tokens{direction="input"}'} <= set(
-        figures
-    )
+    assert {"tersely_queue_depth", "tersely_queue_oldest_seconds"} <= set(figures)
     told = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(told) == len(set(told))
+
+
+async def test_what_grows_is_a_counter_that_no_deletion_lets_fall(door: Running) -> None:
+    async def figure(name: str) -> float:
+        text = (await door.http.get("/metrics")).text
+        return next(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(f"{name} "))
+
+    ended = 'tersely_sessions_ended_total{status="completed"}'
+    before = await figure(ended)
+    session_id = await door.submit()
+    await door.until(session_id, "completed")
+    assert await figure(ended) == before + 1
+    assert (await door.http.delete(f"/api/v1/sessions/{session_id}")).status_code == 204
+    assert await figure(ended) == before + 1
+    model = f'gp"t-{uuid.uuid4()}'
+    METER.answer(("openai", model), Usage(calls=1, input_tokens=70, output_tokens=7, price=Decimal("0.25")))
+    METER.failure(("openai", model))
+    who = 'provider="openai",model="' + model.replace('"', '\\"') + '"'
+    assert await figure(f'tersely_model_tokens_total{{{who},direction="input"}}') == 70
+    assert await figure(f'tersely_model_calls_total{{{who},outcome="failed"}}') == 1
+    assert await figure(f"tersely_price_usd_total{{{who}}}") == 0.25
 
 
 async def test_nothing_is_cached_and_everything_is_json(door: Running) -> None:

@@ -13,7 +13,7 @@ Other processes' events come in through a relay, see `events.replicas`.
 """
 
 import logging
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -121,6 +121,8 @@ class Bus:
         self._latest: dict[str, OrderedDict[str, tuple[int, str]]] = {}
         self._versions = 0
         self.relay: Relay | None = None
+        self.ended: Counter[str] = Counter()
+        """Sessions that came to an end in this process, by how."""
 
     # Telling
 
@@ -128,6 +130,8 @@ class Bus:
         """Tell what was stored; only after its transaction is over."""
         for logged in told:
             self.hear_stored(logged.channel, logged.seq, logged.payload)
+            if logged.channel != SESSIONS and (end := types.session_end(logged.payload)):
+                self.ended[end] += 1
             if self.relay:
                 self.relay.stored(logged)
 

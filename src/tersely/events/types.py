@@ -81,3 +81,14 @@ def ends(payload: str) -> str | None:
     """The id of the timeline event that is completed by this stored event."""
     found = _LIFE.match(payload)
     return found[2] if found and not found[1] else None
+
+
+_END = re.compile(
+    r'\{"type":"session\.status","v":\d+,"session_id":"[^"]*","seq":\d+,"timestamp":"[^"]*","status":"(completed|failed|cancelled|timed_out)"'
+)
+
+
+def session_end(payload: str) -> str | None:
+    """How the session ended, where this stored event says so."""
+    found = _END.match(payload)
+    return found[1] if found else None

@@ -17,6 +17,7 @@ import anyio
 from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMTooLong, LLMUnavailable
 from tersely.llm.client import ChatModel, ModelSpec
 from tersely.llm.messages import Completion, Delta, Message, Superseded, ToolSpec
+from tersely.llm.meter import METER
 from tersely.llm.providers import NativeTools
 from tersely.llm.wire import Patience
 from tersely.text.tokens import Tokenizer
@@ -233,14 +234,17 @@ class LimitedLLM:
                                         yield delta
                         else:
                             answer = await model.complete(messages, max_tokens=max_tokens, tools=tools, native=native)
+                    METER.answer((model.provider, model.model), answer.usage)
                     yield answer
                     return
                 except LLMTooLong:
+                    METER.failure((model.provider, model.model))
                     raise
                 except LLMUnavailable as error:
                     problems.append(error)
                     if isinstance(error, GateClosed):
                         break
+                    METER.failure((model.provider, model.model))
                     wanted = error.retry_after or 0.0
                     if wanted > gate.manners.longest_retry_after:
                         gate.close(wanted, refusing=f"the provider asked for {wanted:.0f} s of patience")
@@ -253,6 +257,7 @@ class LimitedLLM:
                         break
                     await anyio.sleep(pause)
                 except LLMError as error:
+                    METER.failure((model.provider, model.model))
                     problems.append(error)
                     if isinstance(error, LLMMisconfigured | LLMOutOfQuota) and len(self._models) > 1:
                         # Nothing heals it but the operator: the others are asked without asking this one each time.

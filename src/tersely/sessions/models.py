@@ -14,6 +14,10 @@ class Models:
         self._models: dict[str, ChatModel] = {}
         self._gates: dict[tuple[str, str | None, str | None], Gate] = {}
         self._asked: dict[tuple[str, ...], LimitedLLM] = {}
+        for name, options in providers.items():
+            if not options.needs_key:
+                # Loading what a provider needs takes seconds: now, when nobody waits, and not in the middle of the first alert.
+                self._one(name)
 
     def of(self, names: Sequence[str]) -> LimitedLLM | None:
         """The first of these providers is asked, the others step in; None where no provider has what it needs to answer."""

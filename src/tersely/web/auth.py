@@ -45,6 +45,8 @@ class Principal:
 
     rights: frozenset[str]
     by: Literal["loopback", "token", "cookie", "proxy"]
+    until: float | None = None
+    """When a cookie runs out, in seconds since 1970; whoever stays longer than a request has to look."""
 
     def may(self, *rights: Right) -> bool:
         """Whether one of these rights is theirs; who administers may do everything."""
@@ -143,7 +145,7 @@ class Authenticator:
             if base64.urlsafe_b64encode(known.name.encode()).decode().rstrip("=") == name and hmac.compare_digest(
                 signature, self._signature(known, int(until))
             ):
-                return Principal(f"token:{known.name}", known.rights, "cookie")
+                return Principal(f"token:{known.name}", known.rights, "cookie", float(until))
         return None
 
     def _signature(self, known: KnownToken, until: int) -> str:

@@ -13,6 +13,7 @@ for too long is dropped.
 import json
 import logging
 import secrets
+import time
 from typing import Any
 
 import anyio
@@ -46,6 +47,8 @@ SLOW_SECONDS = 20.0
 TOO_SLOW = 1013
 MISBEHAVED = 1008
 TOO_BIG = 1009
+LOGGED_OUT = 4401
+"""Nothing else in the protocol says that one has to log in again; of 4000 and more each application makes its own."""
 
 
 class Live:
@@ -74,7 +77,7 @@ class Live:
         await websocket.accept()
         self.connections += 1
         try:
-            await _Viewer(self, websocket).serve()
+            await _Viewer(self, websocket, until=principal.until).serve()
         finally:
             self.connections -= 1
 
@@ -88,9 +91,10 @@ class _Wrong(Exception):
 
 
 class _Viewer:
-    def __init__(self, live: Live, websocket: WebSocket) -> None:
+    def __init__(self, live: Live, websocket: WebSocket, *, until: float | None) -> None:
         self.live = live
         self.websocket = websocket
+        self.until = until
         self.following: dict[str, tuple[anyio.CancelScope, anyio.Event]] = {}
         self.mistakes = 0
         self._sending = anyio.Lock()
@@ -100,10 +104,17 @@ class _Viewer:
         try:
             async with anyio.create_task_group() as self._tasks:
                 await self._say("connection.established", connection_id=secrets.token_hex(8), v=events.VERSION)
+                if self.until is not None:
+                    self._tasks.start_soon(self._leave_at, self.until)
                 await self._listen()
                 self._tasks.cancel_scope.cancel()
         except* (WebSocketDisconnect, _TooSlow):
             pass  # Viewers come and go.
+
+    async def _leave_at(self, moment: float) -> None:
+        """A login that has run out opens nothing; it keeps nothing open either."""
+        await anyio.sleep(max(0.0, moment - time.time()))
+        await self._close(LOGGED_OUT, "The login has run out. Log in again.")
 
     async def _listen(self) -> None:
         while True:

@@ -1,7 +1,8 @@
 """Figures for Prometheus, in its text form; and whether this process lives and should be sent requests.
 
 What is stored is counted where it is stored, so every replica tells the same about
-sessions and the queue. It can fall when old sessions are deleted: a gauge.
+sessions, the queue and tools. Sessions can become fewer when old ones are deleted: a
+gauge. What only grows is a counter, and each process has its own for what it did.
 """
 
 import logging
@@ -11,6 +12,7 @@ from datetime import UTC, datetime
 from fastapi import APIRouter, Response
 
 from tersely.errors import StoreUnavailable
+from tersely.llm.meter import METER, Meter
 from tersely.store import overview
 from tersely.web.auth import Principal, Reads
 from tersely.web.live import Live
@@ -20,7 +22,8 @@ from tersely.web.version import VERSION
 
 logger = logging.getLogger(__name__)
 
-STATUSES = ("pending", "in_progress", "cancelling", "completed", "failed", "cancelled", "timed_out")
+ENDS = ("completed", "failed", "cancelled", "timed_out")
+STATUSES = ("pending", "in_progress", "cancelling", *ENDS)
 
 Sample = tuple[Mapping[str, str], float]
 
@@ -56,14 +59,13 @@ def routes(parts: Parts, live: Live) -> APIRouter:
             ),
             *_told("tersely_queue_depth", "gauge", "Sessions that wait.", [({}, seen.sessions.get("pending", 0))]),
             *_told("tersely_queue_oldest_seconds", "gauge", "For how long the oldest of them has waited.", [({}, age)]),
-            *_told("tersely_model_calls", "gauge", "Model calls of the stored sessions.", [({}, seen.model_calls)]),
             *_told(
-                "tersely_model_tokens",
-                "gauge",
-                "Tokens of the stored sessions, as the providers counted them.",
-                [({"direction": "input"}, seen.input_tokens), ({"direction": "output"}, seen.output_tokens)],
+                "tersely_sessions_ended_total",
+                "counter",
+                "Sessions that came to an end in this process.",
+                [({"status": name}, parts.bus.ended[name]) for name in ENDS],
             ),
-            *_told("tersely_price_usd", "gauge", "Price of the stored sessions, as far as it is known.", [({}, seen.price_micros / 1e6)]),
+            *_models(METER),
             *_told(
                 "tersely_tool_calls_total",
                 "counter",
@@ -98,6 +100,40 @@ def routes(parts: Parts, live: Live) -> APIRouter:
         return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return router
+
+
+def _models(meter: Meter) -> list[str]:
+    """What this process asked models for."""
+    models = sorted(meter.answered.keys() | meter.failed.keys())
+    named = {model: {"provider": model[0], "model": model[1]} for model in models}
+    return [
+        *_told(
+            "tersely_model_calls_total",
+            "counter",
+            "Calls to models by this process; each try counts.",
+            [
+                ({**named[model], "outcome": outcome}, counts[model])
+                for outcome, counts in (("answered", meter.answered), ("failed", meter.failed))
+                for model in models
+            ],
+        ),
+        *_told(
+            "tersely_model_tokens_total",
+            "counter",
+            "Tokens of these calls, as the providers counted them.",
+            [
+                ({**named[model], "direction": direction}, counts[model])
+                for direction, counts in (("input", meter.input_tokens), ("output", meter.output_tokens))
+                for model in models
+            ],
+        ),
+        *_told(
+            "tersely_price_usd_total",
+            "counter",
+            "What they cost; models whose price nobody lists are missing.",
+            [(named[model], float(meter.price[model])) for model in models if model in meter.price],
+        ),
+    ]
 
 
 async def _reasons(parts: Parts) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import anyio
 import anyio.to_thread
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Response
 
 from tersely.errors import InputError
 from tersely.tools.find_lines import Hit, find_lines
@@ -23,6 +23,12 @@ from tersely.web.schemas import ERRORS, HitOut, KeptResultOut, Page, ResultRange
 MOST_BYTES = 2**20
 """Of one answer's text."""
 
+_PICTURES = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
+"""What a browser is told it is; the others are files to it. SVG is not among them: it can have scripts."""
+
+_RAW: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}, "description": "The bytes"}
+}
 _CLIPPED = 600
 _RANGE = re.compile(r"(\d{1,16})-(\d{1,16})?")
 
@@ -82,7 +88,7 @@ def routes(parts: Parts) -> APIRouter:
         async with searching:
             result = await kept.find(handle, scope_of(session_id))
             if not result.is_text:
-                raise InputError(f"{result.handle} is not text: {result.kind} of type {result.mime_type}, {result.size:,} bytes.")
+                raise _not_text(result)
             raw, _ = await kept.load_bytes(handle, scope_of(session_id))
 
             def work() -> SearchOut:
@@ -99,6 +105,20 @@ def routes(parts: Parts) -> APIRouter:
                 )
 
             return await anyio.to_thread.run_sync(work)
+
+    @router.get("/sessions/{session_id}/results/{handle}/raw", response_class=Response, responses=_RAW)
+    async def download_result(session_id: SessionId, handle: Handle, principal: Principal = Reads) -> Response:
+        """The whole of a kept result as it is, images and other files included."""
+        async with searching:
+            result = await kept.find(handle, scope_of(session_id))
+            raw, _ = await kept.load_bytes(handle, scope_of(session_id))
+        shown = result.mime_type.partition(";")[0].strip().lower()
+        kind = "text/plain; charset=utf-8" if result.is_text else shown if shown in _PICTURES else "application/octet-stream"
+        # It came from a tool, so a browser may look at it and do nothing with it: no scripts, no origin.
+        name = handle + (".txt" if result.is_text else _PICTURES.get(shown, ".bin"))
+        how = "inline" if kind in _PICTURES else "attachment"
+        safe = {"Content-Disposition": f'{how}; filename="{name}"', "Content-Security-Policy": "default-src 'none'; sandbox"}
+        return Response(raw, media_type=kind, headers=safe)
 
     return router
 
@@ -123,9 +143,14 @@ def described(result: KeptResult) -> dict[str, Any]:
     }
 
 
+def _not_text(result: KeptResult) -> InputError:
+    what = f"{result.kind} of type {result.mime_type}, {result.size:,} bytes"
+    return InputError(f"{result.handle} is not text: {what}. Ask for …/results/{result.handle}/raw to have it as it is.")
+
+
 async def _read(kept: KeptResults, result: KeptResult, lines: str | None, bytes_: str | None) -> dict[str, Any]:
     if not result.is_text:
-        raise InputError(f"{result.handle} is not text: {result.kind} of type {result.mime_type}, {result.size:,} bytes.")
+        raise _not_text(result)
     by_lines = bytes_ is None
     if by_lines:
         first, last = _range("lines", lines or "1-", least=1)

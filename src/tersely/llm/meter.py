@@ -1,0 +1,40 @@
+"""What this process asked models for, in sums that only grow: for whoever watches it from outside.
+
+Of the process, like its memory: it begins at nothing with each start, and whoever
+reads it (Prometheus) expects that. What a session cost is stored with the session.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from tersely.llm.messages import Usage
+
+Model = tuple[str, str]
+"""Provider and model."""
+
+
+@dataclass
+class Meter:
+    answered: Counter[Model] = field(default_factory=Counter)
+    failed: Counter[Model] = field(default_factory=Counter)
+    """Tries without an answer, each retry included."""
+
+    input_tokens: Counter[Model] = field(default_factory=Counter)
+    output_tokens: Counter[Model] = field(default_factory=Counter)
+    price: dict[Model, Decimal] = field(default_factory=dict)
+    """In US dollars; of models whose price is known."""
+
+    def answer(self, model: Model, usage: Usage) -> None:
+        self.answered[model] += 1
+        self.input_tokens[model] += usage.input_tokens
+        self.output_tokens[model] += usage.output_tokens
+        if usage.price is not None:
+            self.price[model] = self.price.get(model, Decimal(0)) + usage.price
+
+    def failure(self, model: Model) -> None:
+        self.failed[model] += 1
+
+
+METER = Meter()
+"""The one of this process."""
