@@ -155,6 +155,19 @@ mcp_servers:
     assert "'bad'" in found[10]
 
 
+def test_what_other_clients_call_otherwise_means_the_same(tmp_path: Path) -> None:
+    """Windsurf's addresses; and tools that somebody turned off in another client stay off."""
+    path = tmp_path / "mcp.json"
+    path.write_text(
+        '{"mcpServers": {"a": {"serverUrl": "http://y/mcp", "disabledTools": ["drop"]}, "b": {"command": "x", "enabledTools": ["get"]}}}'
+    )
+    a, b = read_servers(path)
+    assert (a.options.transport.url, a.options.tools.deny, b.options.tools.allow) == ("http://y/mcp", ("drop",), ("get",))
+    path.write_text('{"mcpServers": {"a": {"command": "x",\n "envFile": ".env"}}}')
+    with pytest.raises(ConfigError, match=r"mcpServers\.a\.envFile: is not read here: name the variables under `env`"):
+        read_servers(path)
+
+
 def test_a_client_file_has_its_mistakes_where_its_keys_are(tmp_path: Path) -> None:
     text = '{"mcpServers": {\n "a": {"comand": "x"},\n "b": {"command": "x",\n "args": "one"},\n "c": {"command": "x", "url": "http://y/mcp"}}}'
     found = mistakes(tmp_path, text, "mcp.json")

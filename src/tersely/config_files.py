@@ -32,9 +32,16 @@ _DEEPEST = 64
 
 _IN_TRANSPORT = frozenset(TransportOptions.model_fields)
 _OTHER_CLIENTS = frozenset(
-    ("autoApprove", "alwaysAllow", "disabledTools", "enabledTools", "description", "name", "icon", "gallery", "version", "dev")
-) | frozenset(("envFile", "trust", "note", "metadata"))
+    ("autoApprove", "alwaysAllow", "description", "name", "icon", "gallery", "version", "dev", "trust", "note", "metadata")
+)
 """Keys that clients keep in an entry for themselves. They say nothing about the server, so they are no mistakes."""
+
+_OTHER_NAMES: Mapping[str, tuple[str, str]] = {
+    "serverUrl": ("transport", "url"),
+    "disabledTools": ("tools", "deny"),
+    "enabledTools": ("tools", "allow"),
+}
+"""What some clients call what we call otherwise."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +158,10 @@ def one_shape(entry: dict[str, Any]) -> tuple[dict[str, Any], dict[Key, Key]]:
             places["transport", name] = (name,)
         elif name == "enabled" and isinstance(value, bool):
             shaped["disabled"] = not value
+        elif name in _OTHER_NAMES and _OTHER_NAMES[name][0] not in entry:
+            group, ours = _OTHER_NAMES[name]
+            (transport if group == "transport" else shaped.setdefault(group, {}))[ours] = value
+            places[group, ours] = (name,)
         else:
             shaped[name] = value
     if "transport" not in shaped:
@@ -172,7 +183,9 @@ def _checked(model: type[Server], given: dict[str, Any], key: Key, places: Mappi
             if place in told or mistakes.needs_variable(place):
                 continue
             told.add(place)
-            if error["type"] == "extra_forbidden":
+            if inner == ("envFile",):
+                message = "is not read here: name the variables under `env`, as ${NAME}, or under `inherit_env`"
+            elif error["type"] == "extra_forbidden":
                 message = _unknown(inner, places)
             elif error["type"] == "missing" and inner == ("transport",):
                 message = "is missing: say how to reach the server, by `command` or `url`"
