@@ -1,5 +1,6 @@
 """Filters and names: who may be called, and how."""
 
+import re
 from typing import Any
 
 import pytest
@@ -102,6 +103,12 @@ def test_two_tools_of_one_name_both_get_an_ending() -> None:
 
 def test_a_single_server_may_keep_its_names() -> None:
     assert list(names_for_models([tool("a.b"), tool("get")], keep=True)) == ["a.b", "get"]
+
+
+def test_a_single_servers_name_that_no_model_can_be_given_is_changed_all_the_same() -> None:
+    """One of them would make providers refuse the whole request."""
+    names = list(names_for_models([tool("x" * 100), tool("get pods; now"), tool("fine")], keep=True))
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name) for name in names) and names[2] == "fine" and len(set(names)) == 3
 
 
 SERVERS = st.sampled_from(["a", "a__b", "b.c", "k 8"])

@@ -19,6 +19,9 @@ LONGEST_DESCRIPTION = 16_000
 LARGEST_DEFINITION = 512 * 1024
 """Bytes of one tool's definition. A model could not read a larger one anyway."""
 
+DEEPEST = 200
+"""Lists and objects inside each other. The protocol's library cannot write what is nested much deeper."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
@@ -99,6 +102,7 @@ def read_result(raw: Mapping[str, Any]) -> RawResult:
         )
     if raw.get("resultType") not in (None, "complete"):
         raise ResultMalformed(f"The tool answered with a result of a kind nobody here knows: {_shown(raw['resultType'])}.")
+    check_depth(raw)
     content = raw.get("content", [])
     structured = raw.get("structuredContent")
     meta = raw.get("_meta")
@@ -163,14 +167,33 @@ def _text(part: Mapping[str, Any], name: str, number: int) -> str:
     return value
 
 
+def check_depth(value: object) -> None:
+    """
+    Raises:
+        ResultMalformed: It is nested deeper than anybody needs.
+    """
+    if is_too_deep(value):
+        raise ResultMalformed(f"The server's answer is nested too deep: more than {DEEPEST} lists and objects inside each other.")
+
+
+def is_too_deep(value: object) -> bool:
+    """Whether it is nested deeper than anybody needs; looks only at lists and objects, one level after the other."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        inside = (inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer))  # type: ignore[attr-defined]
+        if not (level := [inner for inner in inside if isinstance(inner, dict | list)]):
+            return False
+    return True
+
+
 def _check_numbers(value: object) -> None:
     """JSON has no NaN and no infinity; whoever reads the result next would choke on them."""
     if value is None:
         return
     try:
         json.dumps(value, allow_nan=False)
-    except (ValueError, RecursionError):
-        raise ResultMalformed("The tool's answer is not JSON: it contains a number such as NaN, or is nested too deep.") from None
+    except ValueError:
+        raise ResultMalformed("The tool's answer is not JSON: it contains a number such as NaN.") from None
 
 
 def read_tool(server: str, raw: object) -> Tool:
@@ -187,9 +210,11 @@ def read_tool(server: str, raw: object) -> Tool:
         raise ValueError(f"{_shown(name)} has no input schema")
     if output is not None and not isinstance(output, dict):
         raise ValueError(f"{_shown(name)} has an output schema that is none")
+    if is_too_deep(raw):
+        raise ValueError(f"{_shown(name)} has a definition that is nested too deep")
     try:
         definition = json.dumps(raw, sort_keys=True, allow_nan=False)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise ValueError(f"{_shown(name)} has a definition that is not JSON") from None
     if len(definition) > LARGEST_DEFINITION:
         raise ValueError(f"{_shown(name)} has a definition of {len(definition):,} bytes; at most {LARGEST_DEFINITION:,} are read")

@@ -106,14 +106,15 @@ class ToolRegistry:
         ]
 
     def resolve(self, name: str) -> Tool:
-        """The tool of that name: `server__tool`, or `server.tool` as in configuration and prompts.
+        """The tool of that name: `server__tool`, or `server.tool` as in configuration and prompts; a single server's by its own.
 
         Raises:
             ToolNotFound: There is none; the message says what there is, and what is close.
             ToolForbidden: It exists, and the configuration does not allow it.
         """
         named = self._by_name()
-        found = [named[name]] if name in named else [tool for tool in named.values() if tool.dotted == name]
+        own = name if self._keep_names else None
+        found = [named[name]] if name in named else [tool for tool in named.values() if name == tool.dotted or own == tool.name]
         if len(found) != 1:
             raise ToolNotFound(self._not_found(name), name=name)
         return self._allowed(found[0], name)

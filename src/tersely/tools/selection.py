@@ -19,6 +19,7 @@ LONGEST_NAME = 64
 """What the strictest model provider takes for a tool's name."""
 
 _FOR_MODELS = re.compile(r"[A-Za-z0-9_-]+")
+_FOR_CLIENTS = re.compile(r"[A-Za-z0-9_.-]+")
 _FOR_PROTOCOL = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,126}[\x21-\x7e])?")
 _SECRETIVE = re.compile(r"(?i)pass(word|wd|phrase)?$|secret|token|api_?key|credential|authorization|private_?key")
 
@@ -73,13 +74,15 @@ def names_for_models(tools: Sequence[Tool], *, keep: bool = False) -> dict[str, 
 
     A name with letters that some provider does not take, one that is too long and one
     that two tools would share gets an ending made from server and tool: the same
-    one every time, whatever other tools there are. With `keep` the servers' own names stay.
+    one every time, whatever other tools there are. With `keep` the servers' own names stay,
+    but for those that clients could not hand to any model.
     """
+    usable = _FOR_CLIENTS if keep else _FOR_MODELS
     plain = [tool.name if keep else f"{tool.server}__{tool.name}" for tool in tools]
     shared = Counter(plain)
     named: dict[str, Tool] = {}
     for tool, name in zip(tools, plain, strict=True):
-        if shared[name] > 1 or not (keep or (_FOR_MODELS.fullmatch(name) and len(name) <= LONGEST_NAME)):
+        if shared[name] > 1 or not usable.fullmatch(name) or len(name) > LONGEST_NAME:
             named[_with_ending(name, tool)] = tool
         else:
             named[name] = tool

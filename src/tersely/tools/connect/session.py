@@ -33,7 +33,7 @@ from pydantic import TypeAdapter, ValidationError
 from tersely.errors import ResultMalformed, ResultTooLarge, ToolError, ToolRejected, ToolUnavailable
 from tersely.tools.connect import http, stdio
 from tersely.tools.connect.wire import Inbox, Line, Trouble
-from tersely.tools.raw import Tool, read_tool
+from tersely.tools.raw import Tool, is_too_deep, read_tool
 from tersely.tools.servers import Server
 
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -270,6 +270,11 @@ class Session:
             case _:
                 return ToolUnavailable(f"Server {name!r} gave no answer: {trouble.message}.", sent=True)
 
+    async def roots_changed(self) -> None:
+        """Tell the server that the client's folders are others now. The newer protocol knows no such notice."""
+        if not self.is_modern:
+            await self._client.send_notification(types.RootsListChangedNotification())
+
     async def list_tools(self) -> Listing:
         """All pages of the listing, up to a limit.
 
@@ -370,6 +375,8 @@ def _sound_tools(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_sound(tool: object) -> bool:
+    if is_too_deep(tool):
+        return False
     try:
         types.Tool.model_validate(tool, by_name=False)
     except ValidationError:

@@ -229,6 +229,11 @@ class Connection:
             await session.watch(uri, begun)
             await anyio.sleep(self._patience.first_delay)
 
+    async def roots_changed(self) -> None:
+        """Tell the server, if it is there, that the client's folders are others now."""
+        if self._session and not self._session.ended.is_set():
+            await self._session.roots_changed()
+
     @property
     def protocol(self) -> str:
         """What is spoken with the server; empty while nobody is there."""
