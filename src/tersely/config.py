@@ -461,14 +461,22 @@ FILE_NAME = "tersely.yaml"
 SUMMARIZING = ("model", "llm_providers", "defaults", "summarizer", "store", "log_level")
 """What matters to those who only summarize."""
 
+GATEWAY = (*SUMMARIZING, "gateway", "auth")
+"""What matters to the gateway."""
 
-def find_file(given: Path | None = None, environment: Mapping[str, str] | None = None) -> Path | None:
-    """The file to read: `--config`, TERSELY_CONFIG, `tersely.yaml` here, or in the user's configuration folder; None if there is none."""
+
+def find_file(given: Path | None = None, environment: Mapping[str, str] | None = None, *, here: bool = True) -> Path | None:
+    """The file to read: `--config`, TERSELY_CONFIG, `tersely.yaml` here, or in the user's configuration folder; None if there is none.
+
+    Args:
+        here: Whether one in the current folder counts. Not where another program chose the folder: it may be anybody's project,
+            and the file says where results are kept and which model reads them.
+    """
     named = given or (os.environ if environment is None else environment).get("TERSELY_CONFIG")
     if named:
         # A file that was named and is not there is a mistake; reading it says so.
         return Path(named).expanduser()
-    return next((path for path in (Path(FILE_NAME), user_file()) if path.is_file()), None)
+    return next((path for path in (Path(FILE_NAME), user_file())[not here :] if path.is_file()), None)
 
 
 def user_file() -> Path:

@@ -57,10 +57,16 @@ def by_command(module: str, *args: str, name: str = "one", **options: Any) -> Se
 
 @asynccontextmanager
 async def gateway(
-    *servers: Server, strict: bool = False, models: bool = False, stateless: bool = False, **environment: str
+    *servers: Server,
+    strict: bool = False,
+    models: bool = False,
+    stateless: bool = False,
+    wait: float = 8.0,
+    file: Path | None = None,
+    **environment: str,
 ) -> AsyncIterator[Running]:
-    settings = Settings.load({"TERSELY_DATA_DIR": os.environ["TERSELY_DATA_DIR"], **environment})
-    async with serving.gateway(settings, servers, strict=strict, models=models) as door:
+    settings = Settings.load({"TERSELY_DATA_DIR": os.environ["TERSELY_DATA_DIR"], **environment}, file)
+    async with serving.gateway(settings, servers, strict=strict, models=models, wait=wait) as door:
         await door.upstreams.pool(is_modern=True)
         app = web.http_app(
             door,

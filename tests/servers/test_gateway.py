@@ -13,6 +13,7 @@ from fastmcp import Client
 from mcp_types import ImageContent, PromptReference, TextContent, TextResourceContents
 from starlette.responses import JSONResponse
 
+from tersely.errors import ConfigError
 from tersely.store import usage
 from tersely.text.tokens import O200K
 from tests.fakes.gateways import ERAS, Library, Noticeboard, at, by_command, gateway, post, subscribed, text_of
@@ -135,6 +136,34 @@ async def test_a_question_of_the_server_reaches_the_client_and_its_answer_the_se
             assert text_of(result) == text_of(await direct.call_tool_mcp("ask", {})), "as without us"
 
 
+async def test_what_a_server_wants_a_model_to_read_reaches_it_masked() -> None:
+    """Sampling of the older protocol: the question goes to the client's model."""
+    asked: list[str] = []
+
+    async def answer(messages: Any, params: Any, context: Any) -> str:
+        asked.append(messages[0].content.text)
+        return "said it"
+
+    async with gateway(by_command("asks")) as ours, Client(ours.url, mode="legacy", sampling_handler=answer) as client:
+        assert text_of(await client.call_tool_mcp("sample", {})) == "said it"
+    assert asked[0].startswith("Say it: password=[MASKED:")
+
+
+async def test_a_question_in_an_answer_is_masked_and_its_state_stays_as_it_is() -> None:
+    """The newer protocol: the client brings the state back, and the server knows it by its letters."""
+    form = {"mode": "form", "message": SECRET, "requestedSchema": {"type": "object", "properties": {"password": {"type": "string"}}}}
+    unfinished = {
+        "resultType": "input_required",
+        "inputRequests": {"q": {"method": "elicitation/create", "params": form}},
+        "requestState": SECRET,
+    }
+    async with Rude(lambda message, request: unfinished).listening() as url, gateway(at(url)) as ours:
+        result = (await post(ours.url, "tools/call", {"name": "call", "arguments": {}}))["result"]
+    shown = result["inputRequests"]["q"]["params"]
+    assert shown.pop("message").startswith("password=[MASKED:") and shown == {key: form[key] for key in shown}
+    assert (result["resultType"], result["requestState"]) == ("input_required", SECRET)
+
+
 async def test_on_a_pipe_nobody_is_asked_while_it_is_not_clear_who_is_meant() -> None:
     async def answer(message: str, response_type: Any, params: Any, context: Any) -> Any:
         return {}
@@ -189,6 +218,22 @@ async def test_clients_that_stay_hear_that_the_tools_changed() -> None:
         with anyio.fail_after(10):
             while "notifications/tools/list_changed" not in heard:
                 await anyio.sleep(0.05)
+
+
+async def test_a_name_too_long_for_models_is_offered_shortened_and_both_can_be_called() -> None:
+    long = "get_" + "x" * 90
+    async with gateway(by_command("described", json.dumps([{"name": long, "inputSchema": {"type": "object"}}]))) as ours:
+        async with Client(ours.url) as client:
+            shown = (await client.list_tools())[0].name
+            assert len(shown) <= 64 and shown.startswith("get_xx")
+            for name in (shown, long):
+                assert text_of(await client.call_tool_mcp(name, {})) == long
+
+
+async def test_a_single_server_is_waited_for_because_there_is_nothing_to_say_without_it() -> None:
+    """Else a client would learn, for as long as it stays, that there are no resources and no prompts."""
+    async with Library().listening() as url, gateway(at(url), wait=0) as ours, Client(ours.url, mode="legacy") as client:
+        assert [prompt.name for prompt in await client.list_prompts()] == ["greet"]
 
 
 # Several servers
@@ -377,6 +422,43 @@ async def test_a_model_summarizes_only_where_a_policy_says_so_and_is_paid_once()
         assert asked == len(llm.requests) > 0
         assert (first.meta or {})["tersely/status"] == "summarized" and (again.meta or {})["tersely/cache_hit"]
         assert "payments" in llm.prompt(0) and "hunter2" not in llm.prompt(0)
+
+
+async def test_a_policy_names_the_provider_that_summarizes(tmp_path: Path) -> None:
+    server = Chatty()
+
+    @server.server.tool
+    def more_logs() -> str:
+        return log(2_000)
+
+    async with (
+        FakeLLMServer(lambda body: "The usual one.").listening() as usual,
+        FakeLLMServer(lambda body: "The one that was named.").listening() as named,
+        server.listening() as url,
+    ):
+        file = tmp_path / "tersely.yaml"
+        provider = "type: openrouter, model: m, context_window: 1000000"
+        file.write_text(
+            f"llm_providers:\n  usual: {{{provider}, base_url: '{usual.url}'}}\n  named: {{{provider}, base_url: '{named.url}'}}\n"
+            "defaults: {llm_provider: usual}\n",
+            encoding="utf-8",
+        )
+        policy = {"logs": {"summarization": {"llm_provider": "named"}}}
+        upstream = at(url, summarization={"use_model": True}, tool_policies=policy)
+        async with gateway(upstream, file=file) as ours:
+            async with Client(ours.url) as client:
+                first = await client.call_tool_mcp("logs", {"looking_for": None})
+                second = await client.call_tool_mcp("more_logs", {"looking_for": ["payments", "delays"]})
+    assert text_of(first).startswith("The one that was named.") and text_of(second).startswith("The usual one.")
+    assert "None" not in named.prompt(0), "null is what models send for what they leave out"
+    assert "payments, delays" in usual.prompt(0)
+
+
+async def test_a_policy_that_names_a_provider_nobody_declared_is_refused_at_the_start() -> None:
+    upstream = at("http://127.0.0.1:9/mcp", summarization={"use_model": True, "llm_provider": "big"})
+    with pytest.raises(ConfigError, match="one: llm_provider 'big' is not declared"):
+        async with gateway(upstream):
+            pass
 
 
 async def test_a_model_that_fails_gives_way_to_the_structure() -> None:

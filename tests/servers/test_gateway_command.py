@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import mcp_types as types
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
+from tersely.config import Settings
+from tersely.store.database import Database
+from tersely.store.usage import used
 from tests.fakes.gateways import ERAS, ROOT, text_of
 
 FAKE = [sys.executable, "-m", "tests.fakes.mcp_servers.honest"]
@@ -40,6 +44,25 @@ async def test_a_command_behind_two_dashes_is_the_server(era: Any) -> None:
 
         assert text_of(await client.call_tool_mcp("steps", {"label": "x"}, progress_handler=hear)) == "done"
         assert told == ["x1", "x2", "x3"]
+
+
+async def test_a_server_learns_the_folders_of_its_client_when_it_starts_and_when_they_change() -> None:
+    """As the public filesystem server does; outside of any call, so only where there is one client."""
+    asking = [sys.executable, "-m", "tests.fakes.mcp_servers.asks", "--roots"]
+    folders = ["file:///one"]
+
+    async def offer(context: Any) -> list[str]:
+        return folders
+
+    async with Client(started("--", *asking), mode="legacy", roots=offer) as client:
+        with anyio.fail_after(10):
+            while text_of(await client.call_tool_mcp("folders", {})) != "file:///one":
+                await anyio.sleep(0.05)
+        folders[:] = ["file:///two"]
+        await client.session.send_notification(types.RootsListChangedNotification())
+        with anyio.fail_after(10):
+            while text_of(await client.call_tool_mcp("folders", {})) != "file:///two":
+                await anyio.sleep(0.05)
 
 
 async def test_a_file_of_servers_is_what_every_client_has_already(tmp_path: Path) -> None:
@@ -77,6 +100,30 @@ def test_told_to_stop_it_takes_its_servers_with_it(tmp_path: Path) -> None:
     assert not any(is_alive(int(pid)) for pid in ids.read_text().split())
 
 
+def test_told_to_stop_behind_http_it_stops_its_servers_and_stores_what_was_counted(tmp_path: Path) -> None:
+    ids = tmp_path / "ids"
+    command = [sys.executable, "-m", "tersely", "gateway", "--http", "--port", "0", "--"]
+    stubborn = [sys.executable, "-m", "tests.fakes.mcp_servers.stubborn", str(ids)]
+    with subprocess.Popen([*command, *stubborn], stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stderr
+        address = json.loads(process.stderr.readline())["address"]
+        anyio.run(called_once, address)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+    assert not any(is_alive(int(pid)) for pid in ids.read_text().split())
+    assert anyio.run(counted) == [("hello", 1)]
+
+
+async def called_once(address: str) -> None:
+    async with Client(address) as client:
+        await client.call_tool_mcp("hello", {})
+
+
+async def counted() -> list[tuple[str, int]]:
+    async with Database.open(Settings.load().store.url) as database, database.reading() as db:
+        return [(row.tool, row.calls) for row in await used(db)]
+
+
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -89,6 +136,20 @@ def test_off_loopback_it_does_not_start_without_a_token() -> None:
     assert refused.returncode == 2 and "TERSELY_TOKEN" in refused.stderr and "Traceback" not in refused.stderr
 
 
+async def test_started_by_a_client_it_reads_the_users_settings_and_not_those_of_the_folder_it_is_in(tmp_path: Path) -> None:
+    """The folder may be anybody's project, and the settings say where results are kept and which model reads them."""
+    project, home = tmp_path / "project", tmp_path / "home"
+    (home / "tersely").mkdir(parents=True)
+    project.mkdir()
+    (home / "tersely" / "tersely.yaml").write_text("gateway: {intent_argument: why}\nagents: {unfinished: 3}\n")
+    (project / "tersely.yaml").write_text("gateway: {intent_argument: theirs}\n")
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    command = ["-m", "tersely", "gateway", "--inherit-env", "PYTHONPATH", "--", *FAKE]
+    async with Client(StdioTransport(sys.executable, command, env=environment, cwd=str(project))) as client:
+        (echo,) = [tool for tool in await client.list_tools() if tool.name == "echo"]
+    assert "why" in echo.input_schema["properties"]
+
+
 def test_a_port_that_is_taken_is_one_sentence() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -99,6 +160,16 @@ def test_a_port_that_is_taken_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize(
+    ("servers", "says"), [("{}", "declares no servers"), ('{"a": {"command": "x", "disabled": true}}', "are disabled")]
+)
+def test_a_file_without_a_server_to_use_is_a_mistake(servers: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(f'{{"mcpServers": {servers}}}')
+    refused = ended("--config", str(file))
+    assert refused.returncode == 2 and says in refused.stderr and "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         ((), "Which servers?"),
@@ -106,6 +177,7 @@ def test_a_port_that_is_taken_is_one_sentence() -> None:
         (("--port", "1", "--", "x"), "--port and --stateless are for --http"),
         (("--llm", "--", "x"), "OPENROUTER_API_KEY"),
         (("nonsense",), "nonsense"),
+        (("--upstream", "http://localhost:1/mcp", "check"), "Put --upstream behind the word check"),
     ],
 )
 def test_a_mistake_is_a_sentence(arguments: tuple[str, ...], says: str) -> None:

@@ -62,6 +62,17 @@ async def test_a_result_that_breaks_the_protocol_is_an_error_for_the_model(resul
     assert answer["result"]["isError"] and says in answer["result"]["content"][0]["text"]
 
 
+@pytest.mark.parametrize("shape", ['{"content": [], "structuredContent": {"a": %s}}', '{"content": [], "future": %s}'])
+async def test_nesting_without_end_is_an_error_and_nothing_more(shape: str) -> None:
+    async with gateway(by_command("shapes")) as ours:
+        for depth in (190, 300, 500, 700, 900):
+            answer = await shaped(ours.url, (shape % ("[" * depth + "]" * depth)).encode())
+            said = answer["result"]
+            assert not said.get("isError") if depth < 200 else re.search("nested too deep|cannot be read", said["content"][0]["text"])
+        fine = await shaped(ours.url, b'{"content": [{"type": "text", "text": "fine"}]}')
+        assert fine["result"]["content"] == [{"type": "text", "text": "fine"}]
+
+
 async def test_half_characters_and_nothing_at_all_reach_the_client_as_something_readable() -> None:
     async with gateway(by_command("shapes")) as ours:
         half = await shaped(ours.url, b'{"content": [{"type": "text", "text": "a\\ud800b"}]}')
@@ -120,6 +131,16 @@ async def test_a_storm_of_announcements_is_listed_no_more_than_once_a_second() -
         await anyio.sleep(1.5)
         after = int(text_of(await client.call_tool_mcp("count_listings", {})))
     assert 1 <= after - before <= 2
+
+
+async def test_one_definition_that_nobody_can_write_does_not_take_the_others_with_it() -> None:
+    deep: Any = {}
+    for _ in range(120):
+        deep = {"properties": {"a": deep}}
+    definitions = [{"name": "deep", "inputSchema": {"type": "object", **deep}}, {"name": "fine", "inputSchema": {"type": "object"}}]
+    async with gateway(by_command("described", json.dumps(definitions))) as ours, Client(ours.url) as client:
+        names = [tool.name for tool in await client.list_tools()]
+    assert "fine" in names and "deep" not in names
 
 
 async def test_invisible_letters_in_a_description_are_taken_out() -> None:

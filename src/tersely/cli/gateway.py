@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack
 
 import click
+from click.core import ParameterSource
 
 from tersely.cli.gateway_check import check
 from tersely.cli.gateway_install import install
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from tersely.tools.servers import Server
 
 COMMAND = "tersely.command"
+WAIT_FOR_SERVERS = 8.0
+"""Seconds, before we listen."""
 
 
 class _Gateway(click.Group):
@@ -63,14 +66,18 @@ def gateway(
     Everything else passes as it is. Policies: docs/reference/servers.md; what it does: docs/reference/gateway.md.
     """
     if ctx.invoked_subcommand is not None:
+        if misplaced := [name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]:
+            option = f"--{misplaced[0].replace('_', '-')}"
+            fail(f"Put {option} behind the word {ctx.invoked_subcommand}: tersely gateway {ctx.invoked_subcommand} {option} …")
         return
     if not http and (host or port is not None or stateless):
         fail("--host, --port and --stateless are for --http; without it the gateway speaks on standard input and output.")
-    from tersely.config import Settings
+    from tersely.config import GATEWAY, Settings, find_file
 
     servers = upstream_servers(ctx.meta[COMMAND], **upstreams)
-    settings = Settings.load(TERSELY_HOST=host, TERSELY_GATEWAY_PORT=port)
-    if llm and not settings.model.specs():
+    # On standard input and output a client has started us, in the folder that is open in it.
+    settings = Settings.load(None, find_file(here=http), sections=GATEWAY, TERSELY_HOST=host, TERSELY_GATEWAY_PORT=port)
+    if llm and not settings.summarizing():
         fail(f"--llm needs a model: set {settings.model.missing()}.")
     try:
         _run(settings, servers, http=http, stateless=stateless, strict=strict, models=llm)
@@ -94,7 +101,9 @@ def _run(settings: Settings, servers: Sequence[Server], *, http: bool, stateless
     logger = logging.getLogger("tersely.gateway")
 
     def announce(address: str) -> None:
-        logger.info("listening", extra={"address": address, "servers": ", ".join(server.name for server in servers)})
+        logger.info(
+            "listening", extra={"address": address, "servers": ", ".join(server.name for server in servers if not server.options.disabled)}
+        )
 
     async def run_stdio() -> None:
         async with serving.gateway(settings, servers, strict=strict, models=models) as door:
@@ -113,7 +122,9 @@ def _run(settings: Settings, servers: Sequence[Server], *, http: bool, stateless
                 f"The gateway would be open to everybody who can reach {options.host}. Set TERSELY_TOKEN, or listen on 127.0.0.1 (--host)."
             )
         async with serving.gateway(settings, servers, strict=strict, models=models) as door:
-            await door.upstreams.pool(is_modern=True)
+            with anyio.move_on_after(WAIT_FOR_SERVERS):
+                # So that the first client finds them; those that take longer are waited for when somebody comes.
+                await door.upstreams.pool(is_modern=True)
             app = web.http_app(
                 door,
                 verifier=verifier,

@@ -42,10 +42,10 @@ def check(command: tuple[str, ...], as_json: bool, accept: bool, **given: Unpack
     """
     import anyio
 
-    from tersely.config import Settings
+    from tersely.config import Settings, find_file
 
     servers = upstream_servers(command, **given)
-    settings = Settings.load()
+    settings = Settings.load(None, find_file(), sections=("store",))
     # Failures are part of what is shown; as log lines they would stand between it.
     logging.getLogger("tersely").addHandler(logging.NullHandler())
     logging.getLogger("tersely").propagate = False
@@ -61,8 +61,7 @@ async def look(servers: Sequence[Server], data_dir: Path, accept: bool = False) 
     """The report, as `--json` prints it."""
     import anyio
 
-    from tersely.servers.gateway.seen import SeenTools
-    from tersely.servers.gateway.serving import SEEN_FILE
+    from tersely.servers.gateway.seen import SEEN_FILE, SeenTools
     from tersely.tools.connect.supervisor import connected
     from tersely.tools.registry import ToolRegistry
 

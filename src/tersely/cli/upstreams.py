@@ -87,7 +87,12 @@ def upstream_servers(command: Sequence[str], **given: Unpack[Upstreams]) -> tupl
         for option, is_set in (("--name", given["name"]), ("--inherit-env", given["inherit_env"]), ("--header-from", given["header_from"])):
             if is_set:
                 raise ConfigError(f"{option} is for a single server; with --config it stands in the file.")
-        return read_servers(given["config"])
+        servers = read_servers(given["config"])
+        if all(server.options.disabled for server in servers):
+            raise ConfigError(
+                f"{given['config']}: {'all servers are disabled' if servers else 'declares no servers'}; there is nothing to do."
+            )
+        return servers
     if command and (given["header_from"] or given["sse"]):
         raise ConfigError("--header-from and --sse are for --upstream; a command gets variables by --inherit-env NAME.")
     if given["upstream"] and given["inherit_env"]:

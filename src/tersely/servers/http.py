@@ -9,11 +9,14 @@ import hashlib
 import hmac
 import ipaddress
 import logging
+import signal
 import socket
-from collections.abc import Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+import anyio
+import anyio.abc
 import uvicorn
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
@@ -138,7 +141,7 @@ def is_loopback(host: str) -> bool:
 
 
 async def serve(app: ASGIApp, *, host: str, port: int, on_ready: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM. `on_ready` gets the address, with the real port where 0 was asked for.
+    """Serve until SIGINT or SIGTERM; a second one ends at once. `on_ready` gets the address, with the real port where 0 was asked for.
 
     Raises:
         OSError: The address is taken or not ours.
@@ -155,5 +158,25 @@ async def serve(app: ASGIApp, *, host: str, port: int, on_ready: Callable[[str],
     # Quiet, because what happens is logged where it happens; short grace, because clients retry elsewhere.
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=5)
     shown = f"[{host}]" if ":" in host else host
-    on_ready(f"http://{shown}:{listener.getsockname()[1]}")
-    await uvicorn.Server(config).serve(sockets=[listener])
+    server = _Server(config)
+
+    async def stop_when_told(*, task_status: anyio.abc.TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for _ in signals:
+                server.force_exit = server.should_exit
+                server.should_exit = True
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(stop_when_told)
+        on_ready(f"http://{shown}:{listener.getsockname()[1]}")
+        await server.serve(sockets=[listener])
+        tasks.cancel_scope.cancel()
+
+
+class _Server(uvicorn.Server):
+    """Without its own handling of signals, which raises them again at the end: then nothing around it would be closed in order."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

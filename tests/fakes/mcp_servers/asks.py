@@ -1,7 +1,8 @@
-"""Asks its client a question before it answers."""
+"""Asks its client a question before it answers; with `--roots` also for its folders, as soon as it may and when they change."""
 
 import json
 import sys
+from typing import Any
 
 from tests.fakes.mcp_servers.plain import Message, PlainServer, text
 
@@ -14,7 +15,25 @@ def ask(server: PlainServer, request: Message) -> Message:
     return text(json.dumps(answer.get("result") or answer["error"]["code"]))
 
 
+def sample(server: PlainServer, request: Message) -> Message:
+    said = {"role": "user", "content": {"type": "text", "text": "Say it: password=hunter2-is-secret"}}
+    server.write({"jsonrpc": "2.0", "id": "q2", "method": "sampling/createMessage", "params": {"messages": [said], "maxTokens": 9}})
+    answer = json.loads(sys.stdin.buffer.readline())
+    return text(answer["result"]["content"]["text"])
+
+
 class Asking(PlainServer):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.folders = "nobody asked"
+
+    def heard(self, message: Message) -> None:
+        if "--roots" in sys.argv and message["method"] in ("notifications/initialized", "notifications/roots/list_changed"):
+            self.write({"jsonrpc": "2.0", "id": "q3", "method": "roots/list"})
+
+    def answered(self, message: Message) -> None:
+        self.folders = " ".join(root["uri"] for root in message["result"]["roots"]) if "result" in message else "refused"
+
     def respond(self, request: Message) -> Message | None:
         if request["method"] == "initialize":
             self.may_ask = sorted(request["params"]["capabilities"])
@@ -22,4 +41,11 @@ class Asking(PlainServer):
 
 
 if __name__ == "__main__":
-    Asking({"ask": ask, "may_i": lambda server, request: text(" ".join(server.may_ask))}).serve()  # type: ignore[attr-defined]
+    Asking(
+        {
+            "ask": ask,
+            "sample": sample,
+            "folders": lambda server, request: text(server.folders),
+            "may_i": lambda server, request: text(" ".join(server.may_ask)),
+        }
+    ).serve()

@@ -49,6 +49,9 @@ class PlainServer:
     def heard(self, message: Message) -> None:
         """A notification came."""
 
+    def answered(self, message: Message) -> None:
+        """The answer came to something that was asked on the side."""
+
     def introduction(self) -> Message:
         return {"capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": "plain", "version": "1"}}
 
@@ -73,5 +76,7 @@ class PlainServer:
             message = json.loads(line)
             if "id" not in message:
                 self.heard(message)
-            elif "method" in message and (result := self.respond(message)) is not None:
+            elif "method" not in message:
+                self.answered(message)
+            elif (result := self.respond(message)) is not None:
                 self.answer(message, result)

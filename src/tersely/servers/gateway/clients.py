@@ -6,7 +6,7 @@ answer. Which of them a message is for is `upstreams`' to find out.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,9 @@ from tersely.servers.gateway.upstreams import Pool
 from tersely.tools.connect.supervisor import Connection
 
 Context = ServerRequestContext[Any, Any]
+
+_TO_INTRODUCE_ITSELF = 5.0
+"""Seconds. Some servers ask as soon as they have started, while their client still waits for our own introduction."""
 
 
 @dataclass(eq=False)
@@ -47,6 +50,18 @@ class Client:
             while self._waiting:
                 method, params = self._waiting.popleft()
                 await self.connection.notify(method, params or None)
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask outside of any request.
+
+        Raises:
+            ToolRejected: It cannot be asked, or refused.
+        """
+        with anyio.move_on_after(_TO_INTRODUCE_ITSELF):
+            await self.connection.initialized.wait()
+        if not self.connection.initialized.is_set():
+            raise ToolRejected("The client is not ready to be asked.", code=types.INVALID_REQUEST)
+        return await _answer(self.connection.client_capabilities, self.connection.send_raw_request, method, params)
 
 
 class Request:
@@ -105,15 +120,23 @@ class Request:
         Raises:
             ToolRejected: It cannot be asked, or refused.
         """
-        able = self.context.session.client_capabilities
-        wanted = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}[method]
-        if able is None or getattr(able, wanted) is None:
-            raise ToolRejected(f"The client does not offer {wanted}.", code=types.METHOD_NOT_FOUND)
-        try:
-            await self.flush()
-            return await self._way.send_raw_request(method, dict(params) or None)
-        except MCPError as refusal:
-            raise ToolRejected(refusal.message, code=refusal.code, data=refusal.data) from None
+        await self.flush()
+        return await _answer(self.context.session.client_capabilities, self._way.send_raw_request, method, params)
+
+
+async def _answer(
+    able: types.ClientCapabilities | None,
+    send: Callable[[str, Mapping[str, Any] | None], Awaitable[dict[str, Any]]],
+    method: str,
+    params: Mapping[str, Any],
+) -> dict[str, Any]:
+    wanted = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}[method]
+    if able is None or getattr(able, wanted) is None:
+        raise ToolRejected(f"The client does not offer {wanted}.", code=types.METHOD_NOT_FOUND)
+    try:
+        return await send(method, dict(params) or None)
+    except MCPError as refusal:
+        raise ToolRejected(refusal.message, code=refusal.code, data=refusal.data) from None
 
 
 def connection_of(ctx: Context) -> ClientConnection:

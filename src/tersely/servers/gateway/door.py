@@ -31,12 +31,13 @@ from tersely.errors import InputError, MaskingFailed, StoreUnavailable, ToolErro
 from tersely.servers.gateway.clients import Client, Context, Request, connection_of
 from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.offers import Intent, Offer, cleaned
-from tersely.servers.gateway.road import Call, Outcome, Road, safe, safe_words
+from tersely.servers.gateway.road import Call, Outcome, Road, safe, safe_question, safe_words
 from tersely.servers.gateway.seen import SeenTools
 from tersely.servers.gateway.upstreams import Pool, Upstreams
 from tersely.tools.connect.session import as_json
 from tersely.tools.connect.supervisor import Connection
 from tersely.tools.mask import Masker
+from tersely.tools.raw import check_depth
 from tersely.tools.read_back import ReadBack
 from tersely.tools.servers import Server
 
@@ -87,12 +88,22 @@ class Gateway:
         self.road = road
         self.counting = counting
         self.upstreams = Upstreams(
-            servers, intent=intent, seen=seen, strict=strict, wait=wait, told=self._on_told, changed=self._on_tools_changed
+            servers,
+            intent=intent,
+            seen=seen,
+            strict=strict,
+            wait=wait,
+            told=self._on_told,
+            asked=self._on_asked,
+            changed=self._on_tools_changed,
         )
         self._read_back = read_back
         self._scope = scope
         self._bus = InMemorySubscriptionBus()
         self._clients: set[Client] = set()
+        self._only_client: Client | None = None
+        """On standard input and output, where there is no other."""
+
         self._watches: dict[tuple[Connection, str], tuple[int, anyio.CancelScope]] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._handlers: dict[str, Handler] = {
@@ -143,6 +154,8 @@ class Gateway:
 
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None or ctx.method == "ping":
+            if ctx.method == "notifications/roots/list_changed" and self._only_client:
+                await self._roots_changed()
             return await call_next(ctx)
         if ctx.method == "initialize":
             return await self._initialize(ctx, call_next)
@@ -223,12 +236,14 @@ class Gateway:
     async def _initialize(self, ctx: Context, call_next: CallNext) -> Answer:
         result = await call_next(ctx)
         assert isinstance(result, dict)
-        pool = await self.upstreams.pool(is_modern=False)
         connection = connection_of(ctx)
+        # Before the servers start: some ask their client at once.
         if connection.has_standalone_channel and "tersely" not in connection.state and self._tasks is not None:
             client = Client(connection)
             connection.state["tersely"] = client
             self._clients.add(client)
+            if ctx.request is None:
+                self._only_client = client
             telling = anyio.CancelScope()
 
             async def tell() -> None:
@@ -243,6 +258,7 @@ class Gateway:
 
             self._tasks.start_soon(tell)
             connection.exit_stack.push_async_callback(forget)
+        pool = await self.upstreams.pool(is_modern=False)
         return {**result, **self._introduction(pool), "serverInfo": self._identity(pool)}
 
     async def _discover(self, ctx: Context, call_next: CallNext) -> Answer:
@@ -321,6 +337,7 @@ class Gateway:
                     on_progress=on_progress,
                     harmless=harmless,
                 )
+            check_depth(answer)
             if request.is_modern or answer.get("resultType") != "input_required":
                 return answer
             questions = answer.get("inputRequests")
@@ -328,7 +345,7 @@ class Gateway:
             for key, question in (questions if isinstance(questions, dict) else {}).items():
                 if not isinstance(question, dict) or question.get("method") not in _QUESTIONS:
                     raise ToolRejected("The server asks for something that is not in the protocol.", code=types.INVALID_REQUEST)
-                answers[key] = await request.ask(question["method"], question.get("params") or {})
+                answers[key] = await self._on_asked(connection.server, question["method"], question.get("params") or {}, request)
             passed = {**passed, "inputResponses": answers}
             if "requestState" in answer:
                 passed["requestState"] = answer["requestState"]
@@ -418,14 +435,29 @@ class Gateway:
         scope = self._scope(request.context.request)
         if isinstance(given := params.get("arguments"), dict):
             arguments = {key: value for key, value in given.items() if key != offer.intent}
-            looking_for = str(given.get(offer.intent, ""))[:2_000] if offer.intent else ""
+            # Models send null for what they leave out, and lists where they want several things.
+            wanted = given.get(offer.intent) if offer.intent else None
+            looking_for = (", ".join(map(str, wanted)) if isinstance(wanted, list) else str(wanted or ""))[:2_000]
             params["arguments"] = as_json(await self.road.kept.expand(arguments, scope))
         raw = await self._ask(request, connection, params, what=tool.dotted, harmless=tool.read_only or tool.idempotent)
         if raw.get("resultType") not in (None, "complete"):
-            # A question to the client, or something that an extension knows. States and handles in it must stay as they are.
-            return Outcome(result={key: value if key != "_meta" else cleaned(value) for key, value in raw.items()})
+            return Outcome(result=self._unfinished(raw, connection.server))
         call = self._call(request, connection.server, tool.name, arguments, looking_for)
         return await self.road.tool_result(raw, call)
+
+    def _unfinished(self, raw: Answer, server: Server) -> Answer:
+        """A question to the client, or something that an extension knows. States and handles in it must stay as they are."""
+        shown = {key: cleaned(value) if key == "_meta" else value for key, value in raw.items()}
+        questions = raw.get("inputRequests")
+        if isinstance(questions, dict):
+            masker = self.road.policy(server, "").for_results
+            shown["inputRequests"] = {
+                key: {**one, "params": safe_question(str(one.get("method")), one["params"], masker)}
+                if isinstance(one, dict) and isinstance(one.get("params"), dict)
+                else one
+                for key, one in questions.items()
+            }
+        return shown
 
     def _call(self, request: Request, server: Server, name: str, arguments: Any, looking_for: str = "") -> Call:
         return Call(
@@ -487,14 +519,14 @@ class Gateway:
         connection, own = found
         raw = await self._ask(request, connection, {**request.params, "name": own})
         if raw.get("resultType") not in (None, "complete"):
-            return raw
+            return self._unfinished(raw, connection.server)
         return await self.road.prompt(raw, self._call(request, connection.server, own, request.params.get("arguments") or {}))
 
     async def _read_resource(self, request: Request) -> Answer:
         connection = await self._resource(request, request.params["uri"])
         raw = await self._ask(request, connection, request.params)
         if raw.get("resultType") not in (None, "complete"):
-            return raw
+            return self._unfinished(raw, connection.server)
         uri = request.params["uri"]
         return await self.road.resource(raw, self._call(request, connection.server, "resources/read", {"uri": uri}))
 
@@ -615,7 +647,29 @@ class Gateway:
                 await self._ask(request, connection, request.params)
         return {}
 
-    # What servers tell on their own
+    async def _roots_changed(self) -> None:
+        """The folders of the only client are others now; servers that care ask for them."""
+        for pool in self.upstreams.pools.values():
+            for connection in pool.connections.values():
+                await connection.roots_changed()
+
+    # What servers ask and tell on their own
+
+    async def _on_asked(self, server: Server, method: str, params: dict[str, Any], caller: Any) -> Answer:
+        """The client's answer.
+
+        Raises:
+            ToolRejected: Nobody can be asked, or who is asked refuses.
+        """
+        receiver = caller or self._only_client
+        if receiver is None:
+            raise ToolRejected("Nobody can be asked: it is not clear for which request this is.", code=types.INVALID_REQUEST)
+        try:
+            question = safe_question(method, params, self.road.policy(server, "").for_results)
+        except MaskingFailed:
+            raise ToolRejected("The question could not be checked for secrets and was not asked.", code=types.INVALID_REQUEST) from None
+        answer: Answer = await receiver.ask(method, question)
+        return answer
 
     def _on_tools_changed(self, pool: Pool) -> None:
         self._tell_all("notifications/tools/list_changed", ToolsListChanged())

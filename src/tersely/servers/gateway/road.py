@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -96,13 +96,13 @@ class Outcome:
 class Road:
     """
     Args:
-        llm: Summarizes where a policy says so.
+        llm: Who summarizes where a policy says so: the provider it names, or for None the default; None where there is none.
         models_by_default: Also where no policy says anything.
         key: Of the marks.
     """
 
     kept: KeptResults
-    llm: LLM | None = None
+    llm: Callable[[str | None], LLM | None] = lambda provider: None
     cache: SummaryCache | None = None
     models_by_default: bool = False
     key: bytes | None = None
@@ -335,7 +335,7 @@ class Road:
         handle = await self._keep(text, policy, call, tokens=tokens)
         condensing = policy.condensing
         wants_model = condensing.use_model if condensing.use_model is not None else self.models_by_default
-        llm = self.llm if wants_model and not is_error else None
+        llm = self.llm(condensing.llm_provider) if wants_model and not is_error else None
         arguments = policy.masker.mask_json(call.arguments)
         intent = Intent(looking_for=policy.masker.mask(call.looking_for) if call.looking_for else "")
         focus = focus_of(arguments, intent)
@@ -410,6 +410,32 @@ def safe(value: Any, masker: Masker | None) -> Any:
         return value
     without = cleaned(value)
     return masker.mask_json(without) if masker else without
+
+
+def safe_question(method: str, params: Mapping[str, Any], masker: Masker | None) -> dict[str, Any]:
+    """What a server asks a client: words for a person or a model, and around them what a form or an address needs as it is.
+
+    Raises:
+        MaskingFailed: It may not be shown.
+    """
+    shown: dict[str, Any] = cleaned(dict(params))
+    for name in ("message", "systemPrompt"):
+        if name in shown:
+            shown[name] = safe(shown[name], masker)
+    if method == "sampling/createMessage" and isinstance(messages := params.get("messages"), list):
+        shown["messages"] = [_safe_message(message, masker) for message in messages]
+    return shown
+
+
+def _safe_message(message: Any, masker: Masker | None) -> Any:
+    if not isinstance(message, dict):
+        return safe(message, masker)
+    content = message.get("content")
+    parts = [
+        _rest(part, ("type", "data", "mimeType"), masker) if isinstance(part, dict) else safe(part, masker)
+        for part in (content if isinstance(content, list) else [content])
+    ]
+    return {**_rest(message, ("content",), masker), "content": parts if isinstance(content, list) else parts[0]}
 
 
 def safe_words(text: str, masker: Masker) -> str:

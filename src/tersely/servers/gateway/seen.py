@@ -20,6 +20,9 @@ from tersely.tools.servers import Server
 
 logger = logging.getLogger(__name__)
 
+SEEN_FILE = "gateway_tools.json"
+"""Its name, in the data folder."""
+
 Fingerprints = dict[str, dict[str, str]]
 """By server and tool, as `ToolRegistry.first_seen` has them."""
 

@@ -1,30 +1,36 @@
 """A gateway that runs: built from the settings; on standard input and output, or for `web` to put behind HTTP."""
 
+import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.stdio import stdio_server
 from starlette.requests import Request
 
+from tersely.condensing.cache import NoCache, SummaryCache
 from tersely.config import Settings
-from tersely.runtime import kept_results, masking_key, runtime
+from tersely.errors import ConfigError
+from tersely.llm.client import LLM
+from tersely.runtime import kept_results, masking_key
 from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.door import Gateway
 from tersely.servers.gateway.offers import Intent
 from tersely.servers.gateway.road import Road
-from tersely.servers.gateway.seen import SeenTools
+from tersely.servers.gateway.seen import SEEN_FILE, SeenTools
+from tersely.sessions.models import Models
+from tersely.store.summaries import SummaryFile
 from tersely.tools.kept import user_scope
 from tersely.tools.mask import Masker
 from tersely.tools.read_back import ReadBack
-from tersely.tools.servers import Server
+from tersely.tools.servers import Server, SummarizationOptions
+
+logger = logging.getLogger(__name__)
 
 SERVICE_ID = "mcp_gateway"
-SEEN_FILE = "gateway_tools.json"
 
 
 def scope_of(request: Request | None) -> str:
@@ -43,17 +49,19 @@ async def gateway(
         models: Ask the configured model where no policy says otherwise; without it, only where one says so.
 
     Raises:
+        ConfigError: A policy names a provider nobody declared.
         ConfigError, StoreUnavailable: The database cannot be used.
     """
-    asks_model = models or any(_asks_model(server) for server in servers)
-    async with kept_results(settings) as kept, _model(settings, asks_model) as (llm, cache):
+    asks_model = models or any(policy.use_model for _, policy in _policies(servers))
+    _check_providers(settings, servers)
+    async with kept_results(settings) as kept, _summarizers(settings, asks_model) as (llm, cache):
         key = masking_key(settings.store.data_dir)
         counting = Counting(kept.database)
         options = settings.gateway
         door = Gateway(
             list(servers),
             road=Road(kept, llm=llm, cache=cache, models_by_default=models, key=key),
-            read_back=ReadBack(kept, masker=Masker(key=key), llm=llm if models else None, cache=cache),
+            read_back=ReadBack(kept, masker=Masker(key=key), llm=llm(None) if models else None, cache=cache),
             counting=counting,
             seen=SeenTools(settings.store.data_dir / SEEN_FILE),
             scope=scope_of,
@@ -65,19 +73,46 @@ async def gateway(
             yield door
 
 
-def _asks_model(server: Server) -> bool:
-    policies = server.options.tool_policies.values()
-    return bool(server.options.summarization.use_model) or any(policy.summarization.use_model for policy in policies)
+def _policies(servers: Sequence[Server]) -> Iterator[tuple[str, SummarizationOptions]]:
+    """What servers and single tools say about summaries, and where they say it."""
+    for server in servers:
+        yield server.name, server.options.summarization
+        for pattern in server.options.tool_policies:
+            yield f"{server.name}, tool_policies, {pattern}", server.options.policy(pattern)[0]
+
+
+def _check_providers(settings: Settings, servers: Sequence[Server]) -> None:
+    for where, policy in _policies(servers):
+        if policy.llm_provider and policy.llm_provider not in settings.llm_providers:
+            known = ", ".join(sorted(settings.llm_providers)) or "none"
+            raise ConfigError(
+                f"{where}: llm_provider {policy.llm_provider!r} is not declared. There are: {known}. "
+                "Declare it under llm_providers in tersely.yaml."
+            )
 
 
 @asynccontextmanager
-async def _model(settings: Settings, is_asked: bool) -> AsyncIterator[tuple[Any, Any]]:
-    # Only where somebody wants one: loading the providers' libraries takes seconds.
+async def _summarizers(settings: Settings, is_asked: bool) -> AsyncIterator[tuple[Callable[[str | None], LLM | None], SummaryCache]]:
+    """Who summarizes: the provider a policy names, then the default and its fallbacks."""
     if not is_asked:
-        yield None, None
+        # Loading the providers' libraries takes seconds.
+        yield (lambda named: None), NoCache()
         return
-    async with runtime(settings, fallback="structural") as parts:
-        yield parts.llm, parts.summarizer.cache
+    default = settings.summarizing()
+    providers = Models(settings.llm_providers, concurrency=settings.model.concurrency)
+    cache: SummaryCache = NoCache()
+    if settings.store.summary_cache:
+        cache = SummaryFile(settings.store.data_dir / "summaries.db", max_bytes=settings.store.summary_cache_mb * 2**20)
+    if not settings.llm_providers:
+        logger.warning("no_model_configured", extra={"consequence": "results are condensed structurally", "set": settings.model.missing()})
+
+    def summarizer(named: str | None) -> LLM | None:
+        return providers.of((named, *default) if named else default)
+
+    try:
+        yield summarizer, cache
+    finally:
+        await providers.aclose()
 
 
 async def serve_stdio(door: Gateway) -> None:

@@ -6,12 +6,12 @@ them. One that knows only one era has one connection, which all clients share.
 
 What a server says on its own belongs to the request it says it for. Over HTTP the
 library tells which one that is; on a pipe it is known as long as one client at a
-time is waiting. Where it is not known nobody is asked: a question must not reach
-the wrong person.
+time is waiting. Where it is not known, `door` decides whether anybody can be meant:
+a question must not reach the wrong person.
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -52,6 +52,9 @@ class Caller(Protocol):
 
 Told = Callable[["Pool", Connection, str, dict[str, Any], "Caller | None"], None]
 """Hears what a server tells on its own, and for which request, where that is known."""
+
+Asked = Callable[[Server, str, dict[str, Any], "Caller | None"], Awaitable[dict[str, Any]]]
+"""Answers what a server asks on its own, and for which request, where that is known."""
 
 _caller: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
@@ -188,7 +191,8 @@ class Upstreams:
     """Opens the pools, as clients of either era come.
 
     Args:
-        wait: Seconds to wait for servers before a pool is used with those that are ready.
+        wait: Seconds to wait for servers before a pool is used with those that are ready. A single server is waited for as long
+            as it may take to start: without it there is nothing to say.
         strict: Withhold tools that are described otherwise than when they were first seen.
     """
 
@@ -201,6 +205,7 @@ class Upstreams:
         strict: bool = False,
         wait: float = 8.0,
         told: Told,
+        asked: Asked,
         changed: Callable[[Pool], None],
     ) -> None:
         self.servers = [server for server in servers if not server.options.disabled]
@@ -211,8 +216,9 @@ class Upstreams:
         self._intent = intent
         self._seen = seen
         self._strict = strict
-        self._wait = wait
+        self._wait = max(wait, self.servers[0].options.start_timeout) if len(self.servers) == 1 else wait
         self._told = told
+        self._asked = asked
         self._changed = changed
         self._openings: dict[bool, anyio.Event] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -299,11 +305,9 @@ class Upstreams:
             self._told(pool, connection, method, params, pool.meant(connection))
 
     async def _on_asked(self, pool: Pool, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        connection = pool.connections.get(server)
-        caller = pool.meant(connection) if connection is not None else None
-        if caller is None:
-            raise ToolRejected("Nobody can be asked: it is not clear for which request this is.", code=-32600)
-        return await caller.ask(method, params)
+        connection = pool.connections.get(server)  # none yet while it is being opened
+        asking = next(one for one in self.servers if one.name == server)
+        return await self._asked(asking, method, params, pool.meant(connection) if connection is not None else None)
 
     def _look_at(self, pool: Pool) -> None:
         """Notice what is new and what is not what it was."""
