@@ -21,6 +21,9 @@ from tersely.text.clean import clean
 ENDS = ("completed", "failed", "cancelled", "timed_out")
 STYLES = {"completed": "green", "failed": "red", "cancelled": "yellow", "timed_out": "red"}
 LONGEST_ARGUMENTS = 100
+LONGEST_ANALYSIS = 60
+"""Lines; the page has all of them, and so has `--json`."""
+
 LATE_SECONDS = 15.0
 
 
@@ -29,7 +32,7 @@ async def follow(url: str, token: str, session_id: str, as_json: bool = False, c
     if as_json:
         return await _print(url, token, session_id)
     console = console or Console(highlight=False)
-    screen = Screen(console)
+    screen = Screen(console, more_at=f"{url}/sessions/{session_id}")
     with Live(console=console, get_renderable=screen.growing, refresh_per_second=12, transient=True):
         async for event in _events(url, token, session_id):
             screen.take(event)
@@ -63,6 +66,8 @@ async def _events(url: str, token: str, session_id: str) -> AsyncIterator[dict[s
                 async for message in socket:
                     event = json.loads(message)
                     alone = 0.0
+                    if event["type"] == "subscription.error" and event.get("code") == "store_unavailable":
+                        break  # It comes back, and so do we.
                     if event["type"] == "subscription.error":
                         raise TerselyError(str(event.get("message", "The session cannot be watched.")))
                     if "session_id" not in event:
@@ -84,8 +89,9 @@ async def _events(url: str, token: str, session_id: str) -> AsyncIterator[dict[s
 class Screen:
     """What has ended is printed for good; what grows is drawn below it, again and again."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, more_at: str = "") -> None:
         self.console = console
+        self.more_at = more_at
         self.status = "pending"
         self.reason = ""
         self.before = self.after = self.calls = 0
@@ -127,9 +133,12 @@ class Screen:
     def close(self) -> None:
         spared = self.before - self.after
         style = STYLES.get(self.status, "yellow")
-        line = Text.assemble((self.status.replace("_", " "), f"bold {style}"), f" · {self.calls} tool calls")
+        calls = f"{self.calls} tool call" + ("" if self.calls == 1 else "s")
+        line = Text.assemble((self.status.replace("_", " "), f"bold {style}"), f" · {calls}")
         if self.before:
-            line.append(f" · {self.before:,} tokens of results, {self.after:,} in the conversation: {spared / self.before:.0%} spared")
+            # Rounded down: "100% spared" would say that nothing was left.
+            share = f"{max(0, spared) * 100 // self.before}%"
+            line.append(f" · {self.before:,} tokens of results, {self.after:,} in the conversation: {share} spared")
         self.console.print(line)
         if self.reason:
             self.console.print(Text(self.reason, style=style))
@@ -144,23 +153,45 @@ class Screen:
                 mark = Text("✗ ", style="red") if about.get("is_error") or event["status"] != "completed" else Text("✓ ", style="green")
                 size = f"  {about['original_tokens']:,} tokens" if about.get("original_tokens") else ""
                 took = f"  {about['duration_ms'] / 1000:.1f} s" if about.get("duration_ms") is not None else ""
-                self.console.print(Padding(Text.assemble(mark, _call(event), (size + took, "dim")), (0, 0, 0, 2)))
+                self._indented(Text.assemble(mark, _call(event), (size + took, "dim")))
                 if about.get("is_error"):
-                    self.console.print(Padding(Text(_short(content, 300), style="red"), (0, 0, 0, 6)))
+                    self._indented(Text(_short(content, 300), style="red"), 6)
             case "mcp_tool_summary":
                 self.after += (about.get("summary_tokens") or 0) - (about.get("original_tokens") or 0)
                 sizes = f"{about.get('original_tokens', 0):,} → {about.get('summary_tokens', 0):,} tokens"
                 how = about.get("status", "")
-                self.console.print(Padding(Text(f"↳ condensed {sizes} · {how} · {about.get('handle', '')}", style="cyan"), (0, 0, 0, 4)))
+                self._indented(Text(f"↳ condensed {sizes} · {how} · {about.get('handle', '')}", style="cyan"), 4)
             case "final_analysis":
                 self.console.print()
-                self.console.print(Panel(Markdown(clean(content).text), title="analysis", title_align="left", border_style="green"))
+                shown, left_out = _beginning(clean(content).text, LONGEST_ANALYSIS)
+                rest = f"{left_out:,} more lines: {self.more_at}" if left_out else None
+                self.console.print(
+                    Panel(Markdown(shown), title="analysis", title_align="left", subtitle=rest, subtitle_align="left", border_style="green")
+                )
             case "error":
-                self.console.print(Padding(Text(_short(content, 2000), style="red"), (0, 0, 0, 2)))
+                self._indented(Text(_short(content, 2000), style="red"))
             case "llm_thinking":
-                self.console.print(Padding(Text(_short(content, 600), style="dim italic"), (0, 0, 0, 2)))
+                self._indented(Text(_short(content, 600), style="dim italic"))
             case _ if content.strip():
-                self.console.print(Padding(Text(_short(content, 1200)), (0, 0, 0, 2)))
+                # The analysis in it comes as an event of its own.
+                said = _before_the_analysis(content) if about.get("final") else content
+                if said.strip():
+                    self._indented(Text(_short(said, 1200)))
+
+    def _indented(self, text: Text, by: int = 2) -> None:
+        self.console.print(Padding(text, (0, 0, 0, by), expand=False))
+
+
+def _before_the_analysis(answer: str) -> str:
+    """What the model said on the way to its conclusion: its thought, where it writes such."""
+    thought, marker, _ = answer.partition("Final Answer:")
+    return thought.rstrip("*#_ \n") if marker else ""
+
+
+def _beginning(text: str, lines: int) -> tuple[str, int]:
+    """At most so many lines, and how many were left out; a few more than that are not worth the cut."""
+    every = text.splitlines()
+    return (text, 0) if len(every) <= lines * 5 // 4 else ("\n".join(every[:lines]).rstrip(), len(every) - lines)
 
 
 def _call(event: dict[str, Any]) -> Text:

@@ -8,6 +8,7 @@ import argparse
 import functools
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -52,12 +53,14 @@ class Line:
 
 
 def parts(server: PostgreSQL, kills: int) -> Iterator[Part]:
-    """Every row of the fault matrix that concerns sessions, the cheap ones first."""
+    """Every row of the fault matrix that concerns sessions."""
 
     def part(rows: str, what: str, store: str, scenario: Any, settings: dict[str, Any] | None = None, **given: Any) -> Part:
         return Part(rows, what, store, functools.partial(scenario, **given), settings or {})
 
     pg, lite = "postgresql", "sqlite"
+    yield part("F01 F15", f"kill -9, {kills} times", lite, scenarios.kills, count=kills, load=8)
+    yield part("F01", f"kill -9, {kills} times, three replicas", pg, scenarios.kills, count=kills, replicas=3, load=8)
     yield part("F16", "a second server on the same file", lite, scenarios.two_on_one_file)
     yield part("F03", "SIGSTOP for two leases, then SIGCONT", pg, scenarios.zombies, count=5)
     yield part("F04 F06", "a session whose result ends its process, among 20 good ones", lite, scenarios.poison, good=20)
@@ -79,8 +82,6 @@ def parts(server: PostgreSQL, kills: int) -> Iterator[Part]:
     yield part("F38", "300 alerts at once, 100 may wait", pg, scenarios.flood)
     yield part("F02", "ends itself at every named point", lite, scenarios.every_point)
     yield part("F02", "the same, two replicas", pg, scenarios.every_point, replicas=2)
-    yield part("F01 F15", f"kill -9, {kills} times", lite, scenarios.kills, count=kills, load=8)
-    yield part("F01", f"kill -9, {kills} times, three replicas", pg, scenarios.kills, count=kills, replicas=3, load=8)
 
 
 def play(part: Part, server: PostgreSQL, seed: int) -> Line:
@@ -93,7 +94,7 @@ def play(part: Part, server: PostgreSQL, seed: int) -> Line:
     began = time.monotonic()
     run = functools.partial(scenarios.played, part.scenario, folder, url, seed=seed, what=part.what, **settings)
     try:
-        house, counted = anyio.run(run)
+        house, counted = anyio.run(_in_time, run, 300 + 20 * part.scenario.keywords.get("count", 10))
     except Exception as problem:
         # Whatever it is: the report says so, and the other parts go on.
         broken = [Violation("run", f"{type(problem).__name__}: {problem}")]
@@ -110,6 +111,11 @@ def play(part: Part, server: PostgreSQL, seed: int) -> Line:
         check(history),
         time.monotonic() - began,
     )
+
+
+async def _in_time(run: Any, seconds: float) -> Any:
+    with anyio.fail_after(seconds):
+        return await run()
 
 
 def told(line: Line) -> str:
@@ -168,6 +174,8 @@ def _no_small_disk() -> None:
 
 
 def main() -> int:
+    # What was started is stopped, also when we are told to end.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("what", choices=["kills", "all"])
     arguments.add_argument("--kills", type=int, help="Per store  [default: 20, all: 200]")

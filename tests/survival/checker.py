@@ -159,8 +159,12 @@ def again(history: History) -> int:
 
 
 def most_again(history: History) -> int:
+    """As many sessions as may run at once are interrupted by a fault; and those that were taken from a process that only was slow."""
     run = history.of("run")[0]
-    return sum(int(fault.get("times", 1)) for fault in history.of("fault") if fault.get("interrupts", True)) * int(run["limit"])
+    known = {fault.get("executor") for fault in history.of("fault")}
+    slow = sum(int(taken["sessions"]) for taken in history.of("takeover") if taken["executor"] not in known)
+    faults = sum(int(fault.get("times", 1)) for fault in history.of("fault") if fault.get("interrupts", True))
+    return faults * int(run["limit"]) + slow
 
 
 def _limit(history: History) -> Iterator[Violation]:

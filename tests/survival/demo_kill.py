@@ -5,6 +5,7 @@ Everything is real but the incident: the processes, the database, the signal. No
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,8 @@ CALLS = 3
 
 
 def main() -> int:
+    # What was started is stopped, also when we are told to end.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))
     console = Console(highlight=False)
     seed = int(sys.argv[1]) if len(sys.argv) > 1 else random.randrange(1_000_000)
     incident = draw_incident(seed, now := this_minute())

@@ -7,6 +7,7 @@ Kinds and their fields (`at` is seconds since 1970 everywhere; all processes of 
     fault    what (kill, stop, term, …), executor (of a killed or stopped process, as far as it is known)
     ready    slot                                         a replica listens
     claim    session, attempt, executor
+    takeover executor, sessions                           what a survivor queued again
     suspected  session                                    it waits for its last try
     step     session, name, began, stored                 as the workflow engine has it in the end
     call     what (model, summary, tool), case, number    as the model and the tool saw it

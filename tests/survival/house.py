@@ -189,6 +189,8 @@ class House:
                     await socket.send(json.dumps({"action": "subscribe", "channel": f"session:{session_id}", "last_seq": seen}))
                     async for message in socket:
                         event = json.loads(message)
+                        if event["type"] == "subscription.error":
+                            break  # The store is away for a moment; we come again.
                         if "seq" not in event or event.get("session_id") != session_id:
                             continue
                         seen = event["seq"]
@@ -236,6 +238,8 @@ class House:
                 self.history.records.append(line)
         for log in sorted(self.folder.glob("replica-*.log")):
             for line in lines_of(log):
+                if line.get("event") == "taken_over":
+                    note("takeover", executor=line["from"], sessions=line["sessions"])
                 if line.get("event") == "session_suspected":
                     note("suspected", session=line["session_id"])
                 if line.get("event") == "listening":

@@ -2,7 +2,7 @@
 
 * It **takes** a session with `claim`, which raises the session's attempt. Whoever
   worked on it before can write nothing from then on.
-* It is **seen** every third of a lease. Sessions of a process that was not seen
+* It is **seen** five times in a lease. Sessions of a process that was not seen
   for a lease are queued again, by one survivor at a time. Whoever was away itself
   (stopped, or without its database) judges nobody until a lease has passed.
 * It **stops** a session when somebody cancels it, when its time is over, when it
@@ -164,7 +164,7 @@ class Crew:
             anyio.create_task_group() as group,
         ):
             self._engine = engine
-            group.start_soon(self._again_and_again, self._beat, self.pace.lease / 3)
+            group.start_soon(self._again_and_again, self._beat, self.pace.lease / 5)
             group.start_soon(self._again_and_again, self._look, LOOK_SECONDS)
             group.start_soon(self._again_and_again, self._take_over, min(1.0, self.pace.lease / 4))
             group.start_soon(self._again_and_again, self._take_up, IDLE_SECONDS)
