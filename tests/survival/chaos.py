@@ -97,7 +97,10 @@ def play(part: Part, server: PostgreSQL, seed: int) -> Line:
         house, counted = anyio.run(_in_time, run, 300 + 20 * part.scenario.keywords.get("count", 10))
     except Exception as problem:
         # Whatever it is: the report says so, and the other parts go on.
-        broken = [Violation("run", f"{type(problem).__name__}: {problem}")]
+        first: BaseException = problem
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        broken = [Violation("run", f"{type(first).__name__}: {str(first)[-1500:]}")]
         return Line(part, seed, {}, 0, 0, 0, [], broken, time.monotonic() - began)
     history = house.history
     return Line(
