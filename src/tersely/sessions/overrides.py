@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tersely.llm.providers import NativeTools
 from tersely.tools.raw import Tool
+from tersely.tools.selection import is_selected, why_forbidden, why_unusable
+from tersely.tools.servers import Server
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -69,22 +71,32 @@ class Connected(Protocol):
     """What is known of a server's tools right now."""
 
     @property
+    def server(self) -> Server: ...
+
+    @property
     def tools(self) -> tuple[Tool, ...]: ...
 
 
 def mistakes(override: Override, servers: Mapping[str, Connected]) -> list[Mistake]:
-    """What the override names and does not exist. Tools of a server that is down cannot be checked, and count as right."""
+    """What the override names and cannot be used: it does not exist, or the configuration does not let agents have it.
+
+    Tools of a server that is down cannot be checked, and count as right.
+    """
     found: list[Mistake] = []
     for number, choice in enumerate(override.servers or ()):
         if choice.name not in servers:
             known = f"There are: {_listed(sorted(servers))}." if servers else "No server is configured."
             found.append(Mistake(f"mcp.servers.{number}.name", f"There is no server {choice.name!r}. {known}"))
             continue
-        offered = [tool.name for tool in servers[choice.name].tools]
+        link = servers[choice.name]
+        offered = {tool.name: tool for tool in link.tools if is_selected(tool.name, link.server.options) and not why_unusable(tool)}
+        refusals = {name: why for name, tool in offered.items() if (why := why_forbidden(tool, link.server.options))}
         for place, tool in enumerate(choice.tools or ()):
-            if offered and tool not in offered:
-                message = f"Server {choice.name!r} has no tool {tool!r}. It has: {_listed(sorted(offered))}."
-                found.append(Mistake(f"mcp.servers.{number}.tools.{place}", message))
+            if not link.tools or (tool in offered and tool not in refusals):
+                continue
+            usable = _listed(sorted(offered.keys() - refusals.keys()))
+            message = refusals.get(tool) or f"Server {choice.name!r} has no tool {tool!r}. It has: {usable}."
+            found.append(Mistake(f"mcp.servers.{number}.tools.{place}", message))
     return found
 
 
