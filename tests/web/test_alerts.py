@@ -63,6 +63,8 @@ async def test_an_unknown_alert_type_is_refused_with_the_known_ones(door: Runnin
         ({**ALERT, "runbook": "x" * (64 * 1024 + 1)}, "runbook"),
         ({**ALERT, "\ud800": 1}, "\ufffd"),
         ({}, "data"),
+        ({"data": 5}, "data"),
+        ({"data": ["x"]}, "data"),
     ],
 )
 async def test_what_is_wrong_is_named_by_its_field(door: Running, body: Any, field: str) -> None:

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import anyio
@@ -24,8 +24,8 @@ AT_ONCE = 50
 """Sessions deleted in one transaction: others want to write meanwhile."""
 
 TELL_EVERY = 1.0
-TRIES = 8
-"""Of a webhook, over about ten minutes."""
+TRIES = 24
+"""Of a webhook, over about an hour and a half: whoever receives it may be away for that long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,8 @@ class Housekeeping:
     keep_sessions: timedelta
     sweep_every: timedelta
     webhooks: Webhooks
+    _heard: dict[str, set[str]] = field(default_factory=dict)
+    """Who has heard of a session whose other webhooks do not answer: they are not told again while this process lives."""
 
     async def run(self) -> None:
         """For as long as nobody cancels it."""
@@ -104,17 +106,23 @@ class Housekeeping:
         if self.webhooks.secret:
             headers["X-Tersely-Signature"] = "sha256=" + hmac.new(self.webhooks.secret, body, hashlib.sha256).hexdigest()
         problems = []
+        heard = self._heard.setdefault(session.id, set())
         for url in self.webhooks.urls:
+            if url in heard:
+                continue
             try:
                 answer = await http.post(url, content=body, headers=headers)
                 if answer.status_code >= 300:
                     problems.append(f"{answer.status_code}")
-            except httpx2.HTTPError as problem:
+                else:
+                    heard.add(url)
+            except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
                 problems.append(type(problem).__name__)
         over = not problems or tries >= TRIES
         if problems:
             logger.warning("webhook_failed", extra={"session_id": session.id, "try": tries, "why": problems, "given_up": over})
         if over:
+            self._heard.pop(session.id, None)
             async with self.database.transaction() as db:
                 await deliveries.told(db, session.id)
 

@@ -7,7 +7,7 @@ a misspelt `mcp` that is silently ignored would investigate something else.
 from datetime import date, datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StringConstraints
 
 from tersely.sessions.overrides import Override
 
@@ -69,13 +69,20 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 # What we take
 
 
+def _text_or_object(value: Any) -> Any:
+    # Said once; by itself each of the two would complain.
+    if not isinstance(value, str | dict):
+        raise ValueError("must be text or an object")
+    return value
+
+
 class AlertIn(_Taken):
     """An alert to investigate."""
 
     alert_type: Annotated[str, StringConstraints(max_length=120)] | None = None
     """Chooses the chain; without it the default. `/api/v1/alert-types` lists what is known."""
 
-    data: str | dict[str, Any]
+    data: Annotated[str | dict[str, Any], BeforeValidator(_text_or_object)]
     """The alert: text, or a JSON object of any shape."""
 
     mcp: Override | None = None

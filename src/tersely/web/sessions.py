@@ -71,7 +71,10 @@ def routes(parts: Parts) -> APIRouter:
             q=plain(q) or "",
         )
         async with database.reading() as db:
-            found, following = await rows.list_page(db, filters, cursor=cursor or None, limit=limit)
+            try:
+                found, following = await rows.list_page(db, filters, cursor=cursor or None, limit=limit)
+            except InputError:
+                raise bad_cursor() from None
         return Page(items=[SessionOut(**summarized(one.session, one.stage, one.stage_count)) for one in found], next_cursor=following)
 
     @router.get("/sessions/{session_id}")
