@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 
 from tests.survival.checker import ENDS
-from tests.survival.house import ROOT, House, house
+from tests.survival.house import ROOT, House, Replica, house
 from tests.survival.stores import PostgreSQL
 
 Counted = dict[str, Any]
@@ -28,8 +28,8 @@ async def kills(it: House, draw: random.Random, *, count: int = 5, replicas: int
     async with anyio.create_task_group() as group:
         feeding = await _fed(it, group, load)
         for _ in range(count):
+            victim = await _one_at_work(it, draw)
             await anyio.sleep(draw.uniform(0.2, 3.0))
-            victim = draw.choice(it.replicas)
             it.kill(victim)
             again = it.start_again(victim)
             if replicas == 1:
@@ -388,6 +388,16 @@ async def _fed(it: House, group: anyio.abc.TaskGroup, at_a_time: int) -> anyio.C
         await one_more()
     group.start_soon(feed)
     return scope
+
+
+async def _one_at_work(it: House, draw: random.Random) -> Replica:
+    """A replica that has taken something since it was started; any, where none has for a while."""
+    with anyio.move_on_after(15):
+        while True:
+            if working := [replica for replica in it.replicas if replica.is_running and replica.executor]:
+                return draw.choice(working)
+            await anyio.sleep(0.05)
+    return draw.choice(it.replicas)
 
 
 async def _supervised(it: House) -> None:

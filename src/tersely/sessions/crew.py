@@ -143,6 +143,7 @@ class Crew:
 
     launch: Launch = Engine.launched
     leaving: bool = False
+    _left: bool = False
     _running: dict[str, _Running] = field(default_factory=dict)
     _engine: Engine | None = None
     _at_once: int = 1
@@ -174,7 +175,8 @@ class Crew:
             finally:
                 with anyio.CancelScope(shield=True):
                     await self.leave()
-                    await self._let_go(seconds=1.0)
+                    if not self._left:
+                        await self._let_go(seconds=1.0)  # Somebody was in a hurry.
                 group.cancel_scope.cancel()
 
     @property
@@ -235,6 +237,7 @@ class Crew:
             await self._all_stopped()
         with anyio.move_on_after(2):
             await self._patiently(self._gone)
+        self._left = True
         logger.info("left", extra={"executor": self.name, "still_running": len(self._running)})
 
     async def _all_stopped(self) -> None:
