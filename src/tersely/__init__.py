@@ -6,14 +6,14 @@ The names below stay. They are resolved when first used, so that importing `ters
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tersely.api import summarize, summarize_for_extraction
+    from tersely.api import mcp_call, summarize, summarize_for_extraction
     from tersely.condensing.budget import Condensed, Lost
     from tersely.condensing.ladder import condense
     from tersely.text.chunks import Chunk, chunk
     from tersely.text.tokens import count_tokens
     from tersely.tools.mask import mask
 
-__all__ = ["Chunk", "Condensed", "Lost", "chunk", "condense", "count_tokens", "mask", "summarize", "summarize_for_extraction"]
+__all__ = ["Chunk", "Condensed", "Lost", "chunk", "condense", "count_tokens", "mask", "mcp_call", "summarize", "summarize_for_extraction"]
 
 _HOMES = {
     "Chunk": "tersely.text.chunks",
@@ -23,6 +23,7 @@ _HOMES = {
     "condense": "tersely.condensing.ladder",
     "count_tokens": "tersely.text.tokens",
     "mask": "tersely.tools.mask",
+    "mcp_call": "tersely.api",
     "summarize": "tersely.api",
     "summarize_for_extraction": "tersely.api",
 }

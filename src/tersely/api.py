@@ -1,10 +1,17 @@
-"""The Python door to summaries: one call, with whatever model the environment configures."""
+"""The Python door: summaries with whatever model the environment configures, and one call to any MCP server."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tersely.condensing.budget import Condensed
 from tersely.config import Settings
+from tersely.errors import ToolError
 from tersely.runtime import runtime
+from tersely.tools.registry import registered
+from tersely.tools.servers import Server, ServerOptions, TransportOptions
+
+logger = logging.getLogger(__name__)
 
 
 async def summarize(text: str, max_output_tokens: int = 0, focus_areas: str | Sequence[str] = "", strategy: str = "semantic") -> Condensed:
@@ -22,3 +29,34 @@ async def summarize_for_extraction(text: str, schema_hint: str, max_output_token
     """Like `summarize`, for a program that extracts what the hint describes."""
     async with runtime(Settings.load()) as parts:
         return await parts.summarizer.summarize_for_extraction(text, schema_hint, max_output_tokens=max_output_tokens)
+
+
+async def mcp_call(
+    url: str, tool: str, arguments: Mapping[str, Any] | None = None, *, timeout: float = 120, strict: bool = False
+) -> str | None:
+    """Call one tool of the MCP server at `url` (StreamableHTTP) and return its text.
+
+    None when there is no answer, so that a pipeline can go on with what it has: the server cannot be reached, does not
+    answer in time, or says that the call failed. Why stands in the log.
+
+    Args:
+        timeout: Seconds the call may take.
+        strict: Raise instead of returning None.
+
+    Raises:
+        ToolError: With `strict`: why there is no answer.
+        ConfigError: `url` is no address.
+    """
+    options = ServerOptions(transport=TransportOptions(url=url), timeout=timeout, allow_destructive=True)
+    try:
+        async with registered([Server(name="server", options=options)], keep_names=True, wait=min(timeout, 30)) as registry:
+            result = await registry.call(registry.resolve(tool), dict(arguments or {}))
+        text = "\n\n".join(result.texts)
+        if result.is_error:
+            raise ToolError(f"{tool} at {url} answered with an error: {text[:500]}")
+    except ToolError as failure:
+        if strict:
+            raise
+        logger.warning("mcp_call_failed", extra={"tool": tool, "problem": str(failure)})
+        return None
+    return text

@@ -229,7 +229,7 @@ class Gathering:
                 "hint": "the `schema_hint`",
                 "size": "`max_output_tokens`",
             }
-        section = SUMMARIZING.fill(**names, target=target, pages=str(self.request.pages_per_topic))
+        section = SUMMARIZING.fill(**names, target=target, pages=str(self.request.pages_per_topic), wanted=self.request.hint(self.topic))
         told = f"{self.assignment.agent.instructions.strip()}\n\n{section}".strip()
         agent = self.assignment.agent.model_copy(update={"instructions": told})
         return replace(self.assignment, agent=agent, system=RESEARCHER, question=TOPIC)

@@ -8,6 +8,7 @@ What no rule is sure of is left to the reader as a passage.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,10 @@ _PLAIN = """
 """
 _PLAIN_WORDS = frozenset(stem(word) for word in _PLAIN.split())
 """Words of a description that say nothing about where its value stands."""
+
+_RULED = re.compile(r"\|?[\s:|-]*-{3}[\s:|-]*")
+_ENOUGH = 5
+"""From so many known things of a kind on, a hint about an unknown one is not believed."""
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
@@ -109,14 +114,38 @@ class Rules:
                     found.append(_Field(path, identity, name, described, _cues(name, described)))
         return cls(schema, tuple(found))
 
-    def claims(self, passage: Passage) -> Iterator[Claim]:
-        """What a passage states for certain."""
-        if passage.text.startswith("|"):
-            yield from self._of_row(passage)
-        else:
+    def claims(self, passages: Sequence[Passage]) -> list[tuple[Passage, Claim]]:
+        """What the passages state for certain. A word between two names is a hint; it counts where the names are known for such things."""
+        sure: list[tuple[Passage, Claim]] = []
+        hinted: list[tuple[Passage, Claim]] = []
+        for passage in passages:
+            if passage.text.startswith("|"):
+                sure += [(passage, claim) for claim in self._of_row(passage)]
+                continue
             for sentence in sentences(passage.text):
-                if claim := self._of_sentence(passage, sentence):
-                    yield claim
+                if found := self._of_sentence(passage, sentence):
+                    claim, is_sure = found
+                    (sure if is_sure else hinted).append((passage, claim))
+        return [*sure, *self._consistent(sure, hinted)]
+
+    def _consistent(self, sure: list[tuple[Passage, Claim]], hinted: list[tuple[Passage, Claim]]) -> list[tuple[Passage, Claim]]:
+        """The hints in which nothing is taken for what it is not: a person for an event, or the thing for its owner."""
+        known: dict[str, Counter[str]] = {}
+        for _, claim in sure:
+            known.setdefault(claim.path, Counter())[_about(claim)] += 1
+        guessed: dict[str, Counter[str]] = {}
+        for _, claim in hinted:
+            guessed.setdefault(claim.path, Counter())[_about(claim)] += 1
+        kept = []
+        for passage, claim in hinted:
+            about, value = _about(claim), str(list(claim.value.values())[1])
+            own = known.get(claim.path, Counter())
+            elsewhere = [path for path in (*known, *guessed) if path != claim.path]
+            is_other = any(known.get(path, Counter())[about] or guessed.get(path, Counter())[about] for path in elsewhere)
+            is_turned = bool(own[value] or guessed[claim.path][value])
+            if not is_other and not is_turned and (about in own or len(own) < _ENOUGH):
+                kept.append((passage, claim))
+        return kept
 
     def _of_row(self, passage: Passage) -> Iterator[Claim]:
         cells = [cell.strip() for cell in passage.text.strip("| ").split("|")]
@@ -130,7 +159,8 @@ class Rules:
                     if cell and self._means(column, one) and self._only(one, column):
                         yield self._claim(one, cells[0], cell, passage, passage.text)
 
-    def _of_sentence(self, passage: Passage, sentence: str) -> Claim | None:
+    def _of_sentence(self, passage: Passage, sentence: str) -> tuple[Claim, bool] | None:
+        """A claim, and whether it is sure."""
         found: list[tuple[_Field, str, str]] = []
         names = _names(_DATE.sub(" ", sentence))
         words = {stem(word.lower()) for word in _WORD.findall(sentence)}
@@ -147,7 +177,7 @@ class Rules:
         if len({one.path for one, _, _ in found}) != 1 or len(found) != 1:
             return None
         one, about, value = found[0]
-        return self._claim(one, about, value, passage, sentence)
+        return self._claim(one, about, value, passage, sentence), one.has_form
 
     def _claim(self, one: _Field, about: str, value: str, passage: Passage, quote: str) -> Claim:
         return Claim(one.path, {one.identity: about, one.name: value}, [(passage.page, quote)])
@@ -164,6 +194,10 @@ class Rules:
 def _cues(name: str, described: Mapping[str, Any]) -> frozenset[str]:
     words = _WORD.findall(f"{name.replace('_', ' ')} {described.get('description', '')} {described.get('title', '')}")
     return frozenset(stem(word.lower()) for word in words) - _PLAIN_WORDS
+
+
+def _about(claim: Claim) -> str:
+    return str(next(iter(claim.value.values())))
 
 
 def _names(sentence: str) -> list[str]:
@@ -183,27 +217,32 @@ def _names(sentence: str) -> list[str]:
     return found
 
 
-def passages_of(text: str, page: str) -> list[Passage]:
-    """The lines of a condensed page, each a passage; rows know the columns of their table."""
+def passages_of(text: str, page: str, source: str) -> list[Passage]:
+    """The lines of a condensed page, each a passage; rows know the columns of their table, as the page itself has them."""
+    heads = _heads(source)
     found: list[Passage] = []
-    head: tuple[str, ...] = ()
     for line in text.split("\n"):
         shown = line.strip()
         if not shown or shown.startswith(("#", "[")):
-            head = ()
             continue
         if shown.startswith("|"):
-            if not head:
-                head = tuple(cell.strip() for cell in shown.strip("| ").split("|"))
-                continue
-            found.append(Passage(page, shown, head))
+            found.append(Passage(page, shown, heads.get(shown, ())))
             continue
-        head = ()
         pieces = re.split(r"\s*\[…\]\s*", shown.removeprefix("* ").removeprefix("- "))
         found += [Passage(page, piece.strip()) for piece in pieces if piece.strip()]
     return found
 
 
-def remaining(passages: Sequence[Passage], used: set[str]) -> list[Passage]:
-    """The passages that no fact was taken from."""
-    return [passage for passage in passages if passage.text not in used and len(passage.text) > 15]
+def _heads(source: str) -> dict[str, tuple[str, ...]]:
+    """For each row of a table in markdown, the columns' names."""
+    heads: dict[str, tuple[str, ...]] = {}
+    lines = [line.strip() for line in source.split("\n")]
+    head: tuple[str, ...] = ()
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if not line.startswith("|"):
+            head = ()
+        elif _RULED.fullmatch(following):
+            head = tuple(cell.strip() for cell in line.strip("| ").split("|"))
+        elif head and not _RULED.fullmatch(line):
+            heads[line] = head
+    return heads

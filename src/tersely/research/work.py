@@ -35,7 +35,7 @@ from tersely.research.options import ResearchOptions
 from tersely.research.purse import BudgetedLLM, Purse
 from tersely.research.report import as_markdown
 from tersely.research.request import Request, request_of
-from tersely.research.rules import Passage, Rules, passages_of, remaining
+from tersely.research.rules import Passage, Rules, passages_of
 from tersely.research.sources import PageText
 from tersely.sessions.crew import Outcome
 from tersely.sessions.models import Models
@@ -301,15 +301,11 @@ class _Research:
         """Facts by rules where no model extracted; what no fact was taken from comes back as passages with their sources."""
         rules = Rules.of(self.request.schema)
         of_page = {page.label: page for page in pages}
-        found: list[dict[str, Any]] = []
-        for section in sections:
-            all_of_it = passages_of(section.text, section.label)
-            used: set[str] = set()
-            for passage in all_of_it:
-                taken = [ledger.claim(claim) for claim in rules.claims(passage)]
-                if any(fact is not None for fact in taken):
-                    used.add(passage.text)
-            found += [shown for passage in remaining(all_of_it, used) if (shown := _sourced(passage, of_page[section.label]))]
+        passages = [
+            passage for section in sections for passage in passages_of(section.text, section.label, of_page[section.label].text.text)
+        ]
+        used = {passage for passage, claim in rules.claims(passages) if ledger.claim(claim) is not None}
+        found = [shown for passage in passages if passage not in used and (shown := _sourced(passage, of_page[passage.page]))]
         return found[:MOST_PASSAGES]
 
     async def _result(
