@@ -158,10 +158,10 @@ def _local(address: str) -> str:
     return address if fine else "/"
 
 
-def _page(title: str, body: str, status: int = 200) -> HTMLResponse:
+def _page(title: str, body: str, status: int = 200, *, style: str = "/docs/style.css") -> HTMLResponse:
     return HTMLResponse(
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">\n'
-        f'<title>{escape(title)}</title>\n<link rel="stylesheet" href="/docs/style.css">\n</head>\n<body>\n{body}\n</body>\n</html>\n',
+        f'<title>{escape(title)}</title>\n<link rel="stylesheet" href="{style}">\n</head>\n<body>\n{body}\n</body>\n</html>\n',
         status,
         headers={"Cache-Control": "no-store"},
     )
@@ -173,9 +173,9 @@ def _login(onwards: str, problem: str = "") -> HTMLResponse:
         '<form method="post" action="/login"><h1>tersely</h1>'
         f'{alert}<label for="token">Access token</label>'
         '<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>'
-        f'<input type="hidden" name="next" value="{escape(_local(onwards))}"><button>Log in</button></form>'
+        f'<input type="hidden" name="next" value="{escape(_local(onwards))}"><button class="primary">Log in</button></form>'
     )
-    return _page("Log in · tersely", f"<main>{form}</main>", 401 if problem else 200)
+    return _page("Log in · tersely", f'<main class="login">{form}</main>', 401 if problem else 200, style="/style.css")
 
 
 _PLACEHOLDER = f"""<main><h1>tersely {VERSION}</h1>

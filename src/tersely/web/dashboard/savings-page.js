@@ -75,10 +75,13 @@ class SavingsPage extends HTMLElement {
     put(
       this.plots,
       h("section.plot", { "aria-labelledby": "by-day" }, h("h2", { id: "by-day" }, "Over time"), legend(), timePlot(items, since, this.days)),
-      h("div.plots", null, servers.length > 1 && h("section.plot", { "aria-labelledby": "by-server" }, h("h2", { id: "by-server" }, "By server"), bars(servers)), h("section.plot", { "aria-labelledby": "by-tool" }, h("h2", { id: "by-tool" }, "By tool"), bars(tools.slice(0, 15)))),
+      h("div.plots", null, servers.length > 1 && h("section.plot", { "aria-labelledby": "by-server" }, h("h2", { id: "by-server" }, "By server"), bars(servers.filter((one) => one.before > one.after))), h("section.plot", { "aria-labelledby": "by-tool" }, h("h2", { id: "by-tool" }, "By tool"), bars(tools.filter((one) => one.before > one.after).slice(0, 15)))),
       h("section.plot", { "aria-labelledby": "in-numbers" }, h("h2", { id: "in-numbers" }, "In numbers"), table(tools)),
       h("p.quiet-words", null, `Tokens are counted in ${found.encoding}. Days are days in UTC.`),
     );
+    // Where the plot is wider than the screen, today is what one wants to see.
+    const wide = this.plots.querySelector(".plot");
+    wide.scrollLeft = wide.scrollWidth;
   }
 }
 

@@ -259,6 +259,7 @@ class SessionPage extends HTMLElement {
         h("a.button", { href: `/sessions/${one.id}/trace` }, "Trace"),
         h("a.button", { href: `/api/v1/sessions/${one.id}/export`, download: "" }, "Export"),
       ),
+      saysItself(one),
       one.reason && h("p.reason", null, one.reason),
       one.attempt > 1 && h("p.quiet-words", null, `Taken up again after an interruption (attempt ${one.attempt}); finished steps were not repeated.`),
       h(
@@ -550,6 +551,20 @@ class Card {
   #flowSummary() {
     if (this.summaryStream) this.summaryStream.data = this.item.summary.content.slice(-600);
   }
+}
+
+/** What an alert of Alertmanager's or Grafana's says in words, where its name alone is the title. */
+function saysItself(session) {
+  if (!session.alert.startsWith("{")) return null;
+  let found;
+  try {
+    const alert = JSON.parse(session.alert);
+    found = alert.commonAnnotations ?? alert.annotations ?? alert.alerts?.[0]?.annotations ?? alert;
+  } catch {
+    return null; // Masking may have cut what was JSON.
+  }
+  const words = ["summary", "description"].map((name) => found?.[name]).filter((text) => typeof text === "string" && text && text !== session.title);
+  return words.length ? h("p.what-it-says", null, words.map((text, place) => h(place ? "span" : "b", null, text.slice(0, 500)))) : null;
 }
 
 const KINDS = {

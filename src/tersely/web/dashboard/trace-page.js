@@ -103,9 +103,9 @@ class TracePage extends HTMLElement {
         h("span", null, clock(one.created_at)),
         h("span", null, h("span.tag", { class: isTool ? "" : "good" }, TYPES[one.interaction_type] ?? one.interaction_type), one.error && h("span.tag.bad", null, "error")),
         h("span.clip", null, isTool ? h("code", null, `${one.request.server ?? ""}.${one.request.tool ?? ""}`.replace(/^\./, "")) : `${one.model}${one.provider ? ` · ${one.provider}` : ""}`),
-        h("span.number", { dataset: { label: "in" }, title: number(one.input_tokens) }, isTool ? "–" : short(one.input_tokens)),
+        h("span.number", { class: isTool ? "none" : "", dataset: { label: "in" }, title: number(one.input_tokens) }, isTool ? "–" : short(one.input_tokens)),
         h("span.number", { dataset: { label: "out" }, title: number(one.output_tokens) }, isTool ? (one.response.tokens ? short(one.response.tokens) : "–") : short(one.output_tokens)),
-        h("span.number", { dataset: { label: "price" } }, isTool ? "–" : price(one.price_usd)),
+        h("span.number", { class: isTool ? "none" : "", dataset: { label: "price" } }, isTool ? "–" : price(one.price_usd)),
         h("span.number", { dataset: { label: "took" } }, duration(one.duration_ms)),
       ),
     );
