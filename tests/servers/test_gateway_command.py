@@ -65,6 +65,21 @@ async def test_a_server_learns_the_folders_of_its_client_when_it_starts_and_when
                 await anyio.sleep(0.05)
 
 
+async def test_what_a_server_tells_after_its_answer_reaches_the_only_client() -> None:
+    """That a question which was asked on a page of the web has been answered there."""
+    heard: list[Any] = []
+
+    async def listen(message: Any) -> None:
+        heard.append(message)
+
+    asking = [sys.executable, "-m", "tests.fakes.mcp_servers.asks"]
+    async with Client(started("--", *asking), mode="legacy", message_handler=listen) as client:
+        await client.call_tool_mcp("ask_elsewhere", {})
+        with anyio.fail_after(10):
+            while not [one for one in heard if getattr(one, "method", "") == "notifications/elicitation/complete"]:
+                await anyio.sleep(0.02)
+
+
 async def test_a_file_of_servers_is_what_every_client_has_already(tmp_path: Path) -> None:
     entry = {"command": FAKE[0], "args": FAKE[1:], "cwd": str(ROOT)}
     file = tmp_path / "mcp.json"
@@ -167,6 +182,15 @@ def test_a_file_without_a_server_to_use_is_a_mistake(servers: str, says: str, tm
     file.write_text(f'{{"mcpServers": {servers}}}')
     refused = ended("--config", str(file))
     assert refused.returncode == 2 and says in refused.stderr and "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize("command", [(), ("check",)])
+def test_a_provider_that_nobody_declared_is_a_mistake(command: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    policy = {"logs": {"summarization": {"use_model": True, "llm_provider": "big"}}}
+    file.write_text(json.dumps({"mcpServers": {"a": {"command": "x", "tool_policies": policy}}}))
+    refused = ended(*command, "--config", str(file))
+    assert refused.returncode == 2 and "a.tool_policies.logs: llm_provider 'big' is not declared" in refused.stderr
 
 
 @pytest.mark.parametrize(

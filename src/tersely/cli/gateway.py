@@ -10,7 +10,7 @@ from click.core import ParameterSource
 from tersely.cli.gateway_check import check
 from tersely.cli.gateway_install import install
 from tersely.cli.mistakes import fail
-from tersely.cli.upstreams import Upstreams, upstream_options, upstream_servers
+from tersely.cli.upstreams import Upstreams, check_providers, upstream_options, upstream_servers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +77,7 @@ def gateway(
     servers = upstream_servers(ctx.meta[COMMAND], **upstreams)
     # On standard input and output a client has started us, in the folder that is open in it.
     settings = Settings.load(None, find_file(here=http), sections=GATEWAY, TERSELY_HOST=host, TERSELY_GATEWAY_PORT=port)
+    check_providers(servers, settings.llm_providers)
     if llm and not settings.summarizing():
         fail(f"--llm needs a model: set {settings.model.missing()}.")
     try:

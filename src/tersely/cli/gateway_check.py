@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
-from tersely.cli.upstreams import Upstreams, upstream_options, upstream_servers
+from tersely.cli.upstreams import Upstreams, check_providers, upstream_options, upstream_servers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,10 +42,11 @@ def check(command: tuple[str, ...], as_json: bool, accept: bool, **given: Unpack
     """
     import anyio
 
-    from tersely.config import Settings, find_file
+    from tersely.config import GATEWAY, Settings, find_file
 
     servers = upstream_servers(command, **given)
-    settings = Settings.load(None, find_file(), sections=("store",))
+    settings = Settings.load(None, find_file(), sections=GATEWAY)
+    check_providers(servers, settings.llm_providers)
     # Failures are part of what is shown; as log lines they would stand between it.
     logging.getLogger("tersely").addHandler(logging.NullHandler())
     logging.getLogger("tersely").propagate = False

@@ -171,8 +171,9 @@ def _show_variables(plan: Plan, machine: Machine, inherit: tuple[str, ...]) -> N
     count = len(plan.commands)
     click.echo(
         f"\nSo far {'this command' if count == 1 else f'these {count} commands'} inherited the whole environment of the client. "
-        "Through us they see what their entries name, and a minimum such as PATH and HOME.\n"
-        "Of the variables set here they no longer see:"
+        f"Through us {'it sees what its entry names' if count == 1 else 'they see what their entries name'}, "
+        "and a minimum such as PATH and HOME.\n"
+        f"Of the variables set here {'it no longer sees' if count == 1 else 'they no longer see'}:"
     )
     for names, is_telling in ((telling, True), (rest, False)):
         if names:

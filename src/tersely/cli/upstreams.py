@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 from urllib.parse import urlsplit
@@ -107,6 +107,26 @@ def upstream_servers(command: Sequence[str], **given: Unpack[Upstreams]) -> tupl
         return (Server.model_validate({"name": name, "options": {"transport": transport}}),)
     except ValidationError as wrong:
         raise ConfigError("; ".join(f"{name}: {error['msg'].removeprefix('Value error, ')}" for error in wrong.errors())) from None
+
+
+def check_providers(servers: Sequence[Server], declared: Collection[str]) -> None:
+    """
+    Raises:
+        ConfigError: A policy names a model provider nobody declared.
+    """
+    from tersely.errors import ConfigError
+
+    for server in servers:
+        options = server.options
+        named = {"summarization": options.summarization.llm_provider}
+        named |= {f"tool_policies.{pattern}": options.policy(pattern)[0].llm_provider for pattern in options.tool_policies}
+        for where, provider in named.items():
+            if provider and provider not in declared:
+                known = ", ".join(sorted(declared)) or "none"
+                raise ConfigError(
+                    f"{server.name}.{where}: llm_provider {provider!r} is not declared. There are: {known}. "
+                    "Declare it under llm_providers in tersely.yaml."
+                )
 
 
 def name_for(command: Sequence[str], url: str = "") -> str:

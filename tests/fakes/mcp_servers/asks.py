@@ -22,6 +22,11 @@ def sample(server: PlainServer, request: Message) -> Message:
     return text(answer["result"]["content"]["text"])
 
 
+def ask_elsewhere(server: PlainServer, request: Message) -> None:
+    server.answer(request, text("asked"))
+    server.notify("notifications/elicitation/complete", elicitationId="e1")
+
+
 class Asking(PlainServer):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -44,6 +49,7 @@ if __name__ == "__main__":
     Asking(
         {
             "ask": ask,
+            "ask_elsewhere": ask_elsewhere,
             "sample": sample,
             "folders": lambda server, request: text(server.folders),
             "may_i": lambda server, request: text(" ".join(server.may_ask)),

@@ -649,9 +649,8 @@ class Gateway:
 
     async def _roots_changed(self) -> None:
         """The folders of the only client are others now; servers that care ask for them."""
-        for pool in self.upstreams.pools.values():
-            for connection in pool.connections.values():
-                await connection.roots_changed()
+        for connection in {connection for pool in self.upstreams.pools.values() for connection in pool.connections.values()}:
+            await connection.roots_changed()
 
     # What servers ask and tell on their own
 
@@ -689,9 +688,11 @@ class Gateway:
             case "notifications/message":
                 self._on_logged(connection, params, caller)
             case _:
+                # Some of it comes after the request it belongs to, as that a question asked on a page has been answered.
+                receiver = caller if isinstance(caller, Request) else self._only_client
                 shown = _safe_or_none(_without_subscription(params), self.road.policy(connection.server, "").masker)
-                if isinstance(caller, Request) and shown is not None:
-                    caller.tell(method, shown)
+                if receiver is not None and shown is not None:
+                    receiver.tell(method, shown)
 
     def _on_logged(self, connection: Connection, params: dict[str, Any], caller: Any) -> None:
         """What a server logs goes to whom it logs it for; where nobody asked it, to the only client there is."""

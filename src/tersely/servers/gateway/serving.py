@@ -3,7 +3,7 @@
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -13,7 +13,6 @@ from starlette.requests import Request
 
 from tersely.condensing.cache import NoCache, SummaryCache
 from tersely.config import Settings
-from tersely.errors import ConfigError
 from tersely.llm.client import LLM
 from tersely.runtime import kept_results, masking_key
 from tersely.servers.gateway.counting import Counting
@@ -26,7 +25,7 @@ from tersely.store.summaries import SummaryFile
 from tersely.tools.kept import user_scope
 from tersely.tools.mask import Masker
 from tersely.tools.read_back import ReadBack
-from tersely.tools.servers import Server, SummarizationOptions
+from tersely.tools.servers import Server
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +48,9 @@ async def gateway(
         models: Ask the configured model where no policy says otherwise; without it, only where one says so.
 
     Raises:
-        ConfigError: A policy names a provider nobody declared.
         ConfigError, StoreUnavailable: The database cannot be used.
     """
-    asks_model = models or any(policy.use_model for _, policy in _policies(servers))
-    _check_providers(settings, servers)
+    asks_model = models or any(_asks_model(server) for server in servers)
     async with kept_results(settings) as kept, _summarizers(settings, asks_model) as (llm, cache):
         key = masking_key(settings.store.data_dir)
         counting = Counting(kept.database)
@@ -73,22 +70,9 @@ async def gateway(
             yield door
 
 
-def _policies(servers: Sequence[Server]) -> Iterator[tuple[str, SummarizationOptions]]:
-    """What servers and single tools say about summaries, and where they say it."""
-    for server in servers:
-        yield server.name, server.options.summarization
-        for pattern in server.options.tool_policies:
-            yield f"{server.name}, tool_policies, {pattern}", server.options.policy(pattern)[0]
-
-
-def _check_providers(settings: Settings, servers: Sequence[Server]) -> None:
-    for where, policy in _policies(servers):
-        if policy.llm_provider and policy.llm_provider not in settings.llm_providers:
-            known = ", ".join(sorted(settings.llm_providers)) or "none"
-            raise ConfigError(
-                f"{where}: llm_provider {policy.llm_provider!r} is not declared. There are: {known}. "
-                "Declare it under llm_providers in tersely.yaml."
-            )
+def _asks_model(server: Server) -> bool:
+    options = server.options
+    return bool(options.summarization.use_model) or any(options.policy(pattern)[0].use_model for pattern in options.tool_policies)
 
 
 @asynccontextmanager
