@@ -103,8 +103,9 @@ async def test_a_step_that_runs_again_tells_nothing_twice(database: Database) ->
 async def test_the_next_worker_goes_on_with_an_event_that_a_dead_one_began(database: Database) -> None:
     session_id = await begun(database)
     dead = SessionDiary(database, Bus(database), session_id, 1)
-    # Entered and never left: that is how a process dies.
-    await dead.opened("1", "llm_response").__aenter__()
+    # Entered and never left (and not let go of, which would leave it): that is how a process dies.
+    begun_by_it = dead.opened("1", "llm_response")
+    await begun_by_it.__aenter__()
     async with database.transaction() as db:
         await sessions.claim(db, session_id, "worker-2", now=NOON)
     async with SessionDiary(database, Bus(database), session_id, 2).opened("1", "llm_response") as event:

@@ -133,6 +133,34 @@ async def test_a_transaction_that_fails_leaves_nothing(database: Database) -> No
         assert await connection.scalar(sa.text("SELECT count(*) FROM notes")) == 0
 
 
+async def test_of_many_who_write_at_once_each_stands_for_itself_and_is_stored_when_told_so(database: Database) -> None:
+    """On SQLite they share commits: one that fails must take nothing of the others with it."""
+    async with database.transaction() as connection:
+        await connection.execute(sa.text("CREATE TABLE notes (number INTEGER PRIMARY KEY)"))
+    stored: list[int] = []
+    failed: list[int] = []
+
+    async def write(number: int) -> None:
+        try:
+            async with database.transaction(heavy=number % 5 == 0) as connection:
+                await connection.execute(sa.text("INSERT INTO notes VALUES (:number)"), {"number": number})
+                if number % 3 == 0:
+                    raise LookupError
+        except LookupError:
+            failed.append(number)
+            return
+        async with database.reading() as connection:
+            assert await connection.scalar(sa.text("SELECT number FROM notes WHERE number = :number"), {"number": number}) == number
+        stored.append(number)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(60):
+            tasks.start_soon(write, number)
+    async with database.reading() as connection:
+        assert list(await connection.scalars(sa.text("SELECT number FROM notes ORDER BY number"))) == sorted(stored)
+    assert sorted(failed) == list(range(0, 60, 3)) and len(stored) == 40
+
+
 async def test_work_that_is_cancelled_in_a_crowd_leaves_the_database_usable(database: Database) -> None:
     """A statement that was cancelled half-way left a connection behind, and the process never ended."""
     async with database.transaction() as connection:

@@ -197,7 +197,7 @@ class Desk:
             SessionNotFound: There is none.
             SessionNotEnded: Cancel it first.
         """
-        async with self._database.transaction() as db:
+        async with self._database.transaction(heavy=True) as db:
             await rows.delete(db, session_id)
         await self._engine.forget([session_id])
 

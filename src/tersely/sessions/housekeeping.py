@@ -58,7 +58,7 @@ class Housekeeping:
         now = datetime.now(UTC)
         deleted = 0
         while True:
-            async with self.database.transaction() as db:
+            async with self.database.transaction(heavy=True) as db:
                 old = await sessions.expired(db, days=self.keep_sessions / timedelta(days=1), now=now, limit=AT_ONCE)
                 for session_id in old:
                     with suppress(SessionNotFound):  # Another process sweeps, too.
@@ -67,7 +67,7 @@ class Housekeeping:
             deleted += len(old)
             if len(old) < AT_ONCE:
                 break
-        async with self.database.transaction() as db:
+        async with self.database.transaction(heavy=True) as db:
             await events.trim_feed(db, before=now - self.keep_sessions)
             await sessions.forget_keys(db, before=now - timedelta(days=1))
         return deleted

@@ -5,14 +5,15 @@ several machines share one. Both are one code path above this module.
 
 What SQLite promises here: WAL with `synchronous=FULL`, so what a transaction
 wrote survives the end of the process and of the machine's power once the block
-is left. Writers queue (BEGIN IMMEDIATE) for up to ten seconds; readers never
-wait. The file is readable by its owner only.
+is left. Writers queue (BEGIN IMMEDIATE) for up to ten seconds, and those of one
+process share commits (`sqlite_writer`); readers never wait. The file is readable
+by its owner only.
 """
 
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -23,6 +24,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from tersely.errors import ConfigError, StoreUnavailable
+from tersely.store.sqlite_writer import Writer
 from tersely.store.tables import SCHEMA
 
 BUSY_SECONDS = 10
@@ -57,11 +59,10 @@ class Clock:
 class Database:
     """Use `Database.open`."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, writer: Writer | None = None) -> None:
         self._engine = engine
+        self._writer = writer
         self.clock = Clock()
-        # SQLite's writers wait for one another by polling, which is neither fair nor quick: within a process they queue here.
-        self._writing: AbstractAsyncContextManager[None] = anyio.Lock() if self.is_sqlite else nullcontext()
 
     @property
     def is_sqlite(self) -> bool:
@@ -107,19 +108,26 @@ class Database:
             return await database._migrate(), SCHEMA
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+    async def transaction(self, *, heavy: bool = False) -> AsyncIterator[AsyncConnection]:
         """What is done inside happens as a whole, or not at all.
 
         Only statements belong inside: nobody can cancel them half-way. The drivers do not survive that: a connection is left behind
         with its thread, and the process never ends.
 
+        Args:
+            heavy: They carry megabytes or touch many rows. Others are so quick on SQLite that they do not go to a thread.
+
         Raises:
             StoreUnavailable: The database did not answer, or was locked for too long.
         """
-        async with self._writing:
-            with _answering(), anyio.CancelScope(shield=True):
-                async with self._engine.begin() as connection:
+        with _answering():
+            if self._writer:
+                async with self._writer.transaction(heavy=heavy) as connection:
                     yield connection
+            else:
+                with anyio.CancelScope(shield=True):
+                    async with self._engine.begin() as connection:
+                        yield connection
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
@@ -134,13 +142,16 @@ class Database:
     @asynccontextmanager
     async def _connected(cls, url: str) -> AsyncIterator[Self]:
         engine = _engine(url)
+        writer = _writer(engine) if engine.dialect.name == "sqlite" else None
         try:
-            yield cls(engine)
+            yield cls(engine, writer)
         finally:
+            if writer:
+                writer.close()
             await engine.dispose()
 
     async def _migrate(self) -> str | None:
-        async with self.transaction() as connection:
+        async with self.transaction(heavy=True) as connection:
             if not self.is_sqlite:
                 # One replica at a time; the others find the work done.
                 await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
@@ -189,6 +200,15 @@ def _engine(url: str) -> AsyncEngine:
         except (ModuleNotFoundError, NoSuchModuleError):
             raise ConfigError("PostgreSQL needs its driver: pip install 'tersely[postgresql]'") from None
     raise ConfigError(f"TERSELY_DATABASE_URL names {family!r}; sqlite and postgresql are known.")
+
+
+def _writer(engine: AsyncEngine) -> Writer:
+    # Whoever has its turn uses the connection, in this thread or another.
+    arguments = {"timeout": BUSY_SECONDS, "check_same_thread": False}
+    sync = sa.create_engine(engine.url.set(drivername="sqlite"), connect_args=arguments, poolclass=sa.StaticPool)
+    sa.event.listen(sync, "connect", _prepare_sqlite)
+    sa.event.listen(sync, "begin", _begin_sqlite)
+    return Writer(sync)
 
 
 def _own_file(path: Path) -> None:

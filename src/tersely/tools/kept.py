@@ -32,6 +32,9 @@ logger = logging.getLogger(__name__)
 __all__ = ["KeptResult", "KeptResults", "Origin", "Stretch", "user_scope"]
 
 SWEEP_EVERY = timedelta(minutes=5)
+
+HEAVY_BYTES = 128 * 1024
+"""Packed, above which writing takes so long that others would notice."""
 MAX_EXPANDED_BYTES = 64 * 2**20
 """What the handles in one call's arguments may stand for in all."""
 
@@ -106,7 +109,7 @@ class KeptResults:
 
     async def _keep(self, packed: Packed, scope: str, origin: Origin, kind: Kind, mime_type: str, part: int, tokens: int | None) -> str:
         now = self._clock()
-        async with self.database.transaction() as db:
+        async with self.database.transaction(heavy=len(packed.data) > HEAVY_BYTES) as db:
             handle = await results.keep(
                 db,
                 packed,
@@ -137,7 +140,7 @@ class KeptResults:
 
     async def sweep(self) -> results.Swept:
         """Let go what is too old or too much, a bounded number at a time. Keeping does so every few minutes by itself."""
-        async with self.database.transaction() as db:
+        async with self.database.transaction(heavy=True) as db:
             return await results.sweep(db, now=self._clock(), max_bytes=self.max_bytes)
 
     async def find(self, handle: str, scope: str) -> KeptResult:
@@ -163,7 +166,7 @@ class KeptResults:
 
     async def forget(self, scope: str) -> int:
         """Delete all of a scope's results; how many there were."""
-        async with self.database.transaction() as db:
+        async with self.database.transaction(heavy=True) as db:
             return await results.forget(db, scope=scope)
 
     async def load(self, handle: str, scope: str) -> Masked:
