@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from tersely.store.database import Database
+from tersely.store.database import POSTGRESQL_PATIENCE, Database
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -40,6 +40,7 @@ class Notices:
 
     def __init__(self, database: Database) -> None:
         self._address = database.address
+        self._patience: dict[str, Any] = {name: value for name, value in POSTGRESQL_PATIENCE.items() if name not in self._address}
         self._waiting: deque[str] = deque(maxlen=WAITING)
         self._something = anyio.Event()
 
@@ -95,7 +96,7 @@ class Notices:
     async def _connected(self) -> AsyncIterator["AsyncConnection[Any]"]:
         from psycopg import AsyncConnection
 
-        connection = await AsyncConnection.connect(self._address, autocommit=True, connect_timeout=10)
+        connection = await AsyncConnection.connect(self._address, autocommit=True, **self._patience)
         try:
             yield connection
         finally:
