@@ -72,6 +72,7 @@ def parts(server: PostgreSQL, kills: int) -> Iterator[Part]:
     yield part("F10", "all connections cut every second", pg, scenarios.cuts, server=server, seconds=30)
     listeners = "query LIKE '%LISTEN%' OR query LIKE '%pg_notify%'"
     yield part("F11", "the connections for notices cut every second", pg, scenarios.cuts, server=server, seconds=20, only=f"({listeners})")
+    yield part("F09 F10", "the network holds everything for 2.5 leases, and cuts it every other time", pg, scenarios.held, count=4)
     yield part("F13", "both files locked for 5 s", lite, scenarios.locked, times=4)
     if small := _small_disk():
         yield part("F14", "the disk is full for 4 s", lite, scenarios.full, {"disk": small}, times=3)

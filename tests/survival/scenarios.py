@@ -16,6 +16,7 @@ import anyio
 
 from tests.survival.checker import ENDS
 from tests.survival.house import ROOT, House, Replica, house
+from tests.survival.proxy import Proxy
 from tests.survival.stores import PostgreSQL
 
 Counted = dict[str, Any]
@@ -236,6 +237,32 @@ async def cuts(it: House, draw: random.Random, *, server: PostgreSQL, seconds: i
     return {"connections cut": ended}
 
 
+async def held(it: House, draw: random.Random, *, count: int = 3) -> Counted:
+    """F09, F10: the network between the replicas and PostgreSQL holds everything for two leases, or cuts it; nobody is told."""
+    async with Proxy(it.url).listening() as between:
+        it.environment["TERSELY_DATABASE_URL"] = between.url
+        await it.start_all(3)
+        processes = [replica.process.pid for replica in it.replicas]
+        async with anyio.create_task_group() as group:
+            feeding = await _fed(it, group, 6)
+            for number in range(count):
+                await anyio.sleep(draw.uniform(1, 2))
+                between.hold()
+                it.history.note("fault", what="held")
+                await anyio.sleep(2 * it.lease + 1)
+                if number % 2:
+                    between.cut()
+                between.go_on()
+            feeding.cancel()
+            await it.settled(120)
+        _all_alive(it, processes)
+        await it.look_back()
+        for replica in it.replicas:
+            replica.process.kill()
+            replica.process.wait()
+    return {"held": count, "taken from the living": len(it.history.of("takeover"))}
+
+
 async def cancelling(it: House, draw: random.Random, *, replicas: int, kill: bool = False) -> Counted:
     """Cancel sessions through any replica; with `kill`, just after their worker died."""
     await it.start_all(replicas)
@@ -420,5 +447,6 @@ async def played(scenario: Scenario, folder: Path, url: str, *, seed: int, what:
     """A scenario in a house of its own, and its whole history."""
     async with house(folder, url, seed=seed, what=what, **settings) as it:
         counted = await scenario(it, random.Random(seed))
-        await it.look_back()
+        if not it.history.of("end"):
+            await it.look_back()
     return it, counted
