@@ -11,6 +11,8 @@ import click
 from tersely.cli.condense import condense
 from tersely.cli.config import config
 from tersely.cli.demo import demo
+from tersely.cli.doctor import doctor
+from tersely.cli.export import export
 from tersely.cli.gateway import gateway
 from tersely.cli.migrate import migrate
 from tersely.cli.mistakes import fail
@@ -69,5 +71,5 @@ def main() -> None:
     """
 
 
-for command in (condense, serve, gateway, up, work, investigate, watch, research, read, stats, config, migrate, demo):
+for command in (condense, serve, gateway, up, work, investigate, watch, export, research, read, stats, config, migrate, doctor, demo):
     main.add_command(command)

@@ -70,11 +70,11 @@ def investigate(
     if servers:
         body["mcp"] = {"servers": [_choice(words) for words in servers]}
     try:
-        answer = httpx2.post(f"{url.rstrip('/')}/api/v1/alerts", json=body, headers=_headers(token), timeout=30)
-    except httpx2.HTTPError as problem:
+        answer = httpx2.post(f"{url.rstrip('/')}/api/v1/alerts", json=body, headers=headers(token), timeout=30)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
         fail(f"Nobody answers at {url}: {problem}. Start it with: tersely up")
     if answer.status_code != 202:
-        fail(_said(answer))
+        fail(said(answer))
     accepted = answer.json()
     if as_json and not watching:
         click.echo(json.dumps(accepted))
@@ -111,11 +111,11 @@ def _choice(words: str) -> dict[str, Any]:
     return {"name": name, **({"tools": [tool.strip() for tool in tools.split(",") if tool.strip()]} if tools else {})}
 
 
-def _headers(token: str) -> dict[str, str]:
+def headers(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def _said(answer: Any) -> str:
+def said(answer: Any) -> str:
     """What the server said is wrong."""
     try:
         error = answer.json()["error"]

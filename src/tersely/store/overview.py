@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -34,6 +34,14 @@ class Overview:
 async def answers(db: AsyncConnection) -> None:
     """Nothing, if the database answers."""
     await db.execute(sa.select(sa.literal(1)))
+
+
+async def time(db: AsyncConnection) -> datetime:
+    """The database's clock."""
+    if db.dialect.name == "sqlite":
+        return datetime.now(UTC)  # it is ours
+    now: datetime = (await db.execute(sa.select(sa.func.clock_timestamp()))).scalar_one()
+    return now
 
 
 async def look(db: AsyncConnection) -> Overview:
