@@ -38,7 +38,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """On a loop of its own: whoever asks here waits for the answer."""
     url = f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}"
     with anyio.from_thread.start_blocking_portal() as portal:
-        with portal.wrap_async_context_manager(running(url, settings=settings_for(url, max_pending=3), at_once=1)) as door:
+        with portal.wrap_async_context_manager(running(url, settings=settings_for(url, max_pending=10_000), at_once=1)) as door:
             yield door
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,6 +20,8 @@ from tersely.web.problems import Problem, Refusal, unexpected
 logger = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 2**20
+RUN_OUT_BYTES = 16 * 2**20
+RUN_OUT_SECONDS = 3.0
 
 PROBES = ("/health", "/ready")
 """Asked by address rather than by name, by those who start and stop us. They tell nothing."""
@@ -113,6 +116,8 @@ class Door:
         try:
             scope.setdefault("state", {})["principal"] = self._checked(scope)
         except Refusal as refused:
+            if refused.status_code == 413 and _single(scope["headers"], b"expect") is None:
+                await _let_run_out(receive)
             await _answer(scope, receive, sending, Problem(refused.status_code, refused.code, refused.detail, headers=refused.headers))
             return
         try:
@@ -167,10 +172,23 @@ def _limited(receive: Receive) -> Receive:
         message = await receive()
         size += len(message.get("body", b""))
         if size > MAX_BODY_BYTES:
+            if message.get("more_body"):
+                await _let_run_out(receive)
             raise _too_large()
         return message
 
     return receiving
+
+
+async def _let_run_out(receive: Receive) -> None:
+    """Read and forget what is still coming, for a while: whoever is cut off while sending never sees why."""
+    size = 0
+    with anyio.move_on_after(RUN_OUT_SECONDS):
+        while size < RUN_OUT_BYTES:
+            message = await receive()
+            size += len(message.get("body", b""))
+            if message["type"] != "http.request" or not message.get("more_body"):
+                return
 
 
 async def _answer(scope: Scope, receive: Receive, send: Send, problem: Problem) -> None:
