@@ -46,8 +46,23 @@ demo-kill: .venv/.ready ## See it survive: three replicas on PostgreSQL, the one
 	@$(BIN)/python -m tests.survival.demo_kill
 
 .PHONY: test
-test: .venv/.ready ## All tests
+test: .venv/.ready $(if $(filter true,$(CI)),browser) ## All tests
 	@$(BIN)/python -m pytest -n auto --dist loadfile
+
+# Never fails: where no browser can be had, the tests that need one say so.
+.PHONY: browser
+browser: .venv/.ready ## A Chromium and axe-core for the tests of the dashboard, where they can be had
+	@if $(BIN)/python -c 'import sys; from tests.browser.chromium import find_chromium; sys.exit(find_chromium() is None)'; then :; else \
+		if command -v apt-get >/dev/null; then SUDO=$$(test "$$(id -u)" = 0 || command -v sudo || true); \
+			{ $$SUDO apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$SUDO apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1; fi; \
+		$(BIN)/python -c 'import sys; from tests.browser.chromium import find_chromium; sys.exit(find_chromium() is None)' \
+			|| $(BIN)/playwright install --with-deps chromium >/dev/null 2>&1 || echo "browser: no Chromium could be installed; what needs it is skipped"; fi
+	@if command -v npm >/dev/null; then cd tests/browser && npm ci --no-audit --no-fund --silent || echo "browser: npm could not get axe-core"; \
+		else echo "browser: there is no npm on this machine, so axe-core is skipped"; fi
+
+.PHONY: screenshots
+screenshots: .venv/.ready ## Every page of the dashboard, light and dark, wide and narrow, into docs/screenshots
+	@$(BIN)/python -m tests.browser.screenshots
 
 .PHONY: lint
 lint: .venv/.ready ## Lint, types, import contract
@@ -75,6 +90,7 @@ bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
 	@$(BIN)/python -m bench.map_reduce
 	@$(BIN)/python -m bench.spine
 	@$(BIN)/python -m bench.gateway
+	@$(BIN)/python -m bench.dashboard
 	@$(BIN)/python -m bench.research
 
 .PHONY: bench-condense

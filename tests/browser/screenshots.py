@@ -2,10 +2,13 @@
 
     python -m tests.browser.screenshots [FOLDER]
 
+All go to FOLDER/all, which is not kept; the few that are shown somewhere (BEST) to FOLDER, small.
+
 The service is a real `tersely up` with the demonstration's systems. Investigations without a model are what it
 finds by itself; one with a scripted model shows what streams.
 """
 
+import base64
 import hashlib
 import json
 import sys
@@ -20,6 +23,7 @@ from tests.browser.chromium import chromium, find_chromium
 from tests.browser.model import Storyteller
 from tests.browser.service import Up, demo_configuration, demo_incident, service
 
+BEST = ("session-light-wide", "call-light-wide", "call-json-dark-wide", "savings-light-wide", "session-dark-phone")
 WIDE, NARROW = (1280, 860), (390, 844)
 TOKEN = "shown-on-a-picture-only"
 
@@ -29,7 +33,7 @@ async def main(folder: Path) -> int:
     if path is None:
         print("screenshots: there is no Chromium on this machine (`make browser` looks for one to install)")
         return 0
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "all").mkdir(parents=True, exist_ok=True)
     incident = demo_incident(12)
     with tempfile.TemporaryDirectory() as name:
         async with chromium(path) as browser:
@@ -37,7 +41,7 @@ async def main(folder: Path) -> int:
             async with service(Path(name) / "up", demo_configuration(incident)) as up:
                 await survey(browser, up, incident, folder)
             await streaming(browser, Path(name), incident, folder)
-    print(f"{len(list(folder.glob('*.png')))} pictures in {folder}")
+    print(f"{len(list((folder / 'all').glob('*.png')))} pictures in {folder}")
     return 0
 
 
@@ -72,7 +76,7 @@ async def survey(browser: Browser, up: Up, incident: Incident, folder: Path) -> 
                     await page.get_by_label("Alert", exact=True).fill(json.dumps(incident.alert["alerts"][0]["annotations"], indent=2))
                     await page.get_by_text("Servers and tools for this alert alone").click()
                     await page.get_by_label("Choose the servers").check()
-                await page.screenshot(path=folder / f"{name}-{scheme}-{kind}.png")
+                await picture(page, folder, f"{name}-{scheme}-{kind}")
             await context.close()
 
 
@@ -92,11 +96,11 @@ async def streaming(browser: Browser, folder: Path, incident: Incident, target: 
                     page = await context.new_page()
                     await page.goto(f"{up.address}/sessions/{session}")
                     await settled(page)
-                    await page.screenshot(path=target / f"login-{scheme}-{kind}.png")
+                    await picture(page, target, f"login-{scheme}-{kind}")
                     await page.get_by_label("Access token").fill(TOKEN)
                     await page.keyboard.press("Enter")
                     await page.locator(".event[data-type=llm_response] .flow", has_text="streamed").wait_for()
-                    await page.screenshot(path=target / f"streaming-{scheme}-{kind}.png")
+                    await picture(page, target, f"streaming-{scheme}-{kind}")
                     await context.close()
             gate.set()
             await up.until(session, "completed")
@@ -110,6 +114,15 @@ async def opened(browser: Browser, scheme: str, width: int, height: int) -> Brow
     return context
 
 
+async def picture(page: Page, folder: Path, name: str) -> None:
+    await page.screenshot(path=folder / "all" / f"{name}.png")
+    if name in BEST:
+        wire = await page.context.new_cdp_session(page)
+        taken = await wire.send("Page.captureScreenshot", {"format": "webp", "quality": 60})
+        (folder / f"{name}.webp").write_bytes(base64.b64decode(taken["data"]))
+        await wire.detach()
+
+
 async def settled(page: Page) -> None:
     await page.wait_for_load_state("networkidle")
     await page.wait_for_function("() => !document.querySelector('.late')")
@@ -117,4 +130,4 @@ async def settled(page: Page) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(anyio.run(main, Path(sys.argv[1] if len(sys.argv) > 1 else "docs/screenshots/all")))
+    raise SystemExit(anyio.run(main, Path(sys.argv[1] if len(sys.argv) > 1 else "docs/screenshots")))
