@@ -144,7 +144,17 @@ async def test_pages_about_servers_and_savings_show_it_as_text(door: Running, wa
     """Names of servers and tools come from elsewhere: from other people's MCP servers."""
     page = watched.page
     tools = [
-        {"name": text, "called": text, "description": text, "read_only": True, "destructive": True, "refused": text, "odd": [text]}
+        {
+            "name": text,
+            "called": text,
+            "description": text,
+            "read_only": True,
+            "destructive": True,
+            "refused": text,
+            "odd": [text],
+            "policy": {text: text},
+            "redefined": True,
+        }
         for text in evil
     ]
     policy = {

@@ -57,7 +57,6 @@ function drawServer(one) {
   const { summarization, data_masking, tools } = one.policy;
   const fact = (name, value, title) => value !== null && value !== "" && h("div", { title }, h("dt", null, name), h("dd", null, value));
   const list = (words) => words.join(", ");
-  const own = one.policy.tool_policies ?? summarization?.tools;
   return h(
     "section.server",
     { "aria-label": one.name },
@@ -84,11 +83,10 @@ function drawServer(one) {
       fact("answers within", `${number(one.policy.timeout)} s, ${bytes(one.policy.max_result_bytes)}`),
       tools.allow ? fact("only", list(tools.allow)) : null,
       tools.deny?.length ? fact("never", list(tools.deny)) : null,
-      own && Object.keys(own).length ? fact("own policy", list(Object.keys(own))) : null,
     ),
     one.instructions && h("details.fold", null, h("summary", null, "Instructions"), h("pre.plain", { tabindex: 0 }, one.instructions)),
     one.tools.length
-      ? h("details.fold", null, h("summary", null, `${one.tools.length} tools`), h("ul.tool-list", null, one.tools.map(drawTool)))
+      ? h("details.fold", { open: one.tools.some((tool) => tool.odd?.length || tool.redefined) }, h("summary", null, `${one.tools.length} tools`), h("ul.tool-list", null, one.tools.map(drawTool)))
       : null,
     one.unusable.length ? h("details.fold", { open: true }, h("summary", null, `${one.unusable.length} cannot be used`), h("ul", null, one.unusable.map((words) => h("li", null, words)))) : null,
   );
@@ -102,8 +100,11 @@ function drawTool(tool) {
     tool.destructive && h("span.tag.warn", null, "destructive"),
     tool.read_only && h("span.tag", null, "reads only"),
     tool.refused && h("span.tag.bad", { title: tool.refused }, "not called"),
+    tool.redefined && h("span.tag.warn", null, "described otherwise than at first"),
+    tool.policy && h("span.tag", { title: JSON.stringify(tool.policy) }, "own policy"),
     h("span.under", null, tool.description.length > 300 ? `${tool.description.slice(0, 300)}…` : tool.description),
     tool.refused && h("span.under.reason", null, tool.refused),
+    tool.odd?.map((words) => h("span.under.odd", null, words)),
   );
 }
 

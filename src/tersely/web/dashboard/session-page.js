@@ -62,7 +62,7 @@ class SessionPage extends HTMLElement {
     const seen = detail.last_seq; // What the pages below show is at least as new as this.
     this.#show(detail);
     if (isOpen(detail.status)) this.#following = document.documentElement.scrollHeight <= innerHeight + 4;
-    for await (const items of pages(`/sessions/${this.session}/timeline`, { limit: 200, cursor: "after", signal: this.#gone.signal })) {
+    for await (const items of pages(`/sessions/${this.session}/timeline`, { limit: 100, cursor: "after", signal: this.#gone.signal })) {
       for (const item of items) this.#changed(this.#timeline.apply(item));
     }
     this.#loaded = true;
