@@ -79,6 +79,8 @@ async def test_half_characters_and_nothing_at_all_reach_the_client_as_something_
         assert half["result"]["content"][0]["text"].startswith("a") and half["result"]["content"][0]["text"].endswith("b")
         empty = await shaped(ours.url, b'{"content": []}')
         assert empty["result"]["content"] == [{"type": "text", "text": "[The tool returned nothing.]"}]
+        unseen = await shaped(ours.url, '{"content": [{"type": "text", "text": "\u200b\u200b"}]}'.encode())
+        assert unseen["result"]["content"] == [{"type": "text", "text": "[The tool returned nothing that a reader could see.]"}]
 
 
 async def test_a_link_is_passed_on_and_never_followed(tmp_path: Path) -> None:

@@ -183,6 +183,8 @@ class Road:
         if not result.parts and result.structured is None:
             # Said aloud, because a model takes silence for whatever it hoped for.
             shown["content"] = [{"type": "text", "text": "[The tool returned nothing.]"}]
+        elif admitted.texts and not any(admitted.texts) and all(part.kind == "text" for part in result.parts):
+            shown["content"] = [{"type": "text", "text": "[The tool returned nothing that a reader could see.]"}]
         return shown
 
     async def _part(self, number: int, part: Part, text: Masked | None, policy: Policy, call: Call) -> Mapping[str, Any]:
