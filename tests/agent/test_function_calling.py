@@ -50,6 +50,15 @@ async def test_parallel_calls_run_side_by_side_and_are_answered_in_their_order(w
     assert [(one["tool_call_id"], one["content"]) for one in answers] == [(f"c{n}", f"ops.say: answer {n}") for n in range(4)]
 
 
+async def test_servers_are_told_which_trace_a_call_belongs_to(workplace: Any) -> None:
+    calls = tuple(call(f"ops__{tool}", json.dumps(given), id=tool) for tool, given in (("say", {"text": "which trace?"}),))
+    script: list[Any] = [Reply(tool_calls=calls, finish="tool_calls"), "done"]
+    async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
+        await place.work(llm)
+    answer = server.requests[1]["messages"][-1]["content"]
+    assert re.fullmatch(r"ops\.say: 00-[0-9a-f]{32}-[0-9a-f]{16}-01", answer), answer
+
+
 async def test_an_empty_answer_is_nudged_and_three_in_a_row_end_in_a_conclusion(workplace: Any) -> None:
     async with FakeLLMServer(["", "", "", "All I know."]).listening() as server, model_at(server.url) as llm, workplace() as place:
         report = await place.work(llm)

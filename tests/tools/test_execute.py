@@ -44,7 +44,9 @@ class OneTool:
     def server(self, name: str) -> Server:
         return Server(name="cluster", options=self.options)
 
-    async def call(self, tool: Tool, arguments: Mapping[str, Any], *, on_progress: Callable[..., Any] | None = None) -> RawResult:
+    async def call(
+        self, tool: Tool, arguments: Mapping[str, Any], *, on_progress: Callable[..., Any] | None = None, meta: Any = None
+    ) -> RawResult:
         self.calls.append(arguments)
         if isinstance(self.answer, Exception):
             raise self.answer

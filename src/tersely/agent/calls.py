@@ -5,7 +5,9 @@ whether the call may be made at all, whether its arguments fit, and what people 
 of it. A call that is refused is told like one that was made.
 """
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -147,7 +149,7 @@ class Caller:
                 fetched, page = await self._read(tool, values, shown, f"{key}/summary")
             else:
                 exact = replace(call, name=tool.dotted, arguments=json.dumps(values, ensure_ascii=False))
-                fetched = await self.executor.fetch(exact, self.scope)
+                fetched = await self.executor.fetch(exact, self.scope, {"traceparent": _traceparent(self.assignment.session_id, key)})
             duration = round((anyio.current_time() - started) * 1000)
             content = page or fetched.problem or await self._display(fetched)
             await event.complete(content, _outcome(fetched, duration))
@@ -274,6 +276,15 @@ class Caller:
                 tokens_after=0 if called.page is not None else tokens_after,
             ),
         )
+
+
+def _traceparent(session_id: str, key: str) -> str:
+    """What a server may log to find the session again, in W3C's form: the trace is the session's id, the span this call."""
+    trace = session_id.replace("-", "").lower()
+    if not re.fullmatch("[0-9a-f]{32}", trace):
+        trace = hashlib.sha256(session_id.encode()).hexdigest()[:32]
+    span = hashlib.sha256(f"{session_id}/{key}".encode()).hexdigest()[:16]
+    return f"00-{trace}-{span}-01"
 
 
 def _schema(tool: Tool | ReadBackTool) -> Mapping[str, Any]:

@@ -56,7 +56,14 @@ class Registry(Protocol):
 
     def server(self, name: str) -> Server: ...
 
-    async def call(self, tool: Tool, arguments: Mapping[str, Any], *, on_progress: Callable[..., Any] | None = None) -> RawResult: ...
+    async def call(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        *,
+        on_progress: Callable[..., Any] | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> RawResult: ...
 
 
 class Step(Protocol):
@@ -191,8 +198,8 @@ class ToolExecutor:
             lambda: self.observe(call, fetched, scope=scope, llm=llm, intent=intent, window=window, on_progress=on_progress),
         )
 
-    async def fetch(self, call: ToolCall, scope: Scope) -> Fetched:
-        """The first step: call, clean, mask, keep."""
+    async def fetch(self, call: ToolCall, scope: Scope, meta: Mapping[str, Any] | None = None) -> Fetched:
+        """The first step: call, clean, mask, keep. The server gets `meta` beside the arguments, e.g. a `traceparent`."""
         started = datetime.now(UTC)
         masker = Masker(key=scope.key)
         server = name = ""
@@ -204,7 +211,7 @@ class ToolExecutor:
             masker = options.masker(scope.key)
             arguments = _parsed(call)
             shown = masker.mask_json(arguments)
-            raw = await self.registry.call(tool, await self.results.expand(arguments, scope.name))
+            raw = await self.registry.call(tool, await self.results.expand(arguments, scope.name), meta=meta)
             admitted = await anyio.to_thread.run_sync(admit, raw, masker if options.enabled else None)
         except (ToolError, InputError) as problem:
             return Fetched(

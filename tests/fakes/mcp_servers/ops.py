@@ -27,7 +27,8 @@ def page(server: PlainServer, request: Message) -> Message:
 
 
 def say(server: PlainServer, request: Message) -> Message:
-    return text(str(request["params"]["arguments"]["text"]))
+    asked = str(request["params"]["arguments"]["text"])
+    return text(str(request["params"].get("_meta", {}).get("traceparent")) if asked == "which trace?" else asked)
 
 
 def measure(server: PlainServer, request: Message) -> Message:
