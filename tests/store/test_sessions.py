@@ -83,6 +83,14 @@ async def test_text_that_a_database_refuses_is_stored_all_the_same(database: Dat
         await find(database, "no\x00ne")
 
 
+async def test_capitals_do_not_matter_in_a_search_in_any_alphabet(database: Database) -> None:
+    session_id = await begun(database, title="ÄNDERUNG: Диск переполнен")
+    for words in ("änderung", "ДИСК", "Änderung диск"):
+        async with database.reading() as db:
+            found, _ = await sessions.list_page(db, sessions.Filters(q=words))
+        assert [one.session.id for one in found] == [session_id], words
+
+
 async def test_the_same_idempotency_key_finds_the_session_it_was_used_for(database: Database) -> None:
     key = IdempotencyKey(key="k1", digest="body")
     first, second = alert(), alert()

@@ -243,6 +243,12 @@ def _prepare_sqlite(connection: Any, record: Any) -> None:
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.close()
+    # Its own knows no letters but A to Z, and whoever looks for "störung" means "Störung" too.
+    connection.create_function("lower", 1, _lower, deterministic=True)
+
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
 
 
 def _prepare_postgresql(connection: Any, record: Any) -> None:
