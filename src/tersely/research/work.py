@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import anyio
 import anyio.to_thread
 
 from tersely.agent.asking import Asker
@@ -81,6 +82,7 @@ class Researches:
         async def look() -> Instruments:
             return Instruments.of(self.registry, part.servers, request.options)
 
+        await self._servers_are_there(part.servers)
         # Chosen once: after a restart another server may be down, and the work must still be the same.
         instruments = await self.step(f"{session.id}/instruments", look)
         research = _Research(self, session, diary, part, request, instruments, llm, purse)
@@ -91,6 +93,13 @@ class Researches:
             done.append(gathered)
         diary.session_progress(len(stages) - 1, len(stages), EXTRACTION)
         return await research.extraction(stages[-1], done)
+
+    async def _servers_are_there(self, names: Sequence[str]) -> None:
+        """Wait for servers that are starting, as long as they may take: a page that cannot be read is a gap for good."""
+        waits = [self.registry.server(name).options.start_timeout for name in names if name in self.registry.connections]
+        with anyio.move_on_after(max(waits, default=0.0)):
+            while any(status.state != "ready" for status in self.registry.statuses() if status.name in names):  # noqa: ASYNC110
+                await anyio.sleep(0.1)
 
 
 def _last_name(request: Request) -> str:

@@ -1,0 +1,53 @@
+"""The MCP configuration of the seed as it stands, and `mcp_call` for pipelines of one's own."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tersely import mcp_call
+from tersely.config_files import read_servers
+from tersely.errors import ToolError
+from tests.fakes.researching import WEB, Servers, listening
+
+SEED_003 = """{
+  "mcpServers": {
+    "search": {
+      "url": "${MCP_WEB_SEARCH_URL}",
+      "timeout": 30
+    },
+    "summarizer": {
+      "url": "${MCP_SUMMARIZER_URL}",
+      "timeout": 120
+    }
+  }
+}"""
+
+
+def test_the_configuration_of_the_seed_is_read_as_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "mcp_config.json").write_text(SEED_003)
+    environment = {"MCP_WEB_SEARCH_URL": "http://search:8006/mcp", "MCP_SUMMARIZER_URL": "http://mcp-summarizer:8007/mcp"}
+    search, summarizer = read_servers(tmp_path / "mcp_config.json", environment)
+    assert (search.name, search.options.transport.url, search.options.timeout) == ("search", "http://search:8006/mcp", 30)
+    assert (summarizer.name, summarizer.options.transport.url) == ("summarizer", "http://mcp-summarizer:8007/mcp")
+    assert summarizer.options.timeout == 120, "seconds that one call may take"
+
+
+async def test_a_pipeline_calls_the_summarizer_itself() -> None:
+    servers = Servers(WEB)
+    async with listening(servers) as addresses:
+        page = await mcp_call(addresses["search"], "crawl", {"url": WEB.pages[0].url})
+        assert page == WEB.pages[0].markdown
+        arguments = {"content": page, "schema_hint": "people and their bynames", "max_output_tokens": 800}
+        summary = await mcp_call(addresses["summarizer"], "summarize_for_extraction", arguments)
+        assert summary and len(summary) < len(page) / 5
+    assert json.loads(json.dumps(servers.summarized))[0]["max_output_tokens"] == 800
+
+
+async def test_a_service_that_does_not_answer_is_none_and_with_strict_an_error() -> None:
+    async with listening(Servers(WEB, fails=1)) as addresses:
+        assert await mcp_call(addresses["summarizer"], "summarize_for_extraction", {"content": "x", "schema_hint": ""}) is None
+        assert await mcp_call(addresses["summarizer"], "no_such_tool") is None
+        with pytest.raises(ToolError, match="the summarizer is down"):
+            await mcp_call(addresses["summarizer"], "summarize_for_extraction", {"content": "x", "schema_hint": ""}, strict=True)
+    assert await mcp_call("http://127.0.0.1:9/mcp", "summarize", {"content": "x"}, timeout=1) is None
