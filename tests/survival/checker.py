@@ -132,7 +132,9 @@ def _steps(history: History) -> Iterator[Violation]:
         if other is not step:
             yield Violation("I4", f"{step['session']} stored {step['name']} twice", (other, step))
         if (made := call_of(step["name"])) is not None:
-            stored[step["session"], made[0], made[1]] = step
+            # A conversation that was too long is asked again, shorter, in a step of its own: the last one counts.
+            key = (step["session"], *made)
+            stored[key] = max(stored.get(key, step), step, key=lambda one: float(one["stored"]))
     for call in history.of("call"):
         step = stored.get((cases.get(call["case"], ""), call["what"], call["number"]), {})
         if step and call["at"] > step["stored"] + CLOCK:
@@ -145,7 +147,7 @@ def _steps(history: History) -> Iterator[Violation]:
 def call_of(name: str) -> tuple[str, int] | None:
     """Which call a step makes, as the model's and the tool's logs number it."""
     parts = name.split("/")
-    if len(parts) == 3 and parts[2] == "model" and parts[1].isdigit():
+    if len(parts) in (3, 4) and parts[2] == "model" and parts[1].isdigit():
         return "model", int(parts[1]) - 1
     if len(parts) == 4 and parts[3] == "call" and parts[2] == "1":
         return "tool", int(parts[1]) - 1

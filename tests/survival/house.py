@@ -50,7 +50,11 @@ class Replica:
     def executor(self) -> str:
         return next((line["executor"] for line in lines_of(self.log) if line.get("event") == "session_claimed"), "")
 
-    async def ready(self, seconds: float = 60) -> None:
+    @property
+    def listens(self) -> bool:
+        return any(line.get("event") == "listening" for line in lines_of(self.log))
+
+    async def ready(self, seconds: float = 120) -> None:
         with anyio.fail_after(seconds):
             async with httpx2.AsyncClient(timeout=2) as http:
                 while True:

@@ -58,8 +58,10 @@ def misbehaviour(case: str, time: int, number: int, delay: float) -> Reply | Non
     if row == "f19" and time == 1:
         return Reply(text="late", delay=4)
     if row == "f20" and time in (1, 3):
-        start = b'data: {"id":"1","object":"chat.completion.chunk","created":1,"model":"scripted","choices":[{"index":0,'
-        return Reply(raw=start + b'"delta":{"content":"half an ans', headers={"Content-Type": "text/event-stream"})
+        envelope = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
+        chunk = {**envelope, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "half an answer"}, "finish_reason": None}]}
+        said = f"data: {json.dumps(chunk)}\n\n".encode()
+        return Reply(raw=said + said[:60], headers={"Content-Type": "text/event-stream"})
     if row == "f21" and number == 0 and time <= 2:
         return Reply(text=" \n ")
     if row == "f22" and number == 0 and time == 1:

@@ -38,7 +38,9 @@ class Proxy:
             yield self
         finally:
             server.close()
-            self.cut()
+            self.go_on()
+            while self.cut():
+                await asyncio.sleep(0.05)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections.add(writer)

@@ -418,10 +418,12 @@ async def _fed(it: House, group: anyio.abc.TaskGroup, at_a_time: int) -> anyio.C
 
 
 async def _one_at_work(it: House, draw: random.Random) -> Replica:
-    """A replica that has taken something since it was started; any, where none has for a while."""
-    with anyio.move_on_after(15):
+    """A replica that has taken something since it was started, and is not the only one that is there; any, if none has for a while."""
+    with anyio.move_on_after(30):
         while True:
-            if working := [replica for replica in it.replicas if replica.is_running and replica.executor]:
+            there = [replica for replica in it.replicas if replica.is_running and replica.listens]
+            working = [replica for replica in there if replica.executor]
+            if working and len(there) > min(1, len(it.replicas) - 1):
                 return draw.choice(working)
             await anyio.sleep(0.05)
     return draw.choice(it.replicas)

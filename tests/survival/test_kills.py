@@ -9,7 +9,7 @@ from tests.survival import scenarios
 from tests.survival.checker import check
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_sessions_go_on_after_kill_9_and_nothing_is_lost_or_doubled(url: str, tmp_path: Path) -> None:
     replicas = 1 if url.startswith("sqlite") else 2
     scenario = functools.partial(scenarios.kills, count=5, replicas=replicas, load=4)
