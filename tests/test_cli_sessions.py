@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 
+from tersely.office import _only_worker
 from tests.fakes.llm_server import FakeLLMServer
 from tests.web.running import running
 
@@ -39,6 +40,19 @@ async def test_an_alert_is_sent_watched_and_exported_from_a_shell(tmp_path: Path
     assert sorted(path.name for path in tmp_path.glob("*.json*")) == ["out.json"], "nothing half-written is left"
     away = await tersely("export", session_id, "--url", door.address)
     assert away.returncode == 2 and b"tersely up" in away.stderr and b"Traceback" not in away.stderr
+
+
+async def test_what_keeps_it_from_starting_is_a_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        busy = await tersely("up", "--port", port, TERSELY_DATA_DIR=str(tmp_path))
+    assert busy.returncode == 2 and f"Cannot listen on 127.0.0.1:{port}".encode() in busy.stderr
+    opened = await tersely("up", "--host", "0.0.0.0", "--port", "0", TERSELY_DATA_DIR=str(tmp_path))
+    assert opened.returncode == 2 and b"auth.tokens" in opened.stderr
+    with _only_worker(f"sqlite:///{tmp_path / 'tersely.db'}"):
+        second = await tersely("up", "--port", "0", TERSELY_DATA_DIR=str(tmp_path))
+    assert second.returncode == 2 and b"Another tersely works on" in second.stderr
+    assert not any(b"Traceback" in one.stderr for one in (busy, opened, second))
 
 
 async def looked(*arguments: str, **environment: str) -> tuple[int, dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tersely.cli.mistakes import fail
+from tersely.errors import TerselyError
 
 if TYPE_CHECKING:
     from tersely.config import Settings
@@ -61,7 +62,20 @@ def _run(settings: Settings, *, door: bool) -> None:
     from tersely.journal import write_journal
 
     write_journal("tersely", settings.log_level)
-    anyio.run(_serve if door else _work, settings)
+    try:
+        anyio.run(_serve if door else _work, settings)
+    except BaseExceptionGroup as several:
+        # Raised inside of task groups, each of which wrapped it once more; it is the same mistake, with the same sentence.
+        mistakes, others = several.split((TerselyError, OSError))
+        if mistakes is None or others is not None:
+            raise
+        raise _first(mistakes) from None
+
+
+def _first(group: BaseException) -> BaseException:
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    return group
 
 
 async def _serve(settings: Settings) -> None:
@@ -70,10 +84,14 @@ async def _serve(settings: Settings) -> None:
     from tersely.office import office
     from tersely.web import serve
     from tersely.web.app import build
+    from tersely.web.auth import authenticator
     from tersely.web.parts import Parts
     from tersely.web.version import VERSION
 
     logger = logging.getLogger("tersely.up")
+    # Before anything is started for it in vain.
+    authenticator(settings, settings.up.host)
+    serve.listen(settings.up.host, settings.up.port).close()
 
     def announce(address: str) -> None:
         logger.info(
