@@ -520,3 +520,15 @@ def test_a_cookie_header_inside_of_a_json_string_ends_where_its_escaped_line_doe
     """Once the rest of the string was read as more cookies, and a mark swallowed a backslash."""
     text = json.dumps({"result": 'Set-Cookie: session=9f8a7c6b5d4e3f2a1b0c9d8e; HttpOnly\npassword=Qm4xTr8zLw2k\n{"clientSecret": "x"}'})
     assert json.loads(mask(text))["result"].endswith('\n{"clientSecret": "x"}')
+
+
+def test_a_command_in_a_line_of_a_text_inside_of_json_is_a_command() -> None:
+    """The written-out line end before it stuck to its name."""
+    for line in ("mysql -u root -pCjUB5VtnEZiwUa shop", "--api-key Qm3nVb71xTzKp0aLw9Yd"):
+        secret = line.split()[-2][2:] if line.startswith("mysql") else line.split()[-1]
+        assert secret not in Masker().mask(json.dumps({"text": f"first\n{line}\nlast"}))
+
+
+def test_a_name_with_its_value_is_masked_in_a_list_whatever_stands_beside_it() -> None:
+    beside = ['{"clientSecret": "pL0oK9iJ8uH7yG6t"}', "DB_PASSWORD: nj6CDJgnNsnggHrWyzjx", "--api-key Qm3nVb71xTzKp0aLw9Yd"]
+    assert "nj6CDJ" not in json.dumps(Masker().mask_json({"text": "\n".join(beside), "notes": beside}))

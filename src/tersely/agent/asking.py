@@ -5,6 +5,7 @@ small and masked, so that it may be stored. A model that fails is an outcome her
 not an error: the loop decides what becomes of the investigation.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field, replace
@@ -148,12 +149,21 @@ class Asker:
         return Turn(
             text=self.masker.mask(answer.text),
             thinking=self.masker.mask(answer.thinking) if answer.thinking else assume_masked(""),
-            calls=tuple(replace(call, name=call.name[:300], arguments=self.masker.mask(call.arguments)) for call in numbered),
+            calls=tuple(replace(call, name=call.name[:300], arguments=self._masked_arguments(call.arguments)) for call in numbered),
             finish=answer.finish,
             model=answer.model,
             provider=answer.provider,
             unsupported=answer.unsupported,
         )
+
+    def _masked_arguments(self, written: str) -> Masked:
+        try:
+            value = json.loads(written)
+        except (ValueError, RecursionError):
+            return self.masker.mask(written)
+        # Value by value first: a line of a text among them is then a line. Only dumped again where something was found.
+        masked = self.masker.mask_json(value)
+        return self.masker.mask(written if masked == value else json.dumps(masked, ensure_ascii=False))
 
     def _words(self, failure: Exception) -> str:
         if isinstance(failure, MaskingFailed):

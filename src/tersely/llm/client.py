@@ -473,8 +473,13 @@ def _words(error: Any) -> str:
     if isinstance(body, dict):
         inner = body.get("error", body)
         if isinstance(inner, dict) and inner.get("message"):
-            return str(inner["message"])[:300]
-    return str(getattr(error, "message", "") or error)[:300]
+            return _beginning(str(inner["message"]))
+    return _beginning(str(getattr(error, "message", "") or error))
+
+
+def _beginning(words: str) -> str:
+    """Cut between words: half a secret is one that no masker knows."""
+    return words if len(words) <= 300 else words[:300].rpartition(" ")[0] or "…"
 
 
 def _caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:

@@ -219,7 +219,9 @@ class Desk:
             return masker.mask(cleaned) if options.enabled else assume_masked(cleaned)
 
         try:
-            alert = safe(text)
+            # An object value by value before it is text: a line of a text inside of it is then a line.
+            masks = options.enabled and not isinstance(submission.data, str)
+            alert = safe(_as_text(masker.mask_json(submission.data)) if masks else text)
             title = safe(_title(submission.data))
             return alert, safe(submission.runbook), assume_masked(title[:LONGEST_TITLE])
         except MaskingFailed:

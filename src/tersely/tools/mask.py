@@ -101,9 +101,11 @@ class Masker:
             raise MaskingFailed(f"A value could not be masked ({type(problem).__name__}) and was dropped.") from None
 
     def _mask_strings(self, value: Any) -> Any:
-        """Texts of several lines are masked as the documents they are; the names around them come after."""
+        """Texts of their own (several lines, a quotation, a name with its value) are masked as what they are; the names around
+        them come after.
+        """
         if isinstance(value, str):
-            return self._masked(value) if "\n" in value or '"' in value else value
+            return self._masked(value) if any(sign in value for sign in ("\n", '"', ": ", "=")) else value
         if isinstance(value, dict):
             return {name: self._mask_strings(inner) for name, inner in value.items()}
         if isinstance(value, list | tuple):

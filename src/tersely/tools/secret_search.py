@@ -169,7 +169,7 @@ def headers(text: bytes, clock: Clock) -> Iterator[Span]:
 
 
 _FLAG = compiled(
-    r"""(?:^|[\s"'\[,=(`])(--?[\w.\-]*(?:pass|pwd|secret|token|key|auth|cred|pw)[\w.\-]*)"""
+    r"""(?:^|[\s"'\[,=(`]|\\[nrt])(--?[\w.\-]*(?:pass|pwd|secret|token|key|auth|cred|pw)[\w.\-]*)"""
     r"""(?:["'],\s*["']|[ \t]+["']?|["'][ \t]+["']|[ \t]*\r?\n[ \t]+)([^\s"',\-`][^\s"'`]*)""",
     ignore_case=True,
 )
@@ -177,8 +177,11 @@ _WORD = r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'|;&]+))"""
 
 
 def _line(programs: str, option: str) -> str:
-    """A command line: one of the programs, anything on the same line, then the option with its value."""
-    return rf"\b(?:{programs})\b[^\n|;]*?[ \t]{option}{_WORD}"
+    """A command line: one of the programs, anything on the same line, then the option with its value.
+
+    Inside of a JSON string a line begins behind a written-out line end, whose `n` is no part of the program's name.
+    """
+    return rf"(?:\b|\\[nrt])(?:{programs})\b[^\n|;]*?[ \t]{option}{_WORD}"
 
 
 _COMMAND_SOURCES = (
