@@ -446,7 +446,7 @@ async def day(seed: int) -> History:
 
         for _ in range(draw.choice((1, 2, 3))):
             start()
-        sessions = [await _submitted(world, processes, expected="completed|failed") for _ in range(draw.randint(1, 3))]
+        sessions = [await _submitted(world, processes, expected="completed|failed|timed_out") for _ in range(draw.randint(1, 3))]
         if draw.random() < 0.1:
             world.poison.add(draw.choice(sessions))
         for _ in range(draw.randint(0, 4)):
@@ -535,7 +535,7 @@ async def _something_happens(
                         await PlayedEngine(world, Process(0), "desk").withdraw(session_id)
             for record in world.history.of("submit"):
                 if record["session"] == session_id:
-                    record["expected"] = "completed|failed|cancelled"
+                    record["expected"] = "completed|failed|cancelled|timed_out"
         case "start":
             start()
 
@@ -558,6 +558,7 @@ def _look_back(world: World) -> None:
         world.note("end", session=one[0], status=one[1], reason=one[2], attempt=one[3], began=began, ended=ended)
         if one[1] == "failed" and "given up" not in one[2]:
             world.note("left", session=one[0], where=f"it failed: {one[2]}")
+        # The one thing that a database's clock decides once a session is taken over.
         if one[1] == "timed_out" and not any(fault["what"] == "clock" for fault in world.history.of("fault")):
             world.note("left", session=one[0], where="it timed out")
     for session_id, seq, payload in asked("SELECT session_id, seq, payload FROM event_log ORDER BY session_id, seq"):
