@@ -98,3 +98,15 @@ def test_no_lock_file_names_a_download_address() -> None:
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"https?://(?!github\.com/sponsors|opencollective\.com|feross)", re.sub(r'"url": ".*"', "", text)), path
         assert "--hash=sha256:" in text or '"integrity"' in text
+
+
+def test_two_replicas_on_postgresql_start_with_settings_that_exist_after_the_schema_is_there() -> None:
+    known = {name for name, _, _ in documented()}
+    services = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    up = services["tersely"]
+    assert up["deploy"]["replicas"] == 2 and up["command"] == ["tersely", "up"]
+    assert set(up["environment"]) <= known and set(services["migrate"]["environment"]) <= known
+    assert up["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
+    assert up["environment"]["TERSELY_PORT"] in up["healthcheck"]["test"][-1], "it is asked where it listens"
+    grace = next(default for name, default, _ in documented() if name == "TERSELY_GRACE")
+    assert float(up["stop_grace_period"].rstrip("s")) > float(grace.strip("`")), "nobody is killed while giving back"
