@@ -91,6 +91,7 @@ bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
 	@$(BIN)/python -m bench.spine
 	@$(BIN)/python -m bench.gateway
 	@$(BIN)/python -m bench.dashboard
+	@$(BIN)/python -m bench.investigations
 	@$(BIN)/python -m bench.research
 
 .PHONY: bench-condense

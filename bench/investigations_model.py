@@ -1,0 +1,56 @@
+"""A model server of fixed latency, as its own process: calls a tool twice, then concludes. `python -m bench.investigations_model`."""
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+LATENCY = float(sys.argv[1]) if len(sys.argv) > 1 else 0.05
+TOOL = "tools__look"
+WORDS = "The database db-1 of the shop does not answer since noon; everything else looks as it always does. " * 4
+
+
+def chunks(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is streamed: a sentence, and a call as long as there are fewer than two results."""
+    results = sum(message["role"] == "tool" for message in body["messages"])
+    quick = "be quick" in str(body["messages"][1]["content"])
+    words = [{"role": "assistant", "content": WORDS[start : start + 40]} for start in range(0, len(WORDS), 40)]
+    if results >= 2 or quick:
+        return [*words, {"finish": "stop"}]
+    call = {"index": 0, "id": f"c{results}", "type": "function", "function": {"name": TOOL, "arguments": json.dumps({"number": results})}}
+    return [*words[:4], {"tool_calls": [call]}, {"finish": "tool_calls"}]
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """HTTP by hand, so that this process leaves the machine to the one that is measured."""
+    try:
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+            body = json.loads(await reader.readexactly(length))
+            await asyncio.sleep(LATENCY)
+            envelope = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
+            lines = []
+            for delta in chunks(body):
+                finish = delta.pop("finish", None)
+                lines.append(f"data: {json.dumps({**envelope, 'choices': [{'index': 0, 'delta': delta, 'finish_reason': finish}]})}\n\n")
+            usage = {"prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050}
+            lines.append(f"data: {json.dumps({**envelope, 'choices': [], 'usage': usage})}\n\ndata: [DONE]\n\n")
+            sent = "".join(lines).encode()
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: " + str(len(sent)).encode() + b"\r\n\r\n" + sent
+            )
+            await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass
+    finally:
+        writer.close()
+
+
+async def main() -> None:
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, limit=2**24, backlog=1024)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
