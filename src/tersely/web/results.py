@@ -26,8 +26,9 @@ MOST_BYTES = 2**20
 _PICTURES = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
 """What a browser is told it is; the others are files to it. SVG is not among them: it can have scripts."""
 
+_BYTES = {"schema": {"type": "string", "format": "binary"}}
 _RAW: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}, "description": "The bytes"}
+    200: {"content": dict.fromkeys(("text/plain", "application/octet-stream", *_PICTURES), _BYTES), "description": "The bytes"}
 }
 _CLIPPED = 600
 _RANGE = re.compile(r"(\d{1,16})-(\d{1,16})?")
