@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from random import Random
 from zlib import crc32
 
-from bench.generator import held_out
+from bench.generator import held_out, held_out_later
 from bench.generator.logs import LOG_SHAPES, tell
 from bench.generator.pages import PAGE_SHAPES
 from bench.generator.records import Blueprint, Collection, Field, Value, as_number, blueprint, number_text
 from bench.generator.shapes import ALL_ASKS, SHAPES, Shape
 
-assert held_out  # Importing it is what registers its shapes.
+assert held_out and held_out_later  # Importing them is what registers their shapes.
 
 GAP = 160
 SMALLEST, LARGEST = 16_000, 300_000

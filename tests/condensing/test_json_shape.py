@@ -121,3 +121,8 @@ def test_every_plain_value_of_a_document_is_in_its_tree(document: object) -> Non
     found = list(tree.value)
     for value in wanted:
         found.remove(value)
+
+
+def test_settings_with_dotted_keys_are_read_by_owner() -> None:
+    settings = {"version": 3} | {f"lamp-{n}.{field}": n * factor for n in range(120) for field, factor in (("watts", 2), ("hours", 7))}
+    assert near(shown(json.dumps(settings), "hours of lamp-77"), "lamp-77", "539")

@@ -67,3 +67,10 @@ def test_odd_texts_are_taken_as_they_come(text: str) -> None:
     for read in (outline.read_yaml, outline.read, xml_shape.read):
         reading = read(text, Focus.parse("a"), 30)
         assert reading is None or pack(reading, 30).tokens <= 30
+
+
+def test_a_list_that_begins_and_ends_in_the_middle_of_a_record_is_read_by_records() -> None:
+    items = "".join(f"    - name: crate-{n}\n      weight: {n}.5\n      colour: grey\n" for n in range(80))
+    text = items[30:-20]
+    focus = Focus.parse("weight of crate-41")
+    assert near(shown(outline.read(text, focus, 150), focus.text), "crate-41", "41.5")

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 
 from tersely.condensing.focus import Focus
-from tersely.condensing.tree import LEAF, LIST, OBJECT, Tree, read_tree
+from tersely.condensing.tree import LEAF, LIST, OBJECT, Tree, grouped_by_dots, read_tree
 from tersely.condensing.units import Reading
 
 _STRING = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
@@ -34,7 +34,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     tree, _ = parse(text)
     if LEAF not in tree.kind:
         return None
-    return read_tree(tree, focus, budget, "json")
+    return read_tree(grouped_by_dots(tree), focus, budget, "json")
 
 
 def unescape(value: str) -> str:

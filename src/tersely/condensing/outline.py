@@ -10,7 +10,7 @@ from collections import Counter
 
 from tersely.condensing import json_shape
 from tersely.condensing.focus import Focus
-from tersely.condensing.tree import LEAF, LIST, OBJECT, TEXT, Tree, read_tree
+from tersely.condensing.tree import LEAF, LIST, OBJECT, TEXT, Tree, grouped_by_dots, read_tree
 from tersely.condensing.units import Reading
 
 LONGEST_LINE = 4_000
@@ -48,7 +48,36 @@ def parse(text: str, *, yaml: bool) -> Tree:
             lines = [_BRANCH.sub(lambda match: " " * len(match.group()), line) for line in lines]
         # A counted rule between records says no more than a blank line does.
         lines = ["" if line[:1] in "-*=" and _COUNTED_RULE.match(line) else line for line in lines]
+    _mend_cut_start(lines)
     return _Outline(lines, yaml).tree
+
+
+def _mend_cut_start(lines: list[str]) -> None:
+    """A list that begins in the middle of a record, mended in place: the rest becomes an item too, and all start at the margin."""
+    filled = [at for at, line in enumerate(lines[:400]) if line.strip()]
+    items = Counter(_indent(lines[at]) for at in filled if lines[at].lstrip().startswith("- "))
+    if not items:
+        return
+    depth, times = min(items.items(), key=lambda pair: (-pair[1], pair[0]))
+    first = next(at for at in filled if _indent(lines[at]) == depth and lines[at].lstrip().startswith("- "))
+    # Only what the cut left over may stand before the first item, and nothing but items at their depth or above it.
+    if times < 3 or first > 100 or (first == filled[0] and depth == 0):
+        return
+    if any(_indent(lines[at]) <= depth and not lines[at].lstrip().startswith("- ") for at in filled if at > first):
+        return
+    if any(_indent(lines[at]) <= depth for at in filled if filled[0] < at < first):
+        return
+    if first != filled[0]:
+        rest = lines[filled[0]].strip()
+        if rest.endswith(":") or rest.startswith(("---", "#", "%")):
+            return  # A heading: the list is whole.
+        lines[filled[0]] = " " * depth + "- " + rest.removeprefix("- ")
+    for at, line in enumerate(lines):
+        lines[at] = line[min(depth, _indent(line)) :]
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 class _Outline:
@@ -70,7 +99,7 @@ class _Outline:
         self._parse()
         self._settle()
         if not yaml and not records:
-            self.tree = _grouped(self.tree)
+            self.tree = grouped_by_dots(self.tree)
 
     def _new_record(self, line: int) -> None:
         node = self.tree.add(self.root, "", OBJECT, line=line)
@@ -292,29 +321,3 @@ def _stanzas(lines: list[str]) -> tuple[str | None, bool]:
     if stanzas >= 4 and rows >= 2.5 * stanzas:
         return None, True
     return None, False
-
-
-def _grouped(tree: Tree) -> Tree:
-    """Properties with dotted keys, `a.b.size=3`, as records `a.b` with fields."""
-    leaves = [node for node in range(1, len(tree)) if tree.kind[node] == LEAF and tree.parent[node] == 0]
-    dotted = [node for node in leaves if "." in tree.key[node].strip(".")]
-    if len(leaves) < 0.8 * len(tree) or len(dotted) < 0.8 * len(leaves) or len(dotted) < 12:
-        return tree
-    fields = Counter(tree.key[node].rpartition(".")[2] for node in dotted)
-    if len(fields) > len(dotted) / 3:
-        return tree
-    grouped = Tree()
-    root = grouped.add(-1, "", OBJECT)
-    owners: dict[str, int] = {}
-    before = ""
-    for node in range(1, len(tree)):
-        prefix, _, name = tree.key[node].rpartition(".")
-        if tree.kind[node] != LEAF or not prefix:
-            return tree
-        if prefix != before or prefix not in owners:
-            owners[prefix] = grouped.add(root, prefix, OBJECT, line=tree.line[node])
-            before = prefix
-        leaf = grouped.add(owners[prefix], name, LEAF, tree.value[node], tree.line[node])
-        if node in tree.joint:
-            grouped.joint[leaf] = tree.joint[node]
-    return grouped

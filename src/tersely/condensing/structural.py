@@ -3,7 +3,7 @@
     text → parts of one kind (segments) → a reading of each (its kind's reader) → pack → the account of what is left out
 
 Never over the budget, deterministic, linear in the text. A reader that declines
-gives way to the generic one.
+gives way to the generic one; one whose kind is only likely shares the budget with it.
 Pure functions, no event loop, no model: call it in a thread when the text is large.
 """
 
@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tersely.condensing import diffs, generic, grep, json_logs, json_shape, logs, metrics, outline, pages, prose, tables, xml_shape
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, Condensed, Lost
 from tersely.condensing.focus import Focus
+from tersely.condensing.second_opinion import with_second_opinion
 from tersely.condensing.segments import Part, parts_of
 from tersely.condensing.sniff import sniff
 from tersely.condensing.units import Packed, Reader, Reading, Unit, count_left_out, merge, pack
@@ -77,7 +78,7 @@ def _condensed(text: str, budget: int, focus: str, tokenizer: Tokenizer) -> tupl
     wish = Focus.parse(focus)
     clean = cleaned(text)
     reading = read_any(clean, wish, budget) if len(clean) <= LARGEST_WHOLE else _read_in_stretches(clean, wish, budget, tokenizer)
-    packed, lost = _packed(reading, budget, tokenizer, wish)
+    packed, lost = _packed(with_second_opinion(reading, clean, wish, budget, tokenizer), budget, tokenizer, wish)
     if not packed.text.strip():
         # Nothing of it could be shown with what it belongs to: a value below ten thousand brackets.
         reading = generic.read(clean, wish, budget)

@@ -100,6 +100,37 @@ class Tree:
         )
 
 
+def grouped_by_dots(tree: Tree) -> Tree:
+    """Properties with dotted keys, `a.b.size=3`, as records `a.b` with fields; a few keys without a dot stay by themselves."""
+    leaves = [node for node in range(1, len(tree)) if tree.kind[node] == LEAF and tree.parent[node] == 0]
+    dotted = [node for node in leaves if "." in tree.key[node].strip(".")]
+    if len(leaves) < 0.8 * len(tree) or len(dotted) < 0.8 * len(leaves) or len(dotted) < 12:
+        return tree
+    fields = Counter(tree.key[node].rpartition(".")[2] for node in dotted)
+    if len(fields) > len(dotted) / 3:
+        return tree
+    grouped = Tree()
+    root = grouped.add(-1, "", OBJECT)
+    owners: dict[str, int] = {}
+    before = ""
+    for node in range(1, len(tree)):
+        prefix, _, name = tree.key[node].rpartition(".")
+        if tree.kind[node] != LEAF or tree.parent[node] != 0:
+            return tree
+        if not prefix:
+            leaf = grouped.add(root, name, LEAF, tree.value[node], tree.line[node])
+            if node in tree.joint:
+                grouped.joint[leaf] = tree.joint[node]
+            continue
+        if prefix != before or prefix not in owners:
+            owners[prefix] = grouped.add(root, prefix, OBJECT, line=tree.line[node])
+            before = prefix
+        leaf = grouped.add(owners[prefix], name, LEAF, tree.value[node], tree.line[node])
+        if node in tree.joint:
+            grouped.joint[leaf] = tree.joint[node]
+    return grouped
+
+
 class _Shape:
     """Paths, records and identities of a tree."""
 

@@ -1,0 +1,162 @@
+"""Where a reader may be mistaken, the generic reader has a share of the budget.
+
+Separated values, tables and outlines are recognised by a sample of their lines; no grammar proves them. Their
+reader may take a report for a table or tell records apart in the wrong place. So the generic reader reads the text
+too, and of the lines it holds for the best those stay, as they stand, that the special reader would leave out. Where
+both agree nothing changes. What a grammar or a clock proves (JSON, YAML, XML, logs) is not asked about twice.
+"""
+
+import re
+from bisect import bisect_right
+from itertools import pairwise
+
+from tersely.condensing import generic
+from tersely.condensing.budget import Lost
+from tersely.condensing.focus import Focus
+from tersely.condensing.units import Reading, Unit, count_left_out, pack
+from tersely.text.tokens import Tokenizer
+
+UNPROVEN = frozenset(("csv", "table", "outline"))
+
+SHARE = 0.3
+"""Of the budget, at most."""
+
+SMALLEST_BUDGET = 200
+LONGEST = 600_000
+"""Characters. A second reading costs a third of the first; in longer texts the wait would show."""
+
+_AS_GOOD_AS_THE_BEST = 0.6
+_SAID = 0.75
+_FIRST_OF_ALL = 99.0
+_HEADING = "[lines as they stand]"
+_WORD = re.compile(r"\w+")
+
+
+def with_second_opinion(reading: Reading, text: str, focus: Focus, budget: int, tokenizer: Tokenizer) -> Reading:
+    """The reading, and what the generic reader would not do without; the same reading where there is nothing to add."""
+    if reading.kind not in UNPROVEN or not focus or budget < SMALLEST_BUDGET or len(text) > LONGEST:
+        return reading
+    lines = _missed(reading, text, focus, budget, tokenizer)
+    if not lines:
+        return reading
+    source = text.split("\n")
+    whole = {line.first for line in lines if line.text == source[line.first - 1].rstrip()}
+    _give_way(reading, lines, whole)
+    return _beneath(reading, lines, whole) if reading.layout is not None else _among(reading, lines, whole)
+
+
+def _missed(reading: Reading, text: str, focus: Focus, budget: int, tokenizer: Tokenizer) -> list[Unit]:
+    """The generic reader's best lines that are not said, with their owners, within its share."""
+    packed = pack(reading, int(budget * (1 - SHARE)), tokenizer, focus)
+    shown: set[int] = set()
+    for index in packed.kept:
+        unit = reading.units[index]
+        if unit.count == 1 and unit.score >= 0 and unit.last - unit.first <= 3:
+            shown.update(range(unit.first, unit.last + 1))
+    said = _pairs_of_words(packed.text)
+    second = generic.read(text, focus, budget)
+    least = _AS_GOOD_AS_THE_BEST * max((unit.score for unit in second.units), default=0.0)
+    missing = False
+    for unit in second.units:
+        if unit.score < least or unit.first in shown or _is_said(unit.text, said):
+            unit.score = -1.0
+        else:
+            missing = True
+    if not missing:
+        return []
+    chosen = pack(second, int(budget * SHARE), tokenizer, focus)
+    kept = sorted(chosen.kept - chosen.shortened)
+    place = {index: at for at, index in enumerate(kept)}
+    return [
+        Unit(unit.text, unit.first, unit.last, unit.score, place.get(unit.parent) if unit.parent is not None else None, count=0)
+        for unit in (second.units[index] for index in kept)
+    ]
+
+
+def _pairs_of_words(text: str) -> set[tuple[str, ...]]:
+    words = _WORD.findall(text.lower())
+    return set(pairwise(words)) if len(words) > 1 else {(word,) for word in words}
+
+
+def _is_said(line: str, said: set[tuple[str, ...]]) -> bool:
+    pairs = _pairs_of_words(line)
+    return sum(pair in said for pair in pairs) >= _SAID * len(pairs)
+
+
+def _give_way(reading: Reading, lines: list[Unit], whole: set[int]) -> None:
+    """Nothing is shown twice: what stands on a line that is shown as it is need not be chosen for itself."""
+    as_they_stand = {line.first for line in lines if line.score >= 0} & whole
+    for unit in reading.units:
+        if unit.first == unit.last and unit.first in as_they_stand and unit.count == 1:
+            unit.score = -1.0
+    for line in lines:
+        line.score = _FIRST_OF_ALL
+
+
+def _among(reading: Reading, lines: list[Unit], whole: set[int]) -> Reading:
+    """The lines between the units of the reading, in the order of the source."""
+    firsts = [unit.first for unit in reading.units]
+    before = [bisect_right(firsts, line.first) for line in lines]
+    units: list[Unit] = []
+    own_at: list[int] = []
+    line_at: list[int] = []
+    following = 0
+    for index, unit in enumerate(reading.units):
+        while following < len(lines) and before[following] <= index:
+            line_at.append(len(units))
+            units.append(lines[following])
+            following += 1
+        own_at.append(len(units))
+        units.append(unit)
+    for line in lines[following:]:
+        line_at.append(len(units))
+        units.append(line)
+    for unit in reading.units:
+        unit.parent = own_at[unit.parent] if unit.parent is not None else None
+    for line in lines:
+        line.parent = line_at[line.parent] if line.parent is not None else None
+    own = {at: index for index, at in enumerate(own_at)}
+    joined = Reading(reading.kind, units, head=reading.head, noun=reading.noun, gaps=reading.gaps, decay=reading.decay)
+    plain = Reading(reading.kind, reading.units, lost=reading.lost, noun=reading.noun)
+    joined.lost = lambda kept: _lost(
+        plain, {own[at] for at in kept if at in own}, whole & {units[at].first for at in kept if at not in own}
+    )
+    return joined
+
+
+def _beneath(reading: Reading, lines: list[Unit], whole: set[int]) -> Reading:
+    """The lines under what the reading lays out in its own way, in the order of the source."""
+    layout = reading.layout
+    assert layout is not None
+    count = len(reading.units)
+    heading = Unit(_HEADING, lines[0].first, lines[0].first, -1.0, count=0)
+    last = lines[0].last
+    for line in lines:
+        if line.first > last + 1:
+            line.text = "…\n" + line.text
+        last = line.last
+        line.parent = count if line.parent is None else line.parent + count + 1
+    units = [*reading.units, heading, *lines]
+
+    def below(kept: set[int], changed: dict[int, str]) -> str:
+        upper = layout({at for at in kept if at < count}, {at: text for at, text in changed.items() if at < count})
+        lower = "\n".join(changed.get(at, units[at].text) for at in sorted(kept) if at >= count)
+        return "\n".join(part for part in (upper, lower) if part)
+
+    plain = Reading(reading.kind, reading.units, lost=reading.lost, noun=reading.noun)
+    return Reading(
+        reading.kind,
+        units,
+        head=reading.head,
+        lost=lambda kept: _lost(plain, {at for at in kept if at < count}, whole & {units[at].first for at in kept if at > count}),
+        noun=reading.noun,
+        gaps=reading.gaps,
+        layout=below,
+        decay=reading.decay,
+    )
+
+
+def _lost(reading: Reading, kept: set[int], shown: set[int]) -> list[Lost]:
+    """What neither the kept units show nor the lines `shown` as they stand."""
+    kept |= {index for index, unit in enumerate(reading.units) if unit.first == unit.last and unit.first in shown and unit.count == 1}
+    return reading.lost(kept) or count_left_out(reading, kept)

@@ -1,0 +1,69 @@
+"""Where a kind is only likely, the generic reader's best lines stay too."""
+
+from tersely.condensing.focus import Focus
+from tersely.condensing.second_opinion import with_second_opinion
+from tersely.condensing.structural import condense_structurally
+from tersely.condensing.units import Reading, Unit, pack
+from tersely.text.tokens import O200K
+
+LINES = [f"pump-{number} flow {number % 7} seen by warden {number % 5}" for number in range(400)]
+WANTED = "pump-777 flow 91 seen by warden 3"
+TEXT = "\n".join([*LINES[:200], WANTED, *LINES[200:]])
+QUESTION = Focus.parse("What is the flow of pump-777?")
+
+
+def mistaken(kind: str, *, own_layout: bool = False) -> Reading:
+    """A reader that holds everything but the answer for important."""
+    units = [Unit(line, at, at, 0.0 if line == WANTED else 2.0) for at, line in enumerate(TEXT.split("\n"), 1)]
+    reading = Reading(kind, units)
+    if own_layout:
+        reading.layout = lambda kept, changed: "\n".join(changed.get(at, units[at].text) for at in sorted(kept))
+    return reading
+
+
+def shown(reading: Reading) -> tuple[list[str], Reading, set[int]]:
+    joined = with_second_opinion(reading, TEXT, QUESTION, 400, O200K)
+    packed = pack(joined, 400, O200K, QUESTION)
+    assert packed.tokens <= 400
+    return packed.text.split("\n"), joined, packed.kept
+
+
+def test_what_a_mistaken_reader_leaves_out_is_shown_in_the_order_of_the_source() -> None:
+    lines, _, _ = shown(mistaken("table"))
+    assert WANTED in lines
+    order = [TEXT.split("\n").index(line) for line in lines if line in TEXT]
+    assert order == sorted(order)
+
+
+def test_beside_a_layout_of_its_own_the_lines_stand_beneath() -> None:
+    lines, _, _ = shown(mistaken("outline", own_layout=True))
+    assert WANTED in lines[lines.index("[lines as they stand]") :]
+
+
+def test_no_line_is_shown_twice_nor_said_to_be_left_out() -> None:
+    for reading in (mistaken("table"), mistaken("outline", own_layout=True)):
+        lines, joined, kept = shown(reading)
+        whole = [line for line in lines if line in TEXT.split("\n")]
+        assert len(whole) == len(set(whole))
+        [lost] = joined.lost(kept)
+        assert lost.what == f"{401 - len(whole)} of 401 lines"
+        assert not any(first <= 201 <= last for first, last in lost.lines)
+
+
+def test_a_kind_that_is_proven_is_not_asked_about() -> None:
+    reading = mistaken("json")
+    assert with_second_opinion(reading, TEXT, QUESTION, 400, O200K) is reading
+
+
+def test_readers_that_agree_are_left_alone() -> None:
+    reading = mistaken("table")
+    for unit in reading.units[198:205]:
+        unit.score = 5.0
+    assert with_second_opinion(reading, TEXT, QUESTION, 400, O200K) is reading
+
+
+def test_a_report_taken_for_an_outline_still_gives_its_answer() -> None:
+    blocks = [f"Reading {n}\nplace: hall {n % 9}\nof: gauge-{n}\nbar: {n % 13}.{n % 7}\n" for n in range(300)]
+    condensed = condense_structurally("\n".join(blocks), 300, "bar of gauge-217")
+    assert condensed.tokens_after <= 300
+    assert "gauge-217" in condensed.text and "9.0" in condensed.text.split("gauge-217")[1][:60]
