@@ -80,3 +80,14 @@ def test_text_that_grows_in_lower_case_keeps_its_places() -> None:
 def test_questions_without_blanks_between_words_find_their_text() -> None:
     found = scan(["支払いサービスが失敗しました", "正常"], Focus.parse("支払いサービスはなぜ失敗"))
     assert found.relevance[0] > 0 and found.relevance[1] == 0
+
+
+@pytest.mark.parametrize("name", ["HighLatency", "PodNotReady", "OOMKilled", "KubePodCrashLooping"])
+def test_the_name_of_an_alert_is_understood_by_its_words(name: str) -> None:
+    assert Focus.parse(f"Look into {name}").trouble
+    assert not Focus.parse("Look into PodReplicaCount").trouble
+
+
+def test_what_the_words_of_a_joined_name_mean_is_looked_for_too() -> None:
+    found = scan(["request took 9 s", "request came in"], Focus.parse("HighLatency on web"))
+    assert found.relevance[0] > found.relevance[1]

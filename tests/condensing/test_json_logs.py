@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tersely.condensing import json_logs
 from tersely.condensing.focus import Focus
+from tersely.condensing.sniff import sniff
 from tersely.condensing.units import pack
 from tersely.text.tokens import O200K
 
@@ -145,3 +146,30 @@ def test_a_deep_record_is_read_without_recursion() -> None:
     deep = '{"a": ' * 400 + "1" + "}" * 400
 
     assert _condensed(f'{deep}\n{deep}\n{{"b": 2}}')
+
+
+def _behind_sources(records: list[dict[str, object]]) -> str:
+    return "\n".join(f"[pod/{'db' if at % 3 else 'web'}-7c/main] {json.dumps(record)}" for at, record in enumerate(records))
+
+
+def test_records_behind_the_name_of_their_source_are_read_as_records() -> None:
+    records = _requests()
+    records[300] |= {"level": "ERROR", "message": "disk full"}
+    text = _behind_sources(records)
+    shown = _condensed(text, "what went wrong?")
+
+    assert sniff(text) == "jsonl"
+    assert shown.count("service=cart") == 1
+    [line] = [line for line in shown.split("\n") if "disk full" in line]
+    assert "ERROR" in line and "[pod/web-7c/main]" in line
+
+
+def test_the_time_before_a_record_stands_for_it_where_the_record_has_none() -> None:
+    records = [{"severity": "INFO", "message": f"drawer {at} opened"} for at in range(300)]
+    text = "\n".join(
+        f"2026-05-04T10:{at // 60:02}:{at % 60:02}.120Z desk-3 till[41]: {json.dumps(record)}" for at, record in enumerate(records)
+    )
+    shown = _condensed(text, "")
+
+    assert "2026-05-04T10:00:00.120Z – 2026-05-04T10:04:59.120Z" in shown
+    assert shown.count("desk-3") == 1

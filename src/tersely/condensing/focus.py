@@ -79,6 +79,9 @@ _TIME_IN_TEXT = re.compile(r"(?:(\d{4}-\d\d-\d\d)[T _])?(\d{1,2}:\d\d(?::\d\d)?)
 _QUOTED = re.compile(r"\"([^\"\n]{2,160})\"|`([^`\n]{2,160})`|(?<!\w)'([^'\n]{2,160})'(?!\w)|“([^”\n]{2,160})”|«([^»\n]{2,160})»")
 _WORD = re.compile(r"[^\W_](?:[\w./:@#{}\[\]$+&*%\\-]*[\w}\])])?|/[\w./{}:@-]*[\w}]|[a-z_]\w*", re.I)
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
+_JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+"""Where the words of `HighLatency` or `OOMKilled` meet."""
+
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]{2,}")
 
 _STRIPPED = ("ations", "ation", "ings", "ing", "ions", "ion", "ures", "ure", "ies", "ied", "ed", "es", "ly", "s", "e", "y")
@@ -246,6 +249,9 @@ def _parse(text: str) -> Focus:
             for part in parts:
                 if len(part) >= 3 and not part.isdigit() and part not in STOP:
                     add(stem(part), "part", _WEIGHTS["part"] / (1 + 0.15 * max(0, identifiers - 1)), word.lower())
+                    # `HighLatency` is the name of an alert: what is meant is in its words.
+                    for synonym in (SYNONYMS.get(part) or SYNONYMS.get(stem(part)) or ()) if word.isalpha() else ():
+                        add(stem(synonym), "synonym", 0.5 * _WEIGHTS["synonym"])
         elif word.isdigit():
             add(word, "identifier", 0.5)
         elif plain and not _CJK.search(word):
@@ -288,7 +294,7 @@ def _parse(text: str) -> Focus:
     return Focus(
         text=text,
         terms=kept,
-        trouble=bool(_TROUBLE.search(text)) or not text.strip(),
+        trouble=bool(_TROUBLE.search(text) or _TROUBLE.search(_JOINT.sub(" ", text))) or not text.strip(),
         unusual=bool(_UNUSUAL.search(text)) or not text.strip(),
         superlative=1 if up and (not down or up.start() <= down.start()) else -1 if down else 0,
         comparisons=tuple(comparisons),

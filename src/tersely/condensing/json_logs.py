@@ -44,6 +44,11 @@ _NAMES = re.compile(
     r"(?:^|[._-])(?:id|uid|uuid|guid|name|key|code|number|title|label|slug|\w{1,12}(?:Id|ID|Name|Key|Code|_id|_name|_key|_code))$", re.I
 )
 
+_LONGEST_PREFIX = 200
+_PREFIX_TIME = re.compile(r"(?<!\S)(?:\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?!\S)")
+_PREFIX_NUMBER = re.compile(r"(?<=\w)\[\d+\](?=:)")
+"""The number of a process, which says nothing to whoever reads."""
+
 _Leaf = tuple[str, str]
 _CONSTANTS = {True: "true", False: "false", None: "null"}
 
@@ -310,14 +315,15 @@ def _parsed(text: str) -> _Records | None:
         if not stripped:
             continue
         record = None
-        if stripped[0] == "{":
+        begin = 0 if stripped[0] == "{" else stripped.find('{"', 0, _LONGEST_PREFIX)
+        if begin >= 0:
             try:
-                record = decode(stripped)
+                record = decode(stripped[begin:])
             except (ValueError, RecursionError):
                 record = None
         if isinstance(record, dict):
             records += 1
-            leaves = _leaves(record)
+            leaves = _behind(stripped[:begin], _leaves(record)) if begin else _leaves(record)
         else:
             leaves = {"": stripped}
             if number == 200 and records < 100:
@@ -341,6 +347,18 @@ def _parsed(text: str) -> _Records | None:
         return None
     shapes = [_Shape(paths, members, list(zip(*rows, strict=True))) for paths, (_, members, rows) in gathered.items()]
     return _Records(shapes, places, numbers, len(lines) - (not lines[-1]))
+
+
+def _behind(prefix: str, leaves: dict[str, str]) -> dict[str, str]:
+    """A record with what stands before it on its line: who wrote it, and when unless the record says so itself."""
+    found: dict[str, str] = {}
+    if time := _PREFIX_TIME.search(prefix):
+        if not any(path.lower() in _TIME_KEYS for path in leaves):
+            found["t"] = time.group().strip()
+        prefix = prefix[: time.start()] + prefix[time.end() :]
+    if source := " ".join(_PREFIX_NUMBER.sub("", prefix).split()):
+        found[""] = source
+    return found | leaves
 
 
 def _leaves(record: dict[str, Any], limit: int = 400) -> dict[str, str]:

@@ -40,6 +40,9 @@ LONGEST_SAMPLED = 2_000
 _JSON_START = re.compile(r"\s*(?:\{\s*(?:[\"'}]|\w+\s*:)|\[\s*(?:[{\[\"\]]|-?\d+(?:\.\d+)?\s*[,\]]|(?:true|false|null)\s*[,\]]))")
 _JSON_LINE = re.compile(r'\s*(?:"[^"]{1,120}"\s*:\s*(?:"|[\d{\[-]|true|false|null)|[}\]]+,?\s*$|[{\[]\s*$|\}, ?\{$)')
 _JSON_FIELD = re.compile(r'(?<=[{,\s])"[^"\n]{1,60}"\s*:\s*["\d{\[tfn-]')
+_OBJECT_BEHIND = re.compile(r"[^{}\"']{1,160}\s\{\"[^\"]{1,120}\"\s*:(?:.*\}\s*$|.{1500})")
+"""Who wrote it, then an object, as the logs of several sources are shown together."""
+
 _CLOCK = r"\d{1,2}:\d\d(?::\d\d)?"
 _DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/. ](?:\d{1,2}|[A-Z][a-z]{2})[-/. ]\d{2,4}|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} +\d{1,2}"
 _TIME_START = re.compile(
@@ -98,7 +101,7 @@ def sniff(text: str, *, json: bool = True) -> Kind:
         if opening.startswith("<?xml") or _TAG.match(opening):
             return "xml"
     objects = sum(1 for line in lines if line.lstrip()[:1] == "{" and (len(line) == LONGEST_SAMPLED or line.rstrip()[-1:] == "}")) / many
-    if many >= 2 and objects >= 0.7:
+    if many >= 2 and (objects >= 0.7 or (objects < 0.3 and share(_OBJECT_BEHIND) >= 0.7)):
         return "jsonl"
     if json and _JSON_START.match(opening):
         return "json"
