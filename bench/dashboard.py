@@ -50,7 +50,8 @@ async def opened(browser: Browser, address: str) -> tuple[Page, CDPSession]:
 
 
 async def drawn(page: Page, count: int, seconds: float) -> None:
-    await page.wait_for_function("(count) => document.querySelectorAll('li.event').length >= count", arg=count, timeout=seconds * 1000)
+    there = "(count) => Number(document.querySelector('.timeline')?.dataset.cards ?? 0) >= count"
+    await page.wait_for_function(there, arg=count, timeout=seconds * 1000, polling=500)
 
 
 def tell(what: str, tasks: list[float], measured: dict[str, Any]) -> bool:

@@ -2,7 +2,8 @@
 //
 // The page is read first and then followed: the timeline comes from the API in pages, what happens from then on over the
 // WebSocket. Both go through `Timeline`, which does not mind hearing something twice. Drawing happens once per frame and for a few
-// milliseconds only; what is not drawn yet waits for the next frame, so a flood of events never makes the page stall.
+// milliseconds only; what is not drawn yet waits for the next frame, so a flood of events never makes the page stall. Of a long
+// session the groups of cards that are far from the reader are taken out of the page and leave their height behind.
 
 import { api, pages } from "./api.js";
 import { ask, h, icon, put, say } from "./dom.js";
@@ -14,6 +15,7 @@ import { Timeline, toolName } from "./state.js";
 const BUDGET_MS = 8;
 const PAUSE_MS = 40; // between two drawings: faster is not seen, only paid for
 const GROUP = 25;
+const WHOLE = 30; // groups; of a longer session only those near the reader are in the page
 const OPEN_CARDS = 60; // answers further up are folded
 
 class SessionPage extends HTMLElement {
@@ -51,6 +53,7 @@ class SessionPage extends HTMLElement {
     cancelAnimationFrame(this.#frame);
     clearTimeout(this.#fetching);
     this.grown?.disconnect();
+    this.#near.disconnect();
   }
 
   addressed() {
@@ -145,6 +148,7 @@ class SessionPage extends HTMLElement {
       this.#place(item);
       if (performance.now() > end) break;
     }
+    this.log.dataset.cards = this.#cards.size;
     const running = this.#session && isOpen(this.#session.status);
     this.now.hidden = !running || !this.#loaded;
     const words = this.#session?.status === "pending" ? "Waiting for a free worker" : this.#session?.status === "cancelling" ? "Stopping" : (this.progress ?? "Working");
@@ -184,7 +188,7 @@ class SessionPage extends HTMLElement {
     const before = this.#drawnBefore(item);
     if (before && before === this.lastDrawn) this.#groupFor(item).append(card.node);
     else if (before) before.node.after(card.node); // late: what follows was drawn already
-    else if (this.lastDrawn) this.log.querySelector("ol").prepend(card.node);
+    else if (this.lastDrawn) this.log.firstElementChild.list.prepend(card.node);
     else this.#groupFor(item).append(card.node);
     if (!this.lastDrawn || before === this.lastDrawn) this.lastDrawn = card;
   }
@@ -200,7 +204,7 @@ class SessionPage extends HTMLElement {
     }
     while (low > 0) {
       const card = this.#cards.get(order[--low].id);
-      if (card?.node.isConnected) return card;
+      if (card?.node.parentNode) return card;
     }
     return null;
   }
@@ -208,10 +212,36 @@ class SessionPage extends HTMLElement {
   #groupFor(item) {
     let group = this.log.lastElementChild;
     const stageChanged = !group || group.dataset.stage !== (item.stage ?? "");
-    if (!stageChanged && group.lastElementChild.childElementCount < GROUP) return group.lastElementChild;
+    if (!stageChanged && group.list.childElementCount < GROUP) return group.list;
     group = h("section.group", { dataset: { stage: item.stage ?? "" } }, stageChanged && this.#stageHead(item.stage), h("ol"));
+    group.list = group.lastElementChild;
+    group.list.group = group;
     this.log.append(group);
-    return group.lastElementChild;
+    // The first of a long session were observed while there was room for all: they are looked at again.
+    for (const one of this.log.childElementCount === WHOLE + 1 ? [...this.log.children] : [group]) {
+      this.#near.unobserve(one);
+      this.#near.observe(one);
+    }
+    return group.list;
+  }
+
+  #near = new IntersectionObserver(
+    (entries) => {
+      for (const { target, isIntersecting, boundingClientRect } of entries) {
+        if (isIntersecting) this.#bring(target);
+        else if (this.log.childElementCount > WHOLE && target.list.parentNode && !target.contains(document.activeElement)) {
+          target.style.height = `${boundingClientRect.height}px`;
+          target.list.remove();
+        }
+      }
+    },
+    { rootMargin: "2500px 0px" },
+  );
+
+  #bring(group) {
+    if (group.list.parentNode) return;
+    group.append(group.list);
+    group.style.height = "";
   }
 
   #stageHead(id) {
@@ -375,6 +405,7 @@ class SessionPage extends HTMLElement {
     const card = this.#cards.get((item.parent ?? item).id);
     if (!card) return;
     this.#following = false;
+    this.#bring(card.node.parentNode.group);
     card.open();
     for (const old of this.querySelectorAll(".marked")) old.classList.remove("marked");
     card.node.classList.add("marked");
