@@ -180,30 +180,32 @@ async def _researched(settings: Settings, data: dict[str, Any], fresh: bool, con
     """The result, or why there is none."""
     from tersely.office import office
     from tersely.research.work import result_of
+    from tersely.runtime import kept_results
     from tersely.sessions.desk import Submission
     from tersely.store import sessions as rows
     from tersely.web.version import VERSION
 
-    async with office(settings, version=VERSION) as parts:
-        async with parts.database.reading() as db:
+    # Looked at before anything is started: what is through needs no servers.
+    async with kept_results(settings) as kept:
+        async with kept.database.reading() as db:
             listed, _ = await rows.list_page(db, rows.Filters(), limit=1)
         before = listed[0].session if listed and not fresh else None
-        if before is not None and before.status == "completed":
+        if before is not None and before.status == "completed" and (result := await result_of(kept, before)):
             console.print("[dim]This was researched before; here is what was found. --fresh begins anew.[/]")
-            session_id = before.id
-        elif before is not None and not before.has_ended:
+            return result, ""
+    async with office(settings, version=VERSION) as parts:
+        if before is not None and not before.has_ended:
             console.print("[dim]Going on with what was begun.[/]")
             session_id = before.id
-            await _shown(parts, session_id, console)
         else:
             accepted = await parts.desk.submit(Submission(data=data, alert_type=CHAIN), principal="research")
             session_id = accepted.session_id
-            await _shown(parts, session_id, console)
+        await _shown(parts, session_id, console)
         async with parts.database.reading() as db:
             session = await rows.find(db, session_id)
         if session.status != "completed":
             return None, session.reason or f"It ended as {session.status}."
-        return await result_of(parts.kept, session), "The result is not kept any more; --fresh begins anew."
+        return await result_of(parts.kept, session), "The result could not be kept; --fresh begins anew."
 
 
 async def _shown(parts: Office, session_id: str, console: Console) -> None:
