@@ -1,5 +1,6 @@
 """`async with office(settings)`: builds everything that sessions need, once, and closes it in reverse order."""
 
+import json
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -24,6 +25,7 @@ from tersely.sessions.plan import Plan
 from tersely.store.database import Database
 from tersely.store.summaries import SummaryFile
 from tersely.tools.kept import KeptResults
+from tersely.tools.mask import Masker
 from tersely.tools.registry import ToolRegistry, registered
 
 CALLS_AT_ONCE = 32
@@ -64,7 +66,7 @@ async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
     models = Models(settings.llm_providers, concurrency=CALLS_AT_ONCE)
     cache: SummaryCache = NoCache()
     if store.summary_cache:
-        cache = SummaryFile(store.data_dir / "summaries.db", max_bytes=store.summary_cache_mb * 2**20)
+        cache = _MaskedCache(SummaryFile(store.data_dir / "summaries.db", max_bytes=store.summary_cache_mb * 2**20))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(models.aclose)
         database = await stack.enter_async_context(Database.open(store.url))
@@ -121,6 +123,20 @@ async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
             yield Office(settings=settings, plan=plan, database=database, bus=bus, kept=kept, registry=registry, crew=crew, desk=desk)
         finally:
             group.cancel_scope.cancel()
+
+
+class _MaskedCache:
+    """Summaries are a model's words; they are masked before they are stored, like everything else."""
+
+    def __init__(self, inner: SummaryCache) -> None:
+        self._inner = inner
+        self._masker = Masker()
+
+    async def get(self, key: str) -> str | None:
+        return await self._inner.get(key)
+
+    async def put(self, key: str, value: str) -> None:
+        await self._inner.put(key, json.dumps(self._masker.mask_json(json.loads(value))))
 
 
 @contextmanager

@@ -95,6 +95,7 @@ class House:
     models: dict[str, FakeLLMServer]
     google: FakeGoogle
     cases: dict[str, Case] = field(default_factory=dict)
+    folder: Path = Path()
 
     def case(self, **scripts: Scripted) -> Case:
         """A story to be told; providers without a script must not be asked."""

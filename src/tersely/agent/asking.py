@@ -177,7 +177,7 @@ class _Showing:
     def __init__(self, stack: AsyncExitStack, diary: Diary, key: str, masker: Masker, answer_type: EventType) -> None:
         self._stack, self._diary, self._key, self._masker = stack, diary, key, masker
         self._answer_type = answer_type
-        self._streams: dict[EventType, _Stream] = {}
+        self._streams: dict[EventType, MaskedStream] = {}
 
     async def text(self, more: str) -> None:
         if more.strip() or self._answer_type in self._streams:
@@ -212,14 +212,14 @@ class _Showing:
             if not told.get(kind):
                 await stream.event.complete(assume_masked(""))
 
-    async def _stream(self, kind: EventType) -> "_Stream":
+    async def _stream(self, kind: EventType) -> "MaskedStream":
         if kind not in self._streams:
             event = await self._stack.enter_async_context(self._diary.opened(self._key, kind))
-            self._streams[kind] = _Stream(event, self._masker)
+            self._streams[kind] = MaskedStream(event, self._masker)
         return self._streams[kind]
 
 
-class _Stream:
+class MaskedStream:
     """A text that is shown while it grows. Only whole words are shown, and each time all of it is masked anew:
     what turns out to be a secret is never shown in halves.
     """

@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 
 from tersely.agent.arguments import fit, read_arguments
+from tersely.agent.asking import MaskedStream
 from tersely.agent.assignment import Assignment
 from tersely.agent.diary import Diary, OpenEvent
 from tersely.agent.toolbox import OURS, Toolbox
@@ -238,7 +239,7 @@ class Caller:
                 intent=intent,
                 window=self.window,
                 on_progress=lambda progress: self.diary.progress("distilling", f"Condensing {name}: {progress.done} of {progress.total}"),
-                on_text=_into(event),
+                on_text=_into(event, self.masker),
             )
             observation = self._safe(observation)
             # Made from masked text, or masked again after a model wrote it.
@@ -257,7 +258,10 @@ class Caller:
         if observation.work is None or observation.status not in ("summarized", "partial"):
             return replace(observation, reason=reason)
         try:
-            return replace(observation, text=self.masker.mask(observation.text), reason=reason)
+            text = self.masker.mask(observation.text)
+            # By itself a password looks like any word: what the masked text does not show, nobody is shown.
+            work = replace(observation.work, invented=[one for one in observation.work.invented if one in text])
+            return replace(observation, text=text, reason=reason, work=work)
         except MaskingFailed:
             gone = f"[The summary could not be checked for secrets and was dropped. The whole is kept as {observation.handle}.]"
             return replace(observation, text=gone, status="fallback", reason="the summary could not be masked")
@@ -347,12 +351,14 @@ def _summarization(
     )
 
 
-def _into(event: OpenEvent) -> Any:
+def _into(event: OpenEvent, masker: Masker) -> Any:
+    stream = MaskedStream(event, masker)
+
     def hear(text: str | None) -> None:
+        # A model's words about masked text, but a model's words all the same.
         if text is None:
-            event.restart()
+            stream.restart()
         else:
-            # A model's words about masked text; the whole is masked once more when the event completes.
-            event.delta(assume_masked(text))
+            stream.add(text)
 
     return hear
