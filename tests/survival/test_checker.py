@@ -83,6 +83,17 @@ def test_a_doctored_history_is_found_out(invariant: str, what: str, doctor: Any)
     assert any(violation.invariant == invariant and what in violation.what for violation in found), found
 
 
+def test_being_given_up_is_an_end_for_those_who_were_killed_three_times_and_for_nobody_else() -> None:
+    history = orderly()
+    the(history, "submit")["expected"] = "completed|given up"
+    the(history, "event", 2).update(told(history, "failed", 3))
+    the(history, "live", 2).update(payload=the(history, "event", 2)["payload"])
+    the(history, "end").update(status="failed", reason="It was given up: …", attempt=2)
+    assert ["not as completed|given up" in violation.what for violation in check(history)] == [True]
+    the(history, "end")["attempt"] = 7
+    assert check(history) == []
+
+
 def test_more_sessions_at_once_than_may_are_found_out() -> None:
     history = orderly()
     other = {**the(history, "claim", 1), "session": "t", "attempt": 1}
