@@ -412,8 +412,9 @@ async def _fed(it: House, group: anyio.abc.TaskGroup, at_a_time: int) -> anyio.C
                     await one_more()
                 await anyio.sleep(0.1)
 
-    for _ in range(at_a_time):
-        await one_more()
+    if any(replica.is_running for replica in it.replicas):
+        for _ in range(at_a_time):
+            await one_more()
     group.start_soon(feed)
     return scope
 
