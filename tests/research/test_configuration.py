@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from tersely import mcp_call
+from tersely.config import Settings
 from tersely.config_files import read_servers
 from tersely.errors import ToolError
-from tests.fakes.researching import WEB, Servers, listening
+from tersely.office import office
+from tersely.sessions.desk import Submission
+from tests.fakes.researching import WEB, Servers, ended, listening
 
 SEED_003 = """{
   "mcpServers": {
@@ -31,6 +34,34 @@ def test_the_configuration_of_the_seed_is_read_as_it_stands(tmp_path: Path) -> N
     assert (search.name, search.options.transport.url, search.options.timeout) == ("search", "http://search:8006/mcp", 30)
     assert (summarizer.name, summarizer.options.transport.url) == ("summarizer", "http://mcp-summarizer:8007/mcp")
     assert summarizer.options.timeout == 120, "seconds that one call may take"
+
+
+CHAIN = """
+mcp_servers:
+  search: {transport: {url: "${MCP_WEB_SEARCH_URL}"}}
+agents:
+  researcher: {mcp_servers: [search]}
+chains:
+  research:
+    kind: research
+    alert_types: [research]
+    stages:
+      - {name: relics, agent: researcher, task: "Relics and treasures of {subject}"}
+research: {pages: 1, tokens: 1500}
+"""
+
+
+async def test_a_chain_of_the_configuration_researches_a_subject_whose_topics_are_its_stages(tmp_path: Path) -> None:
+    (tmp_path / "tersely.yaml").write_text(CHAIN)
+    async with listening(Servers(WEB), summarizer=False) as addresses:
+        environment = {"MCP_WEB_SEARCH_URL": addresses["search"], "TERSELY_DATA_DIR": str(tmp_path)}
+        settings = Settings.load(environment, tmp_path / "tersely.yaml")
+        async with office(settings, version="test") as parts:
+            accepted = await parts.desk.submit(Submission(data=WEB.subject), principal="me")
+            done = await ended(parts, accepted.session_id)
+    assert [stage.name for stage in done.stages] == ["relics", "extraction"]
+    assert done.result["subject"] == WEB.subject and len(done.result["pages"]) == 1
+    assert done.result["tokens"]["accumulated"] <= 1_500 and done.session.analysis.startswith(f"# {WEB.subject}")
 
 
 async def test_a_pipeline_calls_the_summarizer_itself() -> None:
