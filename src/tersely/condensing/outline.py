@@ -60,10 +60,10 @@ def _mend_cut_start(lines: list[str]) -> None:
         return
     depth, times = min(items.items(), key=lambda pair: (-pair[1], pair[0]))
     first = next(at for at in filled if _indent(lines[at]) == depth and lines[at].lstrip().startswith("- "))
-    # Only what the cut left over may stand before the first item, and nothing but items at their depth or above it.
+    # Only what the cut left over may stand before the first item, and nothing but items at their depth, nothing above it.
     if times < 3 or first > 100 or (first == filled[0] and depth == 0):
         return
-    if any(_indent(lines[at]) <= depth and not lines[at].lstrip().startswith("- ") for at in filled if at > first):
+    if any(_indent(lines[at]) < depth + (not lines[at].lstrip().startswith("- ")) for at in filled if at > first):
         return
     if any(_indent(lines[at]) <= depth for at in filled if filled[0] < at < first):
         return
