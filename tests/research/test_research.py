@@ -119,7 +119,7 @@ async def test_a_token_budget_stops_the_research_and_the_result_says_so(tmp_path
         )
     result = ended.result
     assert ended.session.status == "completed" and result["status"] == "stopped"
-    assert "The budget of 30,000 tokens" in result["reason"]
+    assert result["reason"].startswith("The budget is used up: of 30,000 tokens")
     assert any("stopped" in topic for topic in result["topics"]) and result["pages"]
     assert result["usage"]["input_tokens"] + result["usage"]["output_tokens"] <= 30_000
 

@@ -27,7 +27,7 @@ from tersely.condensing.summarize import Wish
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall, Usage
 from tersely.research.instruments import Hit, Instruments, hits, same_page
-from tersely.research.purse import Purse
+from tersely.research.purse import SPENT, Purse
 from tersely.research.request import Request, Topic
 from tersely.store.interactions import Interaction
 from tersely.store.results import Origin
@@ -140,7 +140,7 @@ class Gathering:
         summaries: dict[str, Fetched] = {}
         pages: list[ReadPage] = []
         if self.llm:
-            done.stopped = await self._refusal("begin")
+            done.stopped = await self._refusal()
             if done.stopped:
                 return done
             pages, summaries = await self._by_agent(done)
@@ -172,13 +172,13 @@ class Gathering:
     def _prefix(self) -> str:
         return self.assignment.stage_id
 
-    async def _refusal(self, when: str) -> str:
+    async def _refusal(self) -> str:
         """Whether there is still something to spend; asked in a step, so that a replay decides as it was decided."""
 
         async def look() -> str:
             return self.purse.refusal(1_000) if self.purse.is_limited else ""
 
-        return await self.step(f"{self._prefix}/budget/{when}", look)
+        return await self.step(f"{self._prefix}/budget", look)
 
     # Finding and reading: by an agent
 
@@ -197,8 +197,9 @@ class Gathering:
         )
         done.notes = report.analysis
         if report.status == "failed":
-            done.stopped = await self._refusal("after")
-            if not done.stopped:
+            if report.reason.startswith(SPENT):
+                done.stopped = report.reason
+            else:
                 done.gaps.append(f"{self.topic.name}: the researcher did not finish: {report.reason}")
         calls = watched.calls()
         crawled = [one for one in calls if (one.server, one.tool) == (self.instruments.crawl.server, self.instruments.crawl.name)]

@@ -17,6 +17,9 @@ from tersely.llm.messages import Completion, Delta, Message, ToolSpec, Usage
 from tersely.llm.providers import NativeTools
 from tersely.text.tokens import Tokenizer
 
+SPENT = "The budget is used up: "
+"""How every refusal begins, so that a report that ended with one can be told from others, also after a restart."""
+
 
 class BudgetSpent(LLMError):
     """Nobody was asked: the research has used what it may."""
@@ -30,7 +33,6 @@ class Purse:
     """Tokens that only the last part of the work may use."""
 
     spent: Usage = field(default_factory=Usage)
-    price_is_unknown: bool = False
 
     @property
     def is_limited(self) -> bool:
@@ -42,13 +44,13 @@ class Purse:
         if self.max_tokens:
             aside = 0 if last or self.laid_aside * 2 > self.max_tokens else self.laid_aside
             if used + coming > self.max_tokens - aside:
-                kept = f", of which {aside:,} are laid aside for the extraction" if aside else ""
-                return f"The budget of {self.max_tokens:,} tokens{kept} is used up ({used:,} spent; the next question needs {coming:,})."
+                kept = f", {aside:,} are laid aside for the extraction" if aside else ""
+                return f"{SPENT}of {self.max_tokens:,} tokens {used:,} are spent{kept}, and the next question needs {coming:,}."
         if self.max_price:
             if self.spent.price is None:
-                return f"A budget of ${self.max_price} was set, and nobody knows what this model costs. Set a budget in tokens instead."
+                return f"{SPENT}nobody knows what the model costs, so ${self.max_price} cannot be kept to."
             if self.spent.price >= self.max_price:
-                return f"The budget of ${self.max_price} is used up (${self.spent.price:.4f} spent)."
+                return f"{SPENT}of ${self.max_price} ${self.spent.price:.4f} are spent."
         return ""
 
 
