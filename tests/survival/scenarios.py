@@ -51,7 +51,7 @@ async def every_point(it: House, draw: random.Random, *, times: int = 1, replica
     async with anyio.create_task_group() as group:
         feeding = await _fed(it, group, 4)
         for point in points * times:
-            crashing = it.start(0, environment={"FAULT_AT": f"{point}:{draw.randint(1, 2)}"})
+            crashing = it.start(0, environment={"FAULT_AT": f"{point}:{1 if 'requeue' in point else draw.randint(1, 2)}"})
             with anyio.move_on_after(40) as late:
                 if "requeue" in point and replicas > 1:
                     # Only survivors queue again, and one at a time: this one has to be the only one.
