@@ -53,7 +53,7 @@ LOOK_SECONDS = 0.5
 """Between two looks for sessions that are to be stopped here."""
 
 IDLE_SECONDS = 1.0
-"""After which something that is ours by name and does not run here is left over: its beginning or its end was lost on the way."""
+"""Between two looks; what is ours by name at both and does not run here is left over: its beginning or its end was lost on the way."""
 
 FORGOTTEN_SECONDS = 5.0
 """After which a session that nobody works on may have been forgotten: whoever accepted it died before it was queued."""
@@ -153,7 +153,7 @@ class Crew:
     """Since when this process was seen without a gap, by the database's clock."""
 
     _seen_at: datetime | None = None
-    _idle: dict[str, datetime] = field(default_factory=dict)
+    _idle: dict[str, int] = field(default_factory=dict)
 
     @asynccontextmanager
     async def at_work(self, database_url: str, *, at_once: int, poll: float) -> AsyncIterator[Engine]:
@@ -491,11 +491,11 @@ class Crew:
         begun = {session_id for session_id, executor in (await engine.begun()).items() if executor == self.name}
         async with self.database.reading() as db:
             held = await executors.held(db, self.name)
-        now = self.database.clock.now()
         idle = (begun | held.keys()) - self._running.keys()
-        self._idle = {session_id: self._idle.get(session_id, now) for session_id in idle}
-        for session_id, since in self._idle.items():
-            if now - since >= timedelta(seconds=IDLE_SECONDS) and session_id not in self._running:
+        # Counted, not timed: a clock that is set back would leave it idle until it has caught up.
+        self._idle = {session_id: self._idle.get(session_id, 0) + 1 for session_id in idle}
+        for session_id, looks in self._idle.items():
+            if looks > 1 and session_id not in self._running:
                 logger.warning("taken_up", extra={"session_id": session_id})
                 await self._give_back(session_id, held.get(session_id))
 
