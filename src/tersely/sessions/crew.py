@@ -154,6 +154,8 @@ class Crew:
 
     _seen_at: datetime | None = None
     _idle: dict[str, int] = field(default_factory=dict)
+    _looked: bool = False
+    """Whether what earlier processes left was looked for."""
 
     @asynccontextmanager
     async def at_work(self, database_url: str, *, at_once: int, poll: float) -> AsyncIterator[Engine]:
@@ -458,6 +460,10 @@ class Crew:
         engine, lease = self._engine, self.pace.lease
         if engine is None or self.leaving or not self._may_judge():
             return
+        if self.database.is_sqlite and self._looked and set((await engine.begun()).values()) <= {self.name}:
+            # Not asked inside of a transaction, as below: there is one writer, and the engine may take its time.
+            return
+        self._looked = True
         async with self.database.transaction() as db:
             if not await executors.only_one_takes_over(db):
                 return
