@@ -92,3 +92,16 @@ async def database(url: str) -> AsyncIterator[Database]:
         await Database.migrate(url)
     async with Database.open(url) as database:
         yield database
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """As `url`, for all tests of a module."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}"
+    server = str(request.getfixturevalue("postgresql_server"))
+    with psycopg.connect(server, autocommit=True) as admin:
+        for schema in ("public", "dbos"):
+            admin.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+        admin.execute("CREATE SCHEMA public")
+    return server

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from tests.flows.house import House, house, server_of
@@ -16,18 +15,6 @@ QUICK = {"size_threshold_tokens": 2_000, "summary_max_token_limit": 500}
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def store_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}"
-    server = str(request.getfixturevalue("postgresql_server"))
-    with psycopg.connect(server, autocommit=True) as admin:
-        for schema in ("public", "dbos"):
-            admin.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
-        admin.execute("CREATE SCHEMA public")
-    return server
 
 
 def configuration(models: Mapping[str, str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,8 @@ NOT_ITS_OWN = ("TERSELY_", "MCP_SUMMARIZER_", "DEFAULT_")
 
 def show(*, seed: int | None, once: bool, port: int) -> int:
     """Run the demonstration; with `once` the exit code says whether the cause it names is the one drawn."""
+    # Told to stop in whichever way, it takes along what it started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(highlight=False)
     seed = random.randrange(1_000_000) if seed is None else seed
     incident = draw_incident(seed, now := this_minute())

@@ -393,7 +393,7 @@ def too_large(server: Server, size: int | None) -> ResultTooLarge:
     how_large = f"{size:,} bytes" if size else "more"
     return ResultTooLarge(
         f"The result was refused: it has {how_large}, and at most {limit:,} bytes are read from server {server.name!r}. "
-        "Ask for less: a narrower filter, fewer fields, a page of it.",
+        "Ask for less: a narrower filter, fewer fields, a page of it. The operator can raise `max_result_bytes`.",
         limit=limit,
         size=size,
     )
