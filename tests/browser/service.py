@@ -75,7 +75,7 @@ class Up:
 
     async def ask(self, method: str, path: str, **more: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        async with httpx2.AsyncClient(base_url=self.address, trust_env=False, timeout=20, headers=headers) as http:
+        async with httpx2.AsyncClient(base_url=self.address, trust_env=False, timeout=60, headers=headers) as http:
             answer = await http.request(method, f"/api/v1{path}", **more)
         assert answer.status_code < 300, answer.text
         return answer.json()

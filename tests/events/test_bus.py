@@ -213,7 +213,7 @@ async def test_no_viewer_misses_or_doubles_anything_whatever_happens_in_between(
             viewer.at_will = True
             viewer.changed.set()
         await bus.look()
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while not all(viewer.place == story.head and viewer.waiting for viewer in viewers):
                 await anyio.sleep(0.001)
         await settle()

@@ -190,7 +190,7 @@ async def house(
             gauges=parts.gauges,
         )
         address, stop = await stack.enter_async_context(serving(build(shown)))
-        http = await stack.enter_async_context(httpx2.AsyncClient(base_url=address, trust_env=False, timeout=20))
+        http = await stack.enter_async_context(httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60))
         built = House(Running(address, http, shown, stop), settings, models, google)
         for name, model in models.items():
             model.script = built._answer(name)

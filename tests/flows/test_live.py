@@ -103,7 +103,7 @@ async def test_a_viewer_who_does_not_read_delays_nobody_in_an_investigation(home
         session_id = await home.submit(case)
         await slow.say(action="subscribe", channel=f"session:{session_id}", last_seq=0)
         slow.socket.transport.pause_reading()
-        with anyio.fail_after(15):
+        with anyio.fail_after(20):
             heard = await follow(home, session_id)
         assert is_end(heard[-1])
         slow.socket.transport.resume_reading()

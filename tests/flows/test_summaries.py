@@ -235,7 +235,7 @@ async def test_a_cancelled_session_leaves_nothing_open(home: House) -> None:
     call = calls("side__lines", count=440)
     case = home.case(main=first_calls_then_concludes(call, Reply(SUMMARY, delay=60)))
     session_id = await home.submit(case)
-    with anyio.fail_after(15):
+    with anyio.fail_after(20):
         while not any(is_summary(body) for body in case.requests()):
             await anyio.sleep(0.02)
     assert (await home.door.http.post(f"/api/v1/sessions/{session_id}/cancel")).status_code in (200, 202)

@@ -198,10 +198,10 @@ async def test_a_stream_that_is_cut_is_asked_for_again_and_never_passes_for_an_a
 @pytest.mark.parametrize("parts", [(), (CHUNK,)])
 async def test_a_silent_server_is_given_up_and_the_slot_is_free_again(parts: tuple[bytes, ...]) -> None:
     """F19: no first byte, or a stream that falls silent."""
-    patience = Patience(first_byte=0.2, between_bytes=0.2, total=5)
+    patience = Patience(first_byte=0.2, between_bytes=0.2, total=60)
     async with serving(raw_http(*parts, hang=True)) as address:
         async with model_at(f"{address}/v1", manners=Manners(delays=()), patience=patience) as llm:
-            with anyio.fail_after(5), pytest.raises(LLMUnavailable):
+            with anyio.fail_after(20), pytest.raises(LLMUnavailable):
                 _ = [delta async for delta in llm.stream(say("hello"), max_tokens=50)]
             assert llm.in_use == 0
 
@@ -209,9 +209,9 @@ async def test_a_silent_server_is_given_up_and_the_slot_is_free_again(parts: tup
 async def test_a_server_that_drips_is_given_up_in_the_end() -> None:
     """F19: a byte now and then resets the idle time, not the total."""
     patience = Patience(first_byte=1, between_bytes=1, total=0.5)
-    async with serving(raw_http(*[b": still here\n\n"] * 100, pause=0.05)) as address:
+    async with serving(raw_http(*[b": still here\n\n"] * 1_000, pause=0.05)) as address:
         async with model_at(f"{address}/v1", manners=Manners(delays=()), patience=patience) as llm:
-            with anyio.fail_after(5), pytest.raises(LLMUnavailable):
+            with anyio.fail_after(20), pytest.raises(LLMUnavailable):
                 await llm.complete(say("hello"), max_tokens=50)
 
 

@@ -98,7 +98,7 @@ async def test_a_provider_that_asks_for_an_hour_counts_as_unavailable_and_is_lef
     """F17: over 60 s nobody waits; the next caller is told without asking."""
     async with FakeLLMServer([Reply(status=429, headers={"retry-after": "3600"})]).listening() as server, model_at(server.url) as llm:
         for _ in range(2):
-            with anyio.fail_after(2), pytest.raises(LLMUnavailable):
+            with anyio.fail_after(20), pytest.raises(LLMUnavailable):
                 await llm.complete(say("hello"), max_tokens=10)
     assert len(server.requests) == 1
 
@@ -146,11 +146,11 @@ async def test_a_fallback_with_too_small_a_window_is_not_asked() -> None:
 
 
 async def test_a_caller_who_leaves_frees_the_slot_and_the_connection() -> None:
-    async with FakeLLMServer(lambda body: Reply("ok", delay=20)).listening() as server:
+    async with FakeLLMServer(lambda body: Reply("ok", delay=60)).listening() as server:
         async with model_at(server.url, manners=Manners(concurrency=1)) as llm:
             with anyio.move_on_after(0.2):
                 await llm.complete(say("hello"), max_tokens=10)
             assert llm.in_use == 0
-            with anyio.fail_after(2):
+            with anyio.fail_after(20):
                 while not server.cancelled:
                     await anyio.sleep(0.01)

@@ -55,12 +55,12 @@ async def test_a_server_learns_the_folders_of_its_client_when_it_starts_and_when
         return folders
 
     async with Client(started("--", *asking), mode="legacy", roots=offer) as client:
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             while text_of(await client.call_tool_mcp("folders", {})) != "file:///one":
                 await anyio.sleep(0.05)
         folders[:] = ["file:///two"]
         await client.session.send_notification(types.RootsListChangedNotification())
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             while text_of(await client.call_tool_mcp("folders", {})) != "file:///two":
                 await anyio.sleep(0.05)
 
@@ -75,7 +75,7 @@ async def test_what_a_server_tells_after_its_answer_reaches_the_only_client() ->
     asking = [sys.executable, "-m", "tests.fakes.mcp_servers.asks"]
     async with Client(started("--", *asking), mode="legacy", message_handler=listen) as client:
         await client.call_tool_mcp("ask_elsewhere", {})
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             while not [one for one in heard if getattr(one, "method", "") == "notifications/elicitation/complete"]:
                 await anyio.sleep(0.02)
 
@@ -95,7 +95,7 @@ async def test_a_call_that_is_cancelled_is_cancelled_at_the_server() -> None:
     async with Client(started("--", *hanging), mode="legacy") as client:
         with anyio.move_on_after(1):
             await client.call_tool_mcp("hang", {})
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             while text_of(await client.call_tool_mcp("what_was_cancelled", {})) != "1":
                 await anyio.sleep(0.05)
 

@@ -119,7 +119,7 @@ async def test_the_shared_rug_pull(shared: Path) -> None:
     assert [case for case in cases(shared, "tools_list") if case["category"] == "rug_pull"]
     async with gateway(by_command("changes"), strict=True) as ours, Client(ours.url) as client:
         await client.call_tool_mcp("change", {})
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             while not ours.door.upstreams.redefined:
                 await anyio.sleep(0.02)
         assert "get" not in [tool.name for tool in await client.list_tools()]

@@ -177,11 +177,11 @@ async def test_a_client_that_closes_its_stream_stops_the_work(era: Any) -> None:
                         await client.call_tool_mcp("summarize", {"content": LONG, "max_output_tokens": 500})
 
                 tasks.start_soon(ask)
-                with anyio.fail_after(10):
+                with anyio.fail_after(20):
                     while llm.in_flight < 5:
                         await anyio.sleep(0.01)
                 tasks.cancel_scope.cancel()
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 while llm.in_flight:
                     await anyio.sleep(0.01)
             asked = len(llm.requests)
@@ -191,7 +191,7 @@ async def test_a_client_that_closes_its_stream_stops_the_work(era: Any) -> None:
 
 async def test_a_hundred_clients_that_hang_up_leave_nothing_behind() -> None:
     """F34: closed at random moments, raw, as a killed client would."""
-    async with FakeLLMServer(lambda body: Reply("late", delay=5)).listening() as llm, service(llm) as address:
+    async with FakeLLMServer(lambda body: Reply("late", delay=60)).listening() as llm, service(llm) as address:
         call = {
             "jsonrpc": "2.0",
             "id": 1,
@@ -207,7 +207,7 @@ async def test_a_hundred_clients_that_hang_up_leave_nothing_behind() -> None:
 
             for number in range(100):
                 tasks.start_soon(hang_up, 0.05 + number * 0.004)
-        with anyio.fail_after(4):
+        with anyio.fail_after(20):
             while llm.in_flight:
                 await anyio.sleep(0.01)
         async with Client(f"{address}/mcp") as after:

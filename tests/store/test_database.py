@@ -180,7 +180,7 @@ async def test_work_that_is_cancelled_in_a_crowd_leaves_the_database_usable(data
                 async with database.reading() as connection:
                     await connection.execute(sa.text("SELECT 1"))
                 tasks.cancel_scope.cancel()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with database.transaction() as connection:
             ones = await connection.scalar(sa.text("SELECT count(*) FROM notes WHERE word = 'one'"))
             assert ones == await connection.scalar(sa.text("SELECT count(*) FROM notes WHERE word = 'two'"))
@@ -190,7 +190,7 @@ async def test_readers_on_sqlite_do_not_wait_for_a_writer(tmp_path: Path) -> Non
     async with Database.open(f"sqlite:///{tmp_path / 'tersely.db'}") as database:
         async with database.transaction() as writing:
             await writing.execute(sa.text("CREATE TABLE notes (word TEXT)"))
-            with anyio.fail_after(3):
+            with anyio.fail_after(20):
                 async with database.reading() as connection:
                     assert await connection.scalar(sa.text("SELECT count(*) FROM kept_results")) == 0
 

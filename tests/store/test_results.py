@@ -249,7 +249,7 @@ async def test_a_blob_that_somebody_is_about_to_keep_is_not_swept(postgresql_url
         await keep(database, "contested")
         async with database.transaction() as keeping:
             assert await results.has_blob(keeping, pack(b"contested").sha256)
-            with anyio.fail_after(10):
+            with anyio.fail_after(20):
                 assert (await sweep(database, now=NOON + 2 * DAY)).freed == 0
             fields: dict[str, Any] = {"kind": "text", "mime_type": "", "part": 0, "tokens": 1, "encoding": "o200k_base", "retention": DAY}
             handle = await results.keep(keeping, pack(b"contested"), scope="b", origin=CALL, now=NOON, **fields)

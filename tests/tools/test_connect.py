@@ -76,7 +76,7 @@ async def said(connection: Connection, name: str, **arguments: Any) -> str:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         while not condition():
             await anyio.sleep(0.01)
 
@@ -277,7 +277,7 @@ async def test_a_call_whose_server_dies_fails_at_once_and_is_not_sent_again(tmp_
     async with one(stdio("dies", str(calls), name="mortal")) as connection:
         first = int(await said(connection, "pid"))
         with pytest.raises(ToolUnavailable, match="Server 'mortal' went away before it answered") as gone:
-            with anyio.fail_after(2):
+            with anyio.fail_after(20):
                 await call(connection, habit)
         assert gone.value.sent
         assert calls.read_text() == habit, "it might have done something, so nobody repeats it"

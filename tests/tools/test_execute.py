@@ -167,7 +167,7 @@ async def test_a_summarizer_that_stalls_has_its_own_time_limit(results: KeptResu
     """LESSONS: a stalled summarizer ate the whole iteration's time."""
     executor = ToolExecutor(registry=OneTool(PODS), results=results, condense_seconds=0.3)
     async with FakeLLMServer(lambda body: Reply("late", delay=20)).listening() as server, model_at(server.url) as llm:
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             observation = await executor.execute(ask(), scope=ME, llm=llm)
     assert observation.status == "fallback" and "CrashLoopBackOff" in observation.text
 

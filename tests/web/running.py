@@ -77,7 +77,7 @@ class Running:
         return answer.json()
 
     async def until(self, session_id: str, status: str) -> Any:
-        with anyio.fail_after(15):
+        with anyio.fail_after(60):
             while (session := await self.get(f"/sessions/{session_id}"))["status"] != status:
                 await anyio.sleep(0.02)
         return session
@@ -100,7 +100,7 @@ class Viewer:
         await self.socket.send(json.dumps(what))
 
     async def raw(self) -> str:
-        with anyio.fail_after(15):
+        with anyio.fail_after(60):
             text = await self.socket.recv()
         assert isinstance(text, str)
         return text
@@ -179,7 +179,7 @@ async def running(
             app = build(parts, host=host, slow_seconds=slow_seconds, **more)
             async with (
                 serving(app) as (address, stop),
-                httpx2.AsyncClient(base_url=address, headers=headers, trust_env=False, timeout=20) as http,
+                httpx2.AsyncClient(base_url=address, headers=headers, trust_env=False, timeout=60) as http,
             ):
                 yield Running(address, http, parts, stop, headers or {})
 

@@ -270,7 +270,7 @@ async def test_a_websocket_is_opened_by_our_own_pages_under_our_own_name_with_a_
             pass
     assert error.value.response.status_code == 421
     for headers in ({"Cookie": cookie, "Origin": door.address}, bearer("boss")):
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async with connect(address, proxy=None, additional_headers=headers) as socket:
                 assert json.loads(await socket.recv())["type"] == "connection.established"
 
@@ -280,7 +280,7 @@ async def test_a_websocket_ends_when_the_login_runs_out(door: Running, monkeypat
     cookie = f"{COOKIE}={(await door.http.post('/login', json={'token': 'secret-of-wall'})).cookies[COOKIE]}"
     door.http.cookies.clear()
     headers = {"Cookie": cookie, "Origin": door.address}
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         async with connect(door.address.replace("http", "ws") + "/api/v1/ws", proxy=None, additional_headers=headers) as socket:
             assert json.loads(await socket.recv())["type"] == "connection.established"
             with pytest.raises(ConnectionClosed) as closed:

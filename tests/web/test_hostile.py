@@ -88,6 +88,9 @@ async def test_a_key_stands_for_one_session_whichever_replica_is_asked(door: Run
 
 async def test_in_a_flood_what_is_too_much_is_refused_and_what_was_accepted_ends(door: Running) -> None:
     """F38"""
+    with anyio.fail_after(30):
+        while (await door.get("/sessions", status="pending"))["items"]:  # what other tests left takes places in the queue
+            await anyio.sleep(0.05)
     accepted: list[str] = []
     statuses: Counter[int] = Counter()
 

@@ -230,13 +230,13 @@ async def test_a_viewer_who_does_not_read_delays_nobody_and_is_dropped(door: Run
         await asleep.say(action="subscribe", channel=f"session:{session_id}", last_seq=0)
         await awake.say(action="subscribe", channel=f"session:{session_id}", last_seq=0)
         assert len(await awake.stored(END)) == 153
-        with anyio.fail_after(15):
+        with anyio.fail_after(20):
             while "tersely_websocket_dropped_total 0" in (await door.http.get("/metrics")).text:
                 await anyio.sleep(0.05)
         await awake.say(action="ping")
         assert await awake.hear() == {"type": "pong"}
         asleep.socket.transport.abort()
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         while "tersely_websocket_connections 0" not in (await door.http.get("/metrics")).text:
             await anyio.sleep(0.05)
     assert not door.parts.bus.watched

@@ -316,7 +316,7 @@ async def test_figures_count_sessions_the_queue_and_viewers(door: Running) -> No
     async with door.viewer() as viewer:
         await viewer.say(action="subscribe", channel="sessions")
         await viewer.hear()
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while "tersely_websocket_subscriptions 1" not in (text := (await door.http.get("/metrics")).text):
                 await anyio.sleep(0.02)
     figures = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in text.splitlines() if not line.startswith("#")}
