@@ -1,10 +1,18 @@
-"""Everything at once: `python -m tests.survival.chaos kills` (make kills) and `… all` (make chaos), with a report.
+"""Every fault that sessions have to survive, in real houses, with a report.
 
-Each part runs in a house of its own, with a seed of its own; the report has a line for
-each, and the histories stay where it says. Exit code 1 when anything was violated.
+    python -m tests.survival.chaos kills              make kills: real kills only
+    python -m tests.survival.chaos all                make chaos: everything, within 40 minutes on two processors
+    python -m tests.survival.chaos some F05 F20       parts by row (or word: cancel, retention), --scale 0.2 for a small run
+    python -m tests.survival.chaos figures            put the last report into docs/survival.md
+
+Each part has a house, a seed and a time limit of its own; a part that hangs is
+stopped there and counts as violated. Parts whose times are promised run alone,
+then the others two by two. The report has a line for each as soon as it is over,
+and the histories stay where it says. Exit code 1 when anything was violated.
 """
 
 import argparse
+import concurrent.futures
 import functools
 import os
 import shutil
@@ -13,21 +21,32 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import traceback
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tests.survival import scenarios
 from tests.survival.checker import Violation, again, check, resumed_after
+from tests.survival.nursery import Nursery, nursery
 from tests.survival.simulation import play_on_all_cores
-from tests.survival.stores import PostgreSQL, postgresql
+from tests.survival.stores import postgresql
 
-BUILD = Path(__file__).parents[2] / "build" / "chaos"
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build" / "chaos"
+DOCS = ROOT / "docs" / "survival.md"
+BEGIN, END = "<!-- figures: make chaos writes from here -->", "<!-- figures: to here -->"
+MINUTES = 40.0
+SIMULATED = 60
+FAKETIME = ("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1")
 
 
 @dataclass(frozen=True)
@@ -36,7 +55,20 @@ class Part:
     what: str
     store: str
     scenario: Any
-    settings: dict[str, Any]
+    seconds: int
+    """What it takes about, on two processors that are free; it is stopped after three times that and a minute."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    alone: bool = False
+    """Nothing else runs beside it: it is measured."""
+
+    needs: str = ""
+    """`server`: it does something to PostgreSQL; `disk`: a small file system."""
+
+    missing: str = ""
+    """Why it cannot run here."""
+
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,57 +84,101 @@ class Line:
     seconds: float
 
 
-def parts(server: PostgreSQL, kills: int) -> Iterator[Part]:
+def parts(kills: int, scale: float = 1.0) -> list[Part]:
     """Every row of the fault matrix that concerns sessions."""
+    found: list[Part] = []
 
-    def part(rows: str, what: str, store: str, scenario: Any, settings: dict[str, Any] | None = None, **given: Any) -> Part:
-        return Part(rows, what, store, functools.partial(scenario, **given), settings or {})
+    def times(count: int) -> int:
+        return max(1, round(count * scale))
+
+    def part(rows: str, what: str, store: str, seconds: int, scenario: Any, settings: dict[str, Any] | None = None, /, **more: Any) -> None:
+        about = {name: more.pop(name) for name in ("alone", "needs", "missing") if name in more}
+        scenario = functools.partial(scenario, **more)
+        found.append(Part(rows, what, store, scenario, seconds, settings or {}, number=len(found), **about))
 
     pg, lite = "postgresql", "sqlite"
-    yield part("F01 F15", f"kill -9, {kills} times", lite, scenarios.kills, count=kills, load=8)
-    yield part("F01", f"kill -9, {kills} times, three replicas", pg, scenarios.kills, count=kills, replicas=3, load=8)
-    yield part("F16", "a second server on the same file", lite, scenarios.two_on_one_file)
-    yield part("F03", "SIGSTOP for two leases, then SIGCONT", pg, scenarios.zombies, count=5)
-    yield part("F04 F06", "a session whose result ends its process, among 20 good ones", lite, scenarios.poison, good=20)
-    yield part("F04 F06", "the same, three replicas", pg, scenarios.poison, good=20, replicas=3)
-    yield part("F05", "loops stand still for 0.3 leases", pg, scenarios.standing_still, {"lease": 6.0})
-    yield part("F07", "SIGTERM with work in flight; the last time twice", pg, scenarios.leaving, count=5)
-    yield part("F08", "rolling restart of three replicas", pg, scenarios.rolling, rounds=2)
-    yield part("F09", "PostgreSQL stopped as by a crash, 0 to 2 s away", pg, scenarios.restarts, server=server, count=6)
-    yield part("F10", "all connections cut every second", pg, scenarios.cuts, server=server, seconds=30)
-    listeners = "query LIKE '%LISTEN%' OR query LIKE '%pg_notify%'"
-    yield part("F11", "the connections for notices cut every second", pg, scenarios.cuts, server=server, seconds=20, only=f"({listeners})")
-    yield part("F09 F10", "the network holds everything for 2.5 leases, and cuts it every other time", pg, scenarios.held, count=4)
-    yield part("F13", "both files locked for 5 s", lite, scenarios.locked, times=4)
-    if small := _small_disk():
-        yield part("F14", "the disk is full for 4 s", lite, scenarios.full, {"disk": small}, times=3)
-    yield part("cancel", "cancelled through any of three replicas", pg, scenarios.cancelling, replicas=3)
-    yield part("cancel", "cancelled just after its worker was killed", pg, scenarios.cancelling, replicas=2, kill=True)
-    yield part("F17–F28", "models and tools that misbehave, and a kill", lite, scenarios.bad_models_and_tools)
-    yield part("F17–F28", "the same, two replicas", pg, scenarios.bad_models_and_tools, replicas=2)
-    yield part("F38", "300 alerts at once, 100 may wait", pg, scenarios.flood)
-    yield part("F02", "ends itself at every named point", lite, scenarios.every_point)
-    yield part("F02", "the same, two replicas", pg, scenarios.every_point, replicas=2)
+    # Whose times are promised.
+    part(
+        "F05", "loops stand still for 0.3 leases, two processors busy", pg, 45, scenarios.standing_still, {"lease": 6.0}, hogs=2, alone=True
+    )
+    part(
+        "F07",
+        f"SIGTERM with work in flight, {times(20)} times, every fourth twice",
+        pg,
+        120,
+        scenarios.leaving,
+        count=times(20),
+        alone=True,
+    )
+    listeners = "(query LIKE '%LISTEN%' OR query LIKE '%pg_notify%')"
+    what = "the connections for notices cut every second"
+    part("F11", what, pg, 45, scenarios.cuts, seconds=times(20), only=listeners, alone=True, needs="server")
+    part("cancel", "cancelled through any of three replicas", pg, 20, scenarios.cancelling, replicas=3, alone=True)
+    what = f"{times(1000)} alerts within {10 * scale:g} s, {times(300)} may wait"
+    flood = {"alerts": times(1000), "pending": times(300), "seconds": 10 * scale, "alone": True}
+    part("F38", what, pg, 120, scenarios.flood, {"looks": 0, "limit": 8}, **flood)
+    # The long ones, side by side.
+    part("F01 F15", f"kill -9, {kills} times, each time a copy is looked at", lite, 4 * kills, scenarios.kills, count=kills, load=8)
+    part("F01", f"kill -9, {kills} times, three replicas", pg, 4 * kills, scenarios.kills, count=kills, replicas=3, load=8)
+    rounds = times(3)
+    part("F02", f"ends itself at every named point, {rounds} times", lite, 220 * rounds, scenarios.every_point, times=rounds)
+    part("F02", "the same, two replicas", pg, 240 * rounds, scenarios.every_point, times=rounds, replicas=2)
+    what = f"PostgreSQL stopped as by a crash, {times(20)} times, 0 to 2 s away"
+    part("F09", what, pg, 150, scenarios.restarts, count=times(20), needs="server")
+    part("F03", f"SIGSTOP for 2.5 leases, then SIGCONT, {times(20)} times", pg, 160, scenarios.zombies, count=times(20))
+    part("F17–F28", "models and tools that misbehave, and a kill", lite, 120, scenarios.bad_models_and_tools, each=times(3))
+    part("F17–F28", "the same, two replicas", pg, 120, scenarios.bad_models_and_tools, each=times(3), replicas=2)
+    part("F13", f"both files locked for 5 s, {times(10)} times", lite, 75, scenarios.locked, times=times(10))
+    part("F08", f"rolling restart of three replicas, {times(4)} times", pg, 80, scenarios.rolling, rounds=times(4))
+    part("F04", f"a session whose result ends its process, among {times(50)} good ones", lite, 90, scenarios.poison, good=times(50))
+    part("F04", "the same, three replicas", pg, 90, scenarios.poison, good=times(50), replicas=3)
+    what = f"the network holds everything for 2.5 leases, {times(6)} times, and cuts it every other time"
+    part("F09 F10", what, pg, 60, scenarios.held, count=times(6))
+    part("F10", "all connections cut every second", pg, 60, scenarios.cuts, seconds=times(30), needs="server")
+    part("F10", "10 connections for three replicas", pg, 60, scenarios.crowded, seconds=times(20), needs="server")
+    what = "one commit in twenty fails with 40001 or 40P01"
+    part("F12", what, pg, 90, scenarios.conflicts, commits=times(2000), needs="server")
+    part("F14", f"the disk is full for 4 s, {times(10)} times", lite, 70, scenarios.full, times=times(10), needs="disk", missing=_no_disk())
+    part("F06", "a result of 100 MB where 300 MB are left", lite, 60, scenarios.no_memory)
+    part("F06", "the same, two replicas", pg, 60, scenarios.no_memory)
+    part("cancel", "cancelled just after its worker was killed", pg, 40, scenarios.cancelling, replicas=2, kill=True, count=times(5))
+    part("retention", "ended sessions are swept away every second while others run", lite, 40, scenarios.retention, seconds=times(20))
+    part("retention", "the same, three replicas", pg, 40, scenarios.retention, seconds=times(20))
+    clock = next((file for file in FAKETIME if Path(file).exists()), "")
+    missing = "" if clock else "libfaketime is not installed"
+    what = "the replicas' clocks are 10 minutes apart and jump by an hour, four times"
+    part("F40", what, pg, 60, scenarios.clocks, library=clock, missing=missing)
+    part("F16", "a second server on the same file", lite, 25, scenarios.two_on_one_file)
+    return found
 
 
-def play(part: Part, server: PostgreSQL, seed: int) -> Line:
-    folder = BUILD / f"{part.rows.split()[0].replace('–', '-')}-{part.store}-{seed}"
+async def play(part: Part, cradle: Nursery | None, seed: int, most: float) -> Line:
+    name = "-".join([*part.rows.split(), part.store, str(part.number)])
+    folder = BUILD / name.replace("–", "-")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    settings = dict(part.settings)
-    place = settings.pop("disk", folder)
-    url = server.empty() if part.store == "postgresql" else f"sqlite:///{place / 'tersely.db'}"
     began = time.monotonic()
-    run = functools.partial(scenarios.played, part.scenario, folder, url, seed=seed, what=part.what, **settings)
     try:
-        house, counted = anyio.run(_in_time, run, 300 + 20 * part.scenario.keywords.get("count", 10))
+        with ExitStack() as stack, anyio.fail_after(most):
+            scenario, place = part.scenario, folder
+            if part.needs == "disk":
+                place = stack.enter_context(_SmallDisk())
+            url = f"sqlite:///{place / 'tersely.db'}"
+            if part.store == "postgresql":
+                server = stack.enter_context(postgresql())
+                url = server.empty()
+                if part.needs == "server":
+                    scenario = functools.partial(scenario, server=server)
+            house, counted = await scenarios.played(scenario, folder, url, seed=seed, what=part.what, nursery=cradle, **part.settings)
     except Exception as problem:
         # Whatever it is: the report says so, and the other parts go on.
         first: BaseException = problem
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
-        broken = [Violation("run", f"{type(first).__name__}: {str(first)[-1500:]}")]
-        return Line(part, seed, {}, 0, 0, 0, [], broken, time.monotonic() - began)
+        (folder / "problem").write_text("".join(traceback.format_exception(problem)))
+        over = time.monotonic() - began >= most
+        said = f"it took longer than {most:.0f} s" if over else f"{type(first).__name__}: {str(first)[-1500:]}"
+        return Line(part, seed, {}, 0, 0, 0, [], [Violation("run", said)], time.monotonic() - began)
     history = house.history
     return Line(
         part,
@@ -117,28 +193,31 @@ def play(part: Part, server: PostgreSQL, seed: int) -> Line:
     )
 
 
-async def _in_time(run: Any, seconds: float) -> Any:
-    with anyio.fail_after(seconds):
-        return await run()
+class _SmallDisk:
+    """A file system of 24 MB, where this machine lets us have one."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="tersely-small-"))
+
+    def __enter__(self) -> Path:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(self.folder)], capture_output=True, check=True)
+        return self.folder
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["umount", "-l", str(self.folder)], capture_output=True, check=False)
+        self.folder.rmdir()
 
 
-def told(line: Line) -> str:
-    resumed = f"{statistics.median(line.resumed):.1f} / {line.resumed[-1]:.1f} s" if line.resumed else "–"
-    counted = ", ".join(f"{name} {value}" for name, value in line.counted.items())
-    verdict = "holds" if not line.violations else f"**{len(line.violations)} violations**"
-    cells = [
-        line.part.rows,
-        line.part.store,
-        line.part.what,
-        str(line.sessions),
-        str(line.faults),
-        str(line.twice),
-        resumed,
-        counted,
-        verdict,
-    ]
-    return "| " + " | ".join([*cells, str(line.seed), f"{line.seconds:.0f} s"]) + " |"
+@functools.cache
+def _no_disk() -> str:
+    try:
+        with _SmallDisk():
+            return ""
+    except (OSError, subprocess.CalledProcessError):
+        return "this machine lets us mount nothing"
 
+
+# The report
 
 HEAD = (
     "| rows | store | injected | sessions | faults | made twice | gone on after (median / most) | counted | invariants | seed | took |\n"
@@ -146,72 +225,195 @@ HEAD = (
 )
 
 
-@contextmanager
-def _said(report: Path) -> Iterator[Any]:
-    report.parent.mkdir(parents=True, exist_ok=True)
-    with report.open("w") as out:
+def told(line: Line) -> str:
+    resumed = f"{statistics.median(line.resumed):.1f} / {line.resumed[-1]:.1f} s" if line.resumed else "–"
+    counted = "; ".join(f"{name}: {value}" for name, value in line.counted.items())
+    verdict = "hold" if not line.violations else f"**{len(line.violations)} violations**"
+    part = line.part
+    cells = [part.rows, part.store, part.what, line.sessions, line.faults, line.twice, resumed, counted, verdict, line.seed]
+    return "| " + " | ".join([*map(str, cells), f"{line.seconds:.0f} s"]) + " |"
 
-        def say(text: str) -> None:
+
+@dataclass
+class Report:
+    file: Path
+    lines: dict[int, Line] = field(default_factory=dict)
+    not_run: dict[int, tuple[Part, str]] = field(default_factory=dict)
+    after: list[str] = field(default_factory=list)
+    turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, line: Line) -> None:
+        with self.turn:
+            self.lines[line.part.number] = line
+            print(told(line), flush=True)
+            for violation in line.violations[:5]:
+                print(f"\n{violation}\n", flush=True)
+            self.write()
+
+    def skip(self, part: Part, why: str) -> None:
+        with self.turn:
+            self.not_run[part.number] = (part, why)
+            print(f"| {part.rows} | {part.store} | {part.what} | not run: {why} |", flush=True)
+            self.write()
+
+    def say(self, text: str) -> None:
+        with self.turn:
+            self.after.append(text)
             print(text, flush=True)
-            out.write(text + "\n")
-            out.flush()
+            self.write()
 
-        yield say
+    @property
+    def bad(self) -> int:
+        return sum(len(line.violations) for line in self.lines.values())
+
+    def write(self) -> None:
+        """All that is known so far, in the order of the parts."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        rows = {number: told(line) for number, line in self.lines.items()}
+        for number, (part, why) in self.not_run.items():
+            rows[number] = f"| {part.rows} | {part.store} | {part.what} | | | | | **not run**: {why} | | | |"
+        shown = [HEAD, *(rows[number] for number in sorted(rows)), "", *self.after]
+        for line in self.lines.values():
+            shown += [f"\n`{line.part.rows}` on {line.part.store}, seed {line.seed}:\n\n```\n{one}\n```" for one in line.violations[:5]]
+        self.file.write_text("\n".join(shown) + "\n")
 
 
-def _small_disk() -> Path | None:
-    """A file system of 24 MB, where this machine lets us have one."""
-    folder = Path(tempfile.gettempdir()) / f"tersely-small-{os.getpid()}"
-    folder.mkdir(exist_ok=True)
-    try:
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)], capture_output=True, check=False)
-    except OSError:
-        return None
-    return folder if mounted.returncode == 0 else None
+# Who runs when
 
 
-def _no_small_disk() -> None:
-    folder = Path(tempfile.gettempdir()) / f"tersely-small-{os.getpid()}"
-    if folder.exists():
-        subprocess.run(["umount", str(folder)], capture_output=True, check=False)
-        folder.rmdir()
+@dataclass
+class Lanes:
+    """Plays parts, each in an event loop that can be left behind when it hangs."""
+
+    cradle: Nursery | None
+    report: Report
+    seed: int
+    deadline: float
+    stopping: bool = False
+    hung: bool = False
+    running: "set[concurrent.futures.Future[Line]]" = field(default_factory=set)
+
+    def play_all(self, wanted: Sequence[Part]) -> None:
+        able = [part for part in wanted if not part.missing]
+        for part in wanted:
+            if part.missing:
+                self.report.skip(part, part.missing)
+        self._lane(deque(part for part in able if part.alone))
+        waiting = deque(sorted((part for part in able if not part.alone), key=lambda part: -part.seconds))
+        lanes = [threading.Thread(target=self._lane, args=(waiting,), daemon=True) for _ in range(2)]
+        for lane in lanes:
+            lane.start()
+        for lane in lanes:
+            while lane.is_alive():
+                lane.join(0.2)  # Not for ever at once: signals are heard in between.
+
+    def stop(self) -> None:
+        self.stopping = True
+        for future in list(self.running):
+            future.cancel()
+
+    def _lane(self, waiting: "deque[Part]") -> None:
+        while waiting and not self.stopping:
+            portal = start_blocking_portal()
+            self._on(portal.__enter__(), waiting)
+            if not self.hung:
+                portal.__exit__(None, None, None)
+
+    def _on(self, portal: BlockingPortal, waiting: "deque[Part]") -> None:
+        while not self.stopping:
+            try:
+                part = waiting.popleft()
+            except IndexError:
+                return
+            left = self.deadline - time.monotonic()
+            if left < part.seconds / 2:
+                self.report.skip(part, "no time was left")
+                continue
+            most = min(60.0 + 3 * part.seconds, left)
+            future = portal.start_task_soon(play, part, self.cradle, self.seed + part.number, most)
+            self.running.add(future)
+            try:
+                self.report.add(future.result(timeout=most + 60))
+            except concurrent.futures.CancelledError:
+                return
+            except concurrent.futures.TimeoutError:
+                self.hung = True
+                self.report.add(Line(part, self.seed + part.number, {}, 0, 0, 0, [], [Violation("run", "it hangs")], most + 60))
+                return
+            finally:
+                self.running.discard(future)
+
+
+def chosen(every: Sequence[Part], words: Sequence[str], store: str) -> Iterator[Part]:
+    for part in every:
+        low, _, high = part.rows.partition("–")
+        covers = {f"F{number:02d}" for number in range(int(low[1:]), int(high[1:]) + 1)} if high else set(part.rows.split())
+        if store in part.store and (not words or covers & {word if word.islower() else word.upper() for word in words}):
+            yield part
+
+
+def put_into_docs(report: Path) -> None:
+    """The last report takes the place of the one that is there."""
+    page = DOCS.read_text()
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    DOCS.write_text(f"{before}{BEGIN}\n\n{report.read_text().strip()}\n\n{END}{after}")
 
 
 def main() -> int:
-    # What was started is stopped, also when we are told to end.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("what", choices=["kills", "all"])
+    arguments.add_argument("what", choices=["kills", "all", "some", "list", "figures"])
+    arguments.add_argument("rows", nargs="*", help="With `some`: rows of the fault matrix, or cancel, retention, simulation.")
     arguments.add_argument("--kills", type=int, help="Per store  [default: 20, all: 200]")
-    arguments.add_argument("--minutes", type=float, default=45.0, help="No new part begins after this time.")
-    arguments.add_argument("--only", default="", help="Parts whose rows contain this.")
+    arguments.add_argument("--scale", type=float, default=1.0, help="Of the other counts  [default: 1]")
+    arguments.add_argument("--minutes", type=float, default=MINUTES, help=f"For all of it  [default: {MINUTES:g}]")
     arguments.add_argument("--store", default="", help="Only on this store.")
     arguments.add_argument("--seed", type=int, default=20_261_115)
     arguments.add_argument("--report", type=Path, default=BUILD / "report.md")
     given = arguments.parse_args()
-    began, bad = time.monotonic(), 0
-    with postgresql() as server, _said(given.report) as say:
-        say(HEAD)
-        try:
-            for number, part in enumerate(parts(server, given.kills or (20 if given.what == "kills" else 200))):
-                if (given.what == "kills" and "F01" not in part.rows) or given.only not in part.rows or given.store not in part.store:
-                    continue
-                if time.monotonic() - began > given.minutes * 60:
-                    say(f"| {part.rows} | {part.store} | {part.what} | not run: no time was left |")
-                    continue
-                line = play(part, server, given.seed + number)
-                say(told(line))
-                for violation in line.violations[:5]:
-                    say(f"\n{violation}\n")
-                bad += len(line.violations)
-        finally:
-            _no_small_disk()
-        if given.what == "all" and not given.only:
-            played = play_on_all_cores(60, given.seed)
-            say(f"\nSimulation, 60 s: {played.runs} runs, {played.sessions} sessions, {played.faults} faults, {len(played.bad)} violated")
-            bad += len(played.bad)
-        say(f"\n{bad} violations in {(time.monotonic() - began) / 60:.1f} minutes. Histories: {BUILD}")
-    return 1 if bad else 0
+    if given.what == "figures":
+        put_into_docs(given.report)
+        return 0
+    every = parts(given.kills or (200 if given.what == "all" else 20), given.scale)
+    words = {"kills": ["F01"], "some": given.rows}.get(given.what, [])
+    wanted = list(chosen(every, words, given.store))
+    if given.what == "list":
+        for part in every:
+            print(f"{part.rows:10} {part.store:11} {part.seconds:4} s  {'alone ' if part.alone else ''}{part.what}")
+        return 0
+    began = time.monotonic()
+    report = Report(given.report)
+    simulates = (given.what == "all" and not given.store) or "simulation" in given.rows
+    with nursery(BUILD / "nursery") as cradle:
+        lanes = Lanes(cradle, report, given.seed, began + given.minutes * 60 - (SIMULATED + 30 if simulates else 0))
+
+        def end(number: int, frame: object) -> None:
+            # What was started is stopped, also when we are told to end.
+            lanes.stop()
+
+        signal.signal(signal.SIGTERM, end)
+        signal.signal(signal.SIGINT, end)
+        print(HEAD, flush=True)
+        lanes.play_all(wanted)
+    bad = report.bad
+    if simulates and not lanes.stopping:
+        played = play_on_all_cores(SIMULATED, given.seed)
+        report.say(
+            f"Simulation, {SIMULATED} s: {played.runs} bad days (seeds from {given.seed}), {played.sessions} sessions, "
+            f"{played.faults} faults, {len(played.bad)} days with a violation."
+        )
+        for seed, what in played.bad[:5]:
+            report.say(f"\n    python -m tests.survival.simulation --seed {seed}: {what}")
+        bad += len(played.bad)
+    left_out = len(report.not_run)
+    report.say(
+        f"\n{bad} violations, {left_out} parts not run, in {(time.monotonic() - began) / 60:.1f} minutes "
+        f"({time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC, {os.cpu_count()} processors)."
+    )
+    code = 1 if bad or lanes.stopping else 0
+    if lanes.hung:
+        os._exit(1)  # Somebody would be waited for who does not come.
+    return code
 
 
 if __name__ == "__main__":

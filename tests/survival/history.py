@@ -2,9 +2,10 @@
 
 Kinds and their fields (`at` is seconds since 1970 everywhere; all processes of a run share a machine, hence a clock):
 
-    run      seed, store, replicas, limit, lease, what
+    run      seed, store, limit, lease, what, clocks_differ (the replicas' own clocks do)
     submit   session, case, accepted (true: answered 202)
     fault    what (kill, stop, term, …), executor (of a killed or stopped process, as far as it is known)
+    wrote    number, who, place, session (place "sessions": attempt, executor)   every row, by the name of its writer; see audit.py
     ready    slot                                         a replica listens
     claim    session, attempt, executor
     takeover executor, sessions                           what a survivor queued again

@@ -24,7 +24,9 @@ import websockets
 import yaml
 
 from tersely.store.database import Database
+from tests.survival import audit
 from tests.survival.history import History, lines_of
+from tests.survival.nursery import Forked, Nursery
 from tests.survival.tools import SECRET
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +38,8 @@ class Replica:
     slot: int
     port: int
     log: Path
-    process: "subprocess.Popen[bytes]"
+    process: "subprocess.Popen[bytes] | Forked"
+    http: httpx2.AsyncClient
 
     @property
     def address(self) -> str:
@@ -54,16 +57,18 @@ class Replica:
     def listens(self) -> bool:
         return any(line.get("event") == "listening" for line in lines_of(self.log))
 
+    async def answers(self) -> int:
+        """What it says when asked whether it is ready; 0: nothing."""
+        with suppress(httpx2.HTTPError):
+            return int((await self.http.get(f"{self.address}/ready", timeout=2)).status_code)
+        return 0
+
     async def ready(self, seconds: float = 120) -> None:
         with anyio.fail_after(seconds):
-            async with httpx2.AsyncClient(timeout=2) as http:
-                while True:
-                    if not self.is_running:
-                        raise RuntimeError(f"a replica ended: {self.log.read_text()[-2000:]}")
-                    with suppress(httpx2.HTTPError):
-                        if (await http.get(f"{self.address}/ready")).status_code == 200:
-                            return
-                    await anyio.sleep(0.05)
+            while await self.answers() != 200:
+                if not self.is_running:
+                    raise RuntimeError(f"a replica ended: {self.log.read_text()[-2000:]}")
+                await anyio.sleep(0.05)
 
 
 @dataclass
@@ -75,12 +80,23 @@ class House:
     limit: int
     lease: float
     environment: dict[str, str] = field(default_factory=dict)
+    nursery: Nursery | None = None
+    """Where replicas come from; without one each is a fresh interpreter."""
+
     replicas: list[Replica] = field(default_factory=list)
     cases: dict[str, str] = field(default_factory=dict)
     """Sessions that were accepted, and their cases."""
 
+    http: httpx2.AsyncClient = field(default_factory=lambda: httpx2.AsyncClient(timeout=30, verify=False))
+    """One for all that is asked: making one costs more than asking."""
+
+    draw: random.Random = field(default_factory=random.Random)
+    took: list[float] = field(default_factory=list)
+    """Seconds that each submission took to be answered."""
+
     sent: int = 0
     started: int = 0
+    audited: bool = False
 
     @property
     def is_sqlite(self) -> bool:
@@ -100,11 +116,17 @@ class House:
         self.started += 1
         log = self.folder / f"replica-{slot}-{self.started}.log"
         port = port or _free_port()
-        with log.open("wb") as out:
-            command = [sys.executable, "-m", "tests.survival.replica", "up", "--config", str(self.config), "--port", str(port)]
-            everything = {**_bare(), **self.environment, **(environment or {})}
-            process = _started(command, everything, out)
-        replica = Replica(slot, port, log, process)
+        words = ["up", "--config", str(self.config), "--port", str(port)]
+        everything = {**_bare(), **self.environment, **(environment or {})}
+        if self.audited:
+            everything["TERSELY_DATABASE_URL"] = audit.signed(everything["TERSELY_DATABASE_URL"], f"r{slot}-{self.started}")
+        process: subprocess.Popen[bytes] | Forked
+        if self.nursery and not _needs_its_own(everything):
+            process = self.nursery.start(words, everything, log)
+        else:
+            with log.open("wb") as out:
+                process = _started([sys.executable, "-m", "tests.survival.replica", *words], everything, out)
+        replica = Replica(slot, port, log, process, self.http)
         self.replicas = [other for other in self.replicas if other.slot != slot] + [replica]
         return replica
 
@@ -135,34 +157,34 @@ class House:
         case = case or f"case-{self.sent:04d}"
         body = {"data": {"alertname": f"Trouble with {case}", "note": f"the token is {SECRET}"}}
         headers = {"Idempotency-Key": f"{case}-{self.started}-{self.sent}"}
-        async with httpx2.AsyncClient(timeout=30) as http:
-            while True:
-                for replica in random.sample(self.replicas, len(self.replicas)):
-                    with suppress(httpx2.HTTPError):
-                        answer = await http.post(f"{replica.address}/api/v1/alerts", json=body, headers=headers)
-                        if answer.status_code == 202:
-                            session_id = str(answer.json()["session_id"])
-                            self.cases[session_id] = case
-                            self.history.note("submit", session=session_id, case=case, accepted=True, expected=expected)
-                            return session_id
-                        if answer.status_code not in (429, 503) or not answer.headers.get("retry-after"):
-                            self.history.note("left", session=case, where=f"a submission got {answer.status_code}: {answer.text[:300]}")
-                            return None
-                if not patient:
-                    self.history.note("submit", session=None, case=case, accepted=False)
-                    return None
-                await anyio.sleep(0.1)
+        while True:
+            for replica in self.draw.sample(self.replicas, len(self.replicas)):
+                with suppress(httpx2.HTTPError):
+                    began = anyio.current_time()
+                    answer = await self.http.post(f"{replica.address}/api/v1/alerts", json=body, headers=headers)
+                    self.took.append(anyio.current_time() - began)
+                    if answer.status_code == 202:
+                        session_id = str(answer.json()["session_id"])
+                        self.cases[session_id] = case
+                        self.history.note("submit", session=session_id, case=case, accepted=True, expected=expected)
+                        return session_id
+                    if answer.status_code not in (429, 503, 507) or not answer.headers.get("retry-after"):
+                        self.history.note("left", session=case, where=f"a submission got {answer.status_code}: {answer.text[:300]}")
+                        return None
+            if not patient:
+                self.history.note("submit", session=None, case=case, accepted=False)
+                return None
+            await anyio.sleep(0.1)
 
     async def get(self, path: str, seconds: float = 60) -> Any:
         with anyio.fail_after(seconds):
-            async with httpx2.AsyncClient(timeout=10) as http:
-                while True:
-                    for replica in self.replicas:
-                        with suppress(httpx2.HTTPError):
-                            answer = await http.get(f"{replica.address}{path}")
-                            if answer.status_code == 200:
-                                return answer
-                    await anyio.sleep(0.1)
+            while True:
+                for replica in self.replicas:
+                    with suppress(httpx2.HTTPError):
+                        answer = await self.http.get(f"{replica.address}{path}", timeout=10)
+                        if answer.status_code == 200:
+                            return answer
+                await anyio.sleep(0.1)
 
     async def status(self, session_id: str) -> str:
         return str((await self.get(f"/api/v1/sessions/{session_id}")).json()["status"])
@@ -175,19 +197,18 @@ class House:
     async def cancel(self, session_id: str) -> None:
         """Through whichever replica answers first."""
         with anyio.fail_after(60):
-            async with httpx2.AsyncClient(timeout=10) as http:
-                while True:
-                    for replica in self.replicas:
-                        with suppress(httpx2.HTTPError):
-                            if (await http.post(f"{replica.address}/api/v1/sessions/{session_id}/cancel")).status_code < 500:
-                                return
-                    await anyio.sleep(0.1)
+            while True:
+                for replica in self.draw.sample(self.replicas, len(self.replicas)):
+                    with suppress(httpx2.HTTPError):
+                        if (await self.http.post(f"{replica.address}/api/v1/sessions/{session_id}/cancel", timeout=10)).status_code < 500:
+                            return
+                await anyio.sleep(0.1)
 
     async def watch(self, session_id: str) -> None:
         """Follow a session to its end, from one replica to the next, and write down every stored event as it came."""
         seen = 0
         while True:
-            replica = random.choice(self.replicas)
+            replica = self.draw.choice(self.replicas)
             with suppress(OSError, websockets.WebSocketException, TimeoutError):
                 async with websockets.connect(f"ws://127.0.0.1:{replica.port}/api/v1/ws", open_timeout=5) as socket:
                     await socket.send(json.dumps({"action": "subscribe", "channel": f"session:{session_id}", "last_seq": seen}))
@@ -215,12 +236,12 @@ class House:
     # The store, looked into from outside
 
     async def rows(self, question: str, *, engine: bool = False) -> list[tuple[Any, ...]]:
-        return await anyio.to_thread.run_sync(self._rows, question, engine)
+        return await anyio.to_thread.run_sync(self._rows, question, engine, abandon_on_cancel=True)
 
     def _rows(self, question: str, engine: bool) -> list[tuple[Any, ...]]:
         if not self.is_sqlite:
             for _ in range(100):
-                with suppress(psycopg.OperationalError), psycopg.connect(self.url, autocommit=True) as connection:
+                with suppress(psycopg.OperationalError), psycopg.connect(self.url, autocommit=True, connect_timeout=5) as connection:
                     if engine:
                         connection.execute("SET search_path TO dbos")
                     return list(connection.execute(question))
@@ -230,6 +251,18 @@ class House:
         with closing(sqlite3.connect(file, timeout=30)) as connection:
             return connection.execute(question).fetchall()
 
+    async def change(self, statement: str) -> int:
+        """Change something behind everybody's back; how many rows."""
+
+        def changed() -> int:
+            if self.is_sqlite:
+                with closing(sqlite3.connect(self.file, timeout=30)) as connection, connection:
+                    return connection.execute(statement).rowcount
+            with psycopg.connect(self.url, autocommit=True, connect_timeout=5) as server:
+                return int(server.execute(statement).rowcount)
+
+        return await anyio.to_thread.run_sync(changed, abandon_on_cancel=True)
+
     # Looking back
 
     async def look_back(self) -> History:
@@ -237,8 +270,11 @@ class House:
         note = self.history.note
         for name in ("model.log", "tools.log"):
             for line in lines_of(self.folder / name):
-                if SECRET in line.pop("asked", ""):
+                asked = line.pop("asked", "")
+                if SECRET in asked:
                     note("leak", where="a request to the model")
+                if asked:
+                    line["size"] = len(asked)
                 self.history.records.append(line)
         for log in sorted(self.folder.glob("replica-*.log")):
             for line in lines_of(log):
@@ -249,11 +285,13 @@ class House:
                 if line.get("event") == "listening":
                     at = datetime.fromisoformat(line["timestamp"]).timestamp()
                     self.history.records.append({"kind": "ready", "at": at, "slot": int(log.name.split("-")[1])})
-                if line.get("event") == "session_claimed":
+                if line.get("event") == "session_claimed" and not self.audited:
                     at = datetime.fromisoformat(line["timestamp"]).timestamp()
                     self.history.records.append(
                         {"kind": "claim", "at": at, **{k: line[k] for k in ("attempt", "executor")}, "session": line["session_id"]}
                     )
+        if self.audited:
+            self.history.records += await anyio.to_thread.run_sync(audit.seen, self.url)
         for session, name, began, stored in await self.rows(
             "SELECT workflow_uuid, function_name, started_at_epoch_ms, completed_at_epoch_ms FROM operation_outputs", engine=True
         ):
@@ -334,10 +372,10 @@ async def house(
     looks: int = 3,
     slowest: float = 0.2,
     what: str = "",
+    nursery: Nursery | None = None,
     **environment: str,
 ) -> AsyncIterator[House]:
     """A house on the store at `url` (PostgreSQL: an empty database), without replicas yet; nothing is left running after it."""
-    random.seed(seed)
     folder.mkdir(parents=True, exist_ok=True)
     history = History(folder / "history.jsonl")
     history.note("run", seed=seed, store=url.partition(":")[0], limit=limit, lease=lease, what=what)
@@ -375,7 +413,8 @@ async def house(
             "TERSELY_GRACE": "10",
             "TERSELY_SUMMARY_CACHE": "false",
         }
-        it = House(folder, url, history, config, limit, lease, environment=settings | environment)
+        draw = random.Random(seed)
+        it = House(folder, url, history, config, limit, lease, environment=settings | environment, nursery=nursery, draw=draw)
         try:
             yield it
         finally:
@@ -385,6 +424,8 @@ async def house(
                         replica.process.send_signal(signal.SIGCONT)
                     replica.process.kill()
                     replica.process.wait()
+            with anyio.CancelScope(shield=True), anyio.move_on_after(5):
+                await it.http.aclose()
     finally:
         model.kill()
         model.wait()
@@ -392,6 +433,11 @@ async def house(
 
 def _started(command: list[str], environment: dict[str, str], out: Any) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+
+
+def _needs_its_own(environment: Mapping[str, str]) -> bool:
+    """What has to be there before an interpreter starts cannot be had by forking one."""
+    return "LD_PRELOAD" in environment
 
 
 def _bare() -> dict[str, str]:

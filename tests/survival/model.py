@@ -23,6 +23,7 @@ def answering(log: Path, looks: int, slowest: float, seed: int) -> "FakeLLMServe
     draw = random.Random(seed)
     file = log.open("a", buffering=1)
     times: dict[tuple[str, str], int] = {}
+    tries: dict[tuple[str, int], int] = {}
 
     def answer(body: dict[str, Any]) -> Reply:
         text = json.dumps(body["messages"])
@@ -34,7 +35,8 @@ def answering(log: Path, looks: int, slowest: float, seed: int) -> "FakeLLMServe
         file.write(json.dumps({"kind": "call", "what": what, "case": case, "number": number, "at": time.time(), "asked": text}) + "\n")
         delay = draw.uniform(0, slowest)
         times[case, what] = times.get((case, what), 0) + 1
-        if asks and (bad := misbehaviour(case, times[case, what], number, delay)):
+        tries[case, number] = tries.get((case, number), 0) + asks
+        if asks and (bad := misbehaviour(case, times[case, what], number, tries[case, number], delay)):
             return bad
         if not asks:
             return Reply(text="Most lines are routine; one pod cannot reach its database.", delay=delay)
@@ -48,8 +50,18 @@ def answering(log: Path, looks: int, slowest: float, seed: int) -> "FakeLLMServe
     return FakeLLMServer(answer)
 
 
-def misbehaviour(case: str, time: int, number: int, delay: float) -> Reply | None:
-    """What a case named after a row of the fault matrix gets instead of an answer; `time` counts its calls from 1."""
+HALF = "half an answer"
+TOO_LONG = "This model's maximum context length is 60000 tokens"
+
+
+def misbehaviour(case: str, time: int, number: int, tries: int, delay: float) -> Reply | None:
+    """What a case named after a row of the fault matrix gets instead of an answer.
+
+    Args:
+        time: Counts its calls from 1.
+        number: Of the answer that is asked for, from 0.
+        tries: How often this very answer was asked for.
+    """
     row = case[-3:]
     if row == "f17" and time <= 3:
         return Reply(status=429, headers={"Retry-After": ("1", "0", "garbage")[time - 1]})
@@ -58,10 +70,7 @@ def misbehaviour(case: str, time: int, number: int, delay: float) -> Reply | Non
     if row == "f19" and time == 1:
         return Reply(text="late", delay=4)
     if row == "f20" and time in (1, 3):
-        envelope = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
-        chunk = {**envelope, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "half an answer"}, "finish_reason": None}]}
-        said = f"data: {json.dumps(chunk)}\n\n".encode()
-        return Reply(raw=said + said[:60], headers={"Content-Type": "text/event-stream"})
+        return _cut_stream(int(case[-6:-4]), in_a_line=case[-4] == "b")
     if row == "f21" and number == 0 and time <= 2:
         return Reply(text=" \n ")
     if row == "f22" and number == 0 and time == 1:
@@ -70,13 +79,24 @@ def misbehaviour(case: str, time: int, number: int, delay: float) -> Reply | Non
         wrong = [("ops__look", "{broken"), ("nothing__there", "{}"), *[("ops__look", '{"case": "x"}')] * 48]
         calls = tuple({"id": "same", "type": "function", "function": {"name": name, "arguments": given}} for name, given in wrong)
         return Reply(text="Everything at once.", tool_calls=calls, finish="tool_calls", delay=delay)
-    if row == "f24" and time == 1:
-        return Reply(status=400, error="This model's maximum context length is 60000 tokens", code="context_length_exceeded")
+    if row == "f24" and number == 2 and tries <= 2:
+        return Reply(status=400, error=TOO_LONG, code="context_length_exceeded")
     if row == "f25":
         return Reply(status=401, error="no such key")
     if row == "f26" and time <= 2:
         return Reply(raw=b"<html><body>Bad gateway</body></html>", headers={"Content-Type": "text/html"})
     return None
+
+
+def _cut_stream(chunks: int, *, in_a_line: bool) -> Reply:
+    """A stream that ends after that many chunks: in good order but for its end, or in the middle of a line and of what was announced."""
+    envelope = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
+    chunk = {**envelope, "choices": [{"index": 0, "delta": {"role": "assistant", "content": f"{HALF} "}, "finish_reason": None}]}
+    said = f"data: {json.dumps(chunk)}\n\n".encode()
+    if not in_a_line:
+        return Reply(raw=said * chunks, headers={"Content-Type": "text/event-stream"})
+    headers = {"Content-Type": "text/event-stream", "Content-Length": str(len(said) * (chunks + 2))}
+    return Reply(raw=said * chunks + said[:60], headers=headers)
 
 
 async def main() -> None:

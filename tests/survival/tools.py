@@ -29,6 +29,8 @@ def look(server: PlainServer, request: Message) -> Message | None:
         os.kill(os.getpid(), signal.SIGKILL)
     if case.endswith("f28") and number == 1:
         return None
+    if case.endswith("large") and number == 1:
+        return text("".join(f"2026-11-15T08:00:00Z INFO line {n} of a result that is much too long\n" for n in range(1_600_000)))
     if "poison" in case and number == 1:
         return text("POISON for whoever reads it")
     if number == 1:
