@@ -195,6 +195,22 @@ async def test_a_stream_that_is_cut_is_asked_for_again_and_never_passes_for_an_a
     assert (cut >= 0) == (chunks > 0)
 
 
+async def test_a_stream_that_ends_before_its_first_word_is_asked_for_again() -> None:
+    """F20: k = 0."""
+    nothing = Reply(raw=b"", headers={"content-type": "text/event-stream"})
+    async with FakeLLMServer([nothing, "whole"]).listening() as server, model_at(server.url) as llm:
+        deltas = [delta async for delta in llm.stream(say("hello"), max_tokens=50)]
+    assert isinstance(deltas[-1], Completion) and deltas[-1].text == "whole"
+
+
+async def test_a_web_page_in_place_of_a_stream_is_a_plain_error_and_not_asked_for_again() -> None:
+    """F26."""
+    page = Reply(raw=b"<html>Welcome</html>", headers={"content-type": "text/html; charset=utf-8"})
+    async with FakeLLMServer([page]).listening() as server, model_at(server.url) as llm:
+        with pytest.raises(LLMMisconfigured, match="no chat completion: a web page"):
+            _ = [delta async for delta in llm.stream(say("hello"), max_tokens=50)]
+
+
 @pytest.mark.parametrize("parts", [(), (CHUNK,)])
 async def test_a_silent_server_is_given_up_and_the_slot_is_free_again(parts: tuple[bytes, ...]) -> None:
     """F19: no first byte, or a stream that falls silent."""

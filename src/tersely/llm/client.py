@@ -390,7 +390,7 @@ def _our_errors(spec: ModelSpec) -> Iterator[None]:
     import httpx2
     from pydantic_ai import exceptions as theirs
 
-    from tersely.llm.wire import AnswerTooLarge
+    from tersely.llm.wire import AnswerTooLarge, WebPage
 
     who = f"Model {spec.model!r}"
 
@@ -427,6 +427,10 @@ def _our_errors(spec: ModelSpec) -> Iterator[None]:
     except theirs.ModelAPIError as error:
         if _caused_by(error, AnswerTooLarge):
             raise LLMRefused(f"{who} sent more than 16 MiB: that is no answer, and was not read on.") from error
+        if _caused_by(error, WebPage):
+            raise LLMMisconfigured(
+                f"{who} answered with something that is no chat completion: a web page. Does the base URL point to the API?"
+            ) from error
         if not _heals(error):
             raise LLMRefused(f"{who} rejected the request: {said_by(error)}") from error
         raise LLMUnavailable(
@@ -440,11 +444,23 @@ def _our_errors(spec: ModelSpec) -> Iterator[None]:
         raise LLMRefused(f"{who} sent more than 16 MiB: that is no answer, and was not read on.") from error
     except httpx2.HTTPError as error:
         raise LLMUnavailable(f"{who} is not available: {error}") from error
+    except theirs.UnexpectedModelBehavior as error:
+        if _ENDED_EARLY not in str(error):
+            raise _no_completion(who, error) from error
+        raise LLMUnavailable(f"{who} ended its answer before the first word.") from error
     except Exception as error:
         # Broad, because the SDKs raise IndexError, AttributeError, RecursionError … for a body that is not what they expect.
-        raise LLMMisconfigured(
-            f"{who} answered with something that is no chat completion: {str(error)[:200]}. Does the base URL point to the API?"
-        ) from error
+        raise _no_completion(who, error) from error
+
+
+_ENDED_EARLY = "ended without content"
+"""How pydantic-ai says that a stream was over before it had begun."""
+
+
+def _no_completion(who: str, error: Exception) -> LLMMisconfigured:
+    return LLMMisconfigured(
+        f"{who} answered with something that is no chat completion: {str(error)[:200]}. Does the base URL point to the API?"
+    )
 
 
 def _reported(spec: ModelSpec, problem: Any) -> LLMError:

@@ -36,6 +36,10 @@ class AnswerTooLarge(httpx2.DecodingError):
     """The answer, decompressed, is over `LARGEST_ANSWER`."""
 
 
+class WebPage(httpx2.DecodingError):
+    """The answer is a page for people: of a proxy, or of a server that is no API."""
+
+
 class BoundedClient(httpx2.AsyncClient):
     def __init__(self, patience: Patience, **options: Any) -> None:
         super().__init__(
@@ -55,6 +59,10 @@ class BoundedClient(httpx2.AsyncClient):
             response = await super().send(request, stream=True, **options)
         if scope.cancelled_caught:
             raise httpx2.ReadTimeout(f"no answer within {self.patience.first_byte:g} s", request=request)
+        if response.is_success and response.headers.get("content-type", "").lower().startswith("text/html"):
+            # Where a stream was asked for, it would be read as one without a word in it.
+            await response.aclose()
+            raise WebPage("a web page", request=request)
         response.stream = _BoundedStream(response, self.patience, began)
         if not stream:
             await response.aread()
