@@ -12,6 +12,7 @@ import pytest
 from tersely.agent.assignment import Assignment, Report
 from tersely.agent.loop import investigate
 from tersely.agent.options import AgentOptions
+from tersely.llm.client import LLM
 from tersely.llm.limits import LimitedLLM
 from tersely.llm.providers import NativeTools
 from tersely.store.database import Database
@@ -54,6 +55,7 @@ class Workplace:
         llm: LimitedLLM | None,
         *,
         summarizer: LimitedLLM | None = None,
+        summarizers: dict[str, LLM] | None = None,
         step: Step = run_now,
         controller: str = "function_calling",
         alert: str = "api-0 in namespace prod restarts all the time",
@@ -82,6 +84,7 @@ class Workplace:
             Assignment(**given),
             llm=llm,
             summarizer=summarizer,
+            summarizers=summarizers,
             executor=self.executor,
             read_back=ReadBack(self.executor.results, masker=Masker(key=KEY), llm=summarizer),
             diary=self.diary,

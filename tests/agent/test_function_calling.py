@@ -221,11 +221,25 @@ async def test_old_results_give_way_to_a_line_with_their_handle_and_the_newest_s
     assert max(sizes) <= 12_000 and sizes[-1] < sum(O200K.count(text) for text in texts)
 
 
-async def test_a_conversation_the_provider_finds_too_long_is_shortened_and_sent_again(workplace: Any) -> None:
-    too_long = Reply(status=400, error="This model's maximum context length is 4000 tokens", code="context_length_exceeded")
-    async with FakeLLMServer([too_long, "done"]).listening() as server, model_at(server.url) as llm, workplace() as place:
-        report = await place.work(llm)
-    assert report.analysis == "done" and len(server.requests) == 2
+TOO_LONG = Reply(status=400, error="This model's maximum context length is 4000 tokens", code="context_length_exceeded")
+
+
+async def test_a_conversation_the_provider_finds_too_long_is_sent_again_shorter_each_time(workplace: Any) -> None:
+    """F24."""
+    alert = "\n".join(f"line {n} of the alert says that something is the matter" for n in range(800))
+    async with FakeLLMServer([TOO_LONG, TOO_LONG, "done"]).listening() as server, model_at(server.url) as llm, workplace() as place:
+        report = await place.work(llm, alert=alert)
+    sizes = [O200K.count(json.dumps(request["messages"])) for request in server.requests]
+    assert report.analysis == "done" and len(sizes) == 3 and sizes[0] > sizes[1] > sizes[2]
+
+
+async def test_what_the_provider_finds_too_long_three_times_fails_and_what_cannot_be_shortened_is_not_sent_again(workplace: Any) -> None:
+    """F24."""
+    alert = "\n".join(f"line {n} of the alert says that something is the matter" for n in range(800))
+    for given, tries in ((alert, 3), ("short", 1)):
+        async with FakeLLMServer([TOO_LONG] * tries).listening() as server, model_at(server.url) as llm, workplace() as place:
+            report = await place.work(llm, alert=given)
+        assert report.status == "failed" and "maximum context length" in report.reason
 
 
 async def test_a_huge_alert_is_condensed_to_its_share_of_the_window(workplace: Any) -> None:

@@ -1,5 +1,6 @@
 """Large results in a conversation: condensed with the investigation in mind, seen by people while it happens, failing aloud."""
 
+import os
 from typing import Any
 
 import anyio
@@ -94,6 +95,32 @@ async def test_a_summarizer_that_stalls_has_its_own_time_limit_and_its_event_end
     (event,) = place.diary.of("mcp_tool_summary")
     assert report.analysis == "done" and event.metadata["status"] == "fallback" and "not ready within 0.2 s" in event.metadata["reason"]
     assert "connection refused" in server.requests[-1]["messages"][-1]["content"]
+    (record,) = place.diary.records("summarization")
+    assert record.error == event.metadata["reason"]
+    asked = O200K.count("".join(str(message["content"]) for message in server.requests[1]["messages"]))
+    assert record.usage.calls == 1 and abs(record.usage.input_tokens - asked) <= 10, "the question was read, and is paid for"
+    assert record.usage.price, "by a model whose price is known"
+
+
+async def test_of_a_summary_that_takes_too_long_the_parts_that_came_are_counted(workplace: Any, tmp_path: Any) -> None:
+    page = tmp_path / "page"
+    page.write_text("\n".join(f"{n}: visitor {n * 7919} came from street {n * 31 % 977} and left at {n % 24}:15" for n in range(1_000)))
+    came = []
+
+    def answer(body: dict[str, Any]) -> Any:
+        if is_summarizing(body):
+            came.append(body)
+            return Reply(SUMMARY, delay=0 if len(came) == 1 else 60)
+        return "done" if any(message["role"] == "tool" for message in body["messages"]) else reads
+
+    reads = Reply(tool_calls=(call("ops__page"),), finish="tool_calls")
+    async with FakeLLMServer(answer).listening() as server, model_at(server.url) as llm:
+        async with workplace(ops(page=page), condense_seconds=1) as place:
+            with anyio.fail_after(30):
+                await place.work(llm, summarizer=llm)
+    (record,) = place.diary.records("summarization")
+    assert len(came) > 1 and record.usage.calls == len(came)
+    assert record.usage.input_tokens > 10_000 > record.usage.output_tokens > 0
 
 
 async def test_a_fallback_that_wrote_the_summary_is_named(workplace: Any) -> None:
@@ -124,6 +151,51 @@ async def test_a_cancelled_investigation_leaves_no_event_streaming(workplace: An
                 tasks.cancel_scope.cancel()
     assert {event.status for event in place.diary.events} == {"completed", "cancelled"}
     assert place.diary.of("mcp_tool_summary")[0].status == "cancelled"
+    (traced,) = place.diary.records("mcp")
+    assert traced.request["tool"] == "logs" and traced.response["tokens"] > 5_000, "the tool was called"
+    (record,) = place.diary.records("summarization")
+    assert record.error.startswith("Cancelled") and record.usage.calls == 1 and record.usage.input_tokens > 1_000
+
+
+@pytest.mark.parametrize("when", ["asking", "calling"])
+async def test_what_was_under_way_when_it_was_cancelled_stands_in_the_trace(workplace: Any, tmp_path: Any, when: str) -> None:
+    pipe = tmp_path / "never"
+    os.mkfifo(pipe)  # whoever reads it waits
+    reads = Reply(tool_calls=(call("ops__page"),), finish="tool_calls")
+    script: list[Any] = [Reply("It is, I think, the database. " * 40, delay=60) if when == "asking" else reads]
+    async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace(ops(page=pipe)) as place:
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(place.work, llm)
+                while not (server.requests if when == "asking" else place.diary.of("llm_tool_call")):
+                    await anyio.sleep(0.01)
+                tasks.cancel_scope.cancel()
+    (record,) = place.diary.records("iteration" if when == "asking" else "mcp")
+    assert record.error.startswith("Cancelled") and not record.response.get("text")
+    assert (record.usage.calls, record.usage.input_tokens > 100) == ((1, True) if when == "asking" else (0, False))
+
+
+async def test_a_tool_can_have_its_own_summarizing_model_or_none(workplace: Any) -> None:
+    servers = [
+        ops("one", tool_policies={"logs": {"summarization": {"llm_provider": "careful"}}}),
+        ops("two", summarization={"llm_provider": "careful"}, tool_policies={"logs": {"summarization": {"llm_provider": "quick"}}}),
+        ops("three", tool_policies={"lo*": {"summarization": {"use_model": False}}}),
+        ops("four"),
+    ]
+    calls = tuple(call(f"{server.name}__logs", id=server.name) for server in servers)
+    thinker = FakeLLMServer([Reply(tool_calls=calls, finish="tool_calls"), "done"])
+    careful, quick, default = FakeLLMServer([SUMMARY]), FakeLLMServer([SUMMARY]), FakeLLMServer([SUMMARY])
+    async with thinker.listening(), careful.listening(), quick.listening(), default.listening(), workplace(*servers) as place:
+        async with (
+            model_at(thinker.url) as llm,
+            model_at(careful.url) as first,
+            model_at(quick.url) as second,
+            model_at(default.url) as last,
+        ):
+            await place.work(llm, summarizer=last, summarizers={"careful": first, "quick": second})
+    assert [len(one.requests) for one in (careful, quick, default)] == [1, 1, 1]
+    events = {event.metadata["server_name"]: event.metadata for event in place.diary.of("mcp_tool_summary")}
+    assert events["three"]["status"] == "structural" and events["three"]["summarization_model"] == "", "nobody is named who was not asked"
 
 
 async def test_error_results_never_go_to_a_summarizing_model(workplace: Any, tmp_path: Any) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter, defaultdict
 from typing import Any
 
 import anyio
@@ -29,6 +30,14 @@ def first_calls_then_concludes(call: Reply, summary: Any, verdict: str = "db-7 i
 def the_summary(story: Story) -> dict[str, Any]:
     (event,) = story.shown("mcp_tool_summary")
     return event
+
+
+async def used(home: House) -> dict[tuple[str, str], Counter[str]]:
+    """What sessions used tools for."""
+    uses: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for one in (await home.door.get("/system/savings", door="session"))["items"]:
+        uses[one["server"], one["tool"]].update(calls=one["calls"], read_backs=one["read_backs"])
+    return uses
 
 
 async def test_a_result_over_the_threshold_is_summarized_with_the_call_and_the_conversation(home: House) -> None:
@@ -118,6 +127,12 @@ async def test_the_server_may_name_who_summarizes(home: House) -> None:
     assert the_summary(story)["metadata"]["summarization_model"] == "test/main"
 
 
+async def test_a_single_tool_may_name_who_summarizes(home: House) -> None:
+    case = home.case(main=[calls("mixed__lines", count=400), "done"], summarist=[SUMMARY])
+    story = await home.investigate(case, mcp={"servers": [{"name": "mixed"}]})
+    assert the_summary(story)["metadata"]["summarization_model"] == "test/summarist"
+
+
 @pytest.mark.parametrize(
     ("summary", "why"),
     [
@@ -149,6 +164,8 @@ async def test_a_summarizer_that_stalls_is_left_after_its_own_time_and_the_event
     assert event["status"] == "completed" and "not ready within 3 s" in event["metadata"]["reason"]
     assert {item["status"] for item in story.timeline} == {"completed"}
     assert "db-7: connection refused" in case.requests()[-1]["messages"][-1]["content"]
+    (record,) = story.traced("summarization")
+    assert record["input_tokens"] > 1_000 and story.session["usage"]["model_calls"] == 3, "what was asked is paid for"
 
 
 async def test_a_result_larger_than_the_window_goes_through_map_reduce_and_not_through_a_cut(home: House) -> None:
@@ -217,7 +234,11 @@ async def test_the_model_reads_the_whole_back_and_hands_it_on_by_its_handle(home
         return "done"
 
     case = home.case(main=answer)
+    before = await used(home)
     story = await home.investigate(case)
+    after = await used(home)
+    assert after["ops", "logs"] - before["ops", "logs"] == Counter(calls=1, read_backs=1), "read on in a result of this tool"
+    assert not any(server == "tersely" for server, _ in after), "nobody was called to read a kept result"
     found, measured = (message["content"] for message in case.requests()[-1]["messages"][-2:])
     assert "api-0 cannot reach database db-1: connection refused" in found
     assert "characters" in measured and int("".join(filter(str.isdigit, measured.split(":")[-1]))) > 10_000, "the whole, not the handle"
@@ -244,3 +265,5 @@ async def test_a_cancelled_session_leaves_nothing_open(home: House) -> None:
     assert {stage["status"] for stage in story.session["stages"]} == {"cancelled"}
     assert {execution["status"] for stage in story.session["stages"] for execution in stage["executions"]} == {"cancelled"}
     assert story.events[-1]["type"] == "session.status" and story.events[-1]["status"] == "cancelled"
+    (record,) = story.traced("summarization")
+    assert story.traced("mcp") and record["error"].startswith("Cancelled") and record["input_tokens"] > 1_000

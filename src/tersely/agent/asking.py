@@ -7,14 +7,15 @@ not an error: the loop decides what becomes of the investigation.
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import anyio
 
 from tersely.agent.diary import Diary, EventType, OpenEvent
-from tersely.errors import LLMError, LLMTooLong, MaskingFailed
+from tersely.agent.meter import Metered
+from tersely.errors import LLMError, LLMTooLong, LostSession, MaskingFailed
 from tersely.llm.client import LLM
 from tersely.llm.messages import Completion, Finish, Message, Superseded, TextDelta, ThinkingDelta, ToolCall, ToolSpec, Usage
 from tersely.llm.providers import NativeTools
@@ -29,6 +30,9 @@ _SHOWN_AT_MOST = 40_000
 """Characters of one answer that are shown while it is written; beyond it people see it when it is complete."""
 
 NOTHING = assume_masked("")
+
+CANCELLED = "Cancelled before it was done."
+"""What the trace says of an exchange that somebody broke off."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +51,9 @@ class Turn:
 
     too_long: bool = False
     """The provider says that the conversation is longer than its window."""
+
+    is_altered: bool = False
+    """Something in text or calls was masked: this is not what the model wrote."""
 
 
 @dataclass(kw_only=True)
@@ -79,12 +86,21 @@ class Asker:
         """
         started = anyio.current_time()
         answer: Completion | None = None
+        meter = Metered(self.llm)
         event_type: EventType = "final_analysis" if kind == "final_analysis" else "llm_response"
         async with AsyncExitStack() as stack:
             show = _Showing(stack, self.diary, key, self.masker, event_type)
             try:
-                answer = await self._answer(messages, tools, native, show, stop)
+                answer = await self._answer(meter, messages, tools, native, show, stop)
                 turn = self._masked(answer, key)
+            except anyio.get_cancelled_exc_class():
+                # Somebody stops the session. What was asked is paid for, so it stands in the trace; unless another worker goes on,
+                # who will ask again and tell of it.
+                turn = Turn(text=show.text_so_far, problem=CANCELLED, model=self.llm.model, provider=self.llm.provider)
+                record = _record(kind, messages, tools, native, turn, None, round((anyio.current_time() - started) * 1000))
+                with anyio.CancelScope(shield=True), suppress(LostSession):
+                    await self.diary.interaction(key, replace(record, usage=meter.spent()))
+                raise
             except (LLMError, MaskingFailed) as failure:
                 reason = self._words(failure)
                 turn = Turn(problem=reason, too_long=isinstance(failure, LLMTooLong), model=self.llm.model, provider=self.llm.provider)
@@ -104,6 +120,7 @@ class Asker:
 
     async def _answer(
         self,
+        llm: LLM,
         messages: Sequence[Message],
         tools: Sequence[ToolSpec],
         native: NativeTools | None,
@@ -111,7 +128,7 @@ class Asker:
         stop: Callable[[str], int | None],
     ) -> Completion:
         text = ""
-        stream: Any = self.llm.stream(messages, max_tokens=self.llm.output_cap, tools=tools, native=native)
+        stream: Any = llm.stream(messages, max_tokens=llm.output_cap, tools=tools, native=native)
         async with aclosing(stream) as deltas:
             async for delta in deltas:
                 match delta:
@@ -146,10 +163,13 @@ class Asker:
         if len(set(ids)) < len(ids):
             numbered = tuple(replace(call, id=f"{call.id}_{number}") for number, call in enumerate(numbered, start=1))
         self.heard[key] = Turn(text=assume_masked(answer.text), calls=numbered)  # never shown and never stored
+        text = self.masker.mask(answer.text)
+        calls = tuple(replace(call, name=call.name[:300], arguments=self._masked_arguments(call.arguments)) for call in numbered)
         return Turn(
-            text=self.masker.mask(answer.text),
+            text=text,
             thinking=self.masker.mask(answer.thinking) if answer.thinking else assume_masked(""),
-            calls=tuple(replace(call, name=call.name[:300], arguments=self._masked_arguments(call.arguments)) for call in numbered),
+            calls=calls,
+            is_altered=text != answer.text or any(masked.arguments != call.arguments for masked, call in zip(calls, numbered, strict=True)),
             finish=answer.finish,
             model=answer.model,
             provider=answer.provider,
@@ -178,6 +198,11 @@ class _Showing:
         self._stack, self._diary, self._key, self._masker = stack, diary, key, masker
         self._answer_type = answer_type
         self._streams: dict[EventType, MaskedStream] = {}
+
+    @property
+    def text_so_far(self) -> Masked:
+        stream = self._streams.get(self._answer_type)
+        return stream.shown if stream else NOTHING
 
     async def text(self, more: str) -> None:
         if more.strip() or self._answer_type in self._streams:

@@ -8,7 +8,8 @@ of it. A call that is refused is told like one that was made.
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,12 +17,13 @@ import anyio
 import anyio.to_thread
 
 from tersely.agent.arguments import fit, read_arguments
-from tersely.agent.asking import MaskedStream
+from tersely.agent.asking import CANCELLED, MaskedStream
 from tersely.agent.assignment import Assignment
 from tersely.agent.diary import Diary, OpenEvent
+from tersely.agent.meter import Metered
 from tersely.agent.toolbox import OURS, Toolbox
 from tersely.condensing.budget import Lost, ModelWork
-from tersely.errors import InputError, MaskingFailed, ToolError
+from tersely.errors import InputError, LostSession, MaskingFailed, ToolError
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall, Usage
 from tersely.store.interactions import Interaction
@@ -35,6 +37,14 @@ from tersely.tools.read_back import ReadBack, ReadBackTool
 
 DISPLAY_TOKENS = 8_000
 """What timeline and trace show of a result; the whole is kept."""
+
+NOT_AS_WRITTEN = (
+    "This call was not made. Something in its arguments looks like a secret, so only a masked form of it is kept, and the process that "
+    "heard what you wrote is gone. Make the call again."
+)
+"""A tool gets what the model wrote or is not called at all: a mark would be looked for, stored or run as if it were meant. What the
+model wrote is kept nowhere, so after a crash between answer and call it has to be asked for again.
+"""
 
 SHOWN_LOST = 100
 SHOWN_RUNS = 50
@@ -50,8 +60,10 @@ class Called:
     remark: str = ""
     """What was wrong with the arguments although they could be read."""
 
-    page: Masked | None = None
-    """The answer of a tool that reads kept results; it is a page already, and not condensed again."""
+    whole: Observation | None = None
+    """What the conversation gets, where nothing has to be condensed: then there is no second step. Decided here and stored, since
+    policy and window may be others when the investigation is gone through again.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +113,7 @@ class Caller:
     diary: Diary
     summarizer: LLM | None = None
     summarizers: Mapping[str, LLM] = field(default_factory=dict)
-    """By server, where one has its own."""
+    """By provider, as far as servers and tools name one of their own."""
 
     window: int = 100_000
     """Tokens of the largest text that may enter the conversation."""
@@ -112,52 +124,82 @@ class Caller:
         self.scope = Scope(self.assignment.scope, self.assignment.key)
         self.masker = Masker(key=self.assignment.key)
 
-    async def call(self, call: ToolCall, *, prefix: str, step: Step, intent: Intent, as_written: ToolCall | None = None) -> Seen:
+    async def call(self, call: ToolCall, *, prefix: str, step: Step, intent: Intent, as_written: ToolCall | None) -> Seen:
         """Make one call. Whatever goes wrong with it is an observation too.
 
         Args:
             prefix: Of the steps' names.
-            as_written: The call before it was masked; what the tool is sent.
+            as_written: What the tool is sent: the call before it was masked. None where nobody knows that any more; then a call that
+                was not made yet is not made, and the observation says why.
         """
-        called = await step(f"{prefix}/call", lambda: self._called(as_written or call, f"{prefix}/call"))
-        observation = await step(f"{prefix}/condense", lambda: self._observed(call, called, f"{prefix}/condense", intent))
+        called = await step(f"{prefix}/call", lambda: self._called(call, as_written, f"{prefix}/call"))
+        observation = called.whole
+        if observation is None:
+            observation = await step(f"{prefix}/condense", lambda: self._condensed(call, called, f"{prefix}/condense", intent))
         return Seen(observation=observation, arguments=called.fetched.arguments, remark=called.remark)
 
     # The first step
 
-    async def _called(self, call: ToolCall, key: str) -> Called:
+    async def _called(self, call: ToolCall, as_written: ToolCall | None, key: str) -> Called:
         started = anyio.current_time()
-        arguments = read_arguments(call.arguments)
+        exact = as_written or call
+        arguments = read_arguments(exact.arguments)
         try:
-            tool = self.toolbox.find(call.name)
+            tool = self.toolbox.find(exact.name)
             complaint = arguments.complaint and f"{arguments.complaint}"
         except ToolError as refusal:
             tool, complaint = None, str(refusal)
+        if as_written is None:
+            complaint = NOT_AS_WRITTEN
         fitted = fit(arguments.values, _schema(tool)) if tool else None
         if fitted and fitted.complaint and not complaint:
             complaint = f"{_dotted(tool)} was not called: {fitted.complaint}"
         values = fitted.values if fitted else arguments.values
-        server, name = (tool.server, tool.name) if isinstance(tool, Tool) else (OURS, tool.name) if tool else _guessed(call.name)
+        server, name = (tool.server, tool.name) if isinstance(tool, Tool) else (OURS, tool.name) if tool else _guessed(exact.name)
         shown = self.masker.mask_json(values)
         remark = self._remark(arguments.remark, fitted.remarks if fitted else ())
         self.diary.progress("gathering_info", f"Calling {server}.{name}" if server else f"Calling {name}")
         about = {"server_name": server, "tool_name": name, "arguments": shown}
-        async with self.diary.opened(key, "llm_tool_call", metadata=about) as event:
-            page: Masked | None = None
-            if complaint or tool is None:
-                fetched = self._problem(server, name, shown, complaint)
-            elif isinstance(tool, ReadBackTool):
-                fetched, page = await self._read(tool, values, shown, f"{key}/summary")
-            else:
-                exact = replace(call, name=tool.dotted, arguments=json.dumps(values, ensure_ascii=False))
-                fetched = await self.executor.fetch(exact, self.scope, {"traceparent": _traceparent(self.assignment.session_id, key)})
-            duration = round((anyio.current_time() - started) * 1000)
-            content = page or fetched.problem or await self._display(fetched)
-            await event.complete(content, _outcome(fetched, duration))
-        called = Called(fetched=fetched, duration_ms=duration, remark=remark, page=page)
-        if page is not None or self.executor.budget(fetched, self.window) is None:
-            await self._trace(key, called, content, fetched.tokens)
+        page: Masked | None = None
+        read: Mapping[str, str] | None = {} if isinstance(tool, ReadBackTool) else None
+        try:
+            async with self.diary.opened(key, "llm_tool_call", metadata=about) as event:
+                if complaint or tool is None:
+                    fetched = self._problem(server, name, shown, complaint)
+                elif isinstance(tool, ReadBackTool):
+                    fetched, page, read = await self._read(tool, values, shown, f"{key}/summary")
+                else:
+                    sent = replace(exact, name=tool.dotted, arguments=json.dumps(values, ensure_ascii=False))
+                    fetched = await self.executor.fetch(sent, self.scope, {"traceparent": _traceparent(self.assignment.session_id, key)})
+                duration = _since(started)
+                whole = await self._whole(call, fetched, page)
+                content = page or fetched.problem or await self._display(fetched, whole)
+                await event.complete(content, _outcome(fetched, duration))
+        except anyio.get_cancelled_exc_class():
+            broken = Called(fetched=self._problem(server, name, shown, CANCELLED), duration_ms=_since(started))
+            await self._in_spite_of_it(lambda: self._trace(key, broken, assume_masked(""), 0, read))
+            raise
+        called = Called(fetched=fetched, duration_ms=duration, remark=remark, whole=whole)
+        if whole is not None:
+            await self._trace(key, called, content, fetched.tokens, read)
         return called
+
+    async def _whole(self, call: ToolCall, fetched: Fetched, page: Masked | None) -> Observation | None:
+        """What is shown as it is: pages of kept results, problems, and what is small enough."""
+        if page is not None:
+            return Observation(
+                call_id=call.id,
+                server=fetched.server,
+                tool=fetched.tool,
+                text=page,
+                status="passthrough",
+                tokens_before=fetched.tokens,
+                tokens_after=fetched.tokens,
+                handle=fetched.handle,
+            )
+        if self.executor.budget(fetched, self.window) is None:
+            return await self.executor.observe(call, fetched, scope=self.scope, window=self.window)
+        return None
 
     def _remark(self, *said: Any) -> str:
         first, others = said
@@ -170,11 +212,15 @@ class Caller:
         said = self.masker.mask(problem)
         return Fetched(server=server, tool=tool, arguments=arguments, handle=None, tokens=0, is_error=True, problem=said)
 
-    async def _read(self, tool: ReadBackTool, values: Mapping[str, Any], shown: Any, key: str) -> tuple[Fetched, Masked | None]:
+    async def _read(
+        self, tool: ReadBackTool, values: Mapping[str, Any], shown: Any, key: str
+    ) -> tuple[Fetched, Masked | None, Mapping[str, str]]:
+        """What was read, and whose result it was read in."""
         try:
             answer = await self.read_back.call(tool.name, values, self.scope.name)
+            origin = (await self.executor.results.find(str(values["handle"]), self.scope.name)).origin
         except InputError as wrong:
-            return self._problem(OURS, tool.name, shown, str(wrong)), None
+            return self._problem(OURS, tool.name, shown, str(wrong)), None, {}
         if answer.work:
             about = {"tool": tool.name, "arguments": shown}
             await self.diary.interaction(key, _summarization(answer.work, about, answer.text))
@@ -184,16 +230,19 @@ class Caller:
             page = assume_masked(O200K.head(page, max(50, self.window - 20)) + note)  # a part of a masked page
         tokens = O200K.count(page)
         handle = str(values.get("handle", ""))[:40] or None
-        return Fetched(server=OURS, tool=tool.name, arguments=shown, handle=handle, tokens=tokens, is_error=False), page
+        fetched = Fetched(server=OURS, tool=tool.name, arguments=shown, handle=handle, tokens=tokens, is_error=False)
+        return fetched, page, {"server": origin.server, "tool": origin.tool}
 
-    async def _display(self, fetched: Fetched) -> Masked:
+    async def _display(self, fetched: Fetched, whole: Observation | None = None) -> Masked:
         """The beginning of a result, as timeline and trace show it."""
         if fetched.handle is None:
             return assume_masked("")
         results = self.executor.results
-        kept = await results.find(fetched.handle, self.scope.name)
         if not self.display_tokens or fetched.tokens <= self.display_tokens:
+            if whole is not None and fetched.tokens:
+                return assume_masked(whole.text)  # the masked text itself
             return await results.load(fetched.handle, self.scope.name)
+        kept = await results.find(fetched.handle, self.scope.name)
         stretch = await results.read_stretch(kept, 0, min(kept.size, self.display_tokens * 16))
         head = await anyio.to_thread.run_sync(O200K.head, stretch.text, self.display_tokens)
         # A part of a masked text, with our own words after it.
@@ -203,22 +252,10 @@ class Caller:
 
     # The second step
 
-    async def _observed(self, call: ToolCall, called: Called, key: str, intent: Intent) -> Observation:
+    async def _condensed(self, call: ToolCall, called: Called, key: str, intent: Intent) -> Observation:
         fetched = called.fetched
-        if called.page is not None:
-            return Observation(
-                call_id=call.id,
-                server=fetched.server,
-                tool=fetched.tool,
-                text=called.page,
-                status="passthrough",
-                tokens_before=fetched.tokens,
-                tokens_after=fetched.tokens,
-                handle=fetched.handle,
-            )
-        llm = self.summarizers.get(fetched.server, self.summarizer)
-        if self.executor.budget(fetched, self.window) is None:
-            return await self.executor.observe(call, fetched, scope=self.scope, intent=intent, window=self.window)
+        chosen = self._summarizer_of(fetched)
+        meter = Metered(chosen) if chosen else None
         name = f"{fetched.server}.{fetched.tool}"
         self.diary.progress("distilling", f"Condensing {name} ({fetched.tokens:,} tokens)")
         about = {
@@ -226,31 +263,53 @@ class Caller:
             "tool_name": fetched.tool,
             "original_tokens": fetched.tokens,
             "handle": fetched.handle,
-            "summarization_model": llm.model if llm else "",
-            "summarization_provider": llm.provider if llm else "",
+            "summarization_model": meter.model if meter else "",
+            "summarization_provider": meter.provider if meter else "",
         }
+        request = {"server": fetched.server, "tool": fetched.tool, "arguments": fetched.arguments, "handle": fetched.handle}
         started = anyio.current_time()
-        async with self.diary.opened(key, "mcp_tool_summary", metadata=about) as event:
-            observation = await self.executor.observe(
-                call,
-                fetched,
-                scope=self.scope,
-                llm=llm,
-                intent=intent,
-                window=self.window,
-                on_progress=lambda progress: self.diary.progress("distilling", f"Condensing {name}: {progress.done} of {progress.total}"),
-                on_text=_into(event, self.masker),
-            )
-            observation = self._safe(observation)
-            # Made from masked text, or masked again after a model wrote it.
-            await event.complete(assume_masked(observation.text), _summary_outcome(observation, llm))
-        duration = round((anyio.current_time() - started) * 1000)
-        if observation.work or (llm and observation.status == "fallback"):
-            request = {"server": fetched.server, "tool": fetched.tool, "arguments": fetched.arguments, "handle": fetched.handle}
-            record = _summarization(observation.work, request, observation.text, llm=llm, reason=observation.reason)
-            await self.diary.interaction(key, replace(record, duration_ms=duration))
+        try:
+            async with self.diary.opened(key, "mcp_tool_summary", metadata=about) as event:
+                observation = await self.executor.observe(
+                    call,
+                    fetched,
+                    scope=self.scope,
+                    llm=meter,
+                    intent=intent,
+                    window=self.window,
+                    on_progress=lambda told: self.diary.progress("distilling", f"Condensing {name}: {told.done} of {told.total}"),
+                    on_text=_into(event, self.masker),
+                )
+                observation = self._safe(observation)
+                # Made from masked text, or masked again after a model wrote it.
+                await event.complete(assume_masked(observation.text), _summary_outcome(observation, meter))
+        except anyio.get_cancelled_exc_class():
+            await self._in_spite_of_it(lambda: self._trace_cancelled(key, called, request, meter, _since(started)))
+            raise
+        if meter and (observation.work or observation.status == "fallback"):
+            record = _summarization(observation.work, request, observation.text, meter=meter, reason=observation.reason)
+            await self.diary.interaction(key, replace(record, duration_ms=_since(started)))
         await self._trace(f"{key}/mcp", called, await self._display(fetched), observation.tokens_after)
         return observation
+
+    def _summarizer_of(self, fetched: Fetched) -> LLM | None:
+        """Whom the tool's policy or the server's names, else the default; nobody where no model is to see the result."""
+        policy, _ = self.toolbox.registry.server(fetched.server).options.policy(fetched.tool)
+        if not policy.enabled or fetched.is_error or policy.use_model is False:
+            return None
+        return self.summarizers.get(policy.llm_provider or "", self.summarizer)
+
+    async def _trace_cancelled(self, key: str, called: Called, request: Mapping[str, Any], meter: Metered | None, duration_ms: int) -> None:
+        """The tool was called and the model asked, although nobody will see what came of it."""
+        if meter and (usage := meter.spent()).calls:
+            record = _summarization(None, request, "", meter=meter, reason=CANCELLED)
+            await self.diary.interaction(key, replace(record, usage=usage, duration_ms=duration_ms))
+        await self._trace(f"{key}/mcp", called, await self._display(called.fetched), called.fetched.tokens)
+
+    async def _in_spite_of_it(self, tell: Callable[[], Awaitable[None]]) -> None:
+        """Tell although the work was cancelled; unless another worker goes on with it, who will tell it all."""
+        with anyio.CancelScope(shield=True), suppress(LostSession):
+            await tell()
 
     def _safe(self, observation: Observation) -> Observation:
         """What a model wrote, and what a provider said, masked like everything else."""
@@ -266,18 +325,24 @@ class Caller:
             gone = f"[The summary could not be checked for secrets and was dropped. The whole is kept as {observation.handle}.]"
             return replace(observation, text=gone, status="fallback", reason="the summary could not be masked")
 
-    async def _trace(self, key: str, called: Called, content: Masked, tokens_after: int) -> None:
+    async def _trace(self, key: str, called: Called, content: Masked, tokens_after: int, read: Mapping[str, str] | None = None) -> None:
+        """
+        Args:
+            read: Of a tool that reads kept results: whose result that was, if there was one. No server was called, and nothing was
+                condensed.
+        """
         fetched = called.fetched
+        asked = {"server": fetched.server, "tool": fetched.tool, "arguments": fetched.arguments}
         await self.diary.interaction(
             key,
             Interaction(
                 type="mcp",
-                request={"server": fetched.server, "tool": fetched.tool, "arguments": fetched.arguments},
+                request=asked if read is None else {**asked, "read_back": read},
                 response={"content": content, "handle": fetched.handle, "tokens": fetched.tokens, "is_error": fetched.is_error},
                 duration_ms=called.duration_ms,
                 error=fetched.problem or "",
-                tokens_before=0 if called.page is not None else fetched.tokens,
-                tokens_after=0 if called.page is not None else tokens_after,
+                tokens_before=fetched.tokens if read is None else 0,
+                tokens_after=tokens_after if read is None else 0,
             ),
         )
 
@@ -289,6 +354,10 @@ def _traceparent(session_id: str, key: str) -> str:
         trace = hashlib.sha256(session_id.encode()).hexdigest()[:32]
     span = hashlib.sha256(f"{session_id}/{key}".encode()).hexdigest()[:16]
     return f"00-{trace}-{span}-01"
+
+
+def _since(started: float) -> int:
+    return round((anyio.current_time() - started) * 1000)
 
 
 def _schema(tool: Tool | ReadBackTool) -> Mapping[str, Any]:
@@ -338,15 +407,17 @@ def _left_out(lost: Sequence[Lost]) -> list[dict[str, Any]]:
 
 
 def _summarization(
-    work: ModelWork | None, request: Mapping[str, Any], text: str, *, llm: LLM | None = None, reason: str = ""
+    work: ModelWork | None, request: Mapping[str, Any], text: str, *, meter: Metered | None = None, reason: str = ""
 ) -> Interaction:
+    by_work = Usage(work.calls - work.cache_hits, work.input_tokens, work.output_tokens, work.price_usd) if work else Usage()
     return Interaction(
         type="summarization",
-        provider=(work.provider if work else "") or (llm.provider if llm else ""),
-        model=work.model if work else llm.model if llm else "",
+        provider=(work.provider if work else "") or (meter.provider if meter else ""),
+        model=work.model if work else meter.model if meter else "",
         request=request,
         response={"text": text, **({"chunks": work.chunks, "levels": work.levels, "cache_hits": work.cache_hits} if work else {})},
-        usage=Usage(work.calls - work.cache_hits, work.input_tokens, work.output_tokens, work.price_usd) if work else Usage(),
+        # The meter also knows of questions that were broken off when the time was over, and of those that were asked twice.
+        usage=meter.spent() if meter else by_work,
         error=reason,
     )
 

@@ -9,6 +9,7 @@ Knows nothing of sessions, stores or viewers. Without a model, `survey` does the
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -33,7 +34,7 @@ from tersely.llm.client import LLM
 from tersely.llm.messages import Message, ToolCall, ToolSpec
 from tersely.text.masked import Masked, assume_masked
 from tersely.tools.execute import Intent, Step, ToolExecutor
-from tersely.tools.mask import Masker
+from tersely.tools.mask import MARK, Masker
 from tersely.tools.observation import Observation
 from tersely.tools.read_back import ReadBack
 from tersely.tools.registry import ToolRegistry
@@ -41,6 +42,9 @@ from tersely.tools.registry import ToolRegistry
 __all__ = ["Assignment", "Report", "investigate"]
 
 CONCLUDE = Prompt("conclude", "tersely.agent")
+
+MOST_TRIES = 3
+"""Times a conversation that the provider finds too long is sent, shorter each time."""
 
 MOST_AT_ONCE = 12
 """Calls of one answer that are made; the others are answered with a request to ask again."""
@@ -76,7 +80,7 @@ async def investigate(
         llm: Thinks. Without one the tools are surveyed without a model.
         summarizer: Condenses large results; without one their structure decides.
         step: Runs everything that costs or has effects, or hands out what it returned the last time.
-        summarizers: By server, where one has its own summarizing model.
+        summarizers: By provider, those that servers and tools name for their results.
         display_tokens: What timeline and trace show of a result; 0: all of it.
     """
     registry = executor.registry
@@ -107,8 +111,8 @@ class _Investigation:
     step: Step
     repetitions: int = 0
     useless: int = 0
-    shrunk: float = 1.0
-    """Share of the window that is used; less once a provider has counted otherwise than we did."""
+    most: float = math.inf
+    """Tokens that the conversation may have; less than was sent, once a provider has counted otherwise than we did."""
 
     ran: dict[str, list[Observation]] = field(default_factory=dict)
     last_keys: tuple[str, ...] = ()
@@ -138,28 +142,30 @@ class _Investigation:
         return await self._conclude(f"You have used all of your {assignment.max_iterations} iterations.")
 
     def _begun(self) -> Conversation:
+        return Conversation(self._beginning(self.llm.window), self.llm.tokenizer)
+
+    def _beginning(self, window: int) -> list[Message]:
         is_react = isinstance(self.controller, ReAct)
-        messages = brief.beginning(
+        return brief.beginning(
             self.assignment,
             self.caller.toolbox.registry,
             rules=self.controller.rules(self.caller.toolbox),
-            window=self.llm.window,
+            window=window,
             quote=quoted if is_react else str,
         )
-        return Conversation(messages, self.llm.tokenizer)
 
     # Asking
 
     async def _turn(self, iteration: int) -> Turn:
         """One answer. A conversation that the provider finds too long is shortened and sent again."""
         turn = Turn()
-        for attempt in range(4):
+        for attempt in range(MOST_TRIES):
             name = f"{self.assignment.stage_id}/{iteration}/model" + (f"/{attempt + 1}" if attempt else "")
             specs = self._specs()
             try:
                 messages = await anyio.to_thread.run_sync(self.conversation.within, self._room(specs))
             except LLMTooLong as problem:
-                return Turn(problem=str(problem))
+                return turn if turn.too_long else Turn(problem=str(problem))
 
             async def asked(name: str = name, specs: Sequence[ToolSpec] = specs, messages: Sequence[Message] = messages) -> Turn:
                 self.diary.progress("investigating", f"Iteration {iteration} of {self.assignment.max_iterations}")
@@ -175,7 +181,9 @@ class _Investigation:
             turn = await self.step(name, asked)
             if not turn.too_long:
                 return turn
-            self.shrunk *= 0.7
+            # Of what was sent, not of the window: whatever this provider's window is, the next try is shorter.
+            self.most = self.conversation.tokens(messages) * 0.7
+            self.conversation.beginning = await anyio.to_thread.run_sync(self._beginning, int(self.most))
         return turn
 
     def _decision(self, turn: Turn) -> Decision:
@@ -188,7 +196,7 @@ class _Investigation:
         """Tokens that the conversation may have beside the tools and the answer."""
         tools = sum(self.llm.tokenizer.count(f"{spec.name}{spec.description}{json.dumps(spec.schema)}") + 12 for spec in specs)
         answer = min(self.llm.output_cap, self.llm.window // 4)
-        return int((self.llm.window - answer - tools) * 0.97 * self.shrunk)
+        return int(min((self.llm.window - answer - tools) * 0.97, self.most))
 
     def _specs(self) -> Sequence[ToolSpec]:
         """The tools, described as long as their descriptions leave most of the window free."""
@@ -215,7 +223,7 @@ class _Investigation:
         keys = [_key(call) for call in decision.calls]
         refusals = self._refusals(keys)
 
-        async def make(number: int, call: ToolCall, original: ToolCall, in_turn: Step) -> Seen:
+        async def make(number: int, call: ToolCall, original: ToolCall | None, in_turn: Step) -> Seen:
             if refusal := refusals[number]:
                 return await self._refused(call, refusal, f"{prefix}/{number + 1}/call", in_turn)
             return await self.caller.call(call, prefix=f"{prefix}/{number + 1}", step=in_turn, intent=intent, as_written=original)
@@ -232,13 +240,18 @@ class _Investigation:
         self.last_keys = tuple(keys)
         self.conversation.add(self.controller.said(turn), self.controller.replies(decision.calls, seen))
 
-    def _as_written(self, turn: Turn, decision: Decision, iteration: int) -> Sequence[ToolCall]:
-        """The calls before they were masked, where this process heard them; after a restart the masked ones have to do."""
+    def _as_written(self, turn: Turn, decision: Decision, iteration: int) -> Sequence[ToolCall | None]:
+        """The calls before they were masked. None for those that were masked and that this process did not hear: after a restart
+        only what is stored is known of them.
+        """
+        if not turn.is_altered:
+            return decision.calls
         for name, heard in reversed(self.asker.heard.items()):
             if name.startswith(f"{self.assignment.stage_id}/{iteration}/model"):
                 calls = self.controller.read(heard).calls
-                return calls if len(calls) == len(decision.calls) else decision.calls
-        return decision.calls
+                if len(calls) == len(decision.calls):
+                    return calls
+        return [None if MARK in call.arguments.lower() else call for call in decision.calls]
 
     def _looking_for(self, turn: Turn) -> str:
         """What decides which part of a result matters: the model's own words, and the alert."""

@@ -199,7 +199,7 @@ class _Survey:
         async def look(number: int, plan: _Plan, in_turn: Step) -> tuple[Seen, Reading]:
             call = ToolCall(f"survey_{number}", plan.tool, json.dumps(plan.arguments))
             place = f"{prefix}/{number}"
-            seen = await self.caller.call(call, prefix=place, step=in_turn, intent=intent)
+            seen = await self.caller.call(call, prefix=place, step=in_turn, intent=intent, as_written=call)
             reading = await in_turn(f"{place}/read", lambda: self._read(seen, plan))
             return seen, reading
 

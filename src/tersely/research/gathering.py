@@ -242,7 +242,7 @@ class Gathering:
         wanted = self.request.pages_per_topic
         asked = self.instruments.ask_search(f"{self.request.subject} {self.topic.about}", wanted + len(self.known) + 5)
         search = ToolCall("search", self.instruments.search.dotted, _json(asked))
-        seen = await self.caller.call(search, prefix=f"{self._prefix}/search", step=self.step, intent=intent)
+        seen = await self.caller.call(search, prefix=f"{self._prefix}/search", step=self.step, intent=intent, as_written=search)
         if seen.observation.is_error or not seen.observation.handle:
             done.gaps.append(f"{self.topic.name}: the search failed: {seen.observation.text[:300]}")
             return []
@@ -259,7 +259,7 @@ class Gathering:
         async def crawl(number: int, hit: Hit, in_turn: Step) -> tuple[Hit, Fetched | None, str]:
             call = ToolCall(f"crawl_{number}", self.instruments.crawl.dotted, _json(self.instruments.ask_crawl(hit.url)))
             watched = _Watched(in_turn)
-            seen = await self.caller.call(call, prefix=f"{self._prefix}/crawl/{number}", step=watched, intent=intent)
+            seen = await self.caller.call(call, prefix=f"{self._prefix}/crawl/{number}", step=watched, intent=intent, as_written=call)
             fetched = watched.calls()[0]
             return hit, None if fetched.is_error or not fetched.handle else fetched, seen.observation.text[:300]
 
@@ -298,7 +298,8 @@ class Gathering:
             arguments = {"content": f"result:{page.handle}", "schema_hint": hint, "max_output_tokens": target}
             call = ToolCall("summarize", self.instruments.summarize.dotted, _json(arguments))
             watched = _Watched(step)
-            await self.caller.call(call, prefix=f"{prefix}/summarizer", step=watched, intent=Intent(looking_for=hint))
+            intent = Intent(looking_for=hint)
+            await self.caller.call(call, prefix=f"{prefix}/summarizer", step=watched, intent=intent, as_written=call)
             summary = watched.calls()[0]
             return await step(f"{prefix}/take", lambda: self._taken(page, target, hint, summary, "summarizer"))
         if summary is not None:

@@ -116,17 +116,15 @@ class Investigations:
         await diary.stage_status(diary.stage_id, report.status, reason=report.reason, analysis=report.analysis)
         return Outcome(status=report.status, reason=report.reason, analysis=report.analysis)
 
-    # Who summarizes: whom the server names, else the default for summaries, else the agent's own; then the agent's fallbacks.
+    # Who summarizes: whom the tool or the server names, else the default for summaries, else the agent's own; then the agent's fallbacks.
 
     def _summarizer(self, part: Part) -> LLM | None:
         default = self.plan.defaults.summarization.llm_provider
         return self.models.of((default, *part.providers) if default else part.providers)
 
     def _summarizers(self, part: Part) -> dict[str, LLM]:
-        found: dict[str, LLM] = {}
-        for name in part.servers:
-            server = self.registry.connections.get(name)
-            named = server.server.options.summarization.llm_provider if server else None
-            if named and (llm := self.models.of((named, *part.providers))):
-                found[name] = llm
-        return found
+        """By provider, those that servers and tools of this part name."""
+        servers = [self.registry.server(name).options for name in part.servers if name in self.registry.connections]
+        named = {options.summarization.llm_provider for options in servers}
+        named |= {policy.summarization.llm_provider for options in servers for policy in options.tool_policies.values()}
+        return {name: llm for name in named if name and (llm := self.models.of((name, *part.providers)))}

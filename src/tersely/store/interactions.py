@@ -6,6 +6,7 @@ the session's sums, and to what its tools were used for, in the same transaction
 and only when the interaction is new.
 """
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -41,7 +42,9 @@ class Interaction:
     """What the model was sent."""
 
     request: Mapping[str, Any] = field(default_factory=dict)
-    """What else was sent; of a tool call `server`, `tool` and `arguments`."""
+    """What else was sent; of a tool call `server`, `tool` and `arguments`, and where no server was called but a kept result read,
+    `read_back`: `server` and `tool` that it came from, or nothing.
+    """
 
     response: Mapping[str, Any] = field(default_factory=dict)
     """`text`, `thinking` and `tool_calls`; of a tool call the display cut as `content`, `handle`, `tokens`."""
@@ -112,46 +115,40 @@ async def add(
         LostSession: The session has ended, or belongs to another attempt.
     """
     usage, price = record.usage, micros(record.usage.price)
-    sums = {
+    more = {
         "model_calls": usage.calls,
         "tool_calls": int(record.type == "mcp"),
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "tokens_before": record.tokens_before,
         "tokens_after": record.tokens_after,
+        "price_micros": price,
     }
-    changes: dict[str, Any] = {name: sessions.c[name] + more for name, more in sums.items() if more}
-    # NULL plus anything stays NULL: a sum with an unknown price in it is unknown.
-    if price != 0:
-        changes["price_micros"] = sa.null() if price is None else sessions.c.price_micros + price
-    is_there = sa.exists().where(
-        interactions.c.session_id == session_id, interactions.c.step == storable(step), interactions.c.interaction_type == record.type
-    )
-    row = await events.advance(db, session_id, attempt, unless=is_there, changes=changes)
+    given = {"the_step": storable(step), "the_type": record.type, **{f"more_{name}": number for name, number in more.items()}}
+    row = await events.advance(db, session_id, attempt, _UNLESS_THERE, given)
     if row is None:
         return None
     digests = await _keep_messages(db, session_id, record.messages, known)
     request = {**record.request, "messages": digests} if digests else record.request
-    await db.execute(
-        sa.insert(interactions).values(
-            id=interaction_id,
-            session_id=session_id,
-            stage_id=stage_id,
-            execution_id=execution_id,
-            step=storable(step),
-            interaction_type=record.type,
-            provider=storable(record.provider),
-            model=storable(record.model),
-            request=events.dumped(request),
-            response=events.dumped(record.response),
-            error=storable(record.error),
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            price_micros=price,
-            duration_ms=record.duration_ms,
-            created_at=now,
-        )
-    )
+    stored = {
+        "id": interaction_id,
+        "session_id": session_id,
+        "stage_id": stage_id,
+        "execution_id": execution_id,
+        "step": storable(step),
+        "interaction_type": record.type,
+        "provider": storable(record.provider),
+        "model": storable(record.model),
+        "request": events.dumped(request),
+        "response": events.dumped(record.response),
+        "error": storable(record.error),
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "price_micros": price,
+        "duration_ms": record.duration_ms,
+        "created_at": now,
+    }
+    await db.execute(_ADDING, stored)
     if record.type == "mcp":
         await tool_usage.add(db, _tally(record, now))
     created = events.InteractionCreated(interaction_id=interaction_id, interaction_type=record.type)
@@ -159,12 +156,32 @@ async def add(
     return logged
 
 
+_SUMS = ("model_calls", "tool_calls", "input_tokens", "output_tokens", "tokens_before", "tokens_after", "price_micros")
+_ADDING = sa.insert(interactions)
+# NULL plus anything stays NULL: a sum with an unknown price in it is unknown.
+_UNLESS_THERE = events.advancing(
+    unless=sa.exists().where(
+        interactions.c.session_id == sa.bindparam("the_session"),
+        interactions.c.step == sa.bindparam("the_step"),
+        interactions.c.interaction_type == sa.bindparam("the_type"),
+    ),
+    changes={name: sessions.c[name] + sa.bindparam(f"more_{name}", type_=sessions.c[name].type) for name in _SUMS},
+)
+
+
 def _tally(record: Interaction, now: datetime) -> tool_usage.Tally:
     """One call, as the savings count it; in the same transaction, so that a repeated step counts once."""
     tally = tool_usage.Tally()
-    server, tool = (storable(str(record.request.get(name, "")))[:200] for name in ("server", "tool"))
+    read = record.request.get("read_back")
+    whose = record.request if read is None else read
+    server, tool = (storable(str(whose.get(name, "")))[:200] for name in ("server", "tool"))
+    key = (now.date(), "session", server, tool)
+    if read is not None:
+        if read:
+            tally.read_back(key)
+        return tally
     tally.call(
-        (now.date(), "session", server, tool),
+        key,
         milliseconds=record.duration_ms,
         tokens_before=record.tokens_before,
         tokens_after=record.tokens_after,
@@ -222,8 +239,13 @@ async def _keep_messages(db: AsyncConnection, session_id: str, sent: Sequence[Me
         digests.append(digest)
     if new:
         rows = [{"session_id": session_id, "digest": digest, "message": text} for digest, text in new.items()]
-        await db.execute(events.insert(db, messages).on_conflict_do_nothing(), rows)
+        await db.execute(_keeping(db.dialect.name), rows)
     return digests
+
+
+@functools.cache
+def _keeping(dialect: str) -> Any:
+    return events.insert_into(dialect, messages).on_conflict_do_nothing()
 
 
 def _record(row: Any) -> StoredInteraction:

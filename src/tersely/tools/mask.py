@@ -34,6 +34,9 @@ from tersely.tools.secret_structures import scalar_to_quote
 DEFAULT_GROUPS: tuple[str, ...] = (*GROUPS, "encoded")
 """All of them. A server's policy may name fewer."""
 
+MARK = "[masked"
+"""How every mark begins, ours and what became of others', in lower case."""
+
 _MARK = compiled(r"\[[ \t]*masked[ \t]*(elsewhere)?:[ \t]*[\w.\- ]{0,40}:[ \t]*[0-9a-f]{6,12}[ \t]*\]", ignore_case=True)
 _OURS = compiled(r"\[MASKED:[a-z0-9_]{1,40}:([0-9a-f]{5})([0-9a-f]{3})\]")
 _NOT_OURS = b"[masked elsewhere:"
