@@ -34,7 +34,7 @@ from tersely.llm.client import LLM
 from tersely.llm.messages import Message, ToolCall, ToolSpec
 from tersely.text.masked import Masked, assume_masked
 from tersely.tools.execute import Intent, Step, ToolExecutor
-from tersely.tools.mask import Masker
+from tersely.tools.mask import MARK, Masker
 from tersely.tools.observation import Observation
 from tersely.tools.read_back import ReadBack
 from tersely.tools.registry import ToolRegistry
@@ -80,7 +80,7 @@ async def investigate(
         llm: Thinks. Without one the tools are surveyed without a model.
         summarizer: Condenses large results; without one their structure decides.
         step: Runs everything that costs or has effects, or hands out what it returned the last time.
-        summarizers: By server, where one has its own summarizing model.
+        summarizers: By provider, those that servers and tools name for their results.
         display_tokens: What timeline and trace show of a result; 0: all of it.
     """
     registry = executor.registry
@@ -223,7 +223,7 @@ class _Investigation:
         keys = [_key(call) for call in decision.calls]
         refusals = self._refusals(keys)
 
-        async def make(number: int, call: ToolCall, original: ToolCall, in_turn: Step) -> Seen:
+        async def make(number: int, call: ToolCall, original: ToolCall | None, in_turn: Step) -> Seen:
             if refusal := refusals[number]:
                 return await self._refused(call, refusal, f"{prefix}/{number + 1}/call", in_turn)
             return await self.caller.call(call, prefix=f"{prefix}/{number + 1}", step=in_turn, intent=intent, as_written=original)
@@ -240,13 +240,18 @@ class _Investigation:
         self.last_keys = tuple(keys)
         self.conversation.add(self.controller.said(turn), self.controller.replies(decision.calls, seen))
 
-    def _as_written(self, turn: Turn, decision: Decision, iteration: int) -> Sequence[ToolCall]:
-        """The calls before they were masked, where this process heard them; after a restart the masked ones have to do."""
+    def _as_written(self, turn: Turn, decision: Decision, iteration: int) -> Sequence[ToolCall | None]:
+        """The calls before they were masked. None for those that were masked and that this process did not hear: after a restart
+        only what is stored is known of them.
+        """
+        if not turn.is_altered:
+            return decision.calls
         for name, heard in reversed(self.asker.heard.items()):
             if name.startswith(f"{self.assignment.stage_id}/{iteration}/model"):
                 calls = self.controller.read(heard).calls
-                return calls if len(calls) == len(decision.calls) else decision.calls
-        return decision.calls
+                if len(calls) == len(decision.calls):
+                    return calls
+        return [None if MARK in call.arguments.lower() else call for call in decision.calls]
 
     def _looking_for(self, turn: Turn) -> str:
         """What decides which part of a result matters: the model's own words, and the alert."""
