@@ -12,6 +12,7 @@ Who is told, and when, is `tersely.events`' business: functions that append hand
 back what was appended, to be told once the transaction is over.
 """
 
+import functools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -153,44 +154,73 @@ def _values(event: StoredEvent) -> dict[str, Any]:
     return values
 
 
+def advancing(
+    *, unless: sa.ColumnElement[bool] | None = None, changes: Mapping[str, Any] = {}, returning: Sequence[sa.Column[Any]] = ()
+) -> sa.Update:
+    """The statement that `advance` takes numbers with. Made once, where a module is loaded: making and hashing it takes longer than
+    doing what it says.
+
+    Args:
+        unless: What is there already when this step was done before; then nothing changes.
+        changes: Columns of `sessions` and what becomes of them.
+    """
+    whose = sa.func.coalesce(sa.bindparam("the_attempt", type_=sessions.c.attempt.type), sessions.c.attempt)
+    change = (
+        sa.update(sessions)
+        .where(sessions.c.id == sa.bindparam("the_session"), IS_OPEN, sessions.c.attempt == whose)
+        .values(last_seq=sessions.c.last_seq + sa.bindparam("numbers", type_=sessions.c.last_seq.type), **changes)
+        .returning(sessions.c.last_seq, *returning)
+    )
+    return change if unless is None else change.where(~unless)
+
+
+IS_OPEN = sessions.c.status.in_([sa.literal_column(f"'{status}'") for status in OPEN])
+JUST_ADVANCING = advancing()
+_MAY_WRITE = sa.select(1).where(
+    sessions.c.id == sa.bindparam("the_session"),
+    IS_OPEN,
+    sessions.c.attempt == sa.func.coalesce(sa.bindparam("the_attempt", type_=sessions.c.attempt.type), sessions.c.attempt),
+)
+
+
 async def advance(
     db: AsyncConnection,
     session_id: str,
     attempt: int | None,
+    how: sa.Update = JUST_ADVANCING,
+    given: Mapping[str, Any] = {},
     *,
     by: int = 1,
-    unless: sa.ColumnElement[bool] | None = None,
-    changes: Mapping[str, Any] = {},
-    returning: Sequence[sa.Column[Any]] = (),
 ) -> sa.Row[Any] | None:
     """Take the next `by` numbers of a session's log, for a writer who may still write; the row has `last_seq` and what is asked for.
 
-    Until the transaction ends nobody else writes to this session.
+    Until the transaction ends nobody else writes to this session. None comes back when this step was done before.
 
     Args:
         attempt: The writer's; None for those who are no worker of the session, e.g. whoever cancels it.
-        unless: What is there already when this step was done before; then nothing changes and None comes back.
+        how: What else changes, and when nothing does; see `advancing`.
+        given: The values of its parameters.
 
     Raises:
         LostSession: The session is gone, has ended, or belongs to another attempt.
     """
-    mine = [sessions.c.id == session_id, sessions.c.status.in_(OPEN)]
-    if attempt is not None:
-        mine.append(sessions.c.attempt == attempt)
-    change = sa.update(sessions).where(*mine).values(last_seq=sessions.c.last_seq + by, **changes)
-    if unless is not None:
-        change = change.where(~unless)
-    row = (await db.execute(change.returning(sessions.c.last_seq, *returning))).one_or_none()
+    who = {"the_session": session_id, "the_attempt": attempt}
+    row = (await db.execute(how, {**who, "numbers": by, **given})).one_or_none()
     if row is None:
-        if unless is not None and await db.scalar(sa.select(1).where(*mine)):
+        if how is not JUST_ADVANCING and await db.scalar(_MAY_WRITE, who):
             return None
         raise LostSession(f"Session {session_id} has ended, or another attempt than {attempt} works on it.")
     return row
 
 
-def is_logged(session_id: str, step: str, type_: str) -> sa.ColumnElement[bool]:
-    """For `advance`: whether a step told this before."""
-    return sa.exists().where(event_log.c.session_id == session_id, event_log.c.step == storable(step), event_log.c.kind == type_)
+_LOGGING = sa.insert(event_log)
+_UNLESS_LOGGED = advancing(
+    unless=sa.exists().where(
+        event_log.c.session_id == sa.bindparam("the_session"),
+        event_log.c.step == sa.bindparam("the_step"),
+        event_log.c.kind == sa.bindparam("the_kind"),
+    )
+)
 
 
 async def write(
@@ -202,7 +232,7 @@ async def write(
         payload = encode(event.type, session_id, now, _values(event), seq=seq)
         rows.append({"session_id": session_id, "seq": seq, "step": storable(step), "kind": event.type, "payload": payload, "at": now})
     if rows:
-        await db.execute(sa.insert(event_log), rows)
+        await db.execute(_LOGGING, rows)
     return [Logged(channel_of(session_id), row["seq"], row["payload"]) for row in rows]
 
 
@@ -214,7 +244,7 @@ async def append(
     Raises:
         LostSession: As for `advance`.
     """
-    row = await advance(db, session_id, attempt, unless=is_logged(session_id, step, event.type))
+    row = await advance(db, session_id, attempt, _UNLESS_LOGGED, {"the_step": storable(step), "the_kind": event.type})
     if row is None:
         return None
     (logged,) = await write(db, session_id, row.last_seq, [(step, event)], now)
@@ -225,7 +255,7 @@ async def page(
     db: AsyncConnection, session_id: str, *, after: int = 0, limit: int = PAGE_EVENTS, characters: int = PAGE_CHARACTERS
 ) -> list[Logged]:
     """What was told after number `after`, in order: at most `limit` events, and no more after `characters` of them."""
-    return await _page(db, event_log, channel_of(session_id), after, limit, characters, event_log.c.session_id == session_id)
+    return await _page(db, event_log, channel_of(session_id), after, limit, characters, session_id)
 
 
 async def where_it_stands(db: AsyncConnection, session_id: str) -> tuple[int, list[str]]:
@@ -234,17 +264,20 @@ async def where_it_stands(db: AsyncConnection, session_id: str) -> tuple[int, li
     Raises:
         SessionNotFound: There is no such session.
     """
-    streaming = (timeline_events.c.session_id == sessions.c.id) & (timeline_events.c.status == "streaming")
-    # One statement, because two might see different moments.
-    question = (
-        sa.select(sessions.c.last_seq, timeline_events.c.id)
-        .join(timeline_events, streaming, isouter=True)
-        .where(sessions.c.id == storable(session_id))
-    )
-    rows = (await db.execute(question)).all()
+    rows = (await db.execute(_WHERE_IT_STANDS, {"the_session": storable(session_id)})).all()
     if not rows:
         raise SessionNotFound(session_id)
     return rows[0].last_seq, [row.id for row in rows if row.id is not None]
+
+
+_STREAMING = (timeline_events.c.session_id == sessions.c.id) & (timeline_events.c.status == sa.literal_column("'streaming'"))
+# One statement, because two might see different moments.
+_WHERE_IT_STANDS = (
+    sa.select(sessions.c.last_seq, timeline_events.c.id)
+    .select_from(sessions)
+    .join(timeline_events, _STREAMING, isouter=True)
+    .where(sessions.c.id == sa.bindparam("the_session"))
+)
 
 
 async def heads(db: AsyncConnection, session_ids: Sequence[str]) -> dict[str, int]:
@@ -258,12 +291,20 @@ async def heads(db: AsyncConnection, session_ids: Sequence[str]) -> dict[str, in
 
 async def feed_append(db: AsyncConnection, session_id: str, event: SessionStatus, *, now: datetime) -> Logged:
     """Tell those who watch all sessions. The last statements of a transaction: until it ends, no other session's status can be told."""
-    next_one = insert(db, counters).values(name=SESSIONS, value=1)
-    grown = next_one.on_conflict_do_update(index_elements=["name"], set_={"value": counters.c.value + 1})
-    seq = int(await db.scalar(grown.returning(counters.c.value)))
+    seq = int(await db.scalar(_next_of_feed(db.dialect.name)))
     payload = encode(event.type, session_id, now, _values(event), seq=seq)
-    await db.execute(sa.insert(feed).values(seq=seq, session_id=session_id, payload=payload, at=now))
+    await db.execute(_FEEDING, {"seq": seq, "session_id": session_id, "payload": payload, "at": now})
     return Logged(SESSIONS, seq, payload)
+
+
+_FEEDING = sa.insert(feed)
+
+
+@functools.cache
+def _next_of_feed(dialect: str) -> Any:
+    next_one = insert_into(dialect, counters).values(name=SESSIONS, value=1)
+    grown = next_one.on_conflict_do_update(index_elements=["name"], set_={"value": counters.c.value + 1})
+    return grown.returning(counters.c.value)
 
 
 async def feed_page(db: AsyncConnection, *, after: int = 0, limit: int = PAGE_EVENTS, characters: int = PAGE_CHARACTERS) -> list[Logged]:
@@ -281,25 +322,37 @@ async def trim_feed(db: AsyncConnection, *, before: datetime, limit: int = 1_000
 
 
 async def _page(
-    db: AsyncConnection, table: sa.Table, channel: str, after: int, limit: int, characters: int, *where: sa.ColumnElement[bool]
+    db: AsyncConnection, table: sa.Table, channel: str, after: int, limit: int, characters: int, session_id: str | None = None
 ) -> list[Logged]:
+    given: dict[str, Any] = {"after": min(after, _HIGHEST), "most": limit, "characters": characters}
+    if session_id is not None:
+        given["the_session"] = session_id
+    return [Logged(channel, row.seq, row.payload) for row in await db.execute(_next_ones(table, session_id is not None), given)]
+
+
+@functools.cache
+def _next_ones(table: sa.Table, of_one: bool) -> sa.Select[Any]:
     # The window is laid over these rows only, not over all that follow.
+    which = [table.c.session_id == sa.bindparam("the_session")] if of_one else []
     next_ones = (
         sa.select(table.c.seq, table.c.payload)
-        .where(*where, table.c.seq > min(after, _HIGHEST))
+        .where(*which, table.c.seq > sa.bindparam("after"))
         .order_by(table.c.seq)
-        .limit(limit)
+        .limit(sa.bindparam("most", type_=sa.Integer()))
         .subquery()
     )
     length = sa.func.length(next_ones.c.payload)
     some = sa.select(next_ones, (sa.func.sum(length).over(order_by=next_ones.c.seq) - length).label("before")).subquery()
-    question = sa.select(some.c.seq, some.c.payload).where(some.c.before < characters).order_by(some.c.seq)
-    return [Logged(channel, row.seq, row.payload) for row in await db.execute(question)]
+    return sa.select(some.c.seq, some.c.payload).where(some.c.before < sa.bindparam("characters")).order_by(some.c.seq)
 
 
 def insert(db: AsyncConnection, table: sa.Table) -> Any:
+    return insert_into(db.dialect.name, table)
+
+
+def insert_into(dialect: str, table: sa.Table) -> Any:
     """Both databases have ON CONFLICT; SQLAlchemy has it per dialect, and loading one that is not used takes a while."""
-    if db.dialect.name == "sqlite":
+    if dialect == "sqlite":
         from sqlalchemy.dialects import sqlite
 
         return sqlite.insert(table)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tersely.store.events import OPEN
+from tersely.store.events import IS_OPEN, OPEN
 from tersely.store.tables import executors, sessions
 
 _TAKEOVER_LOCK = 7_237_111  # Any numbers, as long as they are ours.
@@ -40,15 +40,19 @@ async def is_room_for(db: AsyncConnection, session_id: str, at_once: int) -> boo
     """
     if db.dialect.name != "sqlite":
         await db.execute(sa.select(sa.func.pg_advisory_xact_lock(_ROOM_LOCK)))
-    held = sessions.c.executor.in_(sa.select(executors.c.id))
-    running = sa.select(sa.func.count()).where(sessions.c.status.in_(OPEN), held, sessions.c.id != session_id)
-    return int(await db.scalar(running) or 0) < at_once
+    return int(await db.scalar(_RUNNING, {"the_session": session_id}) or 0) < at_once
+
+
+_HELD = sessions.c.executor.in_(sa.select(executors.c.id))
+_RUNNING = sa.select(sa.func.count()).where(IS_OPEN, _HELD, sessions.c.id != sa.bindparam("the_session"))
 
 
 async def deaths_in_a_row(db: AsyncConnection, session_id: str) -> int:
     """How many processes died while a session got no further."""
-    asked = sa.select(sessions.c.deaths).where(sessions.c.id == session_id, sessions.c.last_seq <= sessions.c.seq_at_death)
-    return int(await db.scalar(asked) or 0)
+    return int(await db.scalar(_DEATHS, {"the_session": session_id}) or 0)
+
+
+_DEATHS = sa.select(sessions.c.deaths).where(sessions.c.id == sa.bindparam("the_session"), sessions.c.last_seq <= sessions.c.seq_at_death)
 
 
 async def to_be_cancelled(db: AsyncConnection, executor: str) -> list[str]:

@@ -13,6 +13,7 @@ the caller publishes it once the transaction is over.
 
 import base64
 import binascii
+import functools
 import json
 import uuid
 from collections.abc import Mapping, Sequence
@@ -238,9 +239,12 @@ async def create(db: AsyncConnection, new: NewSession, *, now: datetime, idempot
         "encoding": new.encoding,
         "created_at": now,
     }
-    await db.execute(sa.insert(sessions).values(values))
+    await db.execute(_CREATING, values)
     told = await _tell_status(db, new.id, 1, [], SessionStatus(status="pending"), now)
     return Created(session_id=new.id, is_new=True, told=told)
+
+
+_CREATING = sa.insert(sessions)
 
 
 async def known(db: AsyncConnection, session_id: str) -> Created | None:
@@ -286,10 +290,13 @@ async def find(db: AsyncConnection, session_id: str) -> Session:
     Raises:
         SessionNotFound: There is none, or no longer.
     """
-    row = (await db.execute(sa.select(sessions).where(sessions.c.id == storable(session_id)))).one_or_none()
+    row = (await db.execute(_FINDING, {"the_session": storable(session_id)})).one_or_none()
     if row is None:
         raise SessionNotFound(session_id)
     return _session(row)
+
+
+_FINDING = sa.select(sessions).where(sessions.c.id == sa.bindparam("the_session"))
 
 
 async def stages_of(db: AsyncConnection, session_id: str) -> list[Stage]:
@@ -392,21 +399,8 @@ async def claim(db: AsyncConnection, session_id: str, executor: str, *, now: dat
     Raises:
         LostSession: It has ended, or is gone.
     """
-    is_pending = sessions.c.status == "pending"
-    change = (
-        sa.update(sessions)
-        .where(sessions.c.id == session_id, sessions.c.status.in_(OPEN))
-        .values(
-            attempt=sessions.c.attempt + 1,
-            executor=storable(executor),
-            status=sa.case((is_pending, "in_progress"), else_=sessions.c.status),
-            started_at=sa.func.coalesce(sessions.c.started_at, sa.literal(now, sessions.c.started_at.type)),
-            last_seq=sessions.c.last_seq + sa.case((is_pending, 1), else_=0),
-        )
-        .returning(sessions.c.attempt, sessions.c.status, sessions.c.last_seq)
-    )
     # Whether it was pending is known by its first attempt: nothing goes back there.
-    row = (await db.execute(change)).one_or_none()
+    row = (await db.execute(_CLAIMING, {"the_session": session_id, "executor": storable(executor), "now": now})).one_or_none()
     if row is None:
         raise LostSession(f"Session {session_id} has ended; nobody can take it over.")
     told: list[Logged] = []
@@ -415,13 +409,31 @@ async def claim(db: AsyncConnection, session_id: str, executor: str, *, now: dat
     return Claim(attempt=row.attempt, status=row.status, told=told)
 
 
+_IS_PENDING = sessions.c.status == sa.literal_column("'pending'")
+_CLAIMING = (
+    sa.update(sessions)
+    .where(sessions.c.id == sa.bindparam("the_session"), events.IS_OPEN)
+    .values(
+        attempt=sessions.c.attempt + 1,
+        executor=sa.bindparam("executor"),
+        status=sa.case((_IS_PENDING, "in_progress"), else_=sessions.c.status),
+        started_at=sa.func.coalesce(sessions.c.started_at, sa.bindparam("now", type_=sessions.c.started_at.type)),
+        last_seq=sessions.c.last_seq + sa.case((_IS_PENDING, 1), else_=0),
+    )
+    .returning(sessions.c.attempt, sessions.c.status, sessions.c.last_seq)
+)
+
+
 async def release(db: AsyncConnection, session_id: str, attempt: int) -> None:
     """Stop working on a session that others go on with: nobody has it until the next claim.
 
     Raises:
         LostSession: Somebody else has it already, or it has ended.
     """
-    await events.advance(db, session_id, attempt, by=0, changes={"executor": None})
+    await events.advance(db, session_id, attempt, _RELEASING, by=0)
+
+
+_RELEASING = events.advancing(changes={"executor": None})
 
 
 async def record_death(db: AsyncConnection, session_id: str, executor: str) -> int | None:
@@ -461,11 +473,14 @@ async def request_cancel(db: AsyncConnection, session_id: str, *, reason: str, n
         return Cancellation(status="cancelled", told=await end_all(db, session_id, None, "cancelled", row.reason or reason, now=now))
     if row.status != "in_progress":
         return Cancellation(status=row.status, told=())
-    changes = {"status": "cancelling", "reason": storable(reason), "cancel_requested_at": now}
-    changed = await events.advance(db, session_id, None, changes=changes)
+    changed = await events.advance(db, session_id, None, _CANCELLING, {"why": storable(reason), "now": now})
     assert changed is not None
     told = await _tell_status(db, session_id, changed.last_seq, [], SessionStatus(status="cancelling", reason=storable(reason)), now)
     return Cancellation(status="cancelling", told=told)
+
+
+_NOW = sa.bindparam("now", type_=sessions.c.ended_at.type)
+_CANCELLING = events.advancing(changes={"status": "cancelling", "reason": sa.bindparam("why"), "cancel_requested_at": _NOW})
 
 
 async def resolve(db: AsyncConnection, session_id: str, *, now: datetime) -> bool:
@@ -486,12 +501,8 @@ async def end_all(
     Raises:
         LostSession: It has ended already, or belongs to another attempt.
     """
-    # Clocks can be set back; nothing ends before it began.
-    moment, began = sa.literal(now, sessions.c.ended_at.type), sa.func.coalesce(sessions.c.started_at, sessions.c.created_at)
-    ending = {"status": status, "reason": storable(reason), "ended_at": sa.case((began > moment, began), else_=moment)}
-    if analysis:
-        ending["analysis"] = storable(analysis)
-    row = await events.advance(db, session_id, attempt, by=0, changes=ending)
+    given = {"end": status, "why": storable(reason), "found": storable(analysis) or None, "now": now}
+    row = await events.advance(db, session_id, attempt, _ENDING, given, by=0)
     assert row is not None
     told: list[tuple[str, StoredEvent]] = []
     told += await timeline.end_streaming(db, session_id, "failed" if status == "failed" else "cancelled", now)
@@ -500,15 +511,37 @@ async def end_all(
         event = StageStatus(stage_id=stage.id, stage_name=stage.name, stage_index=stage.position, status=stage.status)
         told.append((_stage_step(stage.id, stage.status), event))
     last_seq = row.last_seq + len(told) + 1
-    await db.execute(sa.update(sessions).where(sessions.c.id == session_id).values(last_seq=last_seq))
+    await db.execute(_NUMBERING, {"the_session": session_id, "last_seq": last_seq})
     return await _tell_status(db, session_id, last_seq, told, SessionStatus(status=status, reason=storable(reason)), now)
 
 
+_BEGAN = sa.func.coalesce(sessions.c.started_at, sessions.c.created_at)
+_ENDING = events.advancing(
+    changes={
+        "status": sa.bindparam("end"),
+        "reason": sa.bindparam("why"),
+        "analysis": sa.func.coalesce(sa.bindparam("found", type_=sa.Text()), sessions.c.analysis),
+        # Clocks can be set back; nothing ends before it began.
+        "ended_at": sa.case((_BEGAN > _NOW, _BEGAN), else_=_NOW),
+    }
+)
+_NUMBERING = sa.update(sessions).where(sessions.c.id == sa.bindparam("the_session"))
+
+
 async def _end_parts(db: AsyncConnection, table: sa.Table, session_id: str, status: End, now: datetime) -> list[Any]:
+    return list(await db.execute(_ending_parts(table), {"the_session": session_id, "end": status, "now": now}))
+
+
+@functools.cache
+def _ending_parts(table: sa.Table) -> Any:
     # What had not begun never will; what had begun ends as the session does.
-    end = sa.case((table.c.status == "pending", "cancelled"), else_=status)
-    change = sa.update(table).where(table.c.session_id == session_id, table.c.status.in_(_PART_OPEN)).values(status=end, ended_at=now)
-    return list(await db.execute(change.returning(table)))
+    end = sa.case((table.c.status == "pending", "cancelled"), else_=sa.bindparam("end", type_=table.c.status.type))
+    change = sa.update(table).where(table.c.session_id == sa.bindparam("the_session"), _is_open(table))
+    return change.values(status=end, ended_at=_NOW).returning(table)
+
+
+def _is_open(table: sa.Table) -> sa.ColumnElement[bool]:
+    return table.c.status.in_([sa.literal_column(f"'{status}'") for status in _PART_OPEN])
 
 
 async def _tell_status(
@@ -547,8 +580,13 @@ async def plan_stages(db: AsyncConnection, session_id: str, attempt: int, names:
         for position, (id_, name) in enumerate(zip(ids, names, strict=True))
     ]
     if rows:
-        await db.execute(events.insert(db, stages).on_conflict_do_nothing(), rows)
+        await db.execute(_adding_once(db.dialect.name, stages), rows)
     return ids
+
+
+@functools.cache
+def _adding_once(dialect: str, table: sa.Table) -> Any:
+    return events.insert_into(dialect, table).on_conflict_do_nothing()
 
 
 def stage_id(session_id: str, position: int) -> str:
@@ -571,17 +609,22 @@ async def move_stage(
     Raises:
         LostSession: The session has ended, or belongs to another attempt.
     """
-    from_ = ("pending",) if status == "in_progress" else _PART_OPEN
-    movable = sa.exists().where(stages.c.id == stage, stages.c.session_id == session_id, stages.c.status.in_(from_))
-    row = await events.advance(db, session_id, attempt, unless=~movable)
+    how = _UNLESS_BEGUN if status == "in_progress" else _UNLESS_ENDED
+    row = await events.advance(db, session_id, attempt, how, {"the_stage": stage})
     if row is None:
         return None
     changes: dict[str, Any] = {"status": status, "reason": storable(reason), "analysis": storable(analysis)}
     changes |= {"started_at": now} if status == "in_progress" else {"ended_at": now}
-    moved = (await db.execute(sa.update(stages).where(stages.c.id == stage).values(changes).returning(stages))).one()
+    moved = (await db.execute(_MOVING, {"the_stage": stage, **changes})).one()
     event = StageStatus(stage_id=stage, stage_name=moved.name, stage_index=moved.position, status=status)
     (logged,) = await events.write(db, session_id, row.last_seq, [(_stage_step(stage, status), event)], now)
     return logged
+
+
+_THE_STAGE = (stages.c.id == sa.bindparam("the_stage")) & (stages.c.session_id == sa.bindparam("the_session"))
+_UNLESS_BEGUN = events.advancing(unless=~sa.exists().where(_THE_STAGE, stages.c.status == "pending"))
+_UNLESS_ENDED = events.advancing(unless=~sa.exists().where(_THE_STAGE, _is_open(stages)))
+_MOVING = sa.update(stages).where(stages.c.id == sa.bindparam("the_stage")).returning(stages.c.name, stages.c.position)
 
 
 def _stage_step(stage: str, status: str) -> str:
@@ -619,7 +662,7 @@ async def begin_execution(
         "reason": "",
         "started_at": now,
     }
-    await db.execute(events.insert(db, executions).values(row).on_conflict_do_nothing())
+    await db.execute(_adding_once(db.dialect.name, executions), row)
 
 
 async def end_execution(
@@ -627,8 +670,13 @@ async def end_execution(
 ) -> None:
     """Raises: LostSession: The session has ended, or belongs to another attempt."""
     await events.advance(db, session_id, attempt, by=0)
-    mine = (executions.c.id == execution_id) & (executions.c.session_id == session_id) & executions.c.status.in_(_PART_OPEN)
-    await db.execute(sa.update(executions).where(mine).values(status=status, reason=storable(reason), ended_at=now))
+    given = {"the_execution": execution_id, "the_session": session_id, "status": status, "reason": storable(reason), "ended_at": now}
+    await db.execute(_ENDING_EXECUTION, given)
+
+
+_ENDING_EXECUTION = sa.update(executions).where(
+    executions.c.id == sa.bindparam("the_execution"), executions.c.session_id == sa.bindparam("the_session"), _is_open(executions)
+)
 
 
 # Letting go

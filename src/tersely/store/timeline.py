@@ -58,9 +58,7 @@ async def create(
     Raises:
         LostSession: The session has ended, or belongs to another attempt.
     """
-    is_there = sa.exists().where(timeline_events.c.id == event_id)
-    next_place = {"last_sequence": sessions.c.last_sequence + 1}
-    row = await events.advance(db, session_id, attempt, unless=is_there, changes=next_place, returning=[sessions.c.last_sequence])
+    row = await events.advance(db, session_id, attempt, _UNLESS_THERE, {"the_event": event_id})
     if row is None:
         return None
     created = TimelineEventCreated(
@@ -73,21 +71,20 @@ async def create(
         metadata=metadata,
         sequence=row.last_sequence,
     )
-    await db.execute(
-        sa.insert(timeline_events).values(
-            id=event_id,
-            session_id=session_id,
-            stage_id=stage_id,
-            execution_id=execution_id,
-            sequence=created.sequence,
-            event_type=event_type,
-            status=status,
-            content=created.content,
-            metadata=events.dumped(metadata),
-            created_at=now,
-            completed_at=None if status == STREAMING else now,
-        )
-    )
+    shown = {
+        "id": event_id,
+        "session_id": session_id,
+        "stage_id": stage_id,
+        "execution_id": execution_id,
+        "sequence": created.sequence,
+        "event_type": event_type,
+        "status": status,
+        "content": created.content,
+        "metadata": events.dumped(metadata),
+        "created_at": now,
+        "completed_at": None if status == STREAMING else now,
+    }
+    await db.execute(_CREATING, shown)
     (logged,) = await events.write(db, session_id, row.last_seq, [(_step(step, event_type), created)], now)
     return logged
 
@@ -113,20 +110,25 @@ async def complete(
     Raises:
         LostSession: The session has ended, or belongs to another attempt.
     """
-    has_ended = ~sa.exists().where(timeline_events.c.id == event_id, timeline_events.c.status == STREAMING)
-    row = await events.advance(db, session_id, attempt, unless=has_ended)
+    row = await events.advance(db, session_id, attempt, _UNLESS_ENDED, {"the_event": event_id})
     if row is None:
         return None
     completed = TimelineEventCompleted(
         event_id=event_id, event_type=event_type, status=status, content=storable(content), metadata=metadata
     )
-    await db.execute(
-        sa.update(timeline_events)
-        .where(timeline_events.c.id == event_id)
-        .values(status=status, content=completed.content, metadata=events.dumped(metadata), completed_at=now)
-    )
+    ended = {"status": status, "content": completed.content, "metadata": events.dumped(metadata), "completed_at": now}
+    await db.execute(_COMPLETING, {"the_event": event_id, **ended})
     (logged,) = await events.write(db, session_id, row.last_seq, [(_step(step, event_type), completed)], now)
     return logged
+
+
+_IT = timeline_events.c.id == sa.bindparam("the_event")
+_CREATING = sa.insert(timeline_events)
+_COMPLETING = sa.update(timeline_events).where(_IT)
+_UNLESS_THERE = events.advancing(
+    unless=sa.exists().where(_IT), changes={"last_sequence": sessions.c.last_sequence + 1}, returning=[sessions.c.last_sequence]
+)
+_UNLESS_ENDED = events.advancing(unless=~sa.exists().where(_IT, timeline_events.c.status == STREAMING))
 
 
 async def page(db: AsyncConnection, session_id: str, *, after: int = 0, limit: int = 200) -> list[TimelineEvent]:
@@ -144,12 +146,8 @@ async def end_streaming(
     db: AsyncConnection, session_id: str, status: EventStatus, now: datetime
 ) -> list[tuple[str, TimelineEventCompleted]]:
     """End what is still streaming, with the content it has; what is to be told of it. For `store.sessions`, which holds the session."""
-    ending = (
-        sa.update(timeline_events)
-        .where(timeline_events.c.session_id == session_id, timeline_events.c.status == STREAMING)
-        .values(status=status, completed_at=now)
-    )
-    ended = sorted(await db.execute(ending.returning(timeline_events)), key=lambda row: row.sequence)
+    given = {"the_session": session_id, "status": status, "completed_at": now}
+    ended = sorted(await db.execute(_ENDING, given), key=lambda row: row.sequence)
     return [
         (
             f"end/{row.id}",
@@ -159,6 +157,13 @@ async def end_streaming(
         )
         for row in ended
     ]
+
+
+_ENDING = (
+    sa.update(timeline_events)
+    .where(timeline_events.c.session_id == sa.bindparam("the_session"), timeline_events.c.status == STREAMING)
+    .returning(timeline_events)
+)
 
 
 def as_json(event: TimelineEvent) -> dict[str, Any]:

@@ -4,11 +4,12 @@ Sums only: no arguments, no results, no callers. Whoever counts keeps a `Tally` 
 memory and adds it now and then, so that a call costs no write.
 """
 
+import functools
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Literal
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -85,16 +86,26 @@ class ToolUse:
 
 async def add(db: AsyncConnection, tally: Tally) -> None:
     """Add a tally to what is stored; processes may do so side by side."""
-    insert = sqlite.insert if db.dialect.name == "sqlite" else postgresql.insert
+    uses, latencies = _adding(db.dialect.name)
     for (day, door, server, tool), sums in sorted(tally.sums.items()):  # in one order, so that two writers never wait for each other
-        row = insert(tool_use).values(day=day, door=door, server=server, tool=tool, **{name: sums[name] for name in _SUMS})
-        grown = {name: tool_use.c[name] + row.excluded[name] for name in _SUMS}
-        await db.execute(row.on_conflict_do_update(index_elements=list(tool_use.primary_key.columns), set_=grown))
+        await db.execute(uses, {"day": day, "door": door, "server": server, "tool": tool, **{name: sums[name] for name in _SUMS}})
     for (day, door, server, tool), buckets in sorted(tally.latency.items()):
         for edge, calls in sorted(buckets.items()):
-            row = insert(tool_latency).values(day=day, door=door, server=server, tool=tool, up_to_ms=edge, calls=calls)
-            more = {"calls": tool_latency.c.calls + row.excluded.calls}
-            await db.execute(row.on_conflict_do_update(index_elements=list(tool_latency.primary_key.columns), set_=more))
+            row = {"day": day, "door": door, "server": server, "tool": tool, "up_to_ms": edge, "calls": calls}
+            await db.execute(latencies, row)
+
+
+@functools.cache
+def _adding(dialect: str) -> tuple[Any, Any]:
+    """Statements that add to what is there. Made once, because that takes longer than doing what they say."""
+    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
+
+    def grown(table: sa.Table, names: Sequence[str]) -> Any:
+        row = insert(table)
+        more = {name: table.c[name] + row.excluded[name] for name in names}
+        return row.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=more)
+
+    return grown(tool_use, _SUMS), grown(tool_latency, ["calls"])
 
 
 async def used(db: AsyncConnection, *, since: date | None = None, door: Door | None = None) -> list[ToolUse]:
