@@ -107,6 +107,9 @@ class Engine:
         engine._session = session
         try:
             DBOS.launch()
+            # It would take a loop of its own whenever ours is not running at that moment, and what sessions use belongs to ours.
+            here = asyncio.get_running_loop()
+            dbos._background_event_loop.target_loop = lambda: here  # type: ignore[method-assign]
             await DBOS.register_queue_async(QUEUE, global_concurrency=at_once, polling_interval_sec=poll, on_conflict="always_update")
             yield engine
         finally:

@@ -1,0 +1,41 @@
+"""The workflow engine by itself: where it runs what it takes out of its queue."""
+
+import asyncio
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+from tersely.sessions.durable import Engine
+
+
+def test_a_session_runs_on_the_loop_of_the_engine_though_it_stood_still_when_the_session_was_taken(
+    tmp_path: Path,
+) -> None:
+    """Locks and events belong to a loop: a session on another one would wait for ever. Test runners stop their loop between two tests."""
+    ran: list[asyncio.AbstractEventLoop] = []
+
+    async def work(session_id: str) -> None:
+        ran.append(asyncio.get_running_loop())
+
+    def is_taken() -> bool:
+        with closing(sqlite3.connect(tmp_path / "tersely-workflows.db", timeout=30)) as file:
+            return bool(file.execute("SELECT status FROM workflow_status").fetchone()[0] != "ENQUEUED")
+
+    async def until_it_ran() -> None:
+        async with asyncio.timeout(60):
+            while not ran:
+                await asyncio.sleep(0.01)
+
+    with asyncio.Runner() as runner:
+        launched = Engine.launched(f"sqlite:///{tmp_path / 'tersely.db'}", executor="one", at_once=1, poll=0.02, work=work)
+        engine = runner.run(launched.__aenter__())
+        try:
+            runner.run(engine.enqueue("a session"))
+            deadline = time.monotonic() + 60
+            while not is_taken() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            runner.run(until_it_ran())
+        finally:
+            runner.run(launched.__aexit__(None, None, None))
+        assert ran == [runner.get_loop()]
