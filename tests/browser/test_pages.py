@@ -86,6 +86,7 @@ async def test_the_keyboard_is_enough(door: Running, session: str, page: Page) -
     while not await call.locator("summary").evaluate("one => one === document.activeElement"):
         await page.keyboard.press("j")
     await page.keyboard.press("Enter")
+    await expect(call.locator("a[href*='/calls/']").first).to_be_visible()
     await page.keyboard.press("Tab")
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(re.compile("/calls/"))
