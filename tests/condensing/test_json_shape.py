@@ -96,6 +96,12 @@ def test_broken_and_bottomless_documents_do_no_harm(text: str) -> None:
     assert reading is None or pack(reading, 50).tokens <= 50
 
 
+def test_brackets_that_never_end_cost_no_memory_and_hide_nothing_behind_them() -> None:
+    assert len(json_shape.parse("[" * 50_000)[0]) <= json_shape.DEEPEST
+    deep = "[" * 5_000 + "]" * 5_000
+    assert "after: 7" in shown(f'{{"deep": {deep}, "after": 7, "other": "x"}}', "after")
+
+
 @settings(deadline=None)
 @given(
     st.recursive(

@@ -29,12 +29,29 @@ _PLAIN = {"n": "\n", "t": "\t", "r": "", "b": "", "f": "", "/": "/", '"': '"', "
 DEEPEST_INSIDE = 3
 """JSON inside a string inside JSON …: further down it stays a string."""
 
+DEEPEST = 1_000
+"""Brackets open at once; what stands deeper is passed over: no reader could be shown the way to it."""
+
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
-    tree, _ = parse(text)
+    return read_parsed(parse(text)[0], focus, budget)
+
+
+def read_parsed(tree: Tree, focus: Focus, budget: int) -> Reading | None:
     if LEAF not in tree.kind:
         return None
     return read_tree(grouped_by_dots(tree), focus, budget, "json")
+
+
+_WHOLE_STRING = re.compile(rf"\s*{_STRING}\s*", re.S)
+
+
+def one_string(text: str) -> str | None:
+    """What the text says when it is nothing but one JSON string of several lines."""
+    if text.count("\\n", 0, 20_000) < 3 or not text.lstrip().startswith('"'):
+        return None
+    string = _WHOLE_STRING.fullmatch(text)
+    return unescape(string.group(1)) if string else None
 
 
 def unescape(value: str) -> str:
@@ -128,6 +145,7 @@ def _wrap(tree: Tree) -> int:
     tree.value.insert(0, "")
     tree.kind.insert(0, LIST)
     tree.line.insert(0, 1)
+    tree.whole = {node + 1: text for node, text in tree.whole.items()}
     return 0
 
 
@@ -146,6 +164,16 @@ def _inside(tree: Tree, text: str, position: int, is_object: bool, root: int, br
     node = tree.add(root, "", OBJECT if is_object else LIST, line=line_at(max(0, position - 1)))
     open_nodes = [node]
     kind_bytes = tree.kind
+
+    def opened(owner: int, key: str, bracket: str, at: int) -> int:
+        """The node of a bracket that opens, and is open from now on."""
+        nonlocal position
+        if len(open_nodes) == DEEPEST:
+            position = _passed(text, position)
+            return owner
+        open_nodes.append(tree.add(owner, key, OBJECT if bracket == "{" else LIST, line=at))
+        return open_nodes[-1]
+
     entry_match, item_match = _ENTRY.match, _ITEM.match
     while open_nodes and position < size:
         if kind_bytes[node] == OBJECT:
@@ -157,8 +185,7 @@ def _inside(tree: Tree, text: str, position: int, is_object: bool, root: int, br
                 position = match.end()
                 at = line_at(match.start(1))
                 if bracket is not None:
-                    node = tree.add(node, key, OBJECT if bracket == "{" else LIST, line=at)
-                    open_nodes.append(node)
+                    node = opened(node, key, bracket, at)
                 elif string is not None:
                     _add_string(tree, node, key, string, at, depth)
                 else:
@@ -171,8 +198,7 @@ def _inside(tree: Tree, text: str, position: int, is_object: bool, root: int, br
                 position = loose.end()
                 at = line_at(loose.start())
                 if bracket is not None:
-                    node = tree.add(node, key, OBJECT if bracket == "{" else LIST, line=at)
-                    open_nodes.append(node)
+                    node = opened(node, key, bracket, at)
                 elif scalar is not None:
                     tree.add_value(node, key, scalar, at)
                 else:
@@ -200,9 +226,8 @@ def _inside(tree: Tree, text: str, position: int, is_object: bool, root: int, br
         if kind_bytes[node] == OBJECT:
             # A value without a key, or a key without a value: a cut or damaged place.
             if bracket is not None:
-                node = tree.add(node, "", OBJECT if bracket == "{" else LIST, line=line_at(match.start(3)))
-                open_nodes.append(node)
                 position = match.end()
+                node = opened(node, "", bracket, line_at(match.start(3)))
                 continue
             key_only = _KEY.match(text, position)
             if key_only and text[key_only.end() : key_only.end() + 1] == '"':
@@ -213,13 +238,23 @@ def _inside(tree: Tree, text: str, position: int, is_object: bool, root: int, br
             continue
         position = match.end()
         if bracket is not None:
-            node = tree.add(node, "", OBJECT if bracket == "{" else LIST, line=line_at(match.start(3)))
-            open_nodes.append(node)
+            node = opened(node, "", bracket, line_at(match.start(3)))
         elif string is not None:
             _add_string(tree, node, "", string, line_at(match.start(1)), depth)
         else:
             tree.add_value(node, "", scalar, line_at(match.start(2)))
     return position
+
+
+def _passed(text: str, position: int) -> int:
+    """The position after the end of a bracket that is open at `position`."""
+    depth = 1
+    for match in _BRACKET.finditer(text, position):
+        sign = text[match.start()]
+        depth += 1 if sign in "{[" else -1 if sign in "}]" else 0
+        if not depth:
+            return match.end()
+    return len(text)
 
 
 def _recover(tree: Tree, text: str, node: int, position: int, line_at: Callable[[int], int]) -> int:
@@ -254,3 +289,5 @@ def add_string(tree: Tree, node: int, key: str, value: str, line: int, depth: in
 
 def _forget(tree: Tree, size: int) -> None:
     del tree.parent[size:], tree.key[size:], tree.value[size:], tree.kind[size:], tree.line[size:]
+    for node in [node for node in tree.whole if node >= size]:
+        del tree.whole[node]

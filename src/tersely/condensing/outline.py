@@ -6,6 +6,7 @@ without a key, and nothing is ever refused for being wrong.
 """
 
 import re
+import textwrap
 from collections import Counter
 
 from tersely.condensing import json_shape
@@ -28,7 +29,12 @@ _RULE = re.compile(r"\s*[-=_*~#]{3,}[\s=-]*$")
 
 
 def read_yaml(text: str, focus: Focus, budget: int) -> Reading | None:
-    return _reading(parse(text, yaml=True), focus, budget, "yaml")
+    return read_parsed(parse(text, yaml=True), focus, budget)
+
+
+def read_parsed(tree: Tree, focus: Focus, budget: int) -> Reading | None:
+    """YAML that was parsed already."""
+    return _reading(tree, focus, budget, "yaml")
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
@@ -240,7 +246,8 @@ class _Outline:
             if len(tree.value[parent]) < 4_000:
                 tree.value[parent] += " " + content
             return at
-        node = tree.add_value(parent, "", content, number)
+        # Rows of a table stand here too; their alignment says nothing any more.
+        node = tree.add_value(parent, "", " ".join(content.split()), number)
         self.stack.append((float(indent), node))
         return at
 
@@ -249,13 +256,17 @@ class _Outline:
         tree = self.tree
         if self.yaml and _BLOCK.match(value):
             block: list[str] = []
+            first = at
             while at < len(self.lines):
                 line = self.lines[at]
                 if line.strip() and len(line) - len(line.lstrip()) <= indent:
                     break
                 block.append(line.strip())
                 at += 1
-            tree.add_value(parent, key, "\n".join(block).strip(), number)
+            node = tree.add_value(parent, key, "\n".join(block).strip(), number)
+            if node in tree.whole:
+                tree.whole[node] = textwrap.dedent("\n".join(self.lines[first:at]))
+                tree.apart.add(node)
             return at
         if self.yaml and len(value) > 1 and value[0] in "\"'":
             if value[-1] == value[0]:

@@ -11,13 +11,13 @@ import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from tersely.condensing import diffs, generic, grep, json_logs, json_shape, logs, metrics, outline, pages, prose, tables, xml_shape
+from tersely.condensing import diffs, generic, grep, json_logs, json_shape, logs, metrics, outline, pages, prose, tables, wrapped, xml_shape
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, Condensed, Lost
 from tersely.condensing.focus import Focus
 from tersely.condensing.second_opinion import with_second_opinion
 from tersely.condensing.segments import Part, parts_of
 from tersely.condensing.sniff import sniff
-from tersely.condensing.units import Packed, Reader, Reading, Unit, count_left_out, merge, pack
+from tersely.condensing.units import Packed, Reader, Reading, count_left_out, merge, moved, pack, put_title
 from tersely.text.tokens import O200K, Tokenizer
 
 _ESCAPE_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
@@ -26,26 +26,6 @@ LARGEST_WHOLE = 12_000_000
 """Longer texts are condensed stretch by stretch first, then the stretches together: memory stays a small multiple of the text."""
 
 _STRETCH = 5_000_000
-
-READERS: Mapping[str, tuple[Reader, ...]] = {
-    "json": (json_shape.read,),
-    "json_cut": (json_shape.read_cut,),
-    "jsonl": (json_logs.read, json_shape.read),
-    "csv": (tables.read_csv,),
-    "table": (tables.read,),
-    "yaml": (outline.read_yaml, outline.read),
-    "outline": (outline.read,),
-    "xml": (xml_shape.read,),
-    "metrics": (metrics.read,),
-    "grep": (grep.read,),
-    "diff": (diffs.read,),
-    "page": (pages.read,),
-    "html": (pages.read,),
-    "dialogue": (prose.read,),
-    "prose": (generic.read_stated, prose.read),
-    "log": (logs.read,),
-}
-"""Who reads which kind, in this order, until one does not decline; then the generic reader."""
 
 
 def condense_structurally(
@@ -108,6 +88,9 @@ def _whole_characters(text: str) -> str:
 
 def read_any(text: str, focus: Focus, budget: int) -> Reading:
     """One reading of the whole text, whatever it is made of."""
+    spoken = json_shape.one_string(text)
+    if spoken is not None:
+        return wrapped.on_one_line(read_any(spoken, focus, budget))
     parts = parts_of(text)
     if not parts:
         return Reading("text", [])
@@ -156,28 +139,49 @@ def _read_part(part: Part, focus: Focus, budget: int) -> Reading:
     tried = (reader(part.text, focus, budget) for reader in READERS.get(part.kind, ()))
     reading = next((reading for reading in tried if reading is not None), None) or generic.read(part.text, focus, budget)
     if part.line > 1:
-        for unit in reading.units:
-            unit.first += part.line - 1
-            unit.last += part.line - 1
+        moved(reading, lambda line: line + part.line - 1)
     if part.title:
-        _put_title(reading, part)
+        put_title(reading, part.title, part.line - 1)
     return reading
 
 
-def _put_title(reading: Reading, part: Part) -> None:
-    """The title of a part is shown with the first thing of it that is shown."""
-    for unit in reading.units:
-        unit.parent = 0 if unit.parent is None else unit.parent + 1
-    reading.units.insert(0, Unit(part.title, part.line - 1, part.line - 1, 0.3, count=0))
-    inner_layout, inner_lost = reading.layout, reading.lost
-    if inner_layout is not None:
+def _read_json(text: str, focus: Focus, budget: int) -> Reading | None:
+    tree, _ = json_shape.parse(text)
+    return wrapped.read(tree, len(text), "json", focus, budget, read_any) or json_shape.read_parsed(tree, focus, budget)
 
-        def layout(kept: set[int], changed: dict[int, str]) -> str:
-            body = inner_layout({index - 1 for index in kept if index}, {index - 1: text for index, text in changed.items() if index})
-            return f"{part.title}\n{body}" if body else part.title
 
-        reading.layout = layout
-    reading.lost = lambda kept: inner_lost({index - 1 for index in kept if index})
+def _read_yaml(text: str, focus: Focus, budget: int) -> Reading | None:
+    tree = outline.parse(text, yaml=True)
+    return wrapped.read(tree, len(text), "yaml", focus, budget, read_any) or outline.read_parsed(tree, focus, budget)
+
+
+def _read_few(text: str, focus: Focus, budget: int) -> Reading | None:
+    """JSON lines that are few and long are no log; they may be envelopes."""
+    lines = text.count("\n") + 1
+    if lines > wrapped.MOST or len(text) < wrapped.SMALLEST * lines:
+        return None
+    return wrapped.read(json_shape.parse(text)[0], len(text), "json", focus, budget, read_any)
+
+
+READERS: Mapping[str, tuple[Reader, ...]] = {
+    "json": (_read_json,),
+    "json_cut": (json_shape.read_cut,),
+    "jsonl": (_read_few, json_logs.read, json_shape.read),
+    "csv": (tables.read_csv,),
+    "table": (tables.read,),
+    "yaml": (_read_yaml, outline.read),
+    "outline": (outline.read,),
+    "xml": (xml_shape.read,),
+    "metrics": (metrics.read,),
+    "grep": (grep.read,),
+    "diff": (diffs.read,),
+    "page": (pages.read,),
+    "html": (pages.read,),
+    "dialogue": (prose.read,),
+    "prose": (generic.read_stated, prose.read),
+    "log": (logs.read,),
+}
+"""Who reads which kind, in this order, until one does not decline; then the generic reader."""
 
 
 def _packed(reading: Reading, budget: int, tokenizer: Tokenizer, focus: Focus) -> tuple[Packed, list[Lost]]:

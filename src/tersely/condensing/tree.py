@@ -31,6 +31,7 @@ MOST_UNITS = 30_000
 
 _NOISE = re.compile(r"[0-9a-f]{32,}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|sha\d+:|(?:null|none|false|true|0|\"\"|\[]|{}|~)?$", re.I)
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
+_FIGURES_ASIDE = re.compile(r"\(x?#[^()]{0,16}\)")
 _HASH_INSIDE = re.compile(r"(?<![0-9a-z])[0-9a-f]{32,}(?![0-9a-z])")
 _OPAQUE = re.compile(r"\d+|[0-9a-fA-F]{8,}|[0-9a-fA-F-]{30,}|[A-Za-z0-9+/=_-]{18,}")
 _CONFIGURED = frozenset(
@@ -57,6 +58,10 @@ class Tree:
     """Elements of lists that are fields in disguise, `{"key": "port", "value": 80}` → `port`."""
     series: dict[int, list[float]] = field(default_factory=dict)
     """Leaves that stand for many numbers."""
+    whole: dict[int, str] = field(default_factory=dict)
+    """Long values in one piece, as `wrapped` may want them."""
+    apart: set[int] = field(default_factory=set)
+    """Those of them whose lines are lines of the source, from the one below their key on."""
 
     def add(self, parent: int, key: str, kind: int, value: str = "", line: int = 1) -> int:
         self.parent.append(parent)
@@ -71,6 +76,7 @@ class Tree:
         if len(value) <= LONG_VALUE:
             return self.add(parent, key, LEAF, value, line)
         node = self.add(parent, key, TEXT, "", line)
+        self.whole[node] = value
         for part in value.split("\n"):
             if len(part) <= LONG_VALUE:
                 if part.strip():
@@ -97,6 +103,8 @@ class Tree:
             joint={moved[node]: text for node, text in self.joint.items() if node in moved},
             named={moved[node]: text for node, text in self.named.items() if node in moved},
             series={moved[node]: numbers for node, numbers in self.series.items() if node in moved},
+            whole={moved[node]: text for node, text in self.whole.items() if node in moved},
+            apart={moved[node] for node in self.apart if node in moved},
         )
 
 
@@ -328,6 +336,11 @@ class _Shape:
             if len(found) > 60:
                 break
         return found
+
+
+def _without_figures(line: str) -> str:
+    """What a line says apart from its figures, their alignment, and remarks that are nothing but figures, `(x6 over 18h)`."""
+    return " ".join(_FIGURES_ASIDE.sub("", _VARIABLE.sub("#", line[:160])).split())[:100]
 
 
 def _is_opaque(values: list[str]) -> bool:
@@ -695,7 +708,7 @@ class _Worth:
         for node, value in zip(nodes, values, strict=True):
             if loose:
                 # Lines without a key: the same words with other numbers say the same again.
-                value = _VARIABLE.sub("#", value[:120])
+                value = _without_figures(value)
                 known, here = terms.setdefault(value, set()), self.found.terms[node] or {}
                 if value in seen and known.issuperset(here):
                     scores[node] *= 0.3
@@ -764,7 +777,7 @@ class _TreeReading:
         if tree.kind[node] == LEAF:
             family: Hashable = shape.paths[node]
             if not tree.key[node] and tree.kind[parent] == OBJECT:
-                family = (family, _VARIABLE.sub("#", tree.value[node][:100]))
+                family = (family, _without_figures(tree.value[node]))
             return Unit(self._leaf_text(node) + ", ", line, line, self.scores[node], owner, family=family)
         text = self._label(node)
         score = self.scores[node] if tree.value[node] else -1.0

@@ -36,6 +36,9 @@ CHARACTERS_PER_TOKEN = 3.3
 MARK_SHARE = 0.05
 """At most this share of the budget goes into marks of gaps; the largest gaps are marked first."""
 
+MOST_STEPS = 400_000
+"""Owners walked through while a budget is spent; after so many only what stands near something shown is considered."""
+
 
 @dataclass(slots=True)
 class Unit:
@@ -281,7 +284,7 @@ class _Packing:
 
     def _spend(self, room: int, heap: list[tuple[float, int]]) -> None:
         units = self.units
-        misses = 0
+        misses = walked = 0
         while heap and room > 2 and misses < 400:
             rank, index = heapq.heappop(heap)
             unit = units[index]
@@ -292,9 +295,15 @@ class _Packing:
                 continue
             chain: list[int] = []
             owner = unit.parent
-            while owner is not None and owner not in self.kept and len(chain) < 1_000:
+            deepest = 1_000 if walked < MOST_STEPS else 40
+            while owner is not None and owner not in self.kept and len(chain) < deepest:
                 chain.append(owner)
                 owner = units[owner].parent
+            walked += len(chain)
+            if len(chain) == deepest:
+                if members:
+                    heapq.heappush(heap, members.pop())
+                continue  # So far below anything that is shown it would cost more to lead there than to be there.
             rough = 0
             for at in chain:
                 rough += len(units[at].text)
@@ -340,8 +349,11 @@ class _Packing:
         return self.head + "\n" + body if self.head and body else self.head or body
 
 
-def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], budget: int) -> str:
-    """The kept units as text, in source order, with marks where something is missing."""
+def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], budget: int, base: int = 0) -> str:
+    """The kept units as text, in source order, with marks where something is missing.
+
+    In a reading that was merged with others, owners are numbered from `base` on.
+    """
     if reading.layout is not None:
         return reading.layout(kept, changed)
     units = reading.units
@@ -350,7 +362,7 @@ def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], budget: i
     for index in order:
         owner = units[index].parent
         if owner is not None:
-            shown[owner] = shown.get(owner, 0) + 1
+            shown[owner - base] = shown.get(owner - base, 0) + 1
     marks = _marks(units, order, budget) if reading.gaps else {}
     lines: list[str] = []
     for index in order:
@@ -422,13 +434,44 @@ def merge(readings: list[Reading], kind: str = "mixed") -> Reading:
                 parts.append(changed.get(base - 1, reading.head))
             inside = part_of(kept, reading, base)
             if inside:
-                parts.append(
-                    lay_out(reading, inside, {index - base: text for index, text in changed.items() if index - base in inside}, 1_000)
-                )
+                own = {index - base: text for index, text in changed.items() if index - base in inside}
+                parts.append(lay_out(reading, inside, own, 1_000, base))
         return "\n".join(part for part in parts if part)
 
     decay = sum(reading.decay for reading in readings) / max(1, len(readings))
     return Reading(kind, units, lost=lost, layout=layout, decay=decay)
+
+
+def moved(reading: Reading, line: Callable[[int], int]) -> Reading:
+    """The reading of a part with lines of the whole instead of its own."""
+    for unit in reading.units:
+        unit.first, unit.last = line(unit.first), line(unit.last)
+    said = reading.lost
+    reading.lost = lambda kept: [Lost(one.what, runs_of((line(first), line(last)) for first, last in one.lines)) for one in said(kept)]
+    return reading
+
+
+def put_title(reading: Reading, title: str, line: int) -> None:
+    """A title is shown with the first thing under it that is shown, and above what the reading says first."""
+    above = [Unit(title, line, line, 0.3, count=0)]
+    if reading.head:
+        above.append(Unit(reading.head, line, line, 0.9, 0, count=0))
+        reading.head = ""
+    size = len(above)
+    for unit in reading.units:
+        unit.parent = 0 if unit.parent is None else unit.parent + size
+    reading.units[:0] = above
+    inner_layout, inner_lost = reading.layout, reading.lost
+    if inner_layout is not None:
+
+        def layout(kept: set[int], changed: dict[int, str]) -> str:
+            own = {at - size: text for at, text in changed.items() if at >= size}
+            parts = [changed.get(index, above[index].text) for index in range(size) if index in kept]
+            parts.append(inner_layout({at - size for at in kept if at >= size}, own))
+            return "\n".join(part for part in parts if part)
+
+        reading.layout = layout
+    reading.lost = lambda kept: inner_lost({index - size for index in kept if index >= size})
 
 
 def trend_of(numbers: list[float]) -> str:
