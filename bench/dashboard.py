@@ -4,10 +4,20 @@
 
 The marks: a first view under 150 kB; while 5,000 events stream no task over 100 ms and, afterwards, less than 150 MB in the
 page's heap. Measured through the browser's own protocol, once following the end and once as a page that is opened later.
+
+A task's length is what a clock says, so a machine that is busy with other things makes every task longer: the browser waits for its
+turn in the middle of one. Hence three figures. The longest task by the clock, the longest by the time its thread was really
+running (the browser's own trace has both), and the longest of an empty page beside it that does nothing but a few milliseconds of
+arithmetic now and then: what the machine alone makes out of those. Where the empty page is over the mark too, the clock judges the
+machine and not the page; then the CPU time counts, and the verdict says so.
 """
 
 import argparse
+import os
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +29,55 @@ from tests.browser.long_session import MEASURE, long_work
 from tests.web.running import Running, running
 
 FIRST_VIEW, LONGEST_MS, HEAP_MB = 150_000, 100, 150
+IDLE_MS = 8
+"""What the empty page does at a time: about as much as the dashboard draws in a frame."""
+
+IDLE = """(busy) => {
+  window.longest = window.sum = 0;
+  const work = (rounds) => {
+    const start = performance.now();
+    for (let round = 0; round < rounds; round++) window.sum += Math.sqrt(round);
+    return performance.now() - start;
+  };
+  // As fast as it is when nobody interrupts.
+  let fastest = Infinity;
+  for (let tries = 0; tries < 60; tries++) fastest = Math.min(fastest, work(20_000));
+  const rounds = Math.round((20_000 * busy) / Math.max(fastest, 0.05));
+  setInterval(() => (window.longest = Math.max(window.longest, work(rounds))), 120);
+}"""
+
+
+@dataclass
+class Tasks:
+    """Lengths of the main thread's tasks in milliseconds: by the clock, and by the CPU time of the thread."""
+
+    clock: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def traced(browser: Browser, page: Page) -> AsyncIterator[Tasks]:
+    """The page's tasks while this lasts."""
+    wire = await browser.new_browser_cdp_session()
+    events: list[dict[str, Any]] = []
+    over = anyio.Event()
+    wire.on("Tracing.dataCollected", lambda part: events.extend(part["value"]))
+    wire.on("Tracing.tracingComplete", lambda _: over.set())
+    kinds = ["disabled-by-default-devtools.timeline", "blink.user_timing"]
+    config = {"includedCategories": kinds, "excludedCategories": ["*"], "recordMode": "recordAsMuchAsPossible"}
+    await wire.send("Tracing.start", {"traceConfig": config, "transferMode": "ReportEvents"})
+    tasks = Tasks()
+    yield tasks
+    await page.evaluate("performance.mark('tersely-bench')")
+    await wire.send("Tracing.end")
+    with anyio.fail_after(120):
+        await over.wait()
+    await wire.detach()
+    ours = next((one["pid"], one["tid"]) for one in events if one["name"] == "tersely-bench")
+    for one in events:
+        if one["name"] == "RunTask" and (one["pid"], one["tid"]) == ours:
+            tasks.clock.append(one.get("dur", 0) / 1000)
+            tasks.cpu.append(one.get("tdur", 0) / 1000)
 
 
 async def first_view(browser: Browser, door: Running, path: str) -> int:
@@ -40,12 +99,11 @@ async def heap(wire: CDPSession) -> dict[str, Any]:
     return {"heap_mb": metrics["JSHeapUsedSize"] / 1e6, "nodes": int(metrics["Nodes"])}
 
 
-async def opened(browser: Browser, address: str) -> tuple[Page, CDPSession]:
+async def opened(browser: Browser) -> tuple[Page, CDPSession]:
     page = await browser.new_page(viewport={"width": 1280, "height": 860})
     await page.add_init_script(f"({MEASURE})()")
     wire = await page.context.new_cdp_session(page)
     await wire.send("Performance.enable")
-    await page.goto(address)
     return page, wire
 
 
@@ -54,12 +112,19 @@ async def drawn(page: Page, count: int, seconds: float) -> None:
     await page.wait_for_function(there, arg=count, timeout=seconds * 1000, polling=500)
 
 
-def tell(what: str, tasks: list[float], measured: dict[str, Any]) -> bool:
-    longest = max(tasks, default=0.0)
-    fine = longest <= LONGEST_MS and measured["heap_mb"] < HEAP_MB
+def tell(what: str, tasks: Tasks, long_tasks: list[float], beside: float, measured: dict[str, Any]) -> bool:
+    clock, cpu = max(long_tasks, default=max(tasks.clock, default=0.0)), max(tasks.cpu, default=0.0)
+    busy = beside > LONGEST_MS
+    fine = measured["heap_mb"] < HEAP_MB and cpu <= LONGEST_MS and (busy or clock <= LONGEST_MS)
+    verdict = (
+        "OVER THE MARK" if not fine else "ok" if clock <= LONGEST_MS else "ok by CPU time; by the clock the machine was too busy to tell"
+    )
     print(
-        f"{what:<22} longest task {longest:5.0f} ms ({len(tasks)} over 50 ms)   heap {measured['heap_mb']:5.1f} MB   "
-        f"{measured['nodes']:,} nodes   {'ok' if fine else 'OVER THE MARK'}"
+        f"{what:<22} longest task {clock:4.0f} ms by the clock ({sum(one > 50 for one in tasks.clock)} over 50 ms), {cpu:4.1f} ms of CPU "
+        f"({sum(one > 50 for one in tasks.cpu)} over 50 ms), {sum(tasks.cpu) / 1000:.1f} s in all   "
+        f"heap {measured['heap_mb']:.1f} MB   {measured['nodes']:,} nodes   {verdict}\n"
+        f"{'':<22} beside it an empty page: {IDLE_MS} ms of arithmetic took up to {beside:.0f} ms; "
+        f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     )
     return fine
 
@@ -78,16 +143,29 @@ async def main(events: int) -> bool:
             weights["session"] = await first_view(browser, door, f"/sessions/{session}")
             for name, weight in weights.items():
                 print(f"first view, {name:<10} {weight / 1000:6.1f} kB   {'ok' if weight < FIRST_VIEW else 'OVER THE MARK'}")
-            page, wire = await opened(browser, f"{door.address}/sessions/{session}")
-            await page.locator("#link-state[data-state=live]").wait_for()
-            begin.set()
+            idle = await (await browser.new_context()).new_page()
+            await idle.evaluate(IDLE, IDLE_MS)
+            address = f"{door.address}/sessions/{session}"
             shown = 3 * (events // 4) + 1  # summaries are part of their call's card
-            await drawn(page, shown, 600)
-            good = tell(f"{events:,} events, followed", await page.evaluate("window.tasks"), await heap(wire))
+
+            page, wire = await opened(browser)
+            await page.goto(address)
+            await page.locator("#link-state[data-state=live]").wait_for()
+            await idle.evaluate("window.longest = 0")
+            async with traced(browser, page) as tasks:
+                begin.set()
+                await drawn(page, shown, 600)
+            beside = await idle.evaluate("window.longest")
+            good = tell(f"{events:,} events, followed", tasks, await page.evaluate("window.tasks"), beside, await heap(wire))
             await page.close()
-            page, wire = await opened(browser, f"{door.address}/sessions/{session}")
-            await drawn(page, shown, 120)
-            good &= tell(f"{events:,} events, opened", await page.evaluate("window.tasks"), await heap(wire))
+
+            page, wire = await opened(browser)
+            await idle.evaluate("window.longest = 0")
+            async with traced(browser, page) as tasks:
+                await page.goto(address)
+                await drawn(page, shown, 120)
+            beside = await idle.evaluate("window.longest")
+            good &= tell(f"{events:,} events, opened", tasks, await page.evaluate("window.tasks"), beside, await heap(wire))
             return good and max(weights.values()) < FIRST_VIEW
 
 

@@ -1,44 +1,35 @@
 // <session-page session="…">: one investigation, as it happens.
 //
 // The page is read first and then followed: the timeline comes from the API in pages, what happens from then on over the
-// WebSocket. Both go through `Timeline`, which does not mind hearing something twice. Drawing happens once per frame and for a few
-// milliseconds only; what is not drawn yet waits for the next frame, so a flood of events never makes the page stall. Of a long
-// session the groups of cards that are far from the reader are taken out of the page and leave their height behind.
+// WebSocket. Both go through `Timeline`, which does not mind hearing something twice; <timeline-view> draws what came of it.
 
 import { api, pages } from "./api.js";
 import { ask, h, icon, put, say } from "./dom.js";
-import { clock, duration, isOpen, lasting, number, percent, pill, price, saved, short, when } from "./format.js";
+import { isOpen, lasting, number, percent, pill, price, saved, short, when } from "./format.js";
 import { follow } from "./live.js";
 import { markdown } from "./markdown.js";
 import { Timeline, toolName } from "./state.js";
+import "./timeline-view.js";
 
-const BUDGET_MS = 8;
-const PAUSE_MS = 40; // between two drawings: faster is not seen, only paid for
-const GROUP = 25;
-const WHOLE = 30; // groups; of a longer session only those near the reader are in the page
 const OPEN_CARDS = 60; // answers further up are folded
 
 class SessionPage extends HTMLElement {
   #timeline = new Timeline();
-  #cards = new Map(); // item id -> card
-  #waiting = new Set(); // items to be drawn
-  #frame = 0;
   #stop = () => {};
   #gone = new AbortController();
   #session = null;
-  #following = false;
   #lastY = 0;
   #loaded = false;
   #fetching = 0;
-  #drawn = 0;
-  #live = []; // cards that were drawn unfolded while they streamed, the oldest first
+  #ending = false;
+  following = false; // whether the reader is at the end and stays there
 
   connectedCallback() {
     this.session = this.getAttribute("session");
     this.top = h("header.session-head");
     this.result = h("section.analysis", { hidden: true, "aria-label": "Analysis" });
     this.about = h("div.about");
-    this.log = h("div.timeline");
+    this.log = h("timeline-view.timeline").of(this);
     this.now = h("p.now", { hidden: true });
     this.jump = h("div.jump");
     put(this.top, h("p.quiet-words.late", null, "Loading …"));
@@ -50,10 +41,8 @@ class SessionPage extends HTMLElement {
   disconnectedCallback() {
     this.#gone.abort();
     this.#stop();
-    cancelAnimationFrame(this.#frame);
     clearTimeout(this.#fetching);
     this.grown?.disconnect();
-    this.#near.disconnect();
   }
 
   addressed() {
@@ -64,7 +53,7 @@ class SessionPage extends HTMLElement {
     const detail = await api(`/sessions/${encodeURIComponent(this.session)}`, { signal: this.#gone.signal });
     const seen = detail.last_seq; // What the pages below show is at least as new as this.
     this.#show(detail);
-    if (isOpen(detail.status)) this.#following = document.documentElement.scrollHeight <= innerHeight + 4;
+    if (isOpen(detail.status)) this.following = document.documentElement.scrollHeight <= innerHeight + 4;
     for await (const items of pages(`/sessions/${this.session}/timeline`, { limit: 100, cursor: "after", signal: this.#gone.signal })) {
       for (const item of items) this.#changed(this.#timeline.apply(item));
     }
@@ -72,7 +61,7 @@ class SessionPage extends HTMLElement {
     this.#stop = follow(`session:${this.session}`, seen, (event) => this.#hear(event), {
       failed: (event) => this.#refused({ message: event.message }),
     });
-    this.#tidy();
+    this.log.soon();
   }
 
   #refused(problem) {
@@ -101,7 +90,7 @@ class SessionPage extends HTMLElement {
         break;
       case "execution.progress":
         this.progress = event.message;
-        this.#tidy();
+        this.log.soon();
         break;
       default: {
         const item = this.#timeline.apply(event);
@@ -112,18 +101,7 @@ class SessionPage extends HTMLElement {
   }
 
   #changed(item) {
-    if (!item) return;
-    this.#waiting.add(item.parent ?? item);
-    this.#tidy();
-  }
-
-  #tidy() {
-    this.#frame ||= requestAnimationFrame((now) => {
-      this.#frame = 0;
-      if (now - this.#drawn < PAUSE_MS) return this.#tidy();
-      this.#drawn = now;
-      this.#draw();
-    });
+    if (item) this.log.changed(item);
   }
 
   #refetch(pause) {
@@ -141,14 +119,8 @@ class SessionPage extends HTMLElement {
 
   // What is seen
 
-  #draw() {
-    const end = performance.now() + BUDGET_MS;
-    for (const item of this.#waiting) {
-      this.#waiting.delete(item);
-      this.#place(item);
-      if (performance.now() > end) break;
-    }
-    this.log.dataset.cards = this.#cards.size;
+  /** Called by the timeline after each of its drawings. */
+  drawn() {
     const running = this.#session && isOpen(this.#session.status);
     this.now.hidden = !running || !this.#loaded;
     const words = this.#session?.status === "pending" ? "Waiting for a free worker" : this.#session?.status === "cancelling" ? "Stopping" : (this.progress ?? "Working");
@@ -159,96 +131,15 @@ class SessionPage extends HTMLElement {
       this.nowSaid = words;
       put(this.now, h("span.spinner", { "aria-hidden": "true" }), words);
     }
-    if (this.#waiting.size) this.#tidy();
-    else if (this.#loaded && !this.arrived) {
+    if (this.#loaded && !this.arrived && this.log.isDrawn) {
       this.arrived = true;
       if (location.hash) this.#toEvent();
       else if (this.restoreTo) scrollTo(0, this.restoreTo);
     }
-    this.#fold();
-    this.#stick();
+    this.#offer();
   }
 
-  /** Who follows the end does not see what is far above it: there, what streamed is folded like the rest. */
-  #fold() {
-    if (!this.#following) return;
-    for (let most = 10; most && this.#live.length > OPEN_CARDS; most--) this.#live.shift().fold();
-  }
-
-  #place(item) {
-    const old = this.#cards.get(item.id);
-    if (old) {
-      const flowing = old.stream;
-      old.update();
-      if (flowing && !old.stream) this.#live.push(old);
-      return;
-    }
-    const card = new Card(item, this);
-    this.#cards.set(item.id, card);
-    const before = this.#drawnBefore(item);
-    if (before && before === this.lastDrawn) this.#groupFor(item).append(card.node);
-    else if (before) before.node.after(card.node); // late: what follows was drawn already
-    else if (this.lastDrawn) this.log.firstElementChild.list.prepend(card.node);
-    else this.#groupFor(item).append(card.node);
-    if (!this.lastDrawn || before === this.lastDrawn) this.lastDrawn = card;
-  }
-
-  #drawnBefore(item) {
-    const { order } = this.#timeline;
-    let low = 0;
-    let high = order.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (order[middle].sequence < item.sequence) low = middle + 1;
-      else high = middle;
-    }
-    while (low > 0) {
-      const card = this.#cards.get(order[--low].id);
-      if (card?.node.parentNode) return card;
-    }
-    return null;
-  }
-
-  #groupFor(item) {
-    let group = this.log.lastElementChild;
-    const stageChanged = !group || group.dataset.stage !== (item.stage ?? "");
-    if (!stageChanged && group.list.childElementCount < GROUP) return group.list;
-    group = h("section.group", { dataset: { stage: item.stage ?? "" } }, stageChanged && this.#stageHead(item.stage), h("ol"));
-    group.list = group.lastElementChild;
-    group.list.group = group;
-    this.log.append(group);
-    // The first of a long session were observed while there was room for all: they are looked at again.
-    for (const one of this.log.childElementCount === WHOLE + 1 ? [...this.log.children] : [group]) {
-      this.#near.unobserve(one);
-      this.#near.observe(one);
-    }
-    return group.list;
-  }
-
-  #near = new IntersectionObserver(
-    (entries) => {
-      for (const { target, isIntersecting, boundingClientRect } of entries) {
-        if (isIntersecting) this.#bring(target);
-        else if (this.log.childElementCount > WHOLE && target.list.parentNode && !target.contains(document.activeElement)) {
-          target.style.height = `${boundingClientRect.height}px`;
-          target.list.remove();
-        }
-      }
-    },
-    { rootMargin: "2500px 0px" },
-  );
-
-  #bring(group) {
-    if (group.list.parentNode) return;
-    group.append(group.list);
-    group.style.height = "";
-  }
-
-  #stageHead(id) {
-    return h("h3.stage-head", { dataset: { of: id ?? "" } }, this.#stageWords(id));
-  }
-
-  #stageWords(id) {
+  stageWords(id) {
     const stage = this.#session?.stages.find((one) => one.id === id);
     if (!stage) return ["Timeline"];
     const [who] = stage.executions;
@@ -267,8 +158,8 @@ class SessionPage extends HTMLElement {
     this.#drawHead();
     this.#drawAbout(before);
     this.#drawAnalysis(before);
-    for (const head of this.log.querySelectorAll("h3.stage-head")) put(head, this.#stageWords(head.dataset.of));
-    this.#tidy();
+    this.log.redrawHeads();
+    this.log.soon();
   }
 
   #drawHead() {
@@ -326,7 +217,8 @@ class SessionPage extends HTMLElement {
     put(this.result, h("h2", null, status === "completed" ? "Analysis" : "What was found until then"), markdown(analysis, { refer: this.refer }));
     this.result.hidden = false;
     if (before && scrollY > 200) {
-      put(this.jump, h("button.primary", { type: "button", onclick: () => (put(this.jump), scrollTo({ top: 0, behavior: "smooth" })) }, icon("up"), "The analysis is there"));
+      const button = h("button.primary", { type: "button", onclick: () => (button.remove(), scrollTo({ top: 0, behavior: "smooth" })) }, icon("up"), "The analysis is there");
+      this.jump.append(button);
       say("The analysis is there, at the top of the page.");
     }
   }
@@ -352,7 +244,7 @@ class SessionPage extends HTMLElement {
       this.#drawHead();
       say("The session is being cancelled.");
     } catch (problem) {
-      put(this.jump, h("p.problem", { role: "alert" }, problem.message));
+      this.jump.append(h("p.problem", { role: "alert" }, problem.message));
     }
     this.#refetch(0);
   }
@@ -360,20 +252,26 @@ class SessionPage extends HTMLElement {
   // Where the reader is
 
   #watchScroll() {
+    const { signal } = this.#gone;
     addEventListener(
       "scroll",
       () => {
-        if (this.#atEnd()) this.#following = true;
-        else if (scrollY < this.#lastY - 2) this.#following = false;
+        if (this.#atEnd()) this.following = true;
+        else if (scrollY < this.#lastY - 2) this.following = false;
         this.#lastY = scrollY;
         this.#offer();
       },
-      { passive: true, signal: this.#gone.signal },
+      { passive: true, signal },
     );
     // Who unfolds something wants to read it where it is.
-    this.addEventListener("toggle", () => (this.#following &&= this.#atEnd()), { capture: true });
+    this.addEventListener("click", (event) => {
+      if (!this.following || !event.target.closest("summary")) return;
+      this.following = false;
+      requestAnimationFrame(() => (this.following = this.#atEnd()));
+    });
+    // Called after the browser's own layout and before it paints: to ask and to scroll costs nothing here, and nobody sees a jump.
     this.grown = new ResizeObserver(() => this.#stick());
-    this.grown.observe(this.log);
+    this.grown.observe(this);
   }
 
   #atEnd() {
@@ -383,204 +281,30 @@ class SessionPage extends HTMLElement {
   /** Whoever reads the end sees the end; nobody else is moved. */
   #stick() {
     const running = this.#session && isOpen(this.#session.status);
-    if (running && this.#following && this.#loaded) scrollTo(0, 1e9);
-    this.#offer();
+    if (!running && !this.#ending) return;
+    if (this.following && this.#loaded) scrollTo(0, document.documentElement.scrollHeight);
+    // The last cards are drawn after the session has ended.
+    this.#ending = running || !this.log.isDrawn;
   }
 
   #offer() {
     const running = this.#session && isOpen(this.#session.status);
-    const wanted = running && this.#loaded && !this.#following;
-    const shown = this.jump.querySelector(".follow");
-    if (wanted && !shown)
-      this.jump.append(
-        h("button.follow", { type: "button", onclick: () => ((this.#following = true), this.#stick()) }, icon("down"), "Follow"),
-      );
-    else if (!wanted && shown) shown.remove();
+    const wanted = running && this.#loaded && !this.following;
+    if (wanted && !this.offered) {
+      this.offered = h("button.follow", { type: "button", onclick: () => ((this.following = true), this.#stick(), this.#offer()) }, icon("down"), "Follow");
+      this.jump.append(this.offered);
+    } else if (!wanted && this.offered) {
+      this.offered.remove();
+      this.offered = null;
+    }
   }
 
   #toEvent() {
     const match = /^#event-([\w-]+)$/.exec(location.hash);
     const item = match && this.#timeline.items.get(match[1]);
     if (!item) return;
-    const card = this.#cards.get((item.parent ?? item).id);
-    if (!card) return;
-    this.#following = false;
-    this.#bring(card.node.parentNode.group);
-    card.open();
-    for (const old of this.querySelectorAll(".marked")) old.classList.remove("marked");
-    card.node.classList.add("marked");
-    card.node.scrollIntoView({ block: "start" });
-    // Groups above get their real height only now.
-    requestAnimationFrame(() => {
-      card.node.scrollIntoView({ block: "start" });
-      card.node.querySelector("[data-stop]")?.focus({ preventScroll: true });
-    });
-  }
-}
-
-/** One item of the timeline. */
-class Card {
-  constructor(item, page) {
-    this.item = item;
-    this.page = page;
-    this.node = h("li.event", { id: `event-${item.id}`, dataset: { type: item.type } });
-    this.#draw();
-  }
-
-  update() {
-    const { item } = this;
-    if (this.stream && item.status === "streaming") return this.#flow();
-    if (item.type === "llm_tool_call") return this.#drawCall();
-    const focused = this.node.contains(document.activeElement);
-    this.#draw(true);
-    if (focused) this.node.querySelector("[data-stop]")?.focus({ preventScroll: true });
-  }
-
-  /** Draw it as a page that is opened later would, unless somebody is in it. */
-  fold() {
-    if (!this.node.contains(document.activeElement) && this.item.status !== "streaming") this.#draw();
-  }
-
-  open() {
-    const details = this.node.querySelector("details");
-    if (details) details.open = true;
-  }
-
-  #draw(live = false) {
-    const { item } = this;
-    this.node.dataset.status = item.status;
-    this.stream = null;
-    if (item.type === "llm_tool_call") return this.#drawCall();
-    if (item.status === "streaming") {
-      this.stream = document.createTextNode("");
-      this.shown = "";
-      put(this.node, this.#line(h("div.flow", { "aria-busy": "true" }, item.late ? h("span.quiet-words", null, "… ") : null, this.stream, h("span.caret", { "aria-hidden": "true" }))));
-      this.#flow();
-      return;
-    }
-    this.#drawText(live);
-  }
-
-  #flow() {
-    const { content } = this.item;
-    if (content.startsWith(this.shown)) this.stream.appendData(content.slice(this.shown.length));
-    else this.stream.data = content;
-    this.shown = content;
-  }
-
-  #drawText(live) {
-    const { item, page } = this;
-    const refer = page.refer;
-    if (item.type === "error") {
-      put(this.node, this.#line(h("p.problem", null, item.content || "Something went wrong.")));
-    } else if (item.type === "llm_thinking") {
-      const text = item.content.trim();
-      if (!text) return put(this.node, this.#line(h("p.quiet-words", null, "(thought without words)")));
-      put(this.node, this.#line(this.#fold(firstLine(text), () => h("div.flow.thought", null, text), live)));
-    } else if (item.type === "final_analysis") {
-      const onTop = item.content === page.analysisOnTop;
-      put(this.node, this.#line(this.#fold(onTop ? "Analysis, as at the top of the page" : "Analysis of this stage", () => markdown(item.content, { refer }), live)));
-    } else if (item.status !== "completed" && !item.content) {
-      put(this.node, this.#line(h("p.quiet-words", null, item.status === "cancelled" ? "Cancelled." : "Ended without an answer.")));
-    } else {
-      const body = () => (item.type === "mcp_tool_summary" ? h("pre.plain", { tabindex: 0 }, item.content) : markdown(item.content, { refer }));
-      const unfolded = live || item.content.length < 200 || page.isRecent(item);
-      put(this.node, this.#line(unfolded ? body() : this.#fold(firstLine(item.content), body, false)));
-    }
-  }
-
-  #line(body) {
-    const { item } = this;
-    const [sign, word] = KINDS[item.type] ?? ["answer", item.type];
-    return [h("a.mark", { href: `#event-${item.id}`, title: `${word}: link to this event`, "aria-label": `Link to this event: ${word}` }, icon(sign)), h("div.body", null, body), h("span.at", null, clock(item.at))];
-  }
-
-  #fold(words, body, open) {
-    const details = h("details", null, h("summary.words-fold", { dataset: { stop: "" } }, h("span.clip", null, words)));
-    const fill = () => details.open && details.childElementCount === 1 && details.append(body());
-    details.addEventListener("toggle", fill);
-    if (open) {
-      details.open = true;
-      fill();
-    }
-    return details;
-  }
-
-  // Tool calls
-
-  #drawCall() {
-    const { item, page } = this;
-    const { metadata, summary } = item;
-    const running = item.status === "streaming";
-    const failed = metadata.is_error || item.status === "failed";
-    const condensing = summary?.status === "streaming";
-    const after = summary?.metadata.summary_tokens;
-    const fallback = summary && (summary.metadata.summarization_fallback || summary.metadata.status === "fallback" || summary.metadata.status === "partial");
-    const state = running ? "running" : failed ? "failed" : item.status === "cancelled" ? "cancelled" : "done";
-    // Streaming text of a summary changes often; the rest of the card does not.
-    const shape = [item.status, summary?.status, state].join();
-    if (this.shape === shape && condensing) return this.#flowSummary();
-    this.shape = shape;
-    const old = this.node.querySelector("details");
-    const wasOpen = old?.open ?? false;
-    const focused = this.node.contains(document.activeElement);
-    this.node.dataset.status = state;
-    const lost = summary?.metadata.lost?.length ?? 0;
-    const summaryLine = h(
-      "summary.call",
-      { dataset: { stop: "" } },
-      h("span.tool-name", null, toolName(metadata)),
-      h("span.arguments.clip", null, brief(metadata.arguments)),
-      h(
-        "span.call-facts",
-        null,
-        running ? h("span.busy", null, h("span.spinner", { "aria-hidden": "true" }), "running") : null,
-        condensing ? h("span.busy", null, h("span.spinner", { "aria-hidden": "true" }), "condensing") : null,
-        failed ? h("span.tag.bad", null, "error") : item.status === "cancelled" ? h("span.tag", null, "cancelled") : null,
-        fallback ? h("span.tag.warn", { title: summary.metadata.reason ?? "" }, FALLBACK[summary.metadata.status] ?? "fallback") : null,
-        !running && !failed && after !== undefined ? saved(metadata.original_tokens, after) : null,
-        !running && !failed && !summary && metadata.original_tokens ? h("span.saved.whole", { title: "Small enough: the model got all of it" }, `${number(metadata.original_tokens)} tokens`) : null,
-        !running ? h("span.took", null, duration(metadata.duration_ms)) : h("span.took", null, lasting(item.at, null)),
-      ),
-    );
-    const details = h("details", null, summaryLine);
-    const body = () => {
-      const link = metadata.handle && h("a.button.small", { href: `/sessions/${page.session}/calls/${item.id}` }, "Before and after", icon("open"));
-      return h(
-        "div.call-body",
-        null,
-        h("div.call-actions", null, link, lost ? h("span.quiet-words", null, `${lost} ${lost === 1 ? "thing" : "things"} left out`) : null, fallback ? h("span.quiet-words", null, summary.metadata.reason ?? "") : null),
-        metadata.arguments && Object.keys(metadata.arguments).length ? [h("h4", null, "Arguments"), h("pre.plain", { tabindex: 0 }, JSON.stringify(metadata.arguments, null, 2))] : null,
-        summary?.content ? [h("h4", null, "What the model got"), h("pre.plain.tall", { tabindex: 0 }, summary.content)] : null,
-        item.content ? [h("h4", null, failed ? "What went wrong" : summary ? "What came back (beginning)" : "What came back"), h("pre.plain.tall", { tabindex: 0 }, item.content)] : null,
-      );
-    };
-    const fill = () => details.open && details.childElementCount === 1 && details.append(body());
-    details.addEventListener("toggle", fill);
-    if (wasOpen) {
-      details.open = true;
-      fill();
-    }
-    this.summaryStream = null;
-    let flowing = null;
-    if (condensing && summary.metadata.summarization_model) {
-      this.summaryStream = document.createTextNode(summary.content);
-      flowing = h("div.flow.summary-flow", null, this.summaryStream);
-    }
-    put(
-      this.node,
-      this.#line([
-        details,
-        failed && item.content ? h("p.problem.clip-lines", null, item.content) : null,
-        flowing,
-        summary && h("span", { id: `event-${summary.id}` }),
-      ]),
-    );
-    if (focused) this.node.querySelector("[data-stop]")?.focus({ preventScroll: true });
-  }
-
-  #flowSummary() {
-    if (this.summaryStream) this.summaryStream.data = this.item.summary.content.slice(-600);
+    this.following = false;
+    this.log.to(item.parent ?? item);
   }
 }
 
@@ -596,30 +320,6 @@ function saysItself(session) {
   }
   const words = ["summary", "description"].map((name) => found?.[name]).filter((text) => typeof text === "string" && text && text !== session.title);
   return words.length ? h("p.what-it-says", null, words.map((text, place) => h(place ? "span" : "b", null, text.slice(0, 500)))) : null;
-}
-
-const KINDS = {
-  llm_thinking: ["thought", "Thought"],
-  llm_response: ["answer", "Answer"],
-  llm_tool_call: ["tool", "Tool call"],
-  mcp_tool_summary: ["thought", "Condensed"],
-  error: ["cross", "Error"],
-  final_analysis: ["check", "Analysis"],
-};
-const FALLBACK = { fallback: "no summary", partial: "with gaps" };
-
-function firstLine(text) {
-  const line = text.trimStart().split("\n", 1)[0];
-  return line.length > 240 ? `${line.slice(0, 240)}…` : line;
-}
-
-/** Arguments on one line: names and values, no quotes. */
-function brief(values) {
-  if (!values || typeof values !== "object") return "";
-  return Object.entries(values)
-    .map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`)
-    .join(", ")
-    .slice(0, 300);
 }
 
 customElements.define("session-page", SessionPage);
