@@ -83,7 +83,7 @@ def _plain(request: dict[str, Any]) -> str:
 
 
 SECRET = "password=hunter2-Walnut!orbit42"
-SAYS = {
+SAYS: dict[str, Any] = {
     "function_calling": Reply(tool_calls=(call("ops__measure", json.dumps({"text": SECRET})),), finish="tool_calls"),
     "react": "Thought: how long is it?\nAction: ops.measure\nAction Input: " + json.dumps({"text": SECRET}),
 }

@@ -1,5 +1,6 @@
 """Large results in a conversation: condensed with the investigation in mind, seen by people while it happens, failing aloud."""
 
+import json
 import os
 from typing import Any
 
@@ -39,6 +40,40 @@ async def test_a_large_result_is_summarized_with_the_conversation_and_streams_in
     (traced,) = place.diary.records("mcp")
     assert traced.tokens_before > 5_000 >= traced.tokens_after
     assert [phase for phase, _ in place.diary.phases if phase == "distilling"]
+
+
+WEBHOOK = {
+    "receiver": "hooks",
+    "status": "firing",
+    "groupKey": '{}/{team="platform"}:{alertname="SlowCheckout"}',
+    "externalURL": "http://alertmanager.monitoring.svc:9093",
+    "version": "4",
+    "truncatedAlerts": 0,
+    "alerts": [
+        {
+            "fingerprint": "8a8a8a8a8a8a8a8a",
+            "generatorURL": "http://prometheus.monitoring.svc:9090/graph?g0.expr=rate",
+            "labels": {"alertname": "SlowCheckout", "service": "checkout", "severity": "warning"},
+            "annotations": {"summary": "Orders at checkout take long"},
+        }
+    ],
+}
+"""What Alertmanager sends: more of it is about Alertmanager than about what happened."""
+
+
+async def test_the_alerts_subject_is_the_focus_and_not_the_envelope_it_came_in(workplace: Any, tmp_path: Any) -> None:
+    page = tmp_path / "page"
+    lines = [f"scraped target {n * 7919 % 9973} of pool {n * 31 % 97} in {n % 13} ms" for n in range(900)]
+    for n in range(20):
+        noise = ("receiver", "firing", "group", "alertmanager", "version", "fingerprint", "generator", "graph", "prometheus", "monitoring")
+        lines[40 * n + 7] = f"{' '.join(noise[n % 5 :])} {n * 613 % 89} alerts truncated"
+    lines[523] = "the orders of checkout wait for the lock of table baskets"
+    page.write_text("\n".join(lines))
+    reads = Reply(tool_calls=(call("ops__page"),), finish="tool_calls")
+    small = ops(page=page, summarization={"size_threshold_tokens": 1_000, "summary_max_token_limit": 200})
+    async with FakeLLMServer([reads, "done"]).listening() as server, model_at(server.url) as llm, workplace(small) as place:
+        await place.work(llm, alert=json.dumps(WEBHOOK, indent=2))
+    assert "wait for the lock of table baskets" in server.requests[1]["messages"][-1]["content"]
 
 
 async def test_a_server_can_have_its_own_threshold_and_be_left_out(workplace: Any) -> None:

@@ -57,6 +57,11 @@ async def test_a_survey_that_was_killed_goes_on_without_calling_anything_again(w
             assert resumed.analysis.split("[")[0] == report.analysis.split("[")[0]
 
 
+@pytest.mark.parametrize("alert", ["[" * 200_000, '{"a":' * 600 + '"api-0"' + "}" * 600, "{}", "", "\n", "[1, 2]"])
+def test_an_alert_of_any_shape_has_a_subject(alert: str) -> None:
+    assert isinstance(subject_of(alert).telling, str)
+
+
 async def test_a_survey_without_a_tool_it_may_call_says_so(workplace: Any) -> None:
     async with workplace() as place:
         report = await place.work(None, alert=ALERT, tools={"ops": ("say",)})

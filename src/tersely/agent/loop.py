@@ -26,6 +26,7 @@ from tersely.agent.diary import Diary
 from tersely.agent.function_calling import FunctionCalling
 from tersely.agent.lockstep import side_by_side
 from tersely.agent.react import ReAct, quoted
+from tersely.agent.subject import subject_of
 from tersely.agent.survey import survey
 from tersely.agent.toolbox import Toolbox
 from tersely.condensing.prompt_files import Prompt
@@ -142,6 +143,7 @@ class _Investigation:
         return await self._conclude(f"You have used all of your {assignment.max_iterations} iterations.")
 
     def _begun(self) -> Conversation:
+        self.about = subject_of(self.assignment.alert).telling[:1_000]
         return Conversation(self._beginning(self.llm.window), self.llm.tokenizer)
 
     def _beginning(self, window: int) -> list[Message]:
@@ -254,8 +256,8 @@ class _Investigation:
         return [None if MARK in call.arguments.lower() else call for call in decision.calls]
 
     def _looking_for(self, turn: Turn) -> str:
-        """What decides which part of a result matters: the model's own words, and the alert."""
-        return f"{turn.text[-1500:]} {self.assignment.task} {self.assignment.alert[:1000]}".strip()
+        """What decides which part of a result matters: the model's own words, and what the alert is about."""
+        return f"{turn.text[-1000:]} {self.assignment.task[:300]} {self.about}".strip()
 
     def _refusals(self, keys: Sequence[str]) -> list[str | None]:
         """Why a call is not made, for each of them. Decided by what was called before, and by nothing else."""

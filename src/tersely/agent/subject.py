@@ -34,6 +34,15 @@ _SEARCH_NOUNS = _set("query search text pattern term terms keyword keywords q qu
 _LOOSE_NOUNS = _set("name id key identifier resource object target uid")
 
 
+MOST_SAID = 800
+"""Characters of an alert's sentences that count; who has more to say repeats it."""
+
+MOST_WORDS = 60
+
+DEEPEST = 40
+"""Levels of an alert's JSON that are looked at; nobody nests what matters deeper."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """What an alert says about itself."""
@@ -44,6 +53,14 @@ class Subject:
     began: datetime | None = None
     words: tuple[str, ...] = ()
     title: str = ""
+    said: str = ""
+    """What it says in sentences."""
+
+    @property
+    def telling(self) -> str:
+        """What it is about, without the envelope it came in: sentences and names. Everything it has where it has neither."""
+        about = [self.title, self.said, *self.names]
+        return " ".join(dict.fromkeys(one for one in about if one)) or " ".join(self.words[:MOST_WORDS])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,14 +78,18 @@ def subject_of(alert: str) -> Subject:
     said = " ".join(value for key, value in pairs if key in ("alertname", "summary", "description", "message", "title", "text", ""))
     title = next((value for wanted in ("summary", "title", "alertname", "message", "") for key, value in pairs if key == wanted), "")
     return Subject(
-        fields=fields, began=min(times) if times else None, words=tuple(words_in(said or alert)), title=" ".join(title.split())[:200]
+        fields=fields,
+        began=min(times) if times else None,
+        words=tuple(words_in(said or alert)),
+        title=" ".join(title.split())[:200],
+        said=" ".join(said.split())[:MOST_SAID],
     )
 
 
 def _pairs(alert: str) -> Iterator[tuple[str, str]]:
     try:
         value = json.loads(alert)
-    except ValueError:
+    except (ValueError, RecursionError):
         yield "", alert
         for found in _PAIR.finditer(alert):
             yield found.group(1).lower(), found.group(2).rstrip(".,:")
@@ -76,15 +97,17 @@ def _pairs(alert: str) -> Iterator[tuple[str, str]]:
     yield from _leaves("", value)
 
 
-def _leaves(key: str, value: Any) -> Iterator[tuple[str, str]]:
+def _leaves(key: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
+    if depth > DEEPEST:
+        return
     if isinstance(value, dict):
         # Labels first: they name things, annotations and the envelope talk about them.
         ordered = sorted(value.items(), key=lambda item: "label" not in str(item[0]).lower())
         for inner, item in ordered:
-            yield from _leaves(str(inner).lower(), item)
+            yield from _leaves(str(inner).lower(), item, depth + 1)
     elif isinstance(value, list):
         for item in value:
-            yield from _leaves(key, item)
+            yield from _leaves(key, item, depth + 1)
     elif isinstance(value, str):
         yield key, value
         if "\n" in value or "=" in value:

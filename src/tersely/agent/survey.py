@@ -260,4 +260,5 @@ def _is_reference(tool: Tool) -> bool:
 
 async def survey(caller: Caller, *, step: Step) -> Report:
     """Look at everything that the alert points to, without a model, and say what stands out."""
-    return await _Survey(caller, step, subject_of(caller.assignment.alert)).run()
+    subject = await anyio.to_thread.run_sync(subject_of, caller.assignment.alert)
+    return await _Survey(caller, step, subject).run()
