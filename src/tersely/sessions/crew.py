@@ -346,12 +346,13 @@ class Crew:
     async def _outcome(self, work: Work, session: Session, diary: SessionDiary) -> Outcome:
         try:
             return await work(session, diary)
-        except LostSession:
-            raise
-        except TerselyError as problem:
-            logger.warning("session_failed", extra={"session_id": session.id, "reason": str(problem)})
-            return Outcome(status="failed", reason=Masker(key=session.mark_key).mask(str(problem))[:2000])
-        except Exception as problem:
+        except Exception as raised:
+            problem = _first(raised)
+            if isinstance(problem, LostSession):
+                raise problem from None
+            if isinstance(problem, TerselyError):
+                logger.warning("session_failed", extra={"session_id": session.id, "reason": str(problem)})
+                return Outcome(status="failed", reason=Masker(key=session.mark_key).mask(str(problem))[:2000])
             logger.error("session_broke", extra={"session_id": session.id}, exc_info=problem)
             return Outcome(status="failed", reason=f"An error of our own ({type(problem).__name__}); the log has its trace.")
 
@@ -545,6 +546,13 @@ class Crew:
             await anyio.sleep(pause)
             waited += pause
             pause = min(2.0, pause * 2)
+
+
+def _first(raised: BaseException) -> BaseException:
+    """What went wrong where several things were done side by side: the first of it says why."""
+    while isinstance(raised, BaseExceptionGroup):
+        raised = raised.exceptions[0]
+    return raised
 
 
 class _NoRoom(Exception):

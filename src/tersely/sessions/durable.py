@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import anyio.to_thread
-import sqlalchemy.exc
+import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID
 from dbos import error as dbos_errors
 
@@ -34,7 +34,8 @@ T = TypeVar("T")
 
 QUEUE = "sessions"
 WORKFLOW = "session"
-_AWAY = (sqlalchemy.exc.DBAPIError, sqlalchemy.exc.TimeoutError)
+_AWAY = (sa.exc.DBAPIError, sa.exc.TimeoutError)
+_SERIALIZATION_FAILURE = "40001"
 _OPEN = ("ENQUEUED", "PENDING", "DELAYED")
 VERSION = "1"
 """Of the workflows' steps, not of the package: an update that keeps the steps keeps running what was begun before it."""
@@ -47,6 +48,9 @@ class _OurRecords(Serializer):
         return "tersely_json"
 
     def serialize(self, data: Any) -> str:
+        if isinstance(data, _AWAY):
+            # The engine takes a result that it could not store for a step that failed, and would remember that.
+            raise StoreUnavailable(f"A step could not be stored: {type(data).__name__}.")
         return codec.to_json(data)
 
     def deserialize(self, serialized_data: str) -> Any:
@@ -110,6 +114,7 @@ class Engine:
             # It would take a loop of its own whenever ours is not running at that moment, and what sessions use belongs to ours.
             here = asyncio.get_running_loop()
             dbos._background_event_loop.target_loop = lambda: here  # type: ignore[method-assign]
+            sa.event.listen(dbos._sys_db.engine, "handle_error", _try_again)
             await DBOS.register_queue_async(QUEUE, global_concurrency=at_once, polling_interval_sec=poll, on_conflict="always_update")
             yield engine
         finally:
@@ -209,6 +214,13 @@ def _patience(url: str) -> dict[str, int]:
     if url.startswith("sqlite"):
         return {}
     return {name: value for name, value in POSTGRESQL_PATIENCE.items() if name not in url}
+
+
+def _try_again(trouble: sa.engine.ExceptionContext) -> None:
+    """The engine tries again what failed for want of a connection, or in a deadlock; two transactions in each other's way are no more."""
+    if getattr(trouble.original_exception, "sqlstate", None) == _SERIALIZATION_FAILURE:
+        trouble.is_disconnect = True
+        trouble.invalidate_pool_on_disconnect = False
 
 
 def _quiet() -> None:
