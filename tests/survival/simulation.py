@@ -182,7 +182,7 @@ class Store:
         self.clock = Clock(counted=asyncio.get_running_loop().time)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Statements]:
+    async def transaction(self, **how: bool) -> AsyncIterator[Statements]:
         world, process = self._world, self._process
         await anyio.sleep(world.draw.uniform(0, 0.004))
         await process.passes()
@@ -446,7 +446,7 @@ async def day(seed: int) -> History:
 
         for _ in range(draw.choice((1, 2, 3))):
             start()
-        sessions = [await _submitted(world, processes, expected="completed|failed|timed_out") for _ in range(draw.randint(1, 3))]
+        sessions = [await _submitted(world, processes, expected="completed|failed|given up|timed_out") for _ in range(draw.randint(1, 3))]
         if draw.random() < 0.1:
             world.poison.add(draw.choice(sessions))
         for _ in range(draw.randint(0, 4)):
@@ -535,7 +535,7 @@ async def _something_happens(
                         await PlayedEngine(world, Process(0), "desk").withdraw(session_id)
             for record in world.history.of("submit"):
                 if record["session"] == session_id:
-                    record["expected"] = "completed|failed|cancelled|timed_out"
+                    record["expected"] = "completed|failed|given up|cancelled|timed_out"
         case "start":
             start()
 
