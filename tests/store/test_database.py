@@ -1,5 +1,6 @@
 """Opening, migrating, and several at once."""
 
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -149,7 +150,7 @@ async def test_of_many_who_write_at_once_each_stands_for_itself_and_is_stored_wh
         except LookupError:
             failed.append(number)
             return
-        async with database.reading() as connection:
+        async with database.reading(light=number % 2 == 0) as connection:
             assert await connection.scalar(sa.text("SELECT number FROM notes WHERE number = :number"), {"number": number}) == number
         stored.append(number)
 
@@ -191,8 +192,31 @@ async def test_readers_on_sqlite_do_not_wait_for_a_writer(tmp_path: Path) -> Non
         async with database.transaction() as writing:
             await writing.execute(sa.text("CREATE TABLE notes (word TEXT)"))
             with anyio.fail_after(20):
-                async with database.reading() as connection:
-                    assert await connection.scalar(sa.text("SELECT count(*) FROM kept_results")) == 0
+                for light in (False, True):
+                    async with database.reading(light=light) as connection:
+                        assert await connection.scalar(sa.text("SELECT count(*) FROM kept_results")) == 0
+
+
+async def test_a_writer_waits_for_one_of_another_process(tmp_path: Path) -> None:
+    async with Database.open(f"sqlite:///{tmp_path / 'tersely.db'}") as database:
+        other = sqlite3.connect(tmp_path / "tersely.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        told = anyio.Event()
+
+        async def write() -> None:
+            async with database.transaction() as connection:
+                await connection.execute(sa.text("CREATE TABLE notes (word TEXT)"))
+            told.set()
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(write)
+                # The loop goes on meanwhile.
+                await anyio.sleep(0.05)
+                assert not told.is_set()
+                other.execute("COMMIT")
+        other.close()
+        assert told.is_set()
 
 
 def test_many_processes_may_open_a_new_file_at_the_same_moment(tmp_path: Path) -> None:

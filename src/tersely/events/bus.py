@@ -226,7 +226,7 @@ class Bus:
         ids = [name.removeprefix("session:") for name in self._channels if name != SESSIONS]
         if not self._channels:
             return
-        async with self._database.reading() as db:
+        async with self._database.reading(light=True) as db:
             found = {events.channel_of(id_): head for id_, head in (await events.heads(db, ids)).items()} if ids else {}
             if SESSIONS in self._channels:
                 found[SESSIONS] = await events.feed_head(db)
@@ -261,7 +261,7 @@ class Subscription:
         """The number of the last stored event that was delivered."""
 
     async def _begin(self, after: int | None) -> None:
-        async with self._bus._database.reading() as db:
+        async with self._bus._database.reading(light=True) as db:
             if self._channel == SESSIONS:
                 head = await events.feed_head(db)
             else:
@@ -312,7 +312,7 @@ class Subscription:
     async def _turn_page(self) -> None:
         head = self._watched.head
         try:
-            async with self._bus._database.reading() as db:
+            async with self._bus._database.reading(light=True) as db:
                 if self._channel == SESSIONS:
                     page = await events.feed_page(db, after=self.place, limit=self._bus._page_events)
                 else:

@@ -2,8 +2,8 @@
 
 A commit waits for the disk, and a hop to a thread and back costs as much as several
 small statements. So statements run where they are, which takes some microseconds
-each; only what waits is done in a thread: taking the file's write lock, and
-committing. Whoever comes while that happens joins the next commit. Each
+each; only what waits is done in a thread: committing, and taking the file's write
+lock where another process has it. Whoever comes while that happens joins the next commit. Each
 transaction is a savepoint, so that one that fails takes nothing of the others with
 it, and nobody is told that something is stored before it is.
 """
@@ -57,9 +57,14 @@ class Direct:
 
 
 class Writer:
-    def __init__(self, engine: sa.Engine) -> None:
+    def __init__(self, engine: sa.Engine, patience: float) -> None:
+        """
+        Args:
+            patience: Seconds that it waits for another process which is writing.
+        """
         self._engine = engine
-        self._turn = anyio.Lock()
+        self._patience = patience
+        self._turn = anyio.Lock(fast_acquire=True)
         self._batch: _Batch | None = None
 
     @asynccontextmanager
@@ -75,7 +80,7 @@ class Writer:
             leads = self._batch is None
             try:
                 if leads:
-                    self._batch = await anyio.to_thread.run_sync(self._begin)
+                    self._batch = self._begun_at_once() or await anyio.to_thread.run_sync(self._begin, self._patience)
                 batch = self._batch
                 assert batch is not None
             except BaseException:
@@ -104,9 +109,18 @@ class Writer:
             if batch.failure is not None:
                 raise batch.failure
 
-    def _begin(self) -> _Batch:
+    def _begun_at_once(self) -> _Batch | None:
+        """A batch, unless another process is writing."""
+        try:
+            return self._begin(seconds=0)
+        except sa.exc.OperationalError:
+            return None
+
+    def _begin(self, seconds: float) -> _Batch:
         connection = self._engine.connect()
         try:
+            # As the driver's own, because the engine would begin before it.
+            cast(Any, connection.connection.driver_connection).execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
             connection.begin()
         except BaseException:
             connection.close()

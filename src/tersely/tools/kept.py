@@ -149,7 +149,7 @@ class KeptResults:
         Raises:
             ResultNotFound, ResultExpired: The message tells a model what to do.
         """
-        async with self.database.reading() as db:
+        async with self.database.reading(light=True) as db:
             return await results.find(db, handle.strip().removeprefix("result:"), scope=scope, now=self._clock())
 
     async def list(self, scope: str, *, after: str = "", limit: int = 50) -> list[KeptResult]:
@@ -246,7 +246,7 @@ class KeptResults:
         covering = result.frames.covering(start, end)
         if not covering:
             return b""
-        async with self.database.reading() as db:
+        async with self.database.reading(light=len(covering) <= 2) as db:
             data = await results.packed_range(db, result, covering)
         if len(covering) <= 2:
             return unpack(data, result.frames, start, end)

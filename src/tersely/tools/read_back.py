@@ -12,6 +12,7 @@ import csv
 import io
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import anyio
@@ -254,9 +255,9 @@ class ReadBackTool:
     arguments: type[_Arguments]
     run: Callable[[ReadBack, Any, str], Awaitable[Answer]]
 
-    @property
+    @cached_property
     def schema(self) -> dict[str, Any]:
-        """JSON schema of the arguments."""
+        """JSON schema of the arguments. Not to be changed: making it takes milliseconds, so all share it."""
         schema = self.arguments.model_json_schema()
         for one in (schema, *schema["properties"].values()):
             one.pop("title", None)

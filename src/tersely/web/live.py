@@ -184,7 +184,7 @@ class _Viewer:
 
     async def _head(self, channel: str) -> int:
         try:
-            async with self.live.parts.database.reading() as db:
+            async with self.live.parts.database.reading(light=True) as db:
                 if channel == events.SESSIONS:
                     return await events.feed_head(db)
                 session_id = channel.removeprefix("session:")
