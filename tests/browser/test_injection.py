@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import BrowserContext, Page, Route, expect
 
 from tersely.events.diary import SessionDiary
 from tersely.sessions.crew import Outcome
@@ -218,6 +218,15 @@ async def test_an_address_is_not_trusted_either(door: Running, watched: Watched,
     await watched.page.goto(door.address + address)
     await expect(watched.page.locator("main h1, main h2").first).to_be_visible()
     await harmless(watched)
+
+
+async def test_the_browser_itself_refuses_to_make_html_out_of_a_string(door: Running, context: BrowserContext) -> None:
+    """Should a line of ours ever try: the policy asks for trusted types and allows nobody to make them."""
+    page = await context.new_page()
+    for place in ("/", "/submit", "/docs"):
+        await page.goto(door.address + place)
+        said = await page.evaluate("() => { try { document.body.innerHTML = '<b>x</b>'; return 'made'; } catch (e) { return e.name; } }")
+        assert said == "TypeError", place
 
 
 async def test_markdown_keeps_what_it_allows_and_nothing_else(door: Running, page: Page) -> None:

@@ -1,22 +1,43 @@
 """The pages one by one, in a real browser over a real service: addresses, keys, forms, narrow screens, a long session."""
 
+import base64
 import json
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, WebSocketRoute, expect
 
 from tersely.events.diary import SessionDiary
 from tersely.sessions.crew import Outcome
+from tersely.store.results import Origin
 from tersely.store.sessions import Session
+from tersely.text.masked import assume_masked
 from tersely.tools.kept import KeptResults
 from tests.browser.long_session import long_work
 from tests.web.running import Running, running
 
 EVENTS = 240
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+SVG = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
+
+
+async def with_pictures(session: Session, diary: SessionDiary, kept: KeptResults) -> Outcome:
+    """A call that returns text, a picture and something that only says that it is one; then the last answer."""
+    (stage,) = await diary.plan(["look"])
+    origin = Origin(server="graphs", tool="draw", arguments={"metric": "errors"}, called_at=datetime.now(UTC))
+    handle = await kept.keep(assume_masked("errors over time\n"), scope=session.results_scope, origin=origin)
+    await kept.keep_bytes(PNG, scope=session.results_scope, origin=origin, mime_type="image/png", kind="image", part=1)
+    await kept.keep_bytes(SVG, scope=session.results_scope, origin=origin, mime_type="image/svg+xml", kind="image", part=2)
+    about = {"server_name": "graphs", "tool_name": "draw", "arguments": {"metric": "errors"}, "handle": handle, "original_tokens": 4}
+    await diary.within(stage, "e").tell("call", "llm_tool_call", assume_masked("errors over time"), about)
+    analysis = assume_masked("The disk is full.\n\n" + "It was full yesterday as well. " * 20)
+    await diary.within(stage, "e").tell("answer", "llm_response", analysis, {"final": True})
+    await diary.within(stage, "e").tell("analysis", "final_analysis", analysis)
+    return Outcome(status="completed", analysis=analysis)
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +47,11 @@ async def gate() -> anyio.Event:
 
 @pytest.fixture(scope="module")
 async def door(browser: Browser, gate: anyio.Event, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    """Alerts with the word LONG are long sessions that wait for the gate; others are short."""
+    """Alerts with the word LONG are long sessions that wait for the gate, PICTURES has some; others are short."""
 
     async def work(session: Session, diary: SessionDiary, kept: KeptResults) -> Outcome:
+        if "PICTURES" in session.alert:
+            return await with_pictures(session, diary, kept)
         if "LONG" in session.alert:
             return await long_work(EVENTS, gate)(session, diary, kept)
         opened = anyio.Event()
@@ -120,6 +143,62 @@ async def test_lines_that_were_left_out_are_a_click_away(door: Running, session:
     await page.locator(".left-out a", has_text="1–118").click()
     await expect(page.locator(".line.here").first).to_contain_text("items/0 ")
     assert await page.locator(".line").count() < 100, "only what is in sight exists"
+
+
+async def test_pictures_that_a_tool_returned_are_shown_and_what_only_says_it_is_one_is_a_file(door: Running, page: Page) -> None:
+    session = await door.submit(data="PICTURES")
+    await door.until(session, "completed")
+    events = (await door.get(f"/sessions/{session}/timeline"))["items"]
+    await page.goto(f"{door.address}/sessions/{session}/calls/{events[0]['event_id']}")
+    await expect(page.locator(".pictures figure")).to_have_count(2)
+    picture = page.locator(".pictures img")
+    await expect(picture).to_have_count(1)
+    await page.wait_for_function("() => document.querySelector('.pictures img').naturalWidth === 1")
+    await expect(page.locator(".pictures figcaption").nth(1)).to_contain_text("image/svg+xml")
+
+    # By its own handle, which an analysis may name.
+    files = (await door.get(f"/sessions/{session}/results"))["items"]
+    handle = next(one["handle"] for one in files if one["mime_type"] == "image/png")
+    await page.goto(f"{door.address}/sessions/{session}/results/{handle}")
+    await expect(page.get_by_role("heading", name="graphs.draw")).to_be_visible()
+    await page.wait_for_function("() => document.querySelector('.pictures img')?.naturalWidth === 1")
+
+
+async def test_the_answer_that_is_the_analysis_is_read_once(door: Running, page: Page) -> None:
+    session = await door.submit(data="PICTURES")
+    await door.until(session, "completed")
+    await page.goto(f"{door.address}/sessions/{session}")
+    await expect(page.get_by_role("region", name="Analysis")).to_contain_text("The disk is full.")
+    answer = page.locator(".event[data-type=llm_response]")
+    await expect(answer.locator("details:not([open])")).to_have_count(1)
+    await expect(page.get_by_text("The disk is full.").locator("visible=true")).to_have_count(1)
+    await answer.locator("summary").click()
+    await expect(answer).to_contain_text("The disk is full.")
+
+
+async def test_a_database_that_is_away_is_said_and_asked_again(door: Running, session: str, page: Page) -> None:
+    asked: list[str] = []
+
+    def between(viewer: WebSocketRoute) -> None:
+        service = viewer.connect_to_server()
+
+        def heard(message: str | bytes) -> None:
+            if "subscribe" in str(message):
+                asked.append(str(message))
+                if len(asked) == 1:
+                    refused = {"type": "subscription.error", "code": "store_unavailable", "message": "The database does not answer."}
+                    viewer.send(json.dumps(refused))
+                    return
+            service.send(message)
+
+        viewer.on_message(heard)
+
+    await page.route_web_socket(re.compile("/api/v1/ws"), between)
+    await page.goto(f"{door.address}/sessions/{session}")
+    state = page.locator("#link-state")
+    await expect(state).to_have_text(re.compile("database away"))
+    await expect(state).to_have_text("live")
+    assert len(asked) == 2 and asked[0] == asked[1]
 
 
 async def test_only_what_was_changed_is_sent_and_what_is_wrong_is_said_at_its_field(door: Running, page: Page) -> None:

@@ -93,14 +93,15 @@ addEventListener("scroll", () => heights.set(key(), scrollY), { passive: true })
 
 // The connection, said in words and not only in a colour
 
-const LINK = { idle: "", connecting: "connecting …", live: "live", offline: "offline: trying again" };
+const LINK = { idle: "", connecting: "connecting …", live: "live", waiting: "database away: trying again", offline: "offline: trying again" };
 let told = "idle";
 watchLink((state) => {
   const place = document.getElementById("link-state");
   place.dataset.state = state;
   place.textContent = LINK[state];
   if (state === "offline") say("The connection to the service is lost. Trying again.");
-  else if (state === "live" && told === "offline") say("Connected again. Nothing is missing.");
+  else if (state === "waiting") say("The service cannot reach its database. Trying again.");
+  else if (state === "live" && (told === "offline" || told === "waiting")) say("Connected again. Nothing is missing.");
   if (state !== "connecting") told = state;
 });
 

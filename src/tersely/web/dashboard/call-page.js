@@ -15,6 +15,7 @@ const METHODS = {
   passthrough: "passed through",
 };
 const MOST_LOST = 200;
+const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"]; // what the service says is an image; others are files
 
 class CallPage extends HTMLElement {
   #timeline = new Timeline({ keep: Infinity });
@@ -30,7 +31,8 @@ class CallPage extends HTMLElement {
     this.after = h("section.pane.after", { "aria-labelledby": "after-title" });
     this.before = h("section.pane.before", { "aria-labelledby": "before-title" });
     this.crumbs = h("p.crumbs", null, h("a", { href: "/" }, "Sessions"), h("span", null, h("a", { href: `/sessions/${this.session}`, rel: "up" }, "Session")));
-    put(this, this.crumbs, this.head, h("div.panes", null, this.before, this.after));
+    this.others = h("div.pictures", { hidden: true });
+    put(this, this.crumbs, this.head, this.others, h("div.panes", null, this.before, this.after));
     this.#open().catch((problem) => {
       if (problem.name === "AbortError") return;
       document.title = "Tool call · tersely";
@@ -78,14 +80,61 @@ class CallPage extends HTMLElement {
       this.#kept = await this.text.open({ lost: this.#item?.summary?.metadata.lost ?? [] });
     } catch (problem) {
       if (problem.name === "AbortError") throw problem;
-      put(this.before, this.#beforeHead(), h("p.problem", null, problem.message));
+      const file = await this.#file(this.handle);
+      if (!file) put(this.before, this.#beforeHead(), h("p.problem", null, problem.message));
+      else {
+        // Not text, so there is nothing to lay side by side.
+        this.querySelector(".panes").hidden = true;
+        this.#kept = file;
+        this.#draw();
+        this.#show([file]);
+      }
       return;
     }
     this.#beforeHead();
     this.#draw();
+    this.#beside();
     const q = new URLSearchParams(location.search).get("q");
     if (q) this.text.find(q);
     this.addressed();
+  }
+
+  // Images and other files
+
+  async #file(handle) {
+    for await (const found of pages(`/sessions/${this.session}/results`, { limit: 100, signal: this.#gone.signal })) {
+      const file = found.find((one) => one.handle === handle);
+      if (file) return file.kind === "image" || file.kind === "other" ? file : null;
+    }
+    return null;
+  }
+
+  /** What the same call returned beside its text. The list has the youngest first, so what is older ends the search. */
+  async #beside() {
+    const { server, tool, called_at } = this.#kept;
+    const files = [];
+    try {
+      for await (const found of pages(`/sessions/${this.session}/results`, { limit: 100, signal: this.#gone.signal })) {
+        files.push(...found.filter((one) => one.part && (one.kind === "image" || one.kind === "other") && one.called_at === called_at && one.server === server && one.tool === tool));
+        if (new Date(found.at(-1)?.created_at) < new Date(called_at)) break;
+      }
+    } catch {
+      return; // The text stands without them.
+    }
+    this.#show(files.sort((one, other) => one.part - other.part));
+  }
+
+  #show(files) {
+    this.others.hidden = !files.length;
+    put(
+      this.others,
+      files.map((file) => {
+        const address = `/api/v1/sessions/${this.session}/results/${file.handle}/raw`;
+        const type = file.mime_type.split(";", 1)[0].trim().toLowerCase();
+        const picture = PICTURES.includes(type) && h("a", { href: address, target: "_blank", rel: "noopener" }, h("img", { src: address, alt: `Image that ${toolName({ server_name: file.server, tool_name: file.tool })} returned`, decoding: "async" }));
+        return h("figure", null, picture, h("figcaption", null, h("span", null, `${type}, ${bytes(file.bytes)}`), h("code", null, file.handle), h("a", { href: address, download: "" }, "Download")));
+      }),
+    );
   }
 
   #follow() {

@@ -10,12 +10,13 @@ const FIRST_PAUSE = 400;
 const LONGEST_PAUSE = 10_000;
 const PING_EVERY = 20_000;
 const PATIENCE = 8_000;
+const STORE_PAUSE = 2_000;
 
 const watchers = new Set();
 let state = "idle";
 let current = null;
 
-/** Be told how the connection is: "idle", "connecting", "live" or "offline". */
+/** Be told how the connection is: "idle", "connecting", "live", "waiting" for the service's database, or "offline". */
 export function watchLink(changed) {
   watchers.add(changed);
   changed(state);
@@ -69,8 +70,10 @@ export function follow(channel, after, hear, { joined = () => {}, failed = () =>
         joined(before);
         before = true;
       } else if (event.type === "subscription.error") {
-        if (event.code === "store_unavailable") setTimeout(() => mine.readyState === WebSocket.OPEN && subscribe(), 2_000);
-        else failed(event);
+        if (event.code !== "store_unavailable") return failed(event);
+        // The connection stands, but nobody tells us anything until the database is back.
+        become("waiting");
+        setTimeout(() => !over && mine.readyState === WebSocket.OPEN && subscribe(), STORE_PAUSE);
       } else if (event.session_id) {
         if (event.seq !== undefined) {
           if (after !== undefined && event.seq <= after) return;

@@ -68,7 +68,7 @@ class SessionPage extends HTMLElement {
     if (problem.name === "AbortError") return;
     document.title = "Session · tersely";
     const gone = problem.status === 404;
-    put(this.top, h("div.empty", null, h("h1", null, gone ? "No such session" : "This cannot be shown"), h("p", null, problem.message), h("p", null, h("a", { href: "/" }, "All sessions"))));
+    put(this.top, h("div.empty", null, h("h1", null, gone ? "No such session" : "This cannot be shown"), h("p", null, problem.message), h("div.buttons", null, !gone && h("button.primary", { type: "button", onclick: () => location.reload() }, "Try again"), h("a.button", { href: "/" }, "All sessions"))));
   }
 
   // What happens
