@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from tersely.errors import InputError, LostSession, SessionNotEnded, SessionNotFound
 from tersely.llm.messages import Message
 from tersely.store import events, interactions, results, sessions, timeline
+from tersely.store import executors as workers
 from tersely.store.database import Database
 from tersely.store.interactions import Interaction
 from tersely.store.packing import pack
@@ -323,6 +324,21 @@ async def test_deaths_are_counted_as_long_as_a_session_gets_no_further(database:
     assert await dies("w4", gets_further=True) == 1
     async with database.transaction() as db:
         assert await sessions.record_death(db, session_id, "w4") is None
+
+
+async def test_who_did_not_run_in_a_process_that_died_is_not_suspected_any_more(database: Database) -> None:
+    suspect, convict = await pending(database), await pending(database)
+    async with database.transaction() as db:
+        for session_id, times in ((suspect, 2), (convict, 3)):
+            for number in range(times):
+                await sessions.claim(db, session_id, f"w{number}", now=NOON)
+                await sessions.record_death(db, session_id, f"w{number}")
+        await sessions.claim(db, suspect, "w8", now=NOON)
+        await workers.acquit(db, "w8", deaths=2)
+        assert await workers.deaths_in_a_row(db, suspect) == 2, "it ran there"
+        await workers.acquit(db, "w9", deaths=2)
+        assert await workers.deaths_in_a_row(db, suspect) == 1
+        assert await workers.deaths_in_a_row(db, convict) == 3, "it had its last try"
 
 
 async def page(

@@ -138,8 +138,8 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
     what = "one commit in twenty fails with 40001 or 40P01"
     part("F12", what, pg, 90, scenarios.conflicts, commits=times(2000), needs="server")
     part("F14", f"the disk is full for 4 s, {times(10)} times", lite, 70, scenarios.full, times=times(10), needs="disk", missing=_no_disk())
-    part("F06", "a result of 100 MB where 300 MB are left", lite, 60, scenarios.no_memory)
-    part("F06", "the same, two replicas", pg, 60, scenarios.no_memory)
+    part("F06", "a result of 100 MB, and a process that takes 100 MB more than at its start is killed", lite, 90, scenarios.no_memory)
+    part("F06", "the same, two replicas", pg, 90, scenarios.no_memory)
     part("cancel", "cancelled just after its worker was killed", pg, 40, scenarios.cancelling, replicas=2, kill=True, count=times(5))
     part("retention", "ended sessions are swept away every second while others run", lite, 40, scenarios.retention, seconds=times(20))
     part("retention", "the same, three replicas", pg, 40, scenarios.retention, seconds=times(20))

@@ -16,6 +16,7 @@ import anyio
 
 from tests.fakes.llm_server import FakeLLMServer, Reply
 
+CALL = re.compile(r'"id": "call-(\d+)"')
 CASE = re.compile(r"case-[0-9a-z]+")
 
 
@@ -30,7 +31,9 @@ def answering(log: Path, looks: int, slowest: float, seed: int) -> "FakeLLMServe
         found = CASE.search(text)
         case = found.group() if found else ""
         asks = bool(body.get("tools"))
-        number = sum(message["role"] == "assistant" for message in body["messages"])
+        # A conversation that was too long has lost its oldest rounds; the newest calls tell how far it is.
+        called = [int(digits) for digits in CALL.findall(text)]
+        number = max(sum(message["role"] == "assistant" for message in body["messages"]), *(one + 1 for one in called), 0)
         what = "model" if asks else "summary"
         file.write(json.dumps({"kind": "call", "what": what, "case": case, "number": number, "at": time.time(), "asked": text}) + "\n")
         delay = draw.uniform(0, slowest)

@@ -30,7 +30,10 @@ def look(server: PlainServer, request: Message) -> Message | None:
     if case.endswith("f28") and number == 1:
         return None
     if case.endswith("large") and number == 1:
-        return text("".join(f"2026-11-15T08:00:00Z INFO line {n} of a result that is much too long\n" for n in range(1_600_000)))
+        return text("2026-11-15T08:00:00Z INFO one line of a result that is much too long\n" * 1_450_000)
+    if case.endswith("f24") and number < 2:
+        # Short enough to be shown as it is, long enough to give way.
+        return text("\n".join(f"{n} {case} {number} {n * n} requests were served by pod {n % 7} in state {n % 5}" for n in range(40)))
     if "poison" in case and number == 1:
         return text("POISON for whoever reads it")
     if number == 1:

@@ -12,7 +12,9 @@
 A session may kill its worker, and the others that run there are counted as many
 deaths as it is; so are all of them where processes die for reasons of their own.
 So one that is about to be given up gets its last try alone among its like, in a
-process that has lived for a while: only the guilty dies again.
+process that has lived for a while: only the guilty dies again. And when a process
+dies that it does not run in, something else kills here, and it is not suspected
+any more.
 
 What is done for a session is handed in by its kind (`works`); how steps are
 remembered is `sessions.durable`. All times are the database's.
@@ -334,7 +336,7 @@ class Crew:
         """Those who may have killed their workers run one at a time, and not where everything dies."""
 
         async def deaths() -> int:
-            async with self.database.reading() as db:
+            async with self.database.reading(light=True) as db:
                 return await executors.deaths_in_a_row(db, session_id)
 
         if await self._patiently(deaths) == MOST_DEATHS - 1:
@@ -471,6 +473,7 @@ class Crew:
             # On SQLite only one process works: whoever else is named there is gone.
             alive = {self.name} if self.database.is_sqlite else {self.name, *(one.id for one in await rows.alive(db, lease=lease))}
             for executor in await executors.others(db, alive):
+                await executors.acquit(db, executor, deaths=MOST_DEATHS - 1)
                 await rows.forget_executor(db, executor)
             left: dict[str, list[str]] = {}
             for session_id, executor in (await engine.begun()).items():

@@ -55,6 +55,15 @@ async def deaths_in_a_row(db: AsyncConnection, session_id: str) -> int:
 _DEATHS = sa.select(sessions.c.deaths).where(sessions.c.id == sa.bindparam("the_session"), sessions.c.last_seq <= sessions.c.seq_at_death)
 
 
+async def acquit(db: AsyncConnection, executor: str, *, deaths: int) -> None:
+    """A process died. Those suspected of having killed as many, and that it did not work on, did not kill this one: something else
+    kills processes here, and may have killed theirs.
+    """
+    elsewhere = sessions.c.executor.is_(None) | (sessions.c.executor != executor)
+    suspected = (sessions.c.deaths == deaths) & (sessions.c.last_seq <= sessions.c.seq_at_death)
+    await db.execute(sa.update(sessions).where(sessions.c.status.in_(OPEN), elsewhere, suspected).values(deaths=1))
+
+
 async def to_be_cancelled(db: AsyncConnection, executor: str) -> list[str]:
     """Sessions that this process works on and that somebody wants to stop."""
     asked = sa.select(sessions.c.id).where(sessions.c.executor == executor, sessions.c.status == "cancelling")
