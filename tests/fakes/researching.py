@@ -21,6 +21,7 @@ from tersely.office import Office, office
 from tersely.research.work import result_of
 from tersely.sessions.chains import ChainOptions, StageOptions
 from tersely.sessions.desk import Submission
+from tersely.sessions.overrides import Override
 from tersely.store import sessions as rows
 from tersely.store.sessions import Session
 from tersely.tools.servers import ServerOptions, TransportOptions
@@ -138,6 +139,7 @@ async def research(
     topics: Mapping[str, str] = TOPICS,
     schema: Mapping[str, Any] = SCHEMA,
     environment: Mapping[str, str] | None = None,
+    override: Override | None = None,
     **options: Any,
 ) -> Ended:
     """Submit a research, wait for its end, and read what is kept of it."""
@@ -151,7 +153,7 @@ async def research(
     )
     data = {"subject": subject, "topics": dict(topics), "schema": dict(schema), **({"options": options} if options else {})}
     async with office(settings, version="test") as parts:
-        accepted = await parts.desk.submit(Submission(data=data, alert_type="research"), principal="me")
+        accepted = await parts.desk.submit(Submission(data=data, alert_type="research", override=override), principal="me")
         return await ended(parts, accepted.session_id)
 
 

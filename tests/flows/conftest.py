@@ -65,7 +65,7 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
             "ops": server_of("ops", instructions="OPS-RULES: look at pods first.", summarization=QUICK),
             "side": server_of("large", instructions="SIDE-RULES: numbers are in seconds.", summarization=QUICK),
             "own": server_of("large", instructions="OWN-RULES.", summarization={**QUICK, "llm_provider": "summarist"}),
-            "mixed": server_of("large", summarization=QUICK, tool_policies={"lines": {"summarization": {"llm_provider": "summarist"}}}),
+            "picky": server_of("large", summarization=QUICK, tool_policies={"lines": {"summarization": {"llm_provider": "summarist"}}}),
             "raw": server_of("large", summarization={"enabled": False}),
             "away": {"transport": {"type": "stdio", "command": sys.executable, "args": ["-c", "raise SystemExit(3)"]}},
         },

@@ -128,8 +128,8 @@ async def test_the_server_may_name_who_summarizes(home: House) -> None:
 
 
 async def test_a_single_tool_may_name_who_summarizes(home: House) -> None:
-    case = home.case(main=[calls("mixed__lines", count=400), "done"], summarist=[SUMMARY])
-    story = await home.investigate(case, mcp={"servers": [{"name": "mixed"}]})
+    case = home.case(main=[calls("picky__lines", count=400), "done"], summarist=[SUMMARY])
+    story = await home.investigate(case, mcp={"servers": [{"name": "picky"}]})
     assert the_summary(story)["metadata"]["summarization_model"] == "test/summarist"
 
 

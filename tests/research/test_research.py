@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from tersely import count_tokens
+from tersely.sessions.overrides import Override
+from tersely.store.database import Database
 from tests.fakes.llm_server import FakeLLMServer
 from tests.fakes.researching import FIELDS, TOPICS, WEB, Researcher, Servers, listening, model, research
 
@@ -75,9 +77,12 @@ async def test_with_a_model_pages_travel_by_handle_and_every_fact_has_a_source(t
         assert all(source["url"] and source["lines"] for value in values for source in value["sources"])
 
 
-async def test_each_topic_leaves_a_checkpoint_in_which_the_summaries_have_replaced_the_pages(tmp_path: Path) -> None:
+async def test_each_topic_leaves_a_checkpoint_in_which_the_summaries_have_replaced_the_pages(tmp_path: Path, url: str) -> None:
+    if not url.startswith("sqlite"):
+        await Database.migrate(url)
     async with FakeLLMServer(Researcher(WEB)).listening() as llm, listening(Servers(WEB)) as addresses:
-        ended = await research(tmp_path, addresses, subject=WEB.subject, topics=TWO, environment=model(llm.url), pages=6)
+        environment = model(llm.url, TERSELY_DATABASE_URL=url)
+        ended = await research(tmp_path, addresses, subject=WEB.subject, topics=TWO, environment=environment, pages=6)
     first, second = ended.checkpoints
     assert (first["completed_topics"], second["completed_topics"]) == (["people"], ["people", "dates"])
     content = second["step_data"]["research_raw_content"]
@@ -138,6 +143,19 @@ async def test_a_model_that_is_away_leaves_the_work_to_search_and_rules(tmp_path
     assert any("the researcher did not finish" in gap for gap in result["gaps"])
     assert any("The model did not extract" in gap for gap in result["gaps"])
     assert len(result["pages"]) == 2 and result["passages"]
+
+
+async def test_an_alert_may_choose_the_researchers_servers_and_tools(tmp_path: Path) -> None:
+    servers = Servers(WEB)
+    only_search = Override.model_validate({"servers": [{"name": "search"}]})
+    async with listening(servers) as addresses:
+        ended = await research(tmp_path, addresses, subject=WEB.subject, topics=TWO, pages=2, tokens=3_000, override=only_search)
+        assert ended.session.status == "completed" and not servers.summarized, "the summarizer was not among them"
+        assert [page["how"] for page in ended.result["pages"]] == ["structural"] * 2
+        one_tool = Override.model_validate({"servers": [{"name": "search", "tools": ["search"]}]})
+        ended = await research(tmp_path, addresses, subject=WEB.subject, topics=TWO, pages=2, override=one_tool)
+    assert ended.session.status == "failed" and "No tool reads a page" in ended.session.reason
+    assert "There are: search.search." in ended.session.reason
 
 
 async def test_nothing_that_searches_is_a_clear_mistake(tmp_path: Path) -> None:

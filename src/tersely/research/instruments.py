@@ -42,12 +42,18 @@ class Instruments:
     summarize: Tool | None
 
     @classmethod
-    def of(cls, registry: ToolRegistry, servers: Sequence[str], options: ResearchOptions) -> "Instruments":
+    def of(
+        cls, registry: ToolRegistry, servers: Sequence[str], options: ResearchOptions, *, granted: Mapping[str, Sequence[str]] = {}
+    ) -> "Instruments":
         """
+        Args:
+            granted: By server, the only tools that may be used, where an alert restricts them.
+
         Raises:
             InputError: Nothing searches or nothing reads pages; says what there is and how to name one.
         """
-        tools = [named.tool for named in registry.tools(servers)]
+        offered = [named.tool for named in registry.tools(servers)]
+        tools = [tool for tool in offered if tool.name in granted.get(tool.server, (tool.name,))]
         search = _named(tools, options.search_tool) or _best(tools, _QUERY, _SEARCHES)
         crawl = _named(tools, options.crawl_tool) or _best([tool for tool in tools if tool != search], _ADDRESS, _READS)
         summarize = _named(tools, options.summarize_tool) or next((tool for tool in tools if tool.name == SUMMARIZE), None)

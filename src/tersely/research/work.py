@@ -38,6 +38,7 @@ from tersely.research.report import as_markdown
 from tersely.research.request import Request, request_of
 from tersely.research.rules import Passage, Rules, passages_of
 from tersely.research.sources import PageText
+from tersely.sessions import overrides
 from tersely.sessions.crew import Outcome
 from tersely.sessions.models import Models
 from tersely.sessions.plan import Part, Plan
@@ -73,14 +74,15 @@ class Researches:
     step: Step
 
     async def __call__(self, session: Session, diary: SessionDiary) -> Outcome:
-        part = self.plan.parts(session.chain, None)[0]
+        override = overrides.of_session(session.override, self.registry.connections)
+        part = self.plan.parts(session.chain, override)[0]
         request = request_of(session.alert, self.plan.chains[session.chain].stages, self.options)
         llm = self.models.of(part.providers)
         purse = _purse(request, session, llm)
         stages = await diary.plan([*(topic.name for topic in request.topics), _last_name(request)])
 
         async def look() -> Instruments:
-            return Instruments.of(self.registry, part.servers, request.options)
+            return Instruments.of(self.registry, part.servers, request.options, granted=part.tools)
 
         await self._servers_are_there(part.servers)
         # Chosen once: after a restart another server may be down, and the work must still be the same.

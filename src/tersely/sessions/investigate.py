@@ -7,18 +7,14 @@ happens in steps of the agent's loop.
 
 from dataclasses import dataclass
 
-from pydantic import ValidationError
-
 from tersely.agent.assignment import Assignment
 from tersely.agent.loop import investigate
 from tersely.condensing.cache import SummaryCache
-from tersely.errors import InputError
 from tersely.events.diary import SessionDiary
 from tersely.llm.client import LLM
 from tersely.sessions import overrides
 from tersely.sessions.crew import Outcome
 from tersely.sessions.models import Models
-from tersely.sessions.overrides import Override
 from tersely.sessions.plan import Part, Plan
 from tersely.store import sessions as rows
 from tersely.store.sessions import Session
@@ -42,7 +38,7 @@ class Investigations:
     step: Step
 
     async def __call__(self, session: Session, diary: SessionDiary) -> Outcome:
-        override = self._override(session)
+        override = overrides.of_session(session.override, self.registry.connections)
         parts = self.plan.parts(session.chain, override)
         stages = await diary.plan([part.stage.name for part in parts])
         earlier: list[tuple[str, Masked]] = []
@@ -54,23 +50,6 @@ class Investigations:
                 return outcome
             earlier.append((part.stage.name, outcome.analysis))
         return Outcome(status="completed", analysis=earlier[-1][1])
-
-    def _override(self, session: Session) -> Override | None:
-        """The alert's override, checked against what is configured now.
-
-        Raises:
-            InputError: It names what is not there any more.
-        """
-        if not session.override:
-            return None
-        try:
-            override = Override.model_validate(session.override)
-        except ValidationError:
-            raise InputError("The alert's override cannot be read by this version.") from None
-        wrong = overrides.mistakes(override, self.registry.connections)
-        if wrong:
-            raise InputError(" ".join(mistake.message for mistake in wrong))
-        return override
 
     async def _stage(self, session: Session, diary: SessionDiary, part: Part, earlier: list[tuple[str, Masked]]) -> Outcome:
         assert diary.stage_id and diary.execution_id

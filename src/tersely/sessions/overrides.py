@@ -7,10 +7,11 @@ and again when the session runs, because the configuration may have changed.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Protocol, Self
+from typing import Annotated, Any, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tersely.errors import InputError
 from tersely.llm.providers import NativeTools
 from tersely.tools.raw import Tool
 from tersely.tools.selection import is_selected, why_forbidden, why_unusable
@@ -98,6 +99,23 @@ def mistakes(override: Override, servers: Mapping[str, Connected]) -> list[Mista
             message = refusals.get(tool) or f"Server {choice.name!r} has no tool {tool!r}. It has: {usable}."
             found.append(Mistake(f"mcp.servers.{number}.tools.{place}", message))
     return found
+
+
+def of_session(stored: Mapping[str, Any] | None, servers: Mapping[str, Connected]) -> Override | None:
+    """The override that a session was accepted with, checked against what is configured now.
+
+    Raises:
+        InputError: It names what is not there any more.
+    """
+    if not stored:
+        return None
+    try:
+        override = Override.model_validate(stored)
+    except ValidationError:
+        raise InputError("The alert's override cannot be read by this version.") from None
+    if wrong := mistakes(override, servers):
+        raise InputError(" ".join(mistake.message for mistake in wrong))
+    return override
 
 
 def unreachable(override: Override, servers: Mapping[str, Connected]) -> list[str]:
