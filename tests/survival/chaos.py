@@ -102,11 +102,11 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
     )
     part(
         "F07",
-        f"SIGTERM with work in flight, {times(20)} times, every fourth twice",
+        f"SIGTERM with work in flight, {times(12)} times, every fourth twice",
         pg,
         120,
         scenarios.leaving,
-        count=times(20),
+        count=times(12),
         alone=True,
     )
     listeners = "(query LIKE '%LISTEN%' OR query LIKE '%pg_notify%')"
@@ -117,27 +117,28 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
     flood = {"alerts": times(1000), "pending": times(300), "seconds": 10 * scale, "alone": True}
     part("F38", what, pg, 120, scenarios.flood, {"looks": 0, "limit": 8}, **flood)
     # The long ones, side by side.
-    part("F01 F15", f"kill -9, {kills} times, each time a copy is looked at", lite, 4 * kills, scenarios.kills, count=kills, load=8)
-    part("F01", f"kill -9, {kills} times, three replicas", pg, 4 * kills, scenarios.kills, count=kills, replicas=3, load=8)
+    part("F01 F15", f"kill -9, {kills} times, each time a copy is looked at", lite, 7 * kills // 2, scenarios.kills, count=kills, load=8)
+    part("F01", f"kill -9, {kills} times, three replicas", pg, 7 * kills // 2, scenarios.kills, count=kills, replicas=3, load=8)
     rounds = times(3)
-    part("F02", f"ends itself at every named point, {rounds} times", lite, 220 * rounds, scenarios.every_point, times=rounds)
-    part("F02", "the same, two replicas", pg, 240 * rounds, scenarios.every_point, times=rounds, replicas=2)
-    what = f"PostgreSQL stopped as by a crash, {times(20)} times, 0 to 2 s away"
-    part("F09", what, pg, 150, scenarios.restarts, count=times(20), needs="server")
-    part("F03", f"SIGSTOP for 2.5 leases, then SIGCONT, {times(20)} times", pg, 160, scenarios.zombies, count=times(20))
+    what = f"ends itself at every named point, up to {rounds} times in 4 minutes"
+    part("F02", what, lite, 240, scenarios.every_point, times=rounds, seconds=240)
+    part("F02", "the same, two replicas", pg, 270, scenarios.every_point, times=rounds, replicas=2, seconds=240)
+    what = f"PostgreSQL stopped as by a crash, {times(12)} times, 0 to 2 s away"
+    part("F09", what, pg, 90, scenarios.restarts, count=times(12), needs="server")
+    part("F03", f"SIGSTOP for 2.5 leases, then SIGCONT, {times(12)} times", pg, 100, scenarios.zombies, count=times(12))
     part("F17–F28", "models and tools that misbehave, and a kill", lite, 120, scenarios.bad_models_and_tools, each=times(3))
     part("F17–F28", "the same, two replicas", pg, 120, scenarios.bad_models_and_tools, each=times(3), replicas=2)
-    part("F13", f"both files locked for 5 s, {times(10)} times", lite, 75, scenarios.locked, times=times(10))
+    part("F13", f"both files locked for 5 s, {times(6)} times", lite, 45, scenarios.locked, times=times(6))
     part("F08", f"rolling restart of three replicas, {times(4)} times", pg, 80, scenarios.rolling, rounds=times(4))
-    part("F04", f"a session whose result ends its process, among {times(50)} good ones", lite, 90, scenarios.poison, good=times(50))
-    part("F04", "the same, three replicas", pg, 90, scenarios.poison, good=times(50), replicas=3)
+    part("F04", f"a session whose result ends its process, among {times(30)} good ones", lite, 90, scenarios.poison, good=times(30))
+    part("F04", "the same, three replicas", pg, 90, scenarios.poison, good=times(30), replicas=3)
     what = f"the network holds everything for 2.5 leases, {times(6)} times, and cuts it every other time"
     part("F09 F10", what, pg, 60, scenarios.held, count=times(6))
     part("F10", "all connections cut every second", pg, 60, scenarios.cuts, seconds=times(30), needs="server")
     part("F10", "10 connections for three replicas", pg, 60, scenarios.crowded, seconds=times(20), needs="server")
     what = "one commit in twenty fails with 40001 or 40P01"
-    part("F12", what, pg, 90, scenarios.conflicts, commits=times(2000), needs="server")
-    part("F14", f"the disk is full for 4 s, {times(10)} times", lite, 70, scenarios.full, times=times(10), needs="disk", missing=_no_disk())
+    part("F12", what, pg, 90, scenarios.conflicts, commits=times(1500), needs="server")
+    part("F14", f"the disk is full for 4 s, {times(6)} times", lite, 45, scenarios.full, times=times(6), needs="disk", missing=_no_disk())
     part("F06", "a result of 100 MB, and a process that takes 100 MB more than at its start is killed", lite, 90, scenarios.no_memory)
     part("F06", "the same, two replicas", pg, 90, scenarios.no_memory)
     part("cancel", "cancelled just after its worker was killed", pg, 40, scenarios.cancelling, replicas=2, kill=True, count=times(5))
