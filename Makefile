@@ -76,7 +76,7 @@ kills: .venv/.ready ## Twenty real kills per store, three replicas on PostgreSQL
 	@$(BIN)/python -m tests.survival.chaos kills --kills 20
 
 .PHONY: chaos
-chaos: .venv/.ready ## Every fault that sessions have to survive, with a report (up to 45 minutes)
+chaos: .venv/.ready ## Every fault that sessions have to survive, with a report (up to 40 minutes)
 	@$(BIN)/python -m tests.survival.chaos all
 
 .PHONY: check
