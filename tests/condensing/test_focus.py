@@ -91,3 +91,14 @@ def test_the_name_of_an_alert_is_understood_by_its_words(name: str) -> None:
 def test_what_the_words_of_a_joined_name_mean_is_looked_for_too() -> None:
     found = scan(["request took 9 s", "request came in"], Focus.parse("HighLatency on web"))
     assert found.relevance[0] > found.relevance[1]
+
+
+def test_a_state_of_several_words_can_be_what_is_not_wanted() -> None:
+    focus = Focus.parse("Which flights are not on time?")
+    assert focus.rejects("on time")
+    assert not focus.rejects("late")
+    assert Focus.parse("Which mirrors are not up to date?").rejects("up to date")
+
+
+def test_asking_for_an_overview_is_asking_for_what_stands_out() -> None:
+    assert Focus.parse("Give me an overview; what should I look at first?").unusual

@@ -74,3 +74,25 @@ def test_a_list_that_begins_and_ends_in_the_middle_of_a_record_is_read_by_record
     text = items[30:-20]
     focus = Focus.parse("weight of crate-41")
     assert near(shown(outline.read(text, focus, 150), focus.text), "crate-41", "41.5")
+
+
+def test_a_record_is_named_by_the_field_that_only_a_cut_has_taken() -> None:
+    records = [
+        f"    - plot: field-{number}\n      keeper: {KEEPERS[number % 7]} {KEEPERS[number % 5]}\n"
+        f"      soil: {'clay' if number == 23 else 'loam'}"
+        for number in range(60)
+    ]
+    text = "\n".join(records)[8:]
+    assert near(shown(outline.read_yaml(text, Focus.parse("not loam"), 120), "not loam"), "field-23", "clay")
+
+
+KEEPERS = ("Ada", "Bela", "Chidi", "Dalia", "Emil", "Freya", "Gita")
+
+
+def test_events_that_differ_in_figures_only_are_shown_once() -> None:
+    events = [f"  Warning  BackOff  {number}m (x{number} over 3h)   kubelet  Back-off restarting web" for number in range(1, 60)]
+    events[20] = "  Warning  Failed   20m                 kubelet  Error: image not found"
+    text = "Name:      web\nNamespace: shop\nStatus:    Pending\nEvents:\n" + "\n".join(events)
+    answer = shown(outline.read(text, Focus.parse("why is web pending"), 200), "why is web pending")
+    assert "Error: image not found" in answer
+    assert answer.count("Back-off restarting web") < 10

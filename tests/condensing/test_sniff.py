@@ -67,3 +67,13 @@ def test_messages_that_come_again_are_a_log_even_without_time_and_level() -> Non
     lines = [f"worker {n % 7} picked job {n * 37 % 1000} from queue orders" for n in range(40)]
     lines += [f"job {n * 37 % 1000} done after {n % 90} ms" for n in range(40)]
     assert sniff("\n".join(lines)) == "log"
+
+
+def test_seconds_since_the_start_make_a_log() -> None:
+    lines = [f"[{number * 3.7:14.6f}] usb 1-{number % 4}: new device number {number}" for number in range(40)]
+    assert sniff("\n".join(lines), json=False) == "log"
+
+
+def test_values_with_their_names_beside_them_are_no_table() -> None:
+    lines = [f"#{number} [mass: {number * 7}; site: Lund; state: open]" for number in range(40)]
+    assert sniff("\n".join(lines)) == "text"

@@ -41,7 +41,7 @@ _TROUBLE = re.compile(
 )
 _UNUSUAL = re.compile(
     r"\b(unusual|odd|anomal\w*|outliers?|stands? out|different|differs?|unexpected|strange|weird|suspicious|abnormal|irregular|"
-    r"deviat\w*|inconsistent|mismatch\w*|rare|wrong|unique|notable|peculiar)\b",
+    r"deviat\w*|inconsistent|mismatch\w*|rare|wrong|unique|notable|peculiar|overview|(?:look at|check|see) first)\b",
     re.I,
 )
 _UP = re.compile(
@@ -70,6 +70,8 @@ _NOT = re.compile(
     r"(?:yet\s+|fully\s+|in\s+(?:state|status|phase)\s+|the\s+|in\s+)?[\"'`]?([\w./-]*\w)",
     re.I,
 )
+_NOT_AS_SAID = re.compile(r"\b(?:not|isn't|aren't|other than|except|but)\s+((?:on|up|in|at|off|out|to|as)\s+[\w-]+)(\s+[\w-]+)?", re.I)
+"""States of several words that begin with a small one: "not on time", "not up to date"."""
 _CLOCK = r"(?:\d{4}-\d\d-\d\d[T ])?\d{1,2}:\d\d(?::\d\d)?|\d{4}-\d\d-\d\d"
 _SINCE = re.compile(rf"\b(?:since|after|from|starting(?: at)?|between)\s+(?:about\s+|around\s+)?({_CLOCK})", re.I)
 _UNTIL = re.compile(rf"\b(?:until|till|before|up to|to|and)\s+(?:about\s+|around\s+)?({_CLOCK})", re.I)
@@ -298,9 +300,7 @@ def _parse(text: str) -> Focus:
         unusual=bool(_UNUSUAL.search(text)) or not text.strip(),
         superlative=1 if up and (not down or up.start() <= down.start()) else -1 if down else 0,
         comparisons=tuple(comparisons),
-        negated=tuple(
-            dict.fromkeys(form for word in _NOT.findall(text) if word.lower() not in STOP for form in (stem(word.lower()), word.lower()))
-        ),
+        negated=_negated(text),
         since=since.group(1) if since else around.group(1) if around else "",
         until=until.group(1) if until and since else "",
         _automaton=_build(kept),
@@ -311,6 +311,14 @@ _NOT_SEVERE = re.compile(
     r"[\"']?\s{0,2}(?:[:=]\s{0,2}[\"']?|\s)(?:0\b(?!\.\d)|false\b|null\b|none\b|nil\b|\"\"|''|\[\]|\{\}|no\b|never\b|<none>|n/a\b)", re.I
 )
 _NO_BEFORE = re.compile(r"(?:\b(?:no|0|without|zero|never|ignore|ignoring|if|on)[ -]|[\"'/.-])$", re.I)
+
+
+def _negated(text: str) -> tuple[str, ...]:
+    """What is not wanted: words and their stems, and states of several words as they are said."""
+    forms = [form for word in _NOT.findall(text) if word.lower() not in STOP for form in (stem(word.lower()), word.lower())]
+    for short, more in _NOT_AS_SAID.findall(text):
+        forms += [short.lower(), (short + more).lower()]
+    return tuple(dict.fromkeys(forms))
 
 
 def _build(terms: tuple[Term, ...]) -> ahocorasick.Automaton:

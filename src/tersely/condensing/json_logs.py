@@ -59,6 +59,23 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     return None if parsed is None else reading_of(_JsonLines(parsed, focus), focus, budget)
 
 
+@dataclass(frozen=True)
+class Roles:
+    """Which fields say when, how bad and what."""
+
+    time: str | None
+    level: str | None
+    message: str | None
+
+
+def read_records(records: Iterable[tuple[int, dict[str, str]]], roles: Roles, focus: Focus, budget: int) -> Reading:
+    """Events of another format, each with the line in the source on which it begins."""
+    gathered = _Gathered()
+    for number, leaves in records:
+        gathered.add(number, leaves)
+    return reading_of(_JsonLines(gathered.records(len(gathered.numbers)), focus, roles), focus, budget)
+
+
 @dataclass(slots=True)
 class _Shape:
     """Records with the same fields in the same order, by column: what is done for all is done at once."""
@@ -91,7 +108,9 @@ class _Records:
 class _JsonLines(Lines):
     kind = "json_lines"
 
-    def __init__(self, records: _Records, focus: Focus) -> None:
+    def __init__(self, records: _Records, focus: Focus, roles: Roles | None = None) -> None:
+        if roles:
+            self.kind, self.noun = "log", "entries"
         self.leaves = records
         self.numbers = records.numbers
         self.total = records.lines
@@ -100,9 +119,9 @@ class _JsonLines(Lines):
         self.values = _values(self.shapes)
         """For each field how often it has which value."""
         count = len(self.numbers)
-        self.time = _role(_TIME_KEYS, self.values, count)
-        self.level = _role(_LEVEL_KEYS, self.values, count)
-        self.message = _role(_MESSAGE_KEYS, self.values, count)
+        self.time = roles.time if roles else _role(_TIME_KEYS, self.values, count)
+        self.level = roles.level if roles else _role(_LEVEL_KEYS, self.values, count)
+        self.message = roles.message if roles else _role(_MESSAGE_KEYS, self.values, count)
         self.ends: dict[tuple[int, str], float] = {}
         """Records and fields that have an extreme or an odd value, and how much that says."""
         self.usual: dict[str, str] = {}
@@ -300,12 +319,40 @@ class _JsonLines(Lines):
         return " ".join(out)
 
 
+class _Gathered:
+    """Records as they come in, by their shapes; values that come again are kept once."""
+
+    def __init__(self) -> None:
+        self.shapes: dict[tuple[str, ...], tuple[int, list[int], list[tuple[str, ...]]]] = {}
+        self.places: list[tuple[int, int]] = []
+        self.numbers: list[int] = []
+        self.known: dict[str, str] = {}
+
+    def add(self, number: int, leaves: dict[str, str]) -> None:
+        self.numbers.append(number)
+        if not leaves:
+            self.places.append((-1, 0))
+            return
+        paths = tuple(leaves)
+        if len(self.shapes) >= _MOST_SHAPES and paths not in self.shapes:
+            leaves, paths = {"": " ".join(map(_pair, paths, leaves.values()))}, ("",)
+        known = self.known
+        values = tuple(
+            [known.setdefault(value, value) if len(known) < _MOST_KNOWN else known.get(value, value) for value in leaves.values()]
+        )
+        shape, members, rows = self.shapes.setdefault(paths, (len(self.shapes), [], []))
+        self.places.append((shape, len(rows)))
+        members.append(len(self.places) - 1)
+        rows.append(values)
+
+    def records(self, lines: int) -> _Records:
+        shapes = [_Shape(paths, members, list(zip(*rows, strict=True))) for paths, (_, members, rows) in self.shapes.items()]
+        return _Records(shapes, self.places, self.numbers, lines)
+
+
 def _parsed(text: str) -> _Records | None:
     """The records of the lines; None where the lines are not mostly objects."""
-    gathered: dict[tuple[str, ...], tuple[int, list[int], list[tuple[str, ...]]]] = {}
-    places: list[tuple[int, int]] = []
-    numbers: list[int] = []
-    known: dict[str, str] = {}
+    gathered = _Gathered()
     lines = text.split("\n")
     records = 0
     # Numbers stay as they are written.
@@ -328,25 +375,10 @@ def _parsed(text: str) -> _Records | None:
             leaves = {"": stripped}
             if number == 200 and records < 100:
                 return None
-        numbers.append(number)
-        if not leaves:
-            places.append((-1, 0))
-            continue
-        paths = tuple(leaves)
-        if len(gathered) >= _MOST_SHAPES and paths not in gathered:
-            leaves, paths = {"": " ".join(map(_pair, paths, leaves.values()))}, ("",)
-        # Values that come again are kept once.
-        values = tuple(
-            [known.setdefault(value, value) if len(known) < _MOST_KNOWN else known.get(value, value) for value in leaves.values()]
-        )
-        shape, members, rows = gathered.setdefault(paths, (len(gathered), [], []))
-        places.append((shape, len(rows)))
-        members.append(len(places) - 1)
-        rows.append(values)
-    if records < 2 or records < _SHARE_OF_RECORDS * len(numbers):
+        gathered.add(number, leaves)
+    if records < 2 or records < _SHARE_OF_RECORDS * len(gathered.numbers):
         return None
-    shapes = [_Shape(paths, members, list(zip(*rows, strict=True))) for paths, (_, members, rows) in gathered.items()]
-    return _Records(shapes, places, numbers, len(lines) - (not lines[-1]))
+    return gathered.records(len(lines) - (not lines[-1]))
 
 
 def _behind(prefix: str, leaves: dict[str, str]) -> dict[str, str]:

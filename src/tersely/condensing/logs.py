@@ -94,13 +94,14 @@ class _Family:
         return sum(len(template.members) for template in self.templates)
 
 
-def read(text: str, focus: Focus, budget: int) -> Reading | None:
+def read(text: str, focus: Focus, budget: int, *, noun: str = "lines") -> Reading | None:
     """The log as units; None where the text has no two lines."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     log = _PlainLines(text)
     if len(log.lines) < 2:
         return None
+    log.noun = noun
     return reading_of(log, focus, budget)
 
 
@@ -120,6 +121,8 @@ class Lines:
     """Lines with the same key share a template; a blank one is passed over."""
     total: int
     """How many lines the source has."""
+    noun = "lines"
+    """What they are called; events on several lines each are entries."""
     hides = False
     """Whether words of a line, not only values, are missing where it stands for many."""
 
@@ -129,7 +132,7 @@ class Lines:
 
     def counted(self) -> str:
         """What there is, as the account of what is left out says it."""
-        return f"{self.total} lines"
+        return f"{self.total} {self.noun}"
 
     def parts(self, at: int) -> Parts:
         """As shown when it stands for many, with time and level."""
@@ -195,7 +198,7 @@ class _PlainLines(Lines):
         return found
 
     def counted(self) -> str:
-        return f"{self.total} lines" if self.numbers is None else f"{len(self.lines)} pieces of {self.total} lines"
+        return super().counted() if self.numbers is None else f"{len(self.lines)} pieces of {self.total} {self.noun}"
 
     def source(self, at: int) -> str:
         return self.preamble.source(self.lines[at]) if self.preamble.sources else ""
@@ -568,7 +571,7 @@ class _Reader:
                         Unit(frames, log.number(trace[0]), log.number(trace[-1]), max(0.6, 0.6 * score), parent=owner, count=len(trace))
                     )
                     stands_for.append(None)
-        return Reading(log.kind, units, head=self._head(), lost=lambda kept: self._lost(units, stands_for, kept), noun="lines")
+        return Reading(log.kind, units, head=self._head(), lost=lambda kept: self._lost(units, stands_for, kept), noun=log.noun)
 
     def _text(self, template: _Template, times: float) -> str:
         count = len(template.members)
@@ -602,7 +605,7 @@ class _Reader:
     def _head(self) -> str:
         """How many lines, from when to when, of which levels, and what was left out of each."""
         log = self.log
-        said = [f"{log.total} lines"]
+        said = [f"{log.total} {log.noun}"]
         times = [time for time in (self._time_near(range(len(log.lines))), self._time_near(range(len(log.lines) - 1, -1, -1))) if time]
         if len(times) == 2:
             said.append(times[0] if times[0] == times[1] else f"{times[0]} – {times[1]}")

@@ -100,6 +100,10 @@ class Preamble:
         """The last place where a time or a level can stand; -1 when there are none."""
         return max([*self.times, *self.levels], default=-1)
 
+    def _reach(self) -> int:
+        """How many tokens there are to look at: those that can be left out, and a logger with its thread behind them."""
+        return min(_MOST_TOKENS, max([self.depth, self.host, *self.numbers]) + 5)
+
     @staticmethod
     def learn(lines: Sequence[str]) -> "Preamble":
         sample = [line for line in lines[:: max(1, len(lines) // 400)] if line.strip() and not line[0].isspace()][:500]
@@ -163,7 +167,7 @@ class Preamble:
         time, level = "", ""
         kept: list[tuple[int, int]] = []
         message = 0
-        tokens = _tokens(line)
+        tokens = _tokens(line, self._reach())
         last = max((index for index, token in enumerate(tokens) if self._marks_preamble(index, token)), default=-1)
         named = False
         for place, token in enumerate(tokens):
@@ -224,7 +228,7 @@ class _Token(NamedTuple):
     """With the blanks that follow."""
 
 
-def _tokens(line: str) -> list[_Token]:
+def _tokens(line: str, most: int = _MOST_TOKENS) -> list[_Token]:
     """The first tokens of a line: times, levels, numbers (identifiers too), brackets, separators, words."""
     found: list[_Token] = []
     for match in _TOKEN.finditer(line, 0, _REACH):
@@ -243,7 +247,7 @@ def _tokens(line: str) -> list[_Token]:
         while end < len(line) and line[end] in " \t|":
             end += 1
         found.append(_Token(kind, word, match.start(), end))
-        if len(found) >= _MOST_TOKENS:
+        if len(found) >= most:
             break
     return found
 

@@ -34,16 +34,16 @@ class Part:
 
 
 def parts_of(text: str) -> list[Part]:
-    kind = sniff(text)
-    if kind in ("page", "html"):
-        return [Part(kind, text, 1, "")]  # Their reader knows headings, and tells the pages of a crawl apart by itself.
+    whole = sniff(text)
+    if whole in ("page", "html"):
+        return [Part(whole, text, 1, "")]  # Their reader knows headings, and tells the pages of a crawl apart by itself.
     parts: list[Part] = []
     line = 1
     for title, body in _titled(text):
         if title:
             line += 1
         offset = 0
-        for kind, piece in _by_kind(body):
+        for kind, piece in _by_kind(body, whole if body is text else None):
             if piece.strip():
                 parts.append(Part(kind, piece, line + body.count("\n", 0, offset), title))
             offset += len(piece)
@@ -77,12 +77,12 @@ def _titled(text: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def _by_kind(text: str) -> list[tuple[Kind, str]]:
-    """JSON documents apart from what stands before and after them."""
+def _by_kind(text: str, known: Kind | None) -> list[tuple[Kind, str]]:
+    """JSON documents apart from what stands before and after them; `known` spares a look at the whole."""
     found: list[tuple[Kind, str]] = []
     rest = text
     for _ in range(6):
-        kind = sniff(rest)
+        kind, known = known or sniff(rest), None
         if kind == "json":
             end = json_shape.end_of(rest)
             if end >= 0.97 * len(rest.rstrip()) or len(rest) - end < 20:

@@ -47,7 +47,7 @@ _CLOCK = r"\d{1,2}:\d\d(?::\d\d)?"
 _DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/. ](?:\d{1,2}|[A-Z][a-z]{2})[-/. ]\d{2,4}|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} +\d{1,2}"
 _TIME_START = re.compile(
     rf"[\[(<]?(?:(?:{_DAY})[T ,:_-]+(?:\d{{4}} +)?{_CLOCK}|{_CLOCK}[.,:]\d+|{_CLOCK}\b"
-    rf"|\d{{8}}[ T-]{_CLOCK}|\d{{10,13}}(?:\.\d+)?\b|[IWEF]\d{{4}} {_CLOCK})"
+    rf"|\d{{8}}[ T-]{_CLOCK}|\d{{10,13}}(?:\.\d+)?\b|[IWEF]\d{{4}} {_CLOCK}| {{0,8}}\d{{1,8}}\.\d{{6}}\])"
 )
 _TIME_INSIDE = re.compile(rf"(?:{_DAY})[T ,:_-]+(?:\d{{4}} +)?{_CLOCK}|\b{_CLOCK}[.,]\d{{3}}\b|\b\d\d:\d\d:\d\d\b|\b1\d{{9}}(?:\d{{3}})?\b")
 _LEVEL = re.compile(
@@ -124,6 +124,9 @@ def sniff(text: str, *, json: bool = True) -> Kind:
     sentences = sum(1 for line in lines if _SENTENCE_END.search(line) and line.rstrip()[-1:] in ".!?。！？") / many
     words_apart = sum(line.count(" ") for line in lines) / max(1, sum(map(len, lines)))
     in_sentences = (sentences > 0.6 and words_apart > 0.12) or looks_like_page(lines)
+    fields = sum(1 for line in lines if len(_FIELDS.findall(line[:600])) >= 3) / many
+    if columns == "csv" and fields > 0.9 and max(timed, leveled) < 0.3 and len(_FIELDS.findall(lines[0])) >= 3:
+        return "text"  # Each value has its name beside it; a reader of tables would take the first row for the names.
     if columns == "csv" and framed < 0.2 and not _TIME_START.match(lines[0]) and not in_sentences:
         return "csv"
     if timed + framed > 0.5 or (leveled > 0.5 and (columns != "table" or inside > 0.6)) or (timed > 0.25 and leveled > 0.25):
@@ -133,7 +136,6 @@ def sniff(text: str, *, json: bool = True) -> Kind:
     if columns == "table" and keys + items + assigns + sections < 0.7:
         return "table"
     if inside > 0.6 and many >= 3 and keys < 0.6:
-        fields = sum(1 for line in lines if len(_FIELDS.findall(line[:600])) >= 3) / many
         early = sum(1 for line in lines if _TIME_INSIDE.search(line[:40])) / many
         return "text" if fields > 0.7 and max(leveled, timed, early) < 0.3 else "log"
     if framed > 0.2:
@@ -162,7 +164,7 @@ def sniff(text: str, *, json: bool = True) -> Kind:
         return "log"
     if keys + assigns + sections > 0.5:
         return "outline"
-    if looks_timed(lines) or looks_repetitive(lines):
+    if fields <= 0.7 and (looks_timed(lines) or looks_repetitive(lines)):
         return "log"  # Without a level or a time that we know, yet messages that come again.
     return "text"
 

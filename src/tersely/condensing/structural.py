@@ -11,7 +11,22 @@ import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from tersely.condensing import diffs, generic, grep, json_logs, json_shape, logs, metrics, outline, pages, prose, tables, wrapped, xml_shape
+from tersely.condensing import (
+    diffs,
+    event_blocks,
+    generic,
+    grep,
+    json_logs,
+    json_shape,
+    logs,
+    metrics,
+    outline,
+    pages,
+    prose,
+    tables,
+    wrapped,
+    xml_shape,
+)
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, Condensed, Lost
 from tersely.condensing.focus import Focus
 from tersely.condensing.second_opinion import with_second_opinion
@@ -169,8 +184,8 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
     "jsonl": (_read_few, json_logs.read, json_shape.read),
     "csv": (tables.read_csv,),
     "table": (tables.read,),
-    "yaml": (_read_yaml, outline.read),
-    "outline": (outline.read,),
+    "yaml": (event_blocks.read, _read_yaml, outline.read),
+    "outline": (event_blocks.read, outline.read),
     "xml": (xml_shape.read,),
     "metrics": (metrics.read,),
     "grep": (grep.read,),
@@ -179,7 +194,8 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
     "html": (pages.read,),
     "dialogue": (prose.read,),
     "prose": (generic.read_stated, prose.read),
-    "log": (logs.read,),
+    "log": (event_blocks.read, logs.read),
+    "text": (event_blocks.read,),
 }
 """Who reads which kind, in this order, until one does not decline; then the generic reader."""
 

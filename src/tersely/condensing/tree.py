@@ -265,6 +265,8 @@ class _Shape:
             for record in records:
                 for leaf in self._near_leaves(record):
                     fields.setdefault(self.paths[leaf], []).append((record, leaf))
+            # A text that was cut may have lost a field of its first and its last record.
+            everywhere = 1 - 2 / len(records) if len(records) >= 20 else 1.0
             ranked = []
             for place, (path, found) in enumerate(fields.items()):
                 values = [tree.value[leaf] for _, leaf in found]
@@ -274,7 +276,7 @@ class _Shape:
                 if length > 120 or length == 0 or (len(records) > 1 and len(set(values)) <= 1):
                     continue
                 worth = sounds_like_a_name(self.path_key[path]) + looks_like_a_name(values[:40]) + distinct * coverage
-                worth += 0.2 * (coverage == 1) - 0.02 * min(place, 10) - 0.006 * max(0.0, length - 32)
+                worth += 0.2 * (coverage >= everywhere) - 0.02 * min(place, 10) - 0.006 * max(0.0, length - 32)
                 ranked.append((worth, -place, path))
             ranked.sort(reverse=True)
             chosen: list[int] = []

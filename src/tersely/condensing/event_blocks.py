@@ -1,0 +1,167 @@
+"""Events on several lines each: blocks of `key: value` with a time in each, or a line that says when and the message below it.
+
+A block is what stands between blank lines, between rules, or from one opening line to the next that is like it.
+Blocks are events when each has a time and the times run one way; records of things, which have times too, are
+in no such order and are left to the reader of outlines.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from tersely.condensing import logs
+from tersely.condensing.focus import Focus
+from tersely.condensing.json_logs import Roles, read_records
+from tersely.condensing.preamble import TIME, level_weight
+from tersely.condensing.units import Reading, moved
+
+LOOKED_AT = 600
+"""Lines that decide; the rest is only read when they speak for events."""
+FEWEST = 8
+MOST_LINES = 40
+"""Of a block; where they are longer on the whole, they are documents."""
+
+_KEYED = re.compile(r"([A-Za-z][\w .@/-]{0,40}?)\s*(?::(?:\s+|$)|=(?!=)\s*)(.*)$")
+_RULE = re.compile(r"[^\w\s]{2,}\s*$")
+_OPENING = re.compile(r"\w+|[^\w\s]+")
+_LEVEL_WORDS = frozenset(("information", "info", "notice", "debug", "trace", "verbose", "ok", "low", "normal", "audit"))
+
+Block = tuple[int, list[str]]
+"""The number of its first line, and its lines without blank ones."""
+
+
+def read(text: str, focus: Focus, budget: int) -> Reading | None:
+    lines = text.split("\n")
+    for divide in (_by_blank_lines, _by_rules, _by_openings):
+        sample = list(divide(lines[:LOOKED_AT]))[:-1]  # The last one may be cut.
+        if not _are_blocks(sample):
+            continue
+        roles = _roles([_fields(block) for _, block in sample])
+        if roles is not None:
+            records = ((number, _fields(block)) for number, block in divide(lines))
+            return read_records(records, roles, focus, budget)
+        if _are_headed([block for _, block in sample]):
+            return _joined(list(divide(lines)), focus, budget)
+    return None
+
+
+def _by_blank_lines(lines: list[str]) -> Iterator[Block]:
+    return _divided(lines, lambda line: not line or line.isspace(), keep=False)
+
+
+def _by_rules(lines: list[str]) -> Iterator[Block]:
+    return _divided(lines, lambda line: bool(line) and bool(_RULE.match(line)), keep=False)
+
+
+def _by_openings(lines: list[str]) -> Iterator[Block]:
+    first = next((line for line in lines if line.strip()), "")
+    opening = _opening(first)
+    return _divided(lines, lambda line: bool(opening) and line.startswith(opening) and _opening(line) == opening, keep=True)
+
+
+def _opening(line: str) -> str:
+    """What all lines that open a block begin with: a key, a word or a sign."""
+    if keyed := _KEYED.match(line):
+        return keyed.group(1)
+    word = _OPENING.match(line)
+    return word.group() if word and not word.group().isdigit() else ""
+
+
+def _divided(lines: list[str], divides: Callable[[str], bool], keep: bool) -> Iterator[Block]:
+    """What stands between the dividing lines; with `keep` these are the first of what follows."""
+    block: list[str] = []
+    start = 1
+    for number, line in enumerate(lines, 1):
+        if divides(line):
+            if block:
+                yield start, block
+            block = []
+        if line.strip() and (keep or not divides(line)):
+            if not block:
+                start = number
+            block.append(line)
+    if block:
+        yield start, block
+
+
+def _are_blocks(blocks: list[Block]) -> bool:
+    if len(blocks) < FEWEST:
+        return False
+    several = sum(1 for _, block in blocks if 2 <= len(block) <= MOST_LINES)
+    _, times = Counter(_opening(block[0]) for _, block in blocks).most_common(1)[0]
+    return min(several, times) >= 0.85 * len(blocks)
+
+
+def _fields(block: list[str]) -> dict[str, str]:
+    """Key and value of the lines of a block, and under no key what else it says.
+
+    Keys stand at one depth; what is indented further goes on with a key that has nothing beside it, else it is text.
+    """
+    fields: dict[str, str] = {}
+    last = ""
+    depth = -1
+    for line in block:
+        content = " ".join(line.split())
+        indent = len(line) - len(line.lstrip())
+        keyed = _KEYED.match(content[:2_000]) if depth in (-1, indent) else None
+        if keyed and keyed.group(1) not in fields:
+            last, depth = keyed.group(1), indent
+            fields[last] = content[keyed.start(2) :]
+            continue
+        key = last if last and not fields[last] else ""
+        fields[key] = f"{fields[key]} {content}" if fields.get(key) else content
+    return fields
+
+
+def _roles(records: list[dict[str, str]]) -> Roles | None:
+    """When, how bad and what, found by the values; None where these are no events with fields."""
+    columns: dict[str, list[str]] = {}
+    for fields in records:
+        for key, value in fields.items():
+            columns.setdefault(key, []).append(value)
+    common = {key: values for key, values in columns.items() if len(values) >= 0.8 * len(records)}
+    if len(common) < 2 or sum(len(values) for values in common.values()) < 0.7 * sum(map(len, columns.values())):
+        return None
+    time = next((key for key, values in common.items() if key and _run_one_way([_time_in(value, 0) for value in values])), None)
+    level = next((key for key, values in common.items() if key != time and _are_levels(values)), None)
+    rest = {key: sum(len(value.split()) for value in values) / len(values) for key, values in common.items() if key not in (time, level)}
+    message = max(rest, key=lambda key: rest[key], default=None)
+    if time is None or message is None or rest[message] < 3:
+        return None
+    return Roles(time, level, message)
+
+
+def _time_in(text: str, reach: int) -> str:
+    found = TIME.search(text, 0, reach) if reach else TIME.match(text.lstrip("[(<\"'"))
+    return found.group() if found else ""
+
+
+def _run_one_way(times: list[str]) -> bool:
+    if sum(1 for time in times if time) < 0.9 * len(times) or len(set(times)) < 0.3 * len(times):
+        return False
+    pairs = [(before, after) for before, after in pairwise(times) if before and after and len(before) == len(after)]
+    if len(pairs) < 0.7 * len(times):
+        return False
+    rising = sum(1 for before, after in pairs if before <= after)
+    return max(rising, sum(1 for before, after in pairs if before >= after)) >= 0.9 * len(pairs)
+
+
+def _are_levels(values: list[str]) -> bool:
+    names = {value.strip("[]():").lower() for value in values}
+    known = sum(1 for name in names if level_weight(name) != 0 or name in _LEVEL_WORDS)
+    return len(names) <= 12 and known >= max(1, 0.6 * len(names))
+
+
+def _are_headed(blocks: list[list[str]]) -> bool:
+    """Whether the first line of each block says when, and no other does."""
+    return _run_one_way([_time_in(block[0], 80) for block in blocks]) and not any(
+        _time_in(line, 40) for block in blocks[:40] for line in block[1:]
+    )
+
+
+def _joined(blocks: list[Block], focus: Focus, budget: int) -> Reading | None:
+    """Each block as one line of a log."""
+    lines = "\n".join(" ".join(" ".join(line.split()) for line in block) for _, block in blocks)
+    reading = logs.read(lines, focus, budget, noun="entries")
+    return moved(reading, lambda line: blocks[min(line, len(blocks)) - 1][0]) if reading else None
