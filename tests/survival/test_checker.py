@@ -83,17 +83,6 @@ def test_a_doctored_history_is_found_out(invariant: str, what: str, doctor: Any)
     assert any(violation.invariant == invariant and what in violation.what for violation in found), found
 
 
-def test_being_given_up_is_an_end_for_those_who_were_killed_three_times_and_for_nobody_else() -> None:
-    history = orderly()
-    the(history, "submit")["expected"] = "completed|given up"
-    the(history, "event", 2).update(told(history, "failed", 3))
-    the(history, "live", 2).update(payload=the(history, "event", 2)["payload"])
-    the(history, "end").update(status="failed", reason="It was given up: …", attempt=2)
-    assert ["not as completed|given up" in violation.what for violation in check(history)] == [True]
-    the(history, "end")["attempt"] = 7
-    assert check(history) == []
-
-
 def test_more_sessions_at_once_than_may_are_found_out() -> None:
     history = orderly()
     other = {**the(history, "claim", 1), "session": "t", "attempt": 1}
@@ -106,3 +95,38 @@ def test_the_shortest_violation_comes_first() -> None:
     the(history, "claim")["attempt"] = 2
     history.records.append({"kind": "leak", "where": "a log"})
     assert [len(violation.records) for violation in check(history)] == [1, 2]
+
+
+def wrote(number: int, who: str, place: str, **fields: Any) -> Record:
+    return {"kind": "wrote", "at": 5.0 + number, "number": number, "who": who, "place": place, "session": "s", **fields}
+
+
+def test_a_row_by_who_has_lost_the_session_is_a_violation_until_it_has_taken_it_again() -> None:
+    history = orderly()
+    history.records += [
+        wrote(1, "a", "sessions", attempt=1, executor="ea"),
+        wrote(2, "a", "event_log"),
+        wrote(3, "b", "sessions", attempt=2, executor=None),
+        wrote(4, "b", "sessions", attempt=3, executor="eb"),
+    ]
+    assert check(history) == []
+    late = wrote(5, "a", "timeline_events")
+    history.records.append(late)
+    assert [violation.records for violation in check(history)] == [(late,)]
+    history.records[-1:] = [wrote(5, "a", "sessions", attempt=4, executor="ea"), wrote(6, "a", "timeline_events")]
+    assert check(history) == []
+
+
+def test_being_given_up_needs_three_processes_that_died() -> None:
+    history = orderly()
+    the(history, "submit")["expected"] = "given up"
+    end = the(history, "end")
+    end |= {"status": "failed", "reason": "It was given up: 3 times in a row the process that worked on it ended at the same point."}
+    for kind in ("event", "live"):
+        record = the(history, kind, -1)
+        record["payload"] = record["payload"].replace("completed", "failed")
+    assert [violation.what for violation in check(history)] == ["s was given up after 1 deaths"]
+    for name in ("b", "c"):
+        history.records.append({"kind": "claim", "at": 6.5, "session": "s", "attempt": 3 + (name == "c"), "executor": name})
+        history.records.append({"kind": "fault", "at": 6.6, "what": "kill", "executor": name})
+    assert [violation for violation in check(history) if violation.invariant == "I1"] == []
