@@ -666,7 +666,7 @@ async def _fed(
 
 async def _one_at_work(it: House, draw: random.Random) -> Replica:
     """A replica that has taken something since it was started, and is not the only one that is there; any, if none has for a while."""
-    with anyio.move_on_after(5 if len(it.replicas) == 1 else 30):
+    with anyio.move_on_after(2 if len(it.replicas) == 1 else 30):
         while True:
             there = [replica for replica in it.replicas if replica.is_running and replica.listens]
             working = [replica for replica in there if replica.executor]
