@@ -304,9 +304,8 @@ class Crew:
         return False
 
     async def _to_its_end(self, session_id: str, running: _Running) -> None:
-        await self._wait_for_turn(session_id, running)
         crash_point("before claim")
-        session = await self._claimed(session_id)
+        session = await self._claimed(session_id, running)
         crash_point("after claim")
         if session is None:
             return  # It has its end; only the engine did not know.
@@ -334,16 +333,10 @@ class Crew:
 
     async def _wait_for_turn(self, session_id: str, running: _Running) -> None:
         """Those who may have killed their workers run one at a time, and not where everything dies."""
-
-        async def deaths() -> int:
-            async with self.database.reading(light=True) as db:
-                return await executors.deaths_in_a_row(db, session_id)
-
-        if await self._patiently(deaths) == MOST_DEATHS - 1:
-            logger.warning("session_suspected", extra={"session_id": session_id})
-            await anyio.sleep_until(self._began + self.pace.steady)
-            await self._suspects.acquire()
-            running.alone = self._suspects
+        logger.warning("session_suspected", extra={"session_id": session_id})
+        await anyio.sleep_until(self._began + self.pace.steady)
+        await self._suspects.acquire()
+        running.alone = self._suspects
 
     async def _outcome(self, work: Work, session: Session, diary: SessionDiary) -> Outcome:
         try:
@@ -358,22 +351,27 @@ class Crew:
             logger.error("session_broke", extra={"session_id": session.id}, exc_info=problem)
             return Outcome(status="failed", reason=f"An error of our own ({type(problem).__name__}); the log has its trace.")
 
-    async def _claimed(self, session_id: str) -> Session | None:
+    async def _claimed(self, session_id: str, running: _Running) -> Session | None:
         """The session, once there is room for it; None when it has its end already."""
         while True:
             try:
-                return await self._patiently(lambda: self._claim(session_id))
+                return await self._patiently(lambda: self._claim(session_id, is_its_turn=running.alone is not None))
             except LostSession:
                 return None
+            except _Suspected:
+                await self._wait_for_turn(session_id, running)
             except _NoRoom:
                 # The engine counts too, but does not see what others count at that very moment.
                 await anyio.sleep(0.1)
 
-    async def _claim(self, session_id: str) -> Session:
+    async def _claim(self, session_id: str, *, is_its_turn: bool) -> Session:
         async with self.database.transaction() as db:
             if not await executors.is_room_for(db, session_id, self._at_once):
                 raise _NoRoom
             claim = await rows.claim(db, session_id, self.name, now=self.database.clock.now())
+            # Asked after the claim, which waits for whoever counts a death at this moment.
+            if not is_its_turn and await executors.deaths_in_a_row(db, session_id) == MOST_DEATHS - 1:
+                raise _Suspected
             session = await rows.find(db, session_id)
         logger.info("session_claimed", extra={"session_id": session_id, "attempt": claim.attempt, "executor": self.name})
         self.bus.publish(*claim.told)
@@ -560,3 +558,7 @@ def _first(raised: BaseException) -> BaseException:
 
 class _NoRoom(Exception):
     """As many sessions run as may."""
+
+
+class _Suspected(Exception):
+    """It may have killed its workers, and has to wait for its last try."""
