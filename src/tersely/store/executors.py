@@ -15,6 +15,9 @@ from tersely.store.tables import executors, sessions
 _TAKEOVER_LOCK = 7_237_111  # Any numbers, as long as they are ours.
 _ROOM_LOCK = 7_237_112
 
+_MOST_ATTEMPTS = 60
+"""About thirty deaths: a claim is one, and so is the end of its process."""
+
 
 async def only_one_takes_over(db: AsyncConnection) -> bool:
     """Whether this transaction may decide, until it ends, whose sessions go to others."""
@@ -57,9 +60,9 @@ _DEATHS = sa.select(sessions.c.deaths).where(sessions.c.id == sa.bindparam("the_
 
 async def acquit(db: AsyncConnection, executor: str, *, deaths: int) -> None:
     """A process died. Those suspected of having killed as many, and that it did not work on, did not kill this one: something else
-    kills processes here, and may have killed theirs.
+    kills processes here, and may have killed theirs. Not for ever: one that was tried this often is not run again and again.
     """
-    elsewhere = sessions.c.executor.is_(None) | (sessions.c.executor != executor)
+    elsewhere = (sessions.c.executor.is_(None) | (sessions.c.executor != executor)) & (sessions.c.attempt < _MOST_ATTEMPTS)
     suspected = (sessions.c.deaths == deaths) & (sessions.c.last_seq <= sessions.c.seq_at_death)
     await db.execute(sa.update(sessions).where(sessions.c.status.in_(OPEN), elsewhere, suspected).values(deaths=1))
 
