@@ -1,8 +1,8 @@
 """Every page, light and dark, wide and narrow: `make screenshots`. To be looked at; the best of them are in the documentation.
 
-    python -m tests.browser.screenshots [FOLDER]
+    python -m tests.browser.screenshots [FOLDER [PAGE …]]
 
-All go to FOLDER/all, which is not kept; the few that are shown somewhere (BEST) to FOLDER, small.
+All of them, or those pages only. All go to FOLDER/all, which is not kept; the few that are shown somewhere (BEST) to FOLDER, small.
 
 The service is a real `tersely up` with the demonstration's systems. Investigations without a model are what it
 finds by itself; one with a scripted model shows what streams.
@@ -28,7 +28,7 @@ WIDE, NARROW = (1280, 860), (390, 844)
 TOKEN = "shown-on-a-picture-only"
 
 
-async def main(folder: Path) -> int:
+async def main(folder: Path, *only: str) -> int:
     path = find_chromium()
     if path is None:
         print("screenshots: there is no Chromium on this machine (`make browser` looks for one to install)")
@@ -39,13 +39,15 @@ async def main(folder: Path) -> int:
         async with chromium(path) as browser:
             (Path(name) / "up").mkdir()
             async with service(Path(name) / "up", demo_configuration(incident)) as up:
-                await survey(browser, up, incident, folder)
-            await streaming(browser, Path(name), incident, folder)
+                await survey(browser, up, incident, folder, only)
+            if not only or {"login", "streaming"} & {*only}:
+                await streaming(browser, Path(name), incident, folder)
     print(f"{len(list((folder / 'all').glob('*.png')))} pictures in {folder}")
     return 0
 
 
-async def survey(browser: Browser, up: Up, incident: Incident, folder: Path) -> None:
+async def survey(browser: Browser, up: Up, incident: Incident, folder: Path, only: tuple[str, ...]) -> None:
+    await everywhere(browser, up, {"empty": "/"}, incident, folder, only)
     sessions = [await up.submit(incident.alert)]
     for words in ("Certificate of edge expires in 3 days", "p99 of search is above 2 s", "Queue of mails grows"):
         sessions.append(await up.submit(f"{words}. Service {incident.victim.name}, namespace {incident.victim.namespace}."))
@@ -64,19 +66,34 @@ async def survey(browser: Browser, up: Up, incident: Incident, folder: Path) -> 
         "servers": "/servers",
         "savings": "/savings?days=7",
         "nothing": "/?q=nothing-like-this",
+        "timeline": f"/sessions/{session}#event-{calls['get_logs']}",
+        "not-found": "/sessions/00000000-0000-0000-0000-000000000000",
+        "offline": f"/sessions/{sessions[1]}",
     }
+    await everywhere(browser, up, places, incident, folder, only)
+
+
+async def everywhere(browser: Browser, up: Up, places: dict[str, str], incident: Incident, folder: Path, only: tuple[str, ...]) -> None:
+    """Each page light and dark, wide and narrow."""
     for scheme in ("light", "dark"):
         for kind, (width, height) in {"wide": WIDE, "phone": NARROW}.items():
             context = await opened(browser, scheme, width, height)
             page = await context.new_page()
             for name, place in places.items():
+                if only and name not in only:
+                    continue
                 await page.goto(up.address + place)
                 await settled(page)
                 if name == "submit":
                     await page.get_by_label("Alert", exact=True).fill(json.dumps(incident.alert["alerts"][0]["annotations"], indent=2))
                     await page.get_by_text("Servers and tools for this alert alone").click()
                     await page.get_by_label("Choose the servers").check()
+                if name == "offline":
+                    await up.kill()
+                    await page.locator("#link-state[data-state=offline]").wait_for()
                 await picture(page, folder, f"{name}-{scheme}-{kind}")
+                if name == "offline":
+                    await up.start()
             await context.close()
 
 
@@ -130,4 +147,4 @@ async def settled(page: Page) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(anyio.run(main, Path(sys.argv[1] if len(sys.argv) > 1 else "docs/screenshots")))
+    raise SystemExit(anyio.run(main, Path(sys.argv[1] if len(sys.argv) > 1 else "docs/screenshots"), *sys.argv[2:]))

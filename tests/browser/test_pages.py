@@ -234,8 +234,10 @@ async def test_the_colours_that_were_chosen_stay(door: Running, page: Page) -> N
     assert await page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
 
 
-async def test_no_page_is_wider_than_a_phone(door: Running, session: str, page: Page) -> None:
+async def test_no_page_is_wider_than_a_phone_however_long_its_words(door: Running, page: Page) -> None:
     await page.set_viewport_size({"width": 360, "height": 740})
+    session = await door.submit(data="Disk of " + "x" * 400 + " is full")
+    await door.until(session, "completed")
     events = (await door.get(f"/sessions/{session}/timeline"))["items"]
     call = next(one["event_id"] for one in events if one["event_type"] == "llm_tool_call")
     places = (

@@ -172,7 +172,8 @@ def _login(onwards: str, problem: str = "") -> HTMLResponse:
     form = (
         '<form method="post" action="/login"><h1>tersely</h1>'
         f'{alert}<label for="token">Access token</label>'
-        '<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>'
+        '<input id="token" name="token" type="password" autocomplete="current-password" required autofocus aria-describedby="hint">'
+        '<p id="hint" class="hint">Whoever runs this service has one for you. This browser is let in for twelve hours.</p>'
         f'<input type="hidden" name="next" value="{escape(_local(onwards))}"><button class="primary">Log in</button></form>'
     )
     return _page("Log in · tersely", f'<main class="login">{form}</main>', 401 if problem else 200, style="/style.css")

@@ -74,14 +74,11 @@ class SavingsPage extends HTMLElement {
     const servers = group(items, (one) => one.server);
     put(
       this.plots,
-      h("section.plot", { "aria-labelledby": "by-day" }, h("h2", { id: "by-day" }, "Over time"), legend(), timePlot(items, since, this.days)),
-      h("div.plots", null, servers.length > 1 && h("section.plot", { "aria-labelledby": "by-server" }, h("h2", { id: "by-server" }, "By server"), bars(servers.filter((one) => one.before > one.after))), h("section.plot", { "aria-labelledby": "by-tool" }, h("h2", { id: "by-tool" }, "By tool"), bars(tools.filter((one) => one.before > one.after).slice(0, 15)))),
+      h("section.plot", { "aria-labelledby": "by-day" }, h("h2", { id: "by-day" }, "Over time"), legend(), timePlot(items, since, this.days, this.plots.clientWidth - 42)),
+      h("div.plots", null, servers.filter((one) => one.before > one.after).length > 1 && h("section.plot", { "aria-labelledby": "by-server" }, h("h2", { id: "by-server" }, "By server"), bars(servers.filter((one) => one.before > one.after))), h("section.plot", { "aria-labelledby": "by-tool" }, h("h2", { id: "by-tool" }, "By tool"), bars(tools.filter((one) => one.before > one.after).slice(0, 15)))),
       h("section.plot", { "aria-labelledby": "in-numbers" }, h("h2", { id: "in-numbers" }, "In numbers"), table(tools)),
       h("p.quiet-words", null, `Tokens are counted in ${found.encoding}. Days are days in UTC.`),
     );
-    // Where the plot is wider than the screen, today is what one wants to see.
-    const wide = this.plots.querySelector(".plot");
-    wide.scrollLeft = wide.scrollWidth;
   }
 }
 
@@ -108,8 +105,8 @@ function legend() {
 }
 
 /** Bars by day: pale for what came back, full for what was passed on. */
-function timePlot(items, since, days) {
-  const width = 1100;
+function timePlot(items, since, days, across) {
+  const width = Math.max(280, Math.min(1200, across));
   const height = 240;
   const left = 52;
   const foot = 24;
@@ -126,6 +123,7 @@ function timePlot(items, since, days) {
   }
   const most = nice(Math.max(1, ...sums.map((one) => one.before)));
   const step = (width - left) / days;
+  const every = Math.ceil(64 / step); // days from one name to the next, so that names never touch
   const bar = Math.min(46, step * 0.68);
   const y = (value) => 8 + room * (1 - value / most);
   const label = `Tokens by day. ${sums.filter((one) => one.before).map((one) => `${one.day}: ${number(one.before)} returned, ${number(one.after)} passed on`).slice(-10).join("; ")}`;
@@ -134,7 +132,7 @@ function timePlot(items, since, days) {
     { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
     [0, 0.25, 0.5, 0.75, 1].map((share) => [
       s("line.grid", { x1: left, x2: width, y1: y(most * share), y2: y(most * share) }),
-      s("text.axis", { x: left - 8, y: y(most * share) + 4, "text-anchor": "end" }, short(most * share)),
+      s("text.axis", { x: left - 8, y: y(most * share) + 4, "text-anchor": "end" }, round(most * share)),
     ]),
     sums.map((one, place) => {
       const x = left + place * step + (step - bar) / 2;
@@ -145,11 +143,14 @@ function timePlot(items, since, days) {
         s("rect", { x: left + place * step, y: 8, width: step, height: room, fill: "transparent" }),
         one.before ? s("rect.before", { x, y: y(one.before), width: bar, height: Math.max(1, y(0) - y(one.before)), rx: 2 }) : null,
         one.after ? s("rect.after", { x, y: y(one.after), width: bar, height: Math.max(1.5, y(0) - y(one.after)), rx: 1 }) : null,
-        place % Math.ceil(days / 10) === (days - 1) % Math.ceil(days / 10) ? s("text.axis", { x: x + bar / 2, y: height - 6, "text-anchor": "middle" }, dayName(one.day)) : null,
+        (days - 1 - place) % every === 0 ? s("text.axis", { x: x + bar / 2, y: height - 6, "text-anchor": "middle" }, dayName(one.day)) : null,
       );
     }),
   );
 }
+
+/** 1.50M → 1.5M: figures of an axis are round. */
+const round = (value) => short(value).replace(/\.(\d*?)0+(?=\D|$)/, (_, rest) => (rest ? `.${rest}` : ""));
 
 function nice(value) {
   const power = 10 ** Math.floor(Math.log10(value));

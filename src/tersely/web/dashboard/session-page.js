@@ -181,7 +181,7 @@ class SessionPage extends HTMLElement {
         h("a.button", { href: `/api/v1/sessions/${one.id}/export`, download: "" }, "Export"),
       ),
       saysItself(one),
-      one.reason && h("p.reason", null, one.reason),
+      one.reason && h(one.status === "failed" || one.status === "timed_out" ? "p.problem" : "p.reason", null, one.reason),
       one.attempt > 1 && h("p.quiet-words", null, `Taken up again after an interruption (attempt ${one.attempt}); finished steps were not repeated.`),
       h(
         "dl.facts",

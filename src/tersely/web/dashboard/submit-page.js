@@ -78,7 +78,7 @@ class SubmitPage extends HTMLElement {
     const [types, servers] = await Promise.allSettled([api("/alert-types"), api("/system/mcp-servers")]);
     if (types.status === "fulfilled") {
       this.types = types.value.items;
-      put(this.type, h("option", { value: "" }, types.value.default ? `the default (${types.value.default})` : "the default"), this.types.map((one) => h("option", { value: one.alert_type }, one.alert_type)));
+      put(this.type, h("option", { value: "" }, types.value.default && types.value.default !== "default" ? `the default (${types.value.default})` : "the default"), this.types.map((one) => h("option", { value: one.alert_type }, one.alert_type)));
     }
     if (servers.status === "fulfilled") this.#servers = servers.value.items;
     put(
