@@ -30,6 +30,9 @@ async def test_an_alert_is_sent_watched_and_exported_from_a_shell(tmp_path: Path
         session_id = events[0]["session_id"]
         watched = await tersely("watch", session_id, TERSELY_URL=door.address)
         assert watched.returncode == 0 and "web-7 failed" in watched.stdout.decode()
+        port = door.address.rpartition(":")[2]
+        watched = await tersely("watch", session_id, TERSELY_PORT=port)
+        assert watched.returncode == 0, "started with the same environment, both mean the same place"
         file = tmp_path / "out.json"
         exported = await tersely("export", session_id, "--results", "-o", str(file), "--url", door.address)
         assert exported.returncode == 0, exported.stderr

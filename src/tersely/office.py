@@ -15,6 +15,7 @@ from tersely.config import Settings
 from tersely.errors import ConfigError
 from tersely.events.bus import Bus
 from tersely.events.replicas import open_bus
+from tersely.research.request import request_of
 from tersely.research.work import Researches
 from tersely.sessions.crew import Crew, Pace, Work
 from tersely.sessions.desk import Desk
@@ -103,6 +104,7 @@ async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
             plan=plan,
             servers=registry.connections,
             max_pending=queue.max_pending,
+            checks={"research": lambda chain, data: request_of(data, plan.chains[chain].stages, settings.research)},
         )
         hooks = settings.webhooks
         keeper = Housekeeping(

@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tersely import mcp_call
 from tersely.config import Settings
 from tersely.config_files import read_servers
-from tersely.errors import ToolError
+from tersely.errors import InputError, ToolError
 from tersely.office import office
 from tersely.sessions.desk import Submission
 from tests.fakes.researching import WEB, Servers, ended, listening
@@ -62,6 +63,22 @@ async def test_a_chain_of_the_configuration_researches_a_subject_whose_topics_ar
     assert [stage.name for stage in done.stages] == ["relics", "extraction"]
     assert done.result["subject"] == WEB.subject and len(done.result["pages"]) == 1
     assert done.result["tokens"]["accumulated"] <= 1_500 and done.session.analysis.startswith(f"# {WEB.subject}")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ({"subjekt": "Fizeivmark"}, "subject: Field required"),
+        ({"subject": "Fizeivmark", "schema": {"type": "object"}}, "must be a JSON schema of an object with properties"),
+        ({"subject": "Fizeivmark", "options": {"pages": 0}}, "pages"),
+    ],
+)
+async def test_what_cannot_be_researched_is_refused_at_the_door(tmp_path: Path, data: Any, says: str) -> None:
+    (tmp_path / "tersely.yaml").write_text(CHAIN)
+    environment = {"MCP_WEB_SEARCH_URL": "http://127.0.0.1:9/mcp", "TERSELY_DATA_DIR": str(tmp_path)}
+    async with office(Settings.load(environment, tmp_path / "tersely.yaml"), version="test") as parts:
+        with pytest.raises(InputError, match=says):
+            await parts.desk.submit(Submission(data=data), principal="me")
 
 
 async def test_a_pipeline_calls_the_summarizer_itself() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,6 +165,12 @@ def _run(settings: Settings, data: dict[str, Any], output: Path | None, *, fresh
     else:
         _write(output, text)
         console.print(f"[dim]The result:[/] {output}")
+    if pages := result["pages"]:
+        database = shlex.quote(f"TERSELY_DATABASE_URL={settings.store.url}")
+        read = f"env {database} tersely read --scope session:{result['session_id']} {pages[0]['handle']}"
+        console.print("[dim]A page as it was read, and the same with any other handle:[/]")
+        # Not broken: it is there to be copied.
+        console.print(read, soft_wrap=True, markup=False)
     if result["reason"]:
         click.secho(f"Stopped: {result['reason']}", err=True)
     return 1 if result["status"] == "stopped" else 0

@@ -11,10 +11,27 @@ import click
 
 from tersely.cli.mistakes import fail
 
-ADDRESS = "http://127.0.0.1:8010"
+
+def _here() -> str:
+    """Where `tersely up` listens on this machine, started in the same folder and environment."""
+    from tersely.config import Settings, find_file
+    from tersely.errors import ConfigError
+
+    try:
+        up = Settings.load(None, find_file(), sections=("up",)).up
+    except ConfigError:
+        return "http://127.0.0.1:8010"  # Whoever starts it is told what is wrong; here nothing of it may be needed.
+    host = "127.0.0.1" if up.host in ("0.0.0.0", "::", "") else up.host
+    return f"http://{f'[{host}]' if ':' in host else host}:{up.port}"
+
 
 URL = click.option(
-    "--url", envvar="TERSELY_URL", default=ADDRESS, show_default=True, metavar="URL", help="Where tersely up listens  [env: TERSELY_URL]"
+    "--url",
+    envvar="TERSELY_URL",
+    default=_here,
+    show_default="this machine, at the configured port",
+    metavar="URL",
+    help="Where tersely up listens  [env: TERSELY_URL]",
 )
 TOKEN = click.option("--token", envvar="TERSELY_API_TOKEN", default="", metavar="TOKEN", help="Bearer token  [env: TERSELY_API_TOKEN]")
 

@@ -10,7 +10,7 @@ import json
 import logging
 import secrets
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -39,8 +39,15 @@ logger = logging.getLogger(__name__)
 
 LONGEST_RUNBOOK = 64 * 1024
 LONGEST_TITLE = 160
+SMALL = 8_000
+"""Characters that are masked more quickly than they are handed to a thread and back."""
+
 ENQUEUE_SECONDS = 3.0
 """Whoever sends an alert waits no longer than this for the queue: it is stored by then, and queued a little later."""
+
+
+Check = Callable[[str, str], object]
+"""Given a chain and an alert's text, raises `InputError` where nothing could come of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +80,12 @@ class Desk:
         plan: Plan,
         servers: Mapping[str, Connected],
         max_pending: int,
+        checks: Mapping[str, Check] = {},
     ) -> None:
+        """
+        Args:
+            checks: By kind, what an alert has to hold to be worked on at all.
+        """
         self._database = database
         self._bus = bus
         self._engine = engine
@@ -81,6 +93,7 @@ class Desk:
         self.plan = plan
         self.servers = servers
         self._max_pending = max_pending
+        self._checks = checks
 
     async def submit(
         self, submission: Submission, *, principal: str, idempotency_key: str | None = None, group: Group | None = None
@@ -102,9 +115,16 @@ class Desk:
         text = _as_text(submission.data)
         if not text.strip():
             raise InputError("data is empty: there is nothing to investigate.")
+        if check := self._checks.get(self.plan.chains[chain].kind):
+            check(chain, text)
+        if idempotency_key is None and group is None:
+            await self._check_room()
         session_id = str(uuid.uuid4())
         key = secrets.token_bytes(32)
-        alert, runbook, title = await anyio.to_thread.run_sync(self._masked, submission, text, key)
+        if len(text) + len(submission.runbook) <= SMALL:
+            alert, runbook, title = self._masked(submission, text, key)
+        else:
+            alert, runbook, title = await anyio.to_thread.run_sync(self._masked, submission, text, key)
         new = NewSession(
             id=session_id,
             scope=principal,
@@ -136,6 +156,16 @@ class Desk:
         crash_point("queued, before it is answered")
         return Accepted(session_id=session_id, message=self._welcome(alert_type, submission.override))
 
+    async def _check_room(self) -> None:
+        """Refuse what cannot be accepted before anything is done for it: whoever sends thousands is to be answered quickly.
+
+        Not the last word: between this and the row that is stored, others come.
+        """
+        async with self._database.reading(light=True) as db:
+            waiting = await rows.waiting(db)
+        if waiting >= self._max_pending:
+            raise _full(waiting)
+
     async def _stored(self, new: NewSession, once: IdempotencyKey | Group | None) -> Created:
         """Store an alert. Two transactions that got into each other's way, or a connection that was cut, are no reason to refuse it."""
         began = anyio.current_time()
@@ -149,9 +179,9 @@ class Desk:
                         created = await groups.create(db, new, once, now=now)
                     else:
                         created = await rows.create(db, new, now=now, idempotency=once)
-                    if created.is_new and (waiting := (await rows.counts(db))["pending"]) > self._max_pending:
+                    if created.is_new and (waiting := await rows.waiting(db)) > self._max_pending:
                         # Raised inside of the transaction, so that nothing of it is stored.
-                        raise QueueFull(f"{waiting - 1:,} alerts wait already, as many as may. Send it again later.", retry_after=30)
+                        raise _full(waiting - 1)
                     return created
             except StoreUnavailable:
                 if again_in is None or anyio.current_time() - began > 2:
@@ -233,6 +263,10 @@ class Desk:
         if down:
             said += f" Not reachable at the moment, and tried again when it runs: {', '.join(down)}."
         return said
+
+
+def _full(waiting: int) -> QueueFull:
+    return QueueFull(f"{waiting:,} alerts wait already, as many as may. Send it again later.", retry_after=30)
 
 
 def _as_text(data: str | Mapping[str, Any]) -> str:
