@@ -356,22 +356,21 @@ async def cuts(it: House, draw: random.Random, *, server: PostgreSQL, seconds: i
 
 async def crowded(it: House, draw: random.Random, *, server: PostgreSQL, connections: int = 10, seconds: int = 20) -> Counted:
     """F10: PostgreSQL has fewer connections than three replicas want."""
+    await it.start_all(3)
+    replicas, processes = list(it.replicas), [replica.process.pid for replica in it.replicas]
     await anyio.to_thread.run_sync(server.allow, connections)
-    replicas = [it.start(slot) for slot in range(3)]
-    for replica in replicas[:1]:
-        await replica.ready()
     async with anyio.create_task_group() as group:
         feeding = await _fed(it, group, 6, expected="completed")
         await anyio.sleep(seconds)
         feeding.cancel()
         await it.settled(180)
     refused = sum("store_unavailable" in line for replica in replicas for line in replica.log.read_text().splitlines())
-    here = sum(replica.is_running for replica in it.replicas)
+    _all_alive(it, processes)
     await anyio.to_thread.run_sync(server.allow, 100)
+    began = anyio.current_time()
     for replica in it.replicas:
-        if replica.is_running:
-            await replica.ready(30)
-    return {"connections": connections, "replicas that stayed": here, "times refused": refused}
+        await replica.ready(60)
+    return {"connections": connections, "times refused": refused, "ready again after": f"{anyio.current_time() - began:.1f} s"}
 
 
 async def conflicts(it: House, draw: random.Random, *, server: PostgreSQL, commits: int = 1000) -> Counted:

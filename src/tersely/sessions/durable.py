@@ -110,12 +110,14 @@ class Engine:
         engine = cls(dbos)
         engine._session = session
         try:
-            DBOS.launch()
+            with _answering():
+                DBOS.launch()
             # It would take a loop of its own whenever ours is not running at that moment, and what sessions use belongs to ours.
             here = asyncio.get_running_loop()
             dbos._background_event_loop.target_loop = lambda: here  # type: ignore[method-assign]
             sa.event.listen(dbos._sys_db.engine, "handle_error", _try_again)
-            await DBOS.register_queue_async(QUEUE, global_concurrency=at_once, polling_interval_sec=poll, on_conflict="always_update")
+            with _answering():
+                await DBOS.register_queue_async(QUEUE, global_concurrency=at_once, polling_interval_sec=poll, on_conflict="always_update")
             yield engine
         finally:
             # Joins threads for a while; nobody may interrupt that half-way.
