@@ -1,4 +1,8 @@
-"""A model server of fixed latency, as its own process: calls a tool twice, then concludes. `python -m bench.investigations_model`."""
+"""A model server of fixed latency, as its own process: calls a tool twice, then concludes. `python -m bench.investigations_model`.
+
+An alert may ask for more: "be quick" (no tool), "take your time" (the latency of a large model), "word by word" (an answer that
+streams for seconds).
+"""
 
 import asyncio
 import json
@@ -6,6 +10,8 @@ import sys
 from typing import Any
 
 LATENCY = float(sys.argv[1]) if len(sys.argv) > 1 else 0.05
+THINKING = 5.0
+BETWEEN_WORDS = 0.1
 TOOL = "tools__look"
 WORDS = "The database db-1 of the shop does not answer since noon; everything else looks as it always does. " * 4
 
@@ -13,12 +19,15 @@ WORDS = "The database db-1 of the shop does not answer since noon; everything el
 def chunks(body: dict[str, Any]) -> list[dict[str, Any]]:
     """What is streamed: a sentence, and a call as long as there are fewer than two results."""
     results = sum(message["role"] == "tool" for message in body["messages"])
-    quick = "be quick" in str(body["messages"][1]["content"])
+    alert = str(body["messages"][1]["content"])
+    quick = "be quick" in alert
     words = [{"role": "assistant", "content": WORDS[start : start + 40]} for start in range(0, len(WORDS), 40)]
+    if "word by word" in alert:
+        words = words * 5
     if results >= 2 or quick:
         return [*words, {"finish": "stop"}]
     call = {"index": 0, "id": f"c{results}", "type": "function", "function": {"name": TOOL, "arguments": json.dumps({"number": results})}}
-    return [*words[:4], {"tool_calls": [call]}, {"finish": "tool_calls"}]
+    return [*(words if "word by word" in alert else words[:4]), {"tool_calls": [call]}, {"finish": "tool_calls"}]
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -27,7 +36,8 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         while head := await reader.readuntil(b"\r\n\r\n"):
             length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
             body = json.loads(await reader.readexactly(length))
-            await asyncio.sleep(LATENCY)
+            alert = str(body["messages"][1]["content"])
+            await asyncio.sleep(THINKING if "take your time" in alert else LATENCY)
             envelope = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
             lines = []
             for delta in chunks(body):
@@ -35,10 +45,13 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
                 lines.append(f"data: {json.dumps({**envelope, 'choices': [{'index': 0, 'delta': delta, 'finish_reason': finish}]})}\n\n")
             usage = {"prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050}
             lines.append(f"data: {json.dumps({**envelope, 'choices': [], 'usage': usage})}\n\ndata: [DONE]\n\n")
-            sent = "".join(lines).encode()
-            writer.write(
-                b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: " + str(len(sent)).encode() + b"\r\n\r\n" + sent
-            )
+            size = sum(len(line.encode()) for line in lines)
+            writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {size}\r\n\r\n".encode())
+            for line in lines:
+                writer.write(line.encode())
+                if "word by word" in alert:
+                    await writer.drain()
+                    await asyncio.sleep(BETWEEN_WORDS)
             await writer.drain()
     except (asyncio.IncompleteReadError, ConnectionError):
         pass

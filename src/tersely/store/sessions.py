@@ -316,6 +316,12 @@ async def counts(db: AsyncConnection) -> dict[str, int]:
     return {status: found.get(status, 0) for status in (*OPEN, *ENDS)}
 
 
+async def waiting(db: AsyncConnection) -> int:
+    """How many sessions nobody has begun with."""
+    return int(await db.scalar(_WAITING) or 0)
+
+
+_WAITING = sa.select(sa.func.count()).where(sessions.c.status == "pending")
 _COUNTS = sa.select(sessions.c.status, sa.func.count().label("number")).group_by(sessions.c.status)
 
 
