@@ -4,13 +4,14 @@ import hashlib
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import httpx2
 import pytest
 from fastmcp import Client
 from mcp_types import ImageContent, PromptReference, TextContent, TextResourceContents
+from pydantic import Field
 from starlette.responses import JSONResponse
 
 from tersely.store import usage
@@ -493,6 +494,39 @@ async def test_secrets_and_deceptions_are_taken_out_of_everything(era: Any) -> N
     assert text_of(result).endswith(" red") and (result.structured_content or {})["n"] == 1
 
 
+class Careless(Library):
+    """A server whose words for its readers hold a password."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+        @self.server.tool(description=f"Log in with {SECRET}.")
+        def login(user: Annotated[str, Field(description=f"For tests: {SECRET}", examples=["description"])], title: str = "Dr") -> str:
+            return user
+
+        @self.server.prompt(description=f"Use {SECRET}")
+        def confess() -> str:
+            return "?"
+
+        @self.server.resource("library://key", description=f"It is {SECRET}")
+        def key() -> str:
+            return "-"
+
+
+@pytest.mark.parametrize("several", [False, True])
+async def test_what_a_server_says_of_its_tools_prompts_and_resources_is_masked_and_the_rest_stays(several: bool) -> None:
+    async with Careless().listening() as url, Honest().listening() as other:
+        servers = [at(url, "one"), at(other, "two")] if several else [at(url)]
+        async with gateway(*servers) as ours, Client(ours.url) as client:
+            tools, prompts, resources = await client.list_tools(), await client.list_prompts(), await client.list_resources()
+            login = next(tool for tool in tools if tool.name.endswith("login"))
+            listed = [login, *(one for one in prompts if "confess" in one.name), *(one for one in resources if "key" in str(one.uri))]
+    said = [one.model_dump_json() for one in listed]
+    assert len(said) == 3 and "hunter2" not in str(said) and str(said).count("[MASKED:password:") == 4
+    properties = login.input_schema["properties"]
+    assert properties["user"]["examples"] == ["description"] and properties["title"]["default"] == "Dr"
+
+
 async def test_masking_can_be_turned_off_for_a_tool() -> None:
     policy = {"echo": {"data_masking": {"enabled": False}}}
     async with Honest().listening() as url, gateway(at(url, tool_policies=policy)) as ours, Client(ours.url) as client:
@@ -677,6 +711,23 @@ async def test_what_went_through_is_counted_stored_and_shown() -> None:
     assert (stored["echo"].calls, stored["echo"].tokens_before, stored["echo"].tokens_after) == (1, 3, 3)
     assert (stored["logs"].condensed, stored["logs"].read_backs) == (1, 1) and stored["logs"].tokens_before > 50_000
     assert stored["fail"].errors == 1
+
+
+async def test_resources_and_prompts_that_were_read_are_counted_by_their_method() -> None:
+    library = Library()
+    async with library.listening() as url, gateway(at(url)) as ours:
+        async with Client(ours.url) as client:
+            await client.read_resource("library://page/7")
+            library.text = log()
+            await client.read_resource("library://note")
+            prompt = (await client.list_prompts())[0]
+            await client.get_prompt(prompt.name, {argument.name: "x" for argument in prompt.arguments or ()})
+        await ours.door.counting.store()
+        async with ours.door.road.kept.database.reading() as db:
+            stored = {row.tool: row for row in await usage.used(db, door="gateway")}
+    read = stored["resources/read"]
+    assert (read.calls, read.condensed, stored["prompts/get"].calls) == (2, 1, 1)
+    assert read.tokens_before > 50_000 > 1_100 > read.tokens_after > 0 and stored["prompts/get"].tokens_after > 0
 
 
 # What clients want to hear

@@ -40,6 +40,7 @@ from tersely.tools.mask import Masker
 from tersely.tools.raw import check_depth
 from tersely.tools.read_back import ReadBack
 from tersely.tools.servers import Server
+from tersely.tools.wording import without_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -507,9 +508,12 @@ class Gateway:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
         if request.pool.only:
             page: Answer = cleaned(await self._ask(request, request.pool.only, request.params))
-            return page
+            shown: Answer = without_secrets(page, request.pool.only.server.options.data_masking)
+            return shown
         entries = await request.pool.list_all(request.context.method, key)
-        return {key: [(connection, cleaned(entry)) for connection, entry in entries]}
+        return {
+            key: [(connection, without_secrets(cleaned(entry), connection.server.options.data_masking)) for connection, entry in entries]
+        }
 
     async def _get_prompt(self, request: Request) -> Answer:
         name = request.params["name"]
@@ -517,18 +521,36 @@ class Gateway:
         if found is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {str(name)[:200]}")
         connection, own = found
+        began = time.perf_counter()
         raw = await self._ask(request, connection, {**request.params, "name": own})
         if raw.get("resultType") not in (None, "complete"):
             return self._unfinished(raw, connection.server)
-        return await self.road.prompt(raw, self._call(request, connection.server, own, request.params.get("arguments") or {}))
+        call = self._call(request, connection.server, own, request.params.get("arguments") or {})
+        return self._counted(await self.road.prompt(raw, call), connection.server, "prompts/get", began)
 
     async def _read_resource(self, request: Request) -> Answer:
         connection = await self._resource(request, request.params["uri"])
+        began = time.perf_counter()
         raw = await self._ask(request, connection, request.params)
         if raw.get("resultType") not in (None, "complete"):
             return self._unfinished(raw, connection.server)
         uri = request.params["uri"]
-        return await self.road.resource(raw, self._call(request, connection.server, "resources/read", {"uri": uri}))
+        call = self._call(request, connection.server, "resources/read", {"uri": uri})
+        return self._counted(await self.road.resource(raw, call), connection.server, "resources/read", began)
+
+    def _counted(self, outcome: Outcome, server: Server, what: str, began: float) -> Answer:
+        """A resource or a prompt that was read: counted by the method in a tool's place, as addresses and names would be too many."""
+        self.counting.call(
+            server.name,
+            what,
+            milliseconds=(time.perf_counter() - began) * 1000,
+            text=outcome.text,
+            tokens_before=outcome.tokens_before,
+            tokens_after=outcome.tokens_after,
+            condensed=outcome.condensed,
+            cached=outcome.cached,
+        )
+        return outcome.result
 
     async def _resource(self, request: Request, uri: str) -> Connection:
         if not request.pool.having("resources"):

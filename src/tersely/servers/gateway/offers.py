@@ -1,13 +1,13 @@
 """What clients are shown: the servers' tools with one more argument, and the tools that read kept results.
 
 Definitions go on as the servers wrote them, but for the name, what only deceives
-(invisible and directional characters), the argument that says what is looked for,
+(invisible and directional characters), secrets in its words, the argument that says what is looked for,
 and output schemas that a condensed result would break.
 """
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mcp_types
@@ -17,6 +17,7 @@ from tersely.text.clean import clean
 from tersely.tools.raw import LONGEST_DESCRIPTION, Tool
 from tersely.tools.read_back import TOOLS
 from tersely.tools.registry import ToolRegistry
+from tersely.tools.wording import without_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -60,8 +61,9 @@ class Catalogue:
 def catalogue(registry: ToolRegistry, intent: Intent) -> Catalogue:
     offers: dict[str, Offer] = {}
     for named in registry.tools():
-        condensing, _ = registry.server(named.tool.server).options.policy(named.tool.name)
+        condensing, masking = registry.server(named.tool.server).options.policy(named.tool.name)
         offer = _offer(named.name, named.tool, intent, may_be_condensed=condensing.enabled)
+        offer = replace(offer, definition=without_secrets(offer.definition, masking))
         if _is_readable(offer.definition):
             offers[named.name] = offer
         else:

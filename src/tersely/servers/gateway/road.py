@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -269,7 +269,7 @@ class Road:
 
     # Resources and prompts
 
-    async def resource(self, raw: Mapping[str, Any], call: Call) -> dict[str, Any]:
+    async def resource(self, raw: Mapping[str, Any], call: Call) -> Outcome:
         """What reading a resource returned.
 
         Raises:
@@ -281,7 +281,7 @@ class Road:
         contents = raw.get("contents")
         if isinstance(contents, list):
             shown["contents"] = [await self._content(content, policy, call, meta) for content in contents]
-        return _with_meta(shown, meta)
+        return _read(shown, meta, [content.get("text") for content in shown.get("contents") or () if isinstance(content, dict)])
 
     async def _content(self, content: Any, policy: Policy, call: Call, meta: dict[str, Any]) -> Any:
         if not isinstance(content, dict) or not isinstance(content.get("text"), str):
@@ -292,7 +292,7 @@ class Road:
         meta |= more
         return {**_rest(content, ("text",), policy.for_results), "text": text}
 
-    async def prompt(self, raw: Mapping[str, Any], call: Call) -> dict[str, Any]:
+    async def prompt(self, raw: Mapping[str, Any], call: Call) -> Outcome:
         """A prompt with its messages.
 
         Raises:
@@ -304,7 +304,8 @@ class Road:
         messages = raw.get("messages")
         if isinstance(messages, list):
             shown["messages"] = [await self._message(message, policy, call, meta) for message in messages]
-        return _with_meta(shown, meta)
+        parts = [message.get("content") for message in shown.get("messages") or () if isinstance(message, dict)]
+        return _read(shown, meta, [part.get("text") for part in parts if isinstance(part, dict)])
 
     async def _message(self, message: Any, policy: Policy, call: Call, meta: dict[str, Any]) -> Any:
         content = message.get("content") if isinstance(message, dict) else None
@@ -490,6 +491,19 @@ def account(short: Condensed, handle: str | None) -> dict[str, Any]:
     if short.status == "fallback":
         meta |= {"returned": short.returned or "cut", "reason": short.reason}
     return {f"tersely/{name}": value for name, value in meta.items() if value is not None}
+
+
+def _read(shown: dict[str, Any], meta: Mapping[str, Any], texts: Sequence[Any]) -> Outcome:
+    """A resource or a prompt, with what is to be counted; of several pieces the last one that was condensed."""
+    if not meta:
+        return Outcome(result=shown, text="\n".join(text for text in texts if isinstance(text, str)))
+    return Outcome(
+        result=_with_meta(shown, meta),
+        tokens_before=meta["tersely/input_tokens"],
+        tokens_after=meta["tersely/output_tokens"],
+        condensed=True,
+        cached=bool(meta.get("tersely/cache_hit")),
+    )
 
 
 def _with_meta(shown: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
