@@ -135,7 +135,7 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
     what = f"the network holds everything for 2.5 leases, {times(6)} times, and cuts it every other time"
     part("F09 F10", what, pg, 60, scenarios.held, count=times(6))
     part("F10", "all connections cut every second", pg, 60, scenarios.cuts, seconds=times(30), needs="server")
-    part("F10", "10 connections for three replicas", pg, 60, scenarios.crowded, seconds=times(20), needs="server")
+    part("F10", f"{times(20)} s with 10 connections for three replicas", pg, 60, scenarios.crowded, seconds=times(20), needs="server")
     what = "one commit in twenty fails with 40001 or 40P01"
     part("F12", what, pg, 90, scenarios.conflicts, commits=times(1500), needs="server")
     part("F14", f"the disk is full for 4 s, {times(6)} times", lite, 45, scenarios.full, times=times(6), needs="disk", missing=_no_disk())

@@ -355,22 +355,29 @@ async def cuts(it: House, draw: random.Random, *, server: PostgreSQL, seconds: i
 
 
 async def crowded(it: House, draw: random.Random, *, server: PostgreSQL, connections: int = 10, seconds: int = 20) -> Counted:
-    """F10: PostgreSQL has fewer connections than three replicas want."""
+    """F10: for a while PostgreSQL has fewer connections than three replicas want, and they hold each other up."""
+    it.environment["TERSELY_DATABASE_URL"] = await anyio.to_thread.run_sync(server.as_guest, it.url)
     await it.start_all(3)
     replicas, processes = list(it.replicas), [replica.process.pid for replica in it.replicas]
-    await anyio.to_thread.run_sync(server.allow, connections)
     async with anyio.create_task_group() as group:
         feeding = await _fed(it, group, 6, expected="completed")
+        await anyio.sleep(3)
+        ((wanted,),) = await it.rows("SELECT count(*) FROM pg_stat_activity WHERE usename = 'guest'")
+        # Three more are kept for us, who look on.
+        await anyio.to_thread.run_sync(server.allow, connections + 3)
+        it.history.note("fault", what="crowded")
         await anyio.sleep(seconds)
         feeding.cancel()
+        await anyio.to_thread.run_sync(server.allow, 100)
+        it.history.note("fault", what="room again")
+        began = anyio.current_time()
+        for replica in it.replicas:
+            await replica.ready(60)
+        ready = anyio.current_time() - began
         await it.settled(180)
     refused = sum("store_unavailable" in line for replica in replicas for line in replica.log.read_text().splitlines())
     _all_alive(it, processes)
-    await anyio.to_thread.run_sync(server.allow, 100)
-    began = anyio.current_time()
-    for replica in it.replicas:
-        await replica.ready(60)
-    return {"connections": connections, "times refused": refused, "ready again after": f"{anyio.current_time() - began:.1f} s"}
+    return {"connections": f"{connections} of {wanted}", "times refused": refused, "ready again after": f"{ready:.1f} s"}
 
 
 async def conflicts(it: House, draw: random.Random, *, server: PostgreSQL, commits: int = 1000) -> Counted:

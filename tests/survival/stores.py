@@ -67,10 +67,20 @@ class PostgreSQL:
         """Start again with room for that many connections."""
         with psycopg.connect(self._server.get_uri(), autocommit=True) as admin:
             admin.execute(f"ALTER SYSTEM SET max_connections = {connections}")
-            admin.execute("ALTER SYSTEM SET superuser_reserved_connections = 1")
+            admin.execute("ALTER SYSTEM SET superuser_reserved_connections = 3")
             admin.execute("ALTER SYSTEM SET max_wal_senders = 0")
         self.stop("fast")
         self.start()
+
+    def as_guest(self, url: str) -> str:
+        """The same database for somebody who is no superuser: a few connections are kept free of them."""
+        with psycopg.connect(url, autocommit=True) as admin:
+            admin.execute("CREATE ROLE guest LOGIN")
+            admin.execute(f"ALTER DATABASE {admin.info.dbname} OWNER TO guest")
+            for what in ("SCHEMA public", "ALL TABLES IN SCHEMA public", "ALL SEQUENCES IN SCHEMA public"):
+                admin.execute(f"GRANT ALL ON {what} TO guest")
+        assert "//postgres:@" in url, url
+        return url.replace("//postgres:@", "//guest:@", 1)
 
     def fail_commits(self, url: str, percent: int) -> None:
         """Have every so many transactions that write, ours and the engine's, end at their commit with 40001 or 40P01."""
