@@ -1,5 +1,7 @@
 """The reader that is always ready."""
 
+import pytest
+
 from tersely.condensing import generic
 from tersely.condensing.focus import Focus
 from tersely.condensing.units import pack
@@ -46,3 +48,23 @@ def test_one_long_line_is_read_in_pieces() -> None:
         ", ".join(f"item {n} is fine" for n in range(3_000)) + ", item x is broken, " + ", ".join(f"item {n} is fine" for n in range(3_000))
     )
     assert "item x is broken" in shown(text, "which item is broken?", 300)
+
+
+FORMATS = {
+    "options": "-A {name} --depth {depth} --state {state}",
+    "structures": "&{{name:{name} depth:{depth} state:{state} note:two words}}",
+    "lists": '(tank "{name}" (depth "{depth}") (state "{state}"))',
+    "quoted labels": "entry '{name}' 'depth' => {depth} 'state' => {state}",
+}
+
+
+@pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
+def test_values_with_a_label_are_compared_in_formats_without_a_name(form: str) -> None:
+    lines = [form.format(name=f"tank-{number}", depth=950 if number == 47 else 100 + number, state="open") for number in range(90)]
+    assert "tank-47" in shown("\n".join(lines), "Which tank has the highest depth?")
+
+
+def test_a_line_of_a_block_is_shown_with_the_line_that_opens_the_block() -> None:
+    text = "\n!\n".join(f"port eth-{number}\nspeed {1000 if number == 33 else 10 + number}\nmode access" for number in range(60))
+    answer = shown(text, "Which port has the highest speed?")
+    assert "eth-33" in answer and "speed 1000" in answer

@@ -96,3 +96,15 @@ def test_events_that_differ_in_figures_only_are_shown_once() -> None:
     answer = shown(outline.read(text, Focus.parse("why is web pending"), 200), "why is web pending")
     assert "Error: image not found" in answer
     assert answer.count("Back-off restarting web") < 10
+
+
+def test_sections_that_come_again_are_records_and_quoted_figures_are_figures() -> None:
+    text = "\n\n".join(f'[[pod]]\nname = "web-{number}"\nmemory = "{900 if number == 31 else 100 + number}"' for number in range(60))
+    assert near(shown(outline.read(text, Focus.parse("highest memory"), 120), "highest memory"), "web-31", "900")
+
+
+def test_headings_name_the_records_below_them() -> None:
+    text = "\n\n".join(
+        f"### lamp-{number}\n\n**state**: {'broken' if number == 17 else 'lit'}\n**room**: {number % 9}" for number in range(50)
+    )
+    assert near(shown(outline.read(text, Focus.parse("anything unusual?"), 120), "anything unusual?"), "lamp-17", "broken")

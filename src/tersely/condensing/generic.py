@@ -27,6 +27,7 @@ MOST_FOR_COLUMNS = 100_000
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(\[])")
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
+_SIGN = re.compile(r"\s*[^\w\s]{1,80}\s*")
 _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
 
 
@@ -75,6 +76,7 @@ def read(text: str, focus: Focus, budget: int, *, columns: list[Column] | None =
 def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
     """For each line the line that introduces it: the nearest one above that is indented less; -1 for none."""
     owners = [-1] * len(texts)
+    heads = _heads_of(texts, numbers)
     stack: list[tuple[int, int]] = []
     for i, line in enumerate(texts):
         indent = len(line) - len(line.lstrip())
@@ -83,11 +85,34 @@ def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
         # A long line is no heading, and one far above says little about this one.
         if stack and i - stack[-1][1] <= 60 and len(texts[stack[-1][1]]) <= 160:
             owners[i] = stack[-1][1]
+        elif heads[i] != i and len(texts[heads[i]]) <= 160:
+            owners[i] = heads[i]
         if i == 0 or numbers[i] != numbers[i - 1]:
             stack.append((indent, i))
         if len(stack) > 100:
             del stack[:50]
     return owners
+
+
+def _heads_of(texts: list[str], numbers: list[int]) -> list[int]:
+    """For each line the first of its block, where the text is made of blocks that are alike; else the line itself.
+
+    Blocks stand between blank lines, or between lines that are nothing but a sign.
+    """
+    count = len(texts)
+    starts = [0] * count
+    sizes: list[int] = []
+    start = 0
+    for i in range(count):
+        if i and (numbers[i] - numbers[i - 1] > 1 or _SIGN.fullmatch(texts[i - 1])):
+            sizes.append(i - start)
+            start = i
+        starts[i] = start
+    sizes.append(count - start)
+    usual = sum(1 for size in sizes if 2 <= size <= 40)
+    if len(sizes) < 8 or usual < 0.8 * len(sizes):
+        return list(range(count))
+    return starts
 
 
 def lines_of(text: str, longest: int = LONGEST_LINE) -> tuple[list[str], list[int]]:

@@ -24,7 +24,8 @@ _STRANGE_SIGN = re.compile(r"([A-Za-z_][\w.-]{0,60}(?: [\w.-]+){0,4}?)\s+[^\w\s\
 _BRANCH = re.compile(r"^[\s│┃|]*(?:[├└┣┗|`+\\][─━-]{1,3}[┬]?\s?)(?=\S)|^[\s│┃|]+(?=\S)")
 _COUNTED_RULE = re.compile(r"[-=*]{1,}\s*\[?\s*(?:record|row|item|entry)?\s*#?\d+\.?\s*(?:row|record)?\s*\]?\s*[-=*]{2,}\s*$", re.I)
 _BLOCK = re.compile(r"(?:![\w!/.-]*\s+)?[|>][-+0-9]*\s*(?:#.*)?$")
-_SECTION = re.compile(r"\[([^\[\]]{1,80})\]\s*$")
+_SECTION = re.compile(r"(\[{1,2}[^\[\]]{1,80}\]{1,2})\s*$")
+_HEADING = re.compile(r"(#{1,6})\s+(?=\S)")
 _RULE = re.compile(r"\s*[-=_*~#]{3,}[\s=-]*$")
 
 
@@ -93,7 +94,8 @@ class _Outline:
         self.lines = lines
         self.yaml = yaml
         self.tree = Tree()
-        self.first_key, self.by_blank = (None, False) if yaml else _stanzas(lines)
+        self.headed = not yaml and sum(1 for line in lines[:2_000] if line[:1] == "#" and _HEADING.match(line)) >= 3
+        self.first_key, self.by_blank = (None, False) if yaml or self.headed else _stanzas(lines)
         self.many = yaml and any(line.startswith("---") for line in lines[1:])
         records = self.many or self.first_key is not None or self.by_blank
         bulleted = sum(1 for line in lines[:400] if line.startswith(("- ", "* ", "• "))) > 2 and not any(
@@ -145,8 +147,14 @@ class _Outline:
             blank_before = False
             if indent == 0 and content[0] == "[" and not self.yaml and (section := _SECTION.match(content)):
                 base = self.stack[0]
-                node = tree.add(base[1], f"[{section.group(1)}]", OBJECT, line=number)
+                node = tree.add(base[1], section.group(1), OBJECT, line=number)
                 self.stack = [base, (-0.5, node)]
+                fresh = False
+                continue
+            if indent == 0 and content[0] == "#" and self.headed and (heading := _HEADING.match(content)):
+                depth = -0.99 + 0.05 * len(heading.group(1))
+                node = tree.add(self._parent(depth), content, OBJECT, line=number)
+                self.stack.append((depth, node))
                 fresh = False
                 continue
             if not self.yaml and content[:2] in ("* ", "• ", "+ ", "– "):

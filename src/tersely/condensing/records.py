@@ -73,6 +73,8 @@ def number_of(text: str) -> float | None:
     """The number a value stands for, with its unit: `1.5Gi`, `20 ms`, `45%`, `1h3m`, `1,024`; None when it is not one."""
     if not text or len(text) > 40:
         return None
+    if text[0] in "\"'" and text[-1] == text[0]:
+        text = text[1:-1]  # Some formats quote every value.
     try:
         value = float(text)
     except ValueError:
@@ -274,6 +276,14 @@ def weigh_columns(scores: list[float], columns: list[Column], focus: Focus, lead
 
 _ASSIGNED = re.compile(r"([A-Za-z_][\w.\-/]*)=(\"[^\"]*\"|'[^']*'|[^\s,;|\])}]+)")
 _NAMED = re.compile(r"([A-Za-z_][\w.\-/]*(?: [\w.\-/]+){0,3}?)\s*(?:::?|[-=~]>|=|~|\.\.+)\s+([^,;|\])}>]+)")
+_QUOTED_LABEL = re.compile(r"[\"']([A-Za-z_][\w .\-/]{0,60})[\"']\s*(?::|=>?)\s*(\"[^\"]*\"|'[^']*'|[^\s,;|\])}>]+)")
+_OPTION = re.compile(r"(?<!\S)--?([A-Za-z][\w-]*)[ =](?!-)(\"[^\"]*\"|'[^']*'|\S+)")
+_TIGHT = re.compile(r"([A-Za-z_][\w.\-]*):(?=[^\s/:])(.{1,120}?)(?=\s+[A-Za-z_][\w.\-]*:[^\s/:]|[\])}]*$)")
+"""As Go prints its structures: `name:web-1 cpu:20 note:two words`."""
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+_LISTED = re.compile(r"\(([A-Za-z_][\w.\-/]*)\s+(\"[^\"]*\"|[^\s()]+)\s*\)")
+_LED = re.compile(r"\s*([A-Za-z_][\w.\-/]*)[ \t]+(\S+(?: \S+){0,3})\s*[;,]?$")
+"""A word and its value, alone on a line."""
 _STATED = re.compile(r"([\w-]+(?: [\w-]+){0,2}?) (?:is|was|are|equals) ([^\s,;]+(?: [^\s,;]+)??)(?=[,;.]?(?:\s|$))")
 
 
@@ -282,21 +292,27 @@ def columns_of_lines(texts: Sequence[str]) -> list[Column]:
     count = len(texts)
     if count < 5:
         return []
-    sample = texts[:: max(1, count // 60)][:80]
+    sample = [text for text in texts[:: max(1, count // 60)][:80] if _LETTER_OR_DIGIT.search(text)]
     best, most = None, 0.8 * len(sample)
-    for pattern in (_ASSIGNED, _NAMED, _STATED):
+    for pattern in (_ASSIGNED, _NAMED, _STATED, _QUOTED_LABEL, _OPTION, _LISTED, _TIGHT, _LED):
         # A label that comes once is a name; columns have labels that come again.
-        labels = Counter(label for text in sample for label, _ in pattern.findall(text[:2_000]))
+        labels = Counter(label for text in sample for label, _ in _pairs(pattern, text[:2_000]))
         again = sum(times for times in labels.values() if times >= 3)
         if again >= most:
             best, most = pattern, again + 1
     return _labelled(texts, best) if best is not None else _placed(texts)
 
 
+def _pairs(pattern: re.Pattern[str], text: str) -> list[tuple[str, str]]:
+    if pattern is _LED:
+        return [pair.groups()] if (pair := _LED.match(text)) else []  # type: ignore[list-item]
+    return pattern.findall(text)
+
+
 def _labelled(texts: Sequence[str], pattern: re.Pattern[str]) -> list[Column]:
     found: dict[str, tuple[list[int], list[str]]] = {}
     for row, text in enumerate(texts):
-        for label, value in pattern.findall(text[:4_000]):
+        for label, value in _pairs(pattern, text[:4_000]):
             label = " ".join(
                 word for word in label.split() if word.lower() not in ("the", "its", "a", "an", "and", "with", "his", "her", "has")
             )

@@ -56,13 +56,19 @@ def parts_of(text: str) -> list[Part]:
 def _titled(text: str) -> list[tuple[str, str]]:
     """Pairs of a title line, possibly none, and what stands under it."""
     titles: list[tuple[int, int]] = []
-    offset = 0
+    offset = headings = 0
     for line in text.split("\n"):
-        if line and line[0] in _TITLE_BEGINS and len(line) < 320 and _TITLE.match(line):
-            titles.append((offset, offset + len(line)))
-            if len(titles) > MOST_PARTS:
-                return [("", text)]  # So many "titles" are the text itself.
+        if line and line[0] in _TITLE_BEGINS and len(line) < 320:
+            if _TITLE.match(line):
+                titles.append((offset, offset + len(line)))
+                if len(titles) > MOST_PARTS:
+                    return [("", text)]  # So many "titles" are the text itself.
+            elif line[0] == "#":
+                headings += line.startswith(("## ", "### ", "#### "))
         offset += len(line) + 1
+    if headings >= 3:
+        # Most of them name no command, so none of them does.
+        titles = [(start, end) for start, end in titles if text[start] != "#"]
     if not titles:
         return [("", text)]
     pairs: list[tuple[str, str]] = []

@@ -66,6 +66,7 @@ _SECTION = re.compile(r"\s*\[[^\]]{1,80}\]\s*$")
 _ASSIGN = re.compile(r"\s*[A-Za-z_][\w.\-/ ]{0,60}?\s*(?:=(?!=)|[-=]>|\s[^\w\s\"'()\[\]{}<>,;|]{1,3}\s\s*\S+$)")
 _SPEAKER = re.compile(r"[A-Z][\w .'()-]{0,40}: \S")
 _FIELDS = re.compile(r"[A-Za-z_][\w-]*(?:: |=)")
+_TIGHT_FIELDS = re.compile(r"(?<![\w:/.])[A-Za-z_][\w-]*:(?=[^\s/:])")
 _BRANCH = re.compile(r"[\s│┃|]*(?:[├└┣┗][─━]{1,3}|[|`]-- )")
 _RECORD_RULE = re.compile(r"[-=*]+\s*\[?\s*(?:record\s*#?\d+|\d+\. row)\b", re.I)
 _HTML = re.compile(r"<(?:!doctype html|html|head|body|div|p|span|table|a href|script|meta)\b", re.I)
@@ -135,9 +136,10 @@ def sniff(text: str, *, json: bool = True) -> Kind:
         return "dialogue"
     if columns == "table" and keys + items + assigns + sections < 0.7:
         return "table"
+    tight = sum(1 for line in lines if len(_TIGHT_FIELDS.findall(line[:600])) >= 3) / many
     if inside > 0.6 and many >= 3 and keys < 0.6:
         early = sum(1 for line in lines if _TIME_INSIDE.search(line[:40])) / many
-        return "text" if fields > 0.7 and max(leveled, timed, early) < 0.3 else "log"
+        return "text" if max(fields, tight) > 0.7 and max(leveled, timed, early) < 0.3 else "log"
     if framed > 0.2:
         return "log"
     long_lines = sum(1 for line in lines if len(line) > 160) / many
@@ -164,7 +166,7 @@ def sniff(text: str, *, json: bool = True) -> Kind:
         return "log"
     if keys + assigns + sections > 0.5:
         return "outline"
-    if fields <= 0.7 and (looks_timed(lines) or looks_repetitive(lines)):
+    if max(fields, tight) <= 0.7 and (looks_timed(lines) or looks_repetitive(lines)):
         return "log"  # Without a level or a time that we know, yet messages that come again.
     return "text"
 

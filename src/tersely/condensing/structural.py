@@ -42,6 +42,9 @@ LARGEST_WHOLE = 12_000_000
 
 _STRETCH = 5_000_000
 
+MOST_VALUES = 1_500_000
+"""Of JSON read in one piece. Each costs about a hundred bytes, so twelve million characters of `1,` would cost hundreds of megabytes."""
+
 
 def condense_structurally(
     text: str, budget: int, focus: str = "", tokenizer: Tokenizer = O200K, *, tokens_before: int | None = None
@@ -72,7 +75,8 @@ def condense_structurally(
 def _condensed(text: str, budget: int, focus: str, tokenizer: Tokenizer) -> tuple[Packed, list[Lost], str]:
     wish = Focus.parse(focus)
     clean = cleaned(text)
-    reading = read_any(clean, wish, budget) if len(clean) <= LARGEST_WHOLE else _read_in_stretches(clean, wish, budget, tokenizer)
+    stretch = _stretch_of(clean)
+    reading = _read_in_stretches(clean, wish, budget, tokenizer, stretch) if stretch else read_any(clean, wish, budget)
     packed, lost = _packed(with_second_opinion(reading, clean, wish, budget, tokenizer), budget, tokenizer, wish)
     if not packed.text.strip():
         # Nothing of it could be shown with what it belongs to: a value below ten thousand brackets.
@@ -113,14 +117,24 @@ def read_any(text: str, focus: Focus, budget: int) -> Reading:
     return readings[0] if len(readings) == 1 else merge(readings)
 
 
-def _read_in_stretches(text: str, focus: Focus, budget: int, tokenizer: Tokenizer) -> Reading:
+def _stretch_of(text: str) -> int:
+    """How long the stretches are in which the text has to be read; 0 when it can be read whole."""
+    stretch = _STRETCH if len(text) > LARGEST_WHOLE else 0
+    if len(text) > MOST_VALUES and text[:100].lstrip()[:1] in ("[", "{"):
+        values = sum(map(text.count, ",[{"))
+        if values > MOST_VALUES:
+            stretch = min(_STRETCH, len(text) * MOST_VALUES // values)
+    return stretch
+
+
+def _read_in_stretches(text: str, focus: Focus, budget: int, tokenizer: Tokenizer, stretch_size: int) -> Reading:
     """A reading of what the stretches of a very long text come down to, each on its own."""
     kind = sniff(text)
     header = text[: text.find("\n") + 1] if kind in ("csv", "table") else ""
     shares: list[str] = []
     lines = start = 0
     while start < len(text):
-        end = _stretch_end(text, start)
+        end = _stretch_end(text, start, stretch_size)
         stretch = text[start:end]
         lines += stretch.count("\n")
         reading = read_any(header + stretch if start else stretch, focus, 3 * budget)
@@ -138,13 +152,13 @@ def _read_in_stretches(text: str, focus: Focus, budget: int, tokenizer: Tokenize
     return together
 
 
-def _stretch_end(text: str, start: int) -> int:
-    """Where a stretch ends: after a line, else between records, else anywhere."""
-    end = start + _STRETCH
+def _stretch_end(text: str, start: int, size: int) -> int:
+    """Where a stretch of about that size ends: after a line, else between records, else anywhere."""
+    end = start + size
     if end >= len(text):
         return len(text)
     for sign in ("\n", "},", ", ", " "):
-        cut = text.rfind(sign, end - _STRETCH // 10, end)
+        cut = text.rfind(sign, end - size // 10, end)
         if cut > start:
             return cut + len(sign)
     return end
