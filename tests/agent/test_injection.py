@@ -127,3 +127,11 @@ async def test_a_model_that_does_everything_it_reads_is_held_by_what_it_may_do(
     assert len(made) <= (2 if allowed else 0), "what is allowed is made twice at most, the rest never"
     assert all(event.status == "completed" and event.content for event in others), "each refusal is an event"
     assert bool(others) == case["payload"].startswith("CALL")
+
+
+@pytest.mark.parametrize("controller", ["function_calling", "react"])
+async def test_a_secret_in_a_tools_description_is_not_told_to_the_model(workplace: Any, controller: str) -> None:
+    async with FakeLLMServer(["Final Answer: done"]).listening() as server, model_at(server.url) as llm, workplace() as place:
+        await place.work(llm, controller=controller)
+    told = json.dumps(server.requests[0])
+    assert "login" in told and "hunter2" not in told and "[MASKED:password:" in told

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tersely.agent.evidence import read_result, severity_of
+from tersely.agent.evidence import Evidence, read_result, severity_of
 from tersely.agent.subject import fill, subject_of
+from tersely.agent.verdict import Source, Weighing, report
 from tersely.tools.raw import read_tool
 from tests.agent.conftest import Recorder
 
@@ -126,3 +127,27 @@ def test_objects_in_trouble_are_named_with_what_they_say() -> None:
     reading = read_result(json.dumps({"items": pods}, indent=1), tool="list_pods")
     assert reading.evidence[0].text.startswith("Pod api-2: status.state.terminated: reason=OOMKilled, exitCode=137")
     assert ("pod", "api-4") in reading.names
+
+
+@pytest.mark.parametrize(
+    ("quoted", "says"),
+    [
+        (
+            '[pod/api-0/api] {"level": "error", "timestamp": "2026-11… token rejected: issued later',
+            "token rejected: issued later",
+        ),
+        (
+            'prod 8s (x14 over 23m) Warning FailedCreate replicaset/api Error creating: pods "api-0" is forbidden: exceeded quota',
+            'FailedCreate replicaset/api Error creating: pods "api-0" is forbidden: exceeded quota',
+        ),
+        ("5m12s Warning BackOff pod/api-0 Back-off restarting", "BackOff pod/api-0 Back-off restarting"),
+        ("2026-11-15T08:02:00Z ERROR api-0 cannot reach db-1", "api-0 cannot reach db-1"),
+        ("api-0 30s after the start {a} … the rest", "api-0 30s after the start {a} … the rest"),
+    ],
+)
+def test_the_headline_begins_with_what_happened(quoted: str, says: str) -> None:
+    evidence = Evidence(kind="said", text=quoted, line=1, last_line=1, severity=2.0, explains=True)
+    source = Source(name="ops.logs", arguments={}, handle=None, tokens=1, shown_tokens=1)
+    subject = subject_of(ALERT)
+    told = report(subject, Weighing(subject).weigh([(source, evidence)]), [source])
+    assert told.startswith(f"Most likely cause: api-0: {says}\n") and quoted in told, "the quotation below is whole"

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
@@ -17,7 +18,7 @@ from tersely.tools.kept import KeptResults, Origin
 from tersely.tools.mask import Masker, mask
 from tersely.tools.read_back import TOOLS, Answer, ReadBack
 from tests.fakes.asking import model_at
-from tests.fakes.llm_server import FakeLLMServer
+from tests.fakes.llm_server import FakeLLMServer, Reply
 
 CALL = Origin(server="cluster", tool="logs", arguments={}, called_at=datetime(2026, 11, 15, tzinfo=UTC))
 ME = "session:1"
@@ -147,6 +148,15 @@ async def test_a_summary_is_made_from_the_whole_without_a_model(back: ReadBack) 
     answer = await back.call("summarize_result", {"handle": await keep(back, text), "focus": "why does it fail", "max_tokens": 200}, ME)
     assert "pool orders-primary exhausted" in answer.body and count_tokens(answer.body) <= 200
     assert answer.facts["status"] == "structural" and "→" in answer.text
+
+
+async def test_a_model_that_stalls_over_a_summary_gives_way_to_the_structure_in_time(kept: KeptResults) -> None:
+    async with FakeLLMServer(lambda request: Reply("late", delay=60)).listening() as server, model_at(server.url) as llm:
+        back = ReadBack(kept, masker=Masker(), llm=llm, summary_seconds=0.2)
+        handle = await kept.keep(mask(LOG + "03001 ERROR pool orders-primary exhausted\n"), scope=ME, origin=CALL)
+        with anyio.fail_after(30):
+            answer = await back.call("summarize_result", {"handle": handle, "focus": "why does it fail", "max_tokens": 100}, ME)
+    assert answer.facts["status"] == "fallback" and "pool orders-primary exhausted" in answer.body
 
 
 async def test_a_model_is_never_shown_a_secret_that_the_focus_names(kept: KeptResults) -> None:

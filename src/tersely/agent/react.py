@@ -149,7 +149,7 @@ class ReAct:
     def rules(self, toolbox: Toolbox) -> str:
         lines = [
             f"- {named.tool.dotted}: {_short(named.tool.description)}\n  Arguments: {describe(named.tool.input_schema)}"
-            for named in toolbox.tools()
+            for named in toolbox.described()
         ]
         lines += [f"- {tool.name}: {_short(tool.description)}\n  Arguments: {describe(tool.schema)}" for tool in TOOLS]
         return RULES.fill(tools="\n".join(lines))

@@ -5,7 +5,7 @@ answered with what is, never with what other agents have.
 """
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tersely.agent.assignment import Assignment
 from tersely.errors import ToolForbidden, ToolNotFound
@@ -13,6 +13,7 @@ from tersely.llm.messages import ToolSpec
 from tersely.tools.raw import Tool
 from tersely.tools.read_back import TOOLS, ReadBackTool
 from tersely.tools.registry import NamedTool, ToolRegistry
+from tersely.tools.wording import without_secrets
 
 OURS = "tersely"
 """What the timeline calls the server of the tools that read kept results."""
@@ -29,10 +30,21 @@ class Toolbox:
         """What the servers offer to this agent."""
         return [named for named in self.registry.tools(self.assignment.servers) if self._is_granted(named.tool)]
 
+    def described(self) -> list[NamedTool]:
+        """The same in words that a model may read: what a server says of its tools is masked as what its tools say."""
+        described: list[NamedTool] = []
+        for named in self.tools():
+            _, masking = self.registry.server(named.tool.server).options.policy(named.tool.name)
+            said = {"description": named.tool.description, "schema": named.tool.input_schema}
+            safe = without_secrets(said, masking)
+            tool = replace(named.tool, description=safe["description"], input_schema=safe["schema"])
+            described.append(replace(named, tool=tool))
+        return described
+
     def specs(self) -> list[ToolSpec]:
         """Everything that may be called, as a model is told of it."""
         return [
-            *(ToolSpec(named.name, named.tool.description, named.tool.input_schema) for named in self.tools()),
+            *(ToolSpec(named.name, named.tool.description, named.tool.input_schema) for named in self.described()),
             *(ToolSpec(tool.name, tool.description, tool.schema) for tool in TOOLS),
         ]
 

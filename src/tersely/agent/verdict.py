@@ -209,11 +209,19 @@ _BEFORE = re.compile(
 )
 
 
+_CUT_RECORD = re.compile(r"^(?:\[[^\]]*\]\s*)?\{[^…]*… (?=\S)")
+"""The beginning of a record whose message was quoted instead of its middle."""
+
+_COLUMNS = re.compile(r"^(?:\S+ +)?(?:\d+[smhd])+ +(?:\(x\d+ over \w+\) +)?(?:Warning|Error|Normal|Info) +(?=\S+ )")
+"""Where, how long ago and how bad, as lists of events put it before what happened."""
+
+
 def _message(one: Evidence) -> str:
-    """The words of a quotation without what a log puts before them."""
+    """The words of a quotation without what a log or a list puts before them."""
     if found := _SAID.search(one.text):
         return found.group(1).replace('\\"', '"')
-    text = _BEFORE.sub("", one.text, count=1)
+    text = _COLUMNS.sub("", _CUT_RECORD.sub("", one.text, count=1), count=1)
+    text = _BEFORE.sub("", text, count=1)
     place, colon, rest = text.partition(" : ")
     return rest.strip() if colon and " " not in place.strip() else text
 

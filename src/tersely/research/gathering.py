@@ -20,12 +20,13 @@ from tersely.agent.assignment import Assignment
 from tersely.agent.calls import Called, Caller
 from tersely.agent.lockstep import side_by_side
 from tersely.agent.loop import investigate
+from tersely.agent.meter import Metered
 from tersely.condensing.budget import Condensed
-from tersely.condensing.ladder import climb, condense
+from tersely.condensing.ladder import condense
 from tersely.condensing.prompt_files import Prompt
 from tersely.condensing.summarize import Wish
 from tersely.llm.client import LLM
-from tersely.llm.messages import ToolCall, Usage
+from tersely.llm.messages import ToolCall
 from tersely.research.instruments import Hit, Instruments, hits, same_page
 from tersely.research.purse import SPENT, Purse
 from tersely.research.request import Request, Topic
@@ -33,7 +34,7 @@ from tersely.store.interactions import Interaction
 from tersely.store.results import Origin
 from tersely.text.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
-from tersely.tools.execute import Fetched, Intent, Step
+from tersely.tools.execute import Fetched, Intent, Step, in_time
 from tersely.tools.mask import Masker
 
 T = TypeVar("T")
@@ -328,7 +329,7 @@ class Gathering:
         if self.llm is None or page.tokens <= target:
             condensed = await anyio.to_thread.run_sync(condense, text, target, hint)
             return await self._kept(page, condensed.text, "whole" if condensed.status == "passthrough" else "structural")
-        llm = self.llm
+        llm = Metered(self.llm)
         diary = self.caller.diary
         about = {
             "server_name": self.instruments.crawl.server,
@@ -341,9 +342,15 @@ class Gathering:
         diary.progress("distilling", f"Summarizing {page.title} ({page.tokens:,} tokens)")
         async with diary.opened(key, "mcp_tool_summary", metadata=about) as event:
             wish = Wish(target=target, focus=Masker(key=self.assignment.key).mask(hint), extraction=True)
-            condensed = await climb(text, wish=wish, llm=llm, cache=self.caller.executor.cache)
+            executor = self.caller.executor
+            condensed = await in_time(text, wish, llm=llm, cache=executor.cache, seconds=executor.condense_seconds)
             said = Masker(key=self.assignment.key).mask(condensed.text)
-            outcome = {"summary_tokens": condensed.tokens_after, "status": condensed.status, "returned": condensed.returned}
+            outcome = {
+                "summary_tokens": condensed.tokens_after,
+                "status": condensed.status,
+                "returned": condensed.returned,
+                "summarization_fallback": condensed.status == "fallback" or bool(condensed.work and condensed.work.model != llm.model),
+            }
             await event.complete(said, outcome)
         await diary.interaction(key, _interaction(condensed, page, llm, said))
         gap = ""
@@ -375,7 +382,7 @@ class Gathering:
         return await self.caller.executor.results.load(handle, self.caller.scope.name)
 
 
-def _interaction(condensed: Condensed, page: ReadPage, llm: LLM, text: str) -> Interaction:
+def _interaction(condensed: Condensed, page: ReadPage, llm: Metered, text: str) -> Interaction:
     work = condensed.work
     return Interaction(
         type="summarization",
@@ -383,7 +390,7 @@ def _interaction(condensed: Condensed, page: ReadPage, llm: LLM, text: str) -> I
         model=work.model if work else llm.model,
         request={"url": page.url, "handle": page.handle},
         response={"text": text},
-        usage=Usage(work.calls - work.cache_hits, work.input_tokens, work.output_tokens, work.price_usd) if work else Usage(),
+        usage=llm.spent(),
         error=condensed.reason,
         tokens_before=0,
         tokens_after=0,

@@ -218,7 +218,13 @@ class _Research:
                 cache=cache,
                 condense_seconds=self.house.plan.defaults.summarization.timeout,
             ),
-            read_back=ReadBack(kept, masker=Masker(key=self.session.mark_key), llm=llm, cache=cache),
+            read_back=ReadBack(
+                kept,
+                masker=Masker(key=self.session.mark_key),
+                llm=llm,
+                cache=cache,
+                summary_seconds=self.house.plan.defaults.summarization.timeout,
+            ),
             diary=diary,
             display_tokens=self.house.plan.defaults.display_tokens,
         )

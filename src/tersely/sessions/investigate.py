@@ -87,7 +87,13 @@ class Investigations:
             executor=ToolExecutor(
                 registry=self.registry, results=self.kept, cache=self.cache, condense_seconds=self.plan.defaults.summarization.timeout
             ),
-            read_back=ReadBack(self.kept, masker=Masker(key=session.mark_key), llm=llm, cache=self.cache),
+            read_back=ReadBack(
+                self.kept,
+                masker=Masker(key=session.mark_key),
+                llm=llm,
+                cache=self.cache,
+                summary_seconds=self.plan.defaults.summarization.timeout,
+            ),
             diary=diary,
             step=self.step,
         )

@@ -351,7 +351,7 @@ async def shorten(
     # The note is part of what the budget allows; where what was left out makes it longer than reserved, a short one does.
     reserve = O200K.count(say(_as_it_is("", 0), handle, tokens=tokens)) + (60 if budget >= ACCOUNT_FROM_TOKENS else 0)
     wish = Wish(target=max(SMALLEST_BUDGET, budget - reserve), focus=focus, context=context)
-    condensed = await _condensed(text, wish, llm, cache, on_progress, on_text, seconds)
+    condensed = await in_time(text, wish, llm=llm, cache=cache, seconds=seconds, on_progress=on_progress, on_text=on_text)
     closing = say(condensed, handle, tokens=tokens)
     whole = f"{condensed.text}\n{closing}"
     if O200K.exceeds(whole, budget):
@@ -360,15 +360,17 @@ async def shorten(
     return replace(condensed, text=whole)
 
 
-async def _condensed(
+async def in_time(
     text: Masked,
     wish: Wish,
+    *,
     llm: LLM | None,
     cache: SummaryCache | None,
-    on_progress: Callable[[Progress], None],
-    on_text: Heard | None,
-    seconds: float,
+    seconds: float = CONDENSE_SECONDS,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_text: Heard | None = None,
 ) -> Condensed:
+    """What the wish asks for; where a model takes too long, the structure decides, and the result says so."""
     with anyio.move_on_after(seconds):
         return await climb(text, wish=wish, llm=llm, cache=cache, fallback="structural", on_progress=on_progress, on_text=on_text)
     reason = f"the summary was not ready within {seconds:g} s"

@@ -19,9 +19,8 @@ import anyio
 import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tersely.condensing.budget import ModelWork
+from tersely.condensing.budget import CONDENSE_SECONDS, ModelWork
 from tersely.condensing.cache import SummaryCache
-from tersely.condensing.ladder import climb
 from tersely.condensing.summarize import Wish
 from tersely.errors import InputError
 from tersely.llm.client import LLM
@@ -29,6 +28,7 @@ from tersely.store.results import KeptResult
 from tersely.text.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
 from tersely.tools import sql_over_results
+from tersely.tools.execute import in_time
 from tersely.tools.find_lines import Found, Hit, find_lines
 from tersely.tools.kept import KeptResults
 from tersely.tools.mask import Masker
@@ -116,6 +116,7 @@ class ReadBack:
     Args:
         llm: Summarizes for `summarize_result`; without one it condenses structurally.
         page_tokens: What an answer's content may take, as o200k_base counts.
+        summary_seconds: What a summary may take; then the structure of the text decides.
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class ReadBack:
         cache: SummaryCache | None = None,
         page_tokens: int = PAGE_TOKENS,
         query_limits: sql_over_results.Limits | None = None,
+        summary_seconds: float = CONDENSE_SECONDS,
     ) -> None:
         self.kept = kept
         self.masker = masker
@@ -134,6 +136,7 @@ class ReadBack:
         self.cache = cache
         self.page_tokens = page_tokens
         self.query_limits = query_limits or sql_over_results.Limits()
+        self.summary_seconds = summary_seconds
         # Each is a process with memory of its own.
         self._queries = anyio.CapacityLimiter(2)
 
@@ -228,7 +231,8 @@ class ReadBack:
         result = await self._text(arguments.handle, scope)
         text = await self.kept.load(result.handle, scope)
         focus = await anyio.to_thread.run_sync(self.masker.mask, arguments.focus) if arguments.focus else ""
-        condensed = await climb(text, wish=Wish(target=arguments.max_tokens, focus=focus), llm=self.llm, cache=self.cache)
+        wish = Wish(target=arguments.max_tokens, focus=focus)
+        condensed = await in_time(text, wish, llm=self.llm, cache=self.cache, seconds=self.summary_seconds)
         # Condensed from masked text, or a model's words about it.
         body = assume_masked(condensed.text)
         sizes = f"{condensed.tokens_before:,} → {condensed.tokens_after:,} tokens, {condensed.status}"

@@ -67,6 +67,11 @@ DEFINITIONS = [
         "description": "Measures a text.",
         "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
     },
+    {
+        "name": "login",
+        "description": "Log in as password=hunter2-Walnut!orbit42 says.",
+        "inputSchema": {"type": "object", "properties": {"user": {"type": "string", "description": "or password=hunter2-Walnut!orbit43"}}},
+    },
     {"name": "fail", "description": "Always fails.", "inputSchema": NOTHING, "annotations": READING},
     {"name": "count", "description": "Counts its calls.", "inputSchema": NOTHING, "annotations": READING},
     {"name": "pods_delete", "description": "Deletes a pod.", "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": True}},
