@@ -656,7 +656,7 @@ async def main(which: str, parts: tuple[str, ...], quick: bool) -> int:
                     await Database.migrate(url)
                 insert_ms = plain_insert(url, folder)
                 long = await long_session(url) if "catch_up" in parts else ""
-                large = await long_session(url, 200, 8_000) if "slow" in parts else ""
+                large = await long_session(url, 100, 8_000) if "slow" in parts else ""
                 async with service(url, folder, address) as up:
                     await _all_ended(up, [(await up.submit(f"warm {number}"))[0] for number in range(4)])
                     if "arriving" in parts:
