@@ -225,6 +225,10 @@ class SessionPage extends HTMLElement {
 
   refer = (handle, first, last) => `/sessions/${this.session}/results/${handle}${first ? `#L${first}${last && last !== first ? `-${last}` : ""}` : ""}`;
 
+  get isLoaded() {
+    return this.#loaded;
+  }
+
   get analysisOnTop() {
     return this.#session?.analysis ?? "";
   }

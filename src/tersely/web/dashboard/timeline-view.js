@@ -46,7 +46,7 @@ class TimelineView extends HTMLElement {
     removeEventListener("beforeprint", this.#everything);
   }
 
-  /** page: what a card needs to know, and `following`, `stageWords`, `drawn`; see <session-page>. */
+  /** page: what a card needs to know, and `following`, `isLoaded`, `stageWords`, `drawn`; see <session-page>. */
   of(page) {
     this.page = page;
     return this;
@@ -71,7 +71,7 @@ class TimelineView extends HTMLElement {
         this.#afterwards.port2.postMessage(null);
       });
     };
-    const pause = PAUSE_MS - (performance.now() - this.#drawnAt);
+    const pause = this.page.isLoaded ? PAUSE_MS - (performance.now() - this.#drawnAt) : 0;
     if (pause > 4) this.#timer = setTimeout(draw, pause);
     else draw();
   }
