@@ -145,7 +145,7 @@ def costs(up: Service) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def service(url: str, folder: Path, model: str, *, most_waiting: int = 5_000) -> AsyncIterator[Service]:
+async def service(url: str, folder: Path, model: str, *, at_most: int = 2 * SESSIONS, most_waiting: int = 5_000) -> AsyncIterator[Service]:
     configuration = {
         "llm_providers": {
             "fixed": {"type": "openrouter", "model": "bench/fixed", "base_url": model, "api_key": "bench", "concurrency": 200}
@@ -154,7 +154,7 @@ async def service(url: str, folder: Path, model: str, *, most_waiting: int = 5_0
             "tools": {"transport": {"command": sys.executable, "args": ["-m", "bench.investigations_tools"], "cwd": str(ROOT)}}
         },
         "defaults": {"llm_provider": "fixed"},
-        "queue": {"max_concurrent_sessions": SESSIONS, "max_pending": most_waiting},
+        "queue": {"max_concurrent_sessions": at_most, "max_pending": most_waiting},
     }
     file = folder / "tersely.yaml"
     file.write_text(json.dumps(configuration), encoding="utf-8")
@@ -672,7 +672,7 @@ async def main(which: str, parts: tuple[str, ...], quick: bool) -> int:
                     if "memory" in parts:
                         await memory(up, marks, 200 if quick else 1_000)
                 if "flood" in parts:
-                    async with service(url, folder, address, most_waiting=500) as up:
+                    async with service(url, folder, address, at_most=SESSIONS, most_waiting=500) as up:
                         await _all_ended(up, [(await up.submit(f"warm {number}"))[0] for number in range(4)])
                         await flood(up, marks, 1_000, 500)
                 if "reconnects" in parts:
