@@ -96,7 +96,8 @@ class Notices:
     async def _connected(self) -> AsyncIterator["AsyncConnection[Any]"]:
         from psycopg import AsyncConnection
 
-        connection = await AsyncConnection.connect(self._address, autocommit=True, **self._patience)
+        with anyio.CancelScope(shield=True):  # Interrupted half-way the driver would leave a connection that nobody closes.
+            connection = await AsyncConnection.connect(self._address, autocommit=True, **self._patience)
         try:
             yield connection
         finally:
