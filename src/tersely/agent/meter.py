@@ -14,7 +14,7 @@ from tersely.llm import facts
 from tersely.llm.client import LLM
 from tersely.llm.messages import Completion, Delta, Message, Superseded, TextDelta, ThinkingDelta, ToolSpec, Usage
 from tersely.llm.providers import NativeTools
-from tersely.text.tokens import Tokenizer
+from tersely.llm.standing_before import StandingBefore
 
 
 @dataclass
@@ -25,7 +25,7 @@ class _Question:
 
 
 @dataclass
-class Metered:
+class Metered(StandingBefore):
     """One piece of work's way to its model."""
 
     inner: LLM
@@ -33,30 +33,6 @@ class Metered:
     """What whole answers cost."""
 
     _broken_off: list[_Question] = field(default_factory=list)
-
-    @property
-    def model(self) -> str:
-        return self.inner.model
-
-    @property
-    def provider(self) -> str:
-        return self.inner.provider
-
-    @property
-    def window(self) -> int:
-        return self.inner.window
-
-    @property
-    def output_cap(self) -> int:
-        return self.inner.output_cap
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.inner.tokenizer
-
-    @property
-    def concurrency(self) -> int:
-        return self.inner.concurrency
 
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None

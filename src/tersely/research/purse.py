@@ -15,7 +15,7 @@ from tersely.errors import LLMError
 from tersely.llm.client import LLM
 from tersely.llm.messages import Completion, Delta, Message, ToolSpec, Usage
 from tersely.llm.providers import NativeTools
-from tersely.text.tokens import Tokenizer
+from tersely.llm.standing_before import StandingBefore
 
 SPENT = "The budget is used up: "
 """How every refusal begins, so that a report that ended with one can be told from others, also after a restart."""
@@ -55,37 +55,13 @@ class Purse:
 
 
 @dataclass(frozen=True)
-class BudgetedLLM:
+class BudgetedLLM(StandingBefore):
     """A model that is asked as long as the purse allows."""
 
     inner: LLM
     purse: Purse
     last: bool = False
     """For the last part of the work, which may use what was laid aside."""
-
-    @property
-    def model(self) -> str:
-        return self.inner.model
-
-    @property
-    def provider(self) -> str:
-        return self.inner.provider
-
-    @property
-    def window(self) -> int:
-        return self.inner.window
-
-    @property
-    def output_cap(self) -> int:
-        return self.inner.output_cap
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.inner.tokenizer
-
-    @property
-    def concurrency(self) -> int:
-        return self.inner.concurrency
 
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
