@@ -67,7 +67,12 @@ async def test_an_override_holds_for_react_too(home: House) -> None:
 @pytest.mark.parametrize(
     ("mcp", "status", "field", "says"),
     [
-        ({"servers": [{"name": "nope"}]}, 400, "mcp.servers.0.name", "There is no server 'nope'. There are: away, ops, own, picky, raw, side."),
+        (
+            {"servers": [{"name": "nope"}]},
+            400,
+            "mcp.servers.0.name",
+            "There is no server 'nope'. There are: away, ops, own, picky, raw, side.",
+        ),
         (
             {"servers": [{"name": "side", "tools": ["small", "smal"]}]},
             400,
