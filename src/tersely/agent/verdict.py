@@ -226,11 +226,16 @@ def _message(one: Evidence) -> str:
     return rest.strip() if colon and " " not in place.strip() else text
 
 
+_BLOCK, _ESCAPED = re.compile(r"^(?=#|>|[-+*] )"), r"\\"
+"""What would make a heading, a quotation or a list of a quoted line: the report is markdown."""
+
+
 def _cited(one: Weighed) -> str:
     evidence, source = one.evidence, one.source
     lines = f"line {evidence.line}" if evidence.line == evidence.last_line else f"lines {evidence.line}-{evidence.last_line}"
     often = f", {evidence.count:,} times" if evidence.count > 1 else ""
-    return f"{evidence.text} [{source.name}, {lines}{f' of {source.handle}' if source.handle else ''}{often}{_period(evidence)}]"
+    quoted = _BLOCK.sub(_ESCAPED, evidence.text)
+    return f"{quoted} [{source.name}, {lines}{f' of {source.handle}' if source.handle else ''}{often}{_period(evidence)}]"
 
 
 def _period(one: Evidence) -> str:
