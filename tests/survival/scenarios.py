@@ -61,13 +61,17 @@ def _copy_is_whole(it: House) -> None:
     copies = it.folder / "copies"
     copies.mkdir(exist_ok=True)
     for file in (it.file, it.engine_file):
-        for part in ("", "-wal"):
-            with suppress(FileNotFoundError):
-                shutil.copyfile(f"{file}{part}", copies / f"{file.name}{part}")
+        with closing(sqlite3.connect(file, timeout=30)) as held:
+            # Whoever closes a file as the last one empties its log into it: as long as we have it open, nobody does so while it is copied.
+            held.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            for part in ("", "-wal"):
+                with suppress(FileNotFoundError):
+                    shutil.copyfile(f"{file}{part}", copies / f"{file.name}{part}")
         with closing(sqlite3.connect(copies / file.name)) as copy:
-            ((said,),) = copy.execute("PRAGMA integrity_check").fetchall()
+            said = "; ".join(row[0] for row in copy.execute("PRAGMA integrity_check"))
             known = {row[0] for row in copy.execute("SELECT id FROM sessions")} if file == it.file else set(it.cases)
-        if said != "ok" or (missing := set(it.cases) - known):
+        missing = set(it.cases) - known
+        if said != "ok" or missing:
             it.history.note("left", session="", where=f"in the copy of {file.name}: {said}, missing {missing}")
     shutil.rmtree(copies)
 
