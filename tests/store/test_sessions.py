@@ -341,16 +341,6 @@ async def test_who_did_not_run_in_a_process_that_died_is_not_suspected_any_more(
         assert await workers.deaths_in_a_row(db, convict) == 3, "it had its last try"
 
 
-async def test_a_process_that_was_only_slow_is_no_death_of_its_session(database: Database) -> None:
-    session_id = await pending(database)
-    async with database.transaction() as db:
-        for number, left in ((1, 0), (2, 1)):
-            await sessions.claim(db, session_id, f"w{number}", now=NOON)
-            await sessions.record_death(db, session_id, f"w{number}")
-            await workers.was_only_slow(db, session_id, most=2) if number == 1 else None
-            assert await workers.deaths_in_a_row(db, session_id) == left
-
-
 async def page(
     database: Database, filters: Filters | None = None, *, cursor: str | None = None, limit: int = 50
 ) -> tuple[list[Listed], str | None]:

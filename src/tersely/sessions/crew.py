@@ -449,8 +449,6 @@ class Crew:
             running = self._running.get(session_id)
             if running and running.diary and running.diary.attempt == here[session_id]:
                 running.halt("lost")
-                async with self.database.transaction() as db:
-                    await executors.was_only_slow(db, session_id, most=MOST_DEATHS - 1)
         for session_id in cancelled:
             self._stop(session_id, "cancel")
         for session_id in alone:

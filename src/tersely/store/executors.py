@@ -67,12 +67,6 @@ async def acquit(db: AsyncConnection, executor: str, *, deaths: int) -> None:
     await db.execute(sa.update(sessions).where(sessions.c.status.in_(OPEN), elsewhere, suspected).values(deaths=1))
 
 
-async def was_only_slow(db: AsyncConnection, session_id: str, *, most: int) -> None:
-    """A process that was taken for dead is alive: the session was not its death. Who has had its last try stays where it is."""
-    counted = sessions.c.deaths.between(1, most)
-    await db.execute(sa.update(sessions).where(sessions.c.id == session_id, counted).values(deaths=sessions.c.deaths - 1))
-
-
 async def to_be_cancelled(db: AsyncConnection, executor: str) -> list[str]:
     """Sessions that this process works on and that somebody wants to stop."""
     asked = sa.select(sessions.c.id).where(sessions.c.executor == executor, sessions.c.status == "cancelling")
