@@ -4,14 +4,17 @@ import json
 import re
 from typing import Any
 
+import anyio
 import pytest
 
+from tersely.errors import LLMUnavailable
+from tersely.llm.limits import Manners
 from tersely.llm.providers import NativeTools
 from tersely.text.masked import assume_masked
 from tersely.text.tokens import O200K
 from tersely.tools.servers import Server, ServerOptions
 from tests.agent.conftest import call, ops
-from tests.fakes.asking import model_at
+from tests.fakes.asking import model_at, say
 from tests.fakes.llm_server import FakeLLMServer, Reply
 
 
@@ -166,6 +169,25 @@ async def test_a_model_that_fails_fails_the_report_with_its_reason(workplace: An
         report = await place.work(llm)
     assert report.status == "failed" and "does not accept the key" in report.reason
     assert place.diary.of("error")[0].content == report.reason and place.diary.records("iteration")[0].error == report.reason
+
+
+async def test_a_provider_that_is_left_alone_for_a_while_is_waited_for(workplace: Any) -> None:
+    """F18: what opened the circuit were the calls of others."""
+    manners = Manners(delays=(), circuit_window=2, circuit_open_for=0.2)
+    async with FakeLLMServer([503, 503, "done"]).listening() as server, model_at(server.url, manners=manners) as llm, workplace() as place:
+        for _ in range(2):
+            with pytest.raises(LLMUnavailable):
+                await llm.complete(say("hello"), max_tokens=10)
+        report = await place.work(llm)
+    assert (report.analysis, report.status) == ("done", "completed") and not place.diary.of("error")
+
+
+async def test_a_provider_that_asks_for_an_hour_is_not_waited_for(workplace: Any) -> None:
+    reply = Reply(status=429, headers={"retry-after": "3600"})
+    async with FakeLLMServer([reply]).listening() as server, model_at(server.url) as llm, workplace() as place:
+        with anyio.fail_after(20):
+            report = await place.work(llm)
+    assert report.status == "failed" and len(server.requests) == 1
 
 
 async def test_thinking_and_words_stream_and_a_broken_stream_begins_anew(workplace: Any) -> None:

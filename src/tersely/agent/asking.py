@@ -6,7 +6,7 @@ not an error: the loop decides what becomes of the investigation.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from tersely.agent.diary import Diary, EventType, OpenEvent
 from tersely.agent.meter import Metered
 from tersely.errors import LLMError, LLMTooLong, LostSession, MaskingFailed
 from tersely.llm.client import LLM
+from tersely.llm.limits import GateClosed
 from tersely.llm.messages import Completion, Finish, Message, Superseded, TextDelta, ThinkingDelta, ToolCall, ToolSpec, Usage
 from tersely.llm.providers import NativeTools
 from tersely.store.interactions import Interaction
@@ -28,6 +29,9 @@ _SHOWN_AT_LEAST = 48
 
 _SHOWN_AT_MOST = 40_000
 """Characters of one answer that are shown while it is written; beyond it people see it when it is complete."""
+
+LONGEST_WAIT = 90.0
+"""Seconds that a question waits for a provider that is left alone because others found it failing: an investigation has the time."""
 
 NOTHING = assume_masked("")
 
@@ -91,7 +95,7 @@ class Asker:
         async with AsyncExitStack() as stack:
             show = _Showing(stack, self.diary, key, self.masker, event_type)
             try:
-                answer = await self._answer(meter, messages, tools, native, show, stop)
+                answer = await self._in_time(lambda: self._answer(meter, messages, tools, native, show, stop), show)
                 turn = self._masked(answer, key)
             except anyio.get_cancelled_exc_class():
                 # Somebody stops the session. What was asked is paid for, so it stands in the trace; unless another worker goes on,
@@ -117,6 +121,20 @@ class Asker:
         duration = round((anyio.current_time() - started) * 1000)
         await self.diary.interaction(key, _record(kind, messages, tools, native, turn, answer, duration))
         return turn
+
+    async def _in_time(self, answer: Callable[[], Awaitable[Completion]], show: "_Showing") -> Completion:
+        """The answer, also of a provider that nobody may ask for a while."""
+        until = anyio.current_time() + LONGEST_WAIT
+        while True:
+            try:
+                return await answer()
+            except GateClosed as closed:
+                pause = max(closed.retry_after or 0.0, 0.1)
+                if anyio.current_time() + pause > until:
+                    raise
+                show.restart()
+                self.diary.progress("investigating", f"The model's provider fails at the moment; it is asked again in {pause:.0f} s.")
+                await anyio.sleep(pause)
 
     async def _answer(
         self,

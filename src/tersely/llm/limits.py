@@ -271,13 +271,16 @@ def _too_long_for(model: ChatModel, messages: Sequence[Message], max_tokens: int
 
 
 def _summed_up(problems: list[LLMError]) -> LLMError:
-    """Worth another try later if any of them is; else the first trouble decides. Where several failed, each has its say."""
+    """Worth another try later if any of them is, above all one that was not asked; else the first trouble decides. Where several
+    failed, each has its say.
+    """
     said = list(dict.fromkeys(str(problem) for problem in problems))
     if len(said) == 1:
         return problems[0]
-    for problem in problems:
-        if isinstance(problem, LLMUnavailable):
-            return LLMUnavailable(" Then: ".join(said), retry_after=problem.retry_after)
+    for kind in (GateClosed, LLMUnavailable):
+        for problem in problems:
+            if isinstance(problem, kind):
+                return kind(" Then: ".join(said), retry_after=problem.retry_after)
     return type(problems[0])(" Then: ".join(said))
 
 
