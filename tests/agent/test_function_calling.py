@@ -173,13 +173,14 @@ async def test_a_model_that_fails_fails_the_report_with_its_reason(workplace: An
 
 async def test_a_provider_that_is_left_alone_for_a_while_is_waited_for(workplace: Any) -> None:
     """F18: what opened the circuit were the calls of others."""
-    manners = Manners(delays=(), circuit_window=2, circuit_open_for=0.2)
+    manners = Manners(delays=(), circuit_window=2, circuit_open_for=3)
     async with FakeLLMServer([503, 503, "done"]).listening() as server, model_at(server.url, manners=manners) as llm, workplace() as place:
         for _ in range(2):
             with pytest.raises(LLMUnavailable):
                 await llm.complete(say("hello"), max_tokens=10)
         report = await place.work(llm)
     assert (report.analysis, report.status) == ("done", "completed") and not place.diary.of("error")
+    assert any("it is asked again in" in message for _, message in place.diary.phases)
 
 
 async def test_a_provider_that_asks_for_an_hour_is_not_waited_for(workplace: Any) -> None:
