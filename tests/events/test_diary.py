@@ -209,3 +209,15 @@ async def test_a_long_conversation_is_found_in_every_exchange(database: Database
         _, told = await interactions.one(db, session_id, last)
     assert [one["text"] for one in told] == [f"message {number}" for number in range(5)]
     assert uuid.UUID(last)
+
+
+async def test_a_worker_that_lost_its_session_hears_of_it_before_it_acts(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F03: it stood still, another one has taken over, and nothing that it wrote since could have told it."""
+    session_id = await begun(database)
+    mine = SessionDiary(database, Bus(database), session_id, 1)
+    await mine.still_ours()
+    async with database.transaction() as db:
+        await sessions.claim(db, session_id, "another", now=NOON)
+    monkeypatch.setattr("tersely.events.diary.OURS_FOR", 0.0)
+    with pytest.raises(LostSession):
+        await mine.still_ours()

@@ -72,6 +72,9 @@ class MemoryDiary:
     def progress(self, phase: Phase, message: str) -> None:
         self.phases.append((phase, message))
 
+    async def still_ours(self) -> None:
+        pass
+
     async def interaction(self, step: str, record: Interaction) -> str:
         assert (step, record.type) not in [(known, one.type) for known, one in self.interactions], f"{step} {record.type} is there already"
         self.interactions.append((step, record))

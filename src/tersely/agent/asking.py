@@ -126,6 +126,7 @@ class Asker:
         """The answer, also of a provider that nobody may ask for a while."""
         until = anyio.current_time() + LONGEST_WAIT
         while True:
+            await self.diary.still_ours()
             try:
                 return await answer()
             except GateClosed as closed:

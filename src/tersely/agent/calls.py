@@ -170,6 +170,7 @@ class Caller:
                     fetched, page, read = await self._read(tool, values, shown, f"{key}/summary")
                 else:
                     sent = replace(exact, name=tool.dotted, arguments=json.dumps(values, ensure_ascii=False))
+                    await self.diary.still_ours()
                     fetched = await self.executor.fetch(sent, self.scope, {"traceparent": _traceparent(self.assignment.session_id, key)})
                 duration = _since(started)
                 whole = await self._whole(call, fetched, page)
@@ -270,6 +271,7 @@ class Caller:
         started = anyio.current_time()
         try:
             async with self.diary.opened(key, "mcp_tool_summary", metadata=about) as event:
+                await self.diary.still_ours()
                 observation = await self.executor.observe(
                     call,
                     fetched,

@@ -47,3 +47,10 @@ class Diary(Protocol):
 
     async def interaction(self, step: str, record: Interaction) -> str:
         """One exchange with a model or a tool, for the trace; returns its id."""
+
+    async def still_ours(self) -> None:
+        """Asked just before something is done that cannot be taken back.
+
+        Raises:
+            LostSession: Another worker goes on; do nothing more.
+        """

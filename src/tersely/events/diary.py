@@ -8,6 +8,7 @@ a step that runs again changes nothing, and a worker that lost the session gets
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -41,6 +42,9 @@ CHUNK_SECONDS = 0.03
 
 FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
 """Seconds between two tries to write while the store is away."""
+
+OURS_FOR = 0.5
+"""Seconds for which nobody doubts that the session is still this worker's: half of the shortest lease."""
 
 _NOTHING = Masked("")
 
@@ -130,6 +134,21 @@ class SessionDiary:
             # Only now is it certain that they lie in the database.
             self._common.known = digests
         return interaction_id
+
+    async def still_ours(self) -> None:
+        """Asked just before something is done that cannot be taken back: a worker that stood still may have lost the session
+        without having heard of it.
+
+        Raises:
+            LostSession: Another worker goes on.
+        """
+        common = self._common
+        while time.monotonic() - common.ours_at > OURS_FOR:
+            asked = time.monotonic()
+            if not await self._write(lambda db: sessions.is_held(db, self.session_id, self.attempt)):
+                raise LostSession(f"Session {self.session_id} belongs to another worker.")
+            # As of the question: whoever stood still before the answer was read asks again.
+            common.ours_at = asked
 
     # What whoever runs the session tells
 
@@ -236,6 +255,7 @@ class _Common:
     def __init__(self) -> None:
         self.known: Mapping[Message, str] = {}
         self.let_go = False
+        self.ours_at = float("-inf")
 
 
 class OpenEvent:

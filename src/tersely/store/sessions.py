@@ -299,6 +299,16 @@ async def find(db: AsyncConnection, session_id: str) -> Session:
 _FINDING = sa.select(sessions).where(sessions.c.id == sa.bindparam("the_session"))
 
 
+async def is_held(db: AsyncConnection, session_id: str, attempt: int) -> bool:
+    """Whether a session still is that attempt's to work on."""
+    return bool(await db.scalar(_HELD, {"the_session": session_id, "the_attempt": attempt}))
+
+
+_HELD = sa.select(sa.literal(1)).where(
+    sessions.c.id == sa.bindparam("the_session"), events.IS_OPEN, sessions.c.attempt == sa.bindparam("the_attempt")
+)
+
+
 async def stages_of(db: AsyncConnection, session_id: str) -> list[Stage]:
     rows = await db.execute(sa.select(stages).where(stages.c.session_id == session_id).order_by(stages.c.position))
     return [Stage(**row._mapping) for row in rows]
