@@ -15,6 +15,9 @@ MOST_DEATHS = 3
 CLOCK = 0.005
 """Times are written down in milliseconds."""
 
+WAKING = 1.0
+"""Seconds in which a process that was stopped on its way to a call sends it once it has woken: that call was in flight."""
+
 
 @dataclass(frozen=True)
 class Violation:
@@ -142,9 +145,10 @@ def _steps(history: History) -> Iterator[Violation]:
             stored[key] = max(stored.get(key, step), step, key=lambda one: float(one["stored"]))
     # Where the replicas' clocks differ their times say nothing; there no call may be made twice at all (see below).
     one_clock = not history.of("run")[0].get("clocks_differ")
+    woken = [fault["at"] for fault in history.of("fault") if fault["what"] == "SIGCONT"]
     for call in history.of("call") if one_clock else ():
         step = stored.get((cases.get(call["case"], ""), call["what"], call["number"]), {})
-        if step and call["at"] > step["stored"] + CLOCK:
+        if step and call["at"] > step["stored"] + CLOCK and not any(-0.1 < call["at"] - at < WAKING for at in woken):
             yield Violation("I4", f"{call['what']} {call['number']} of {call['case']} ran again after it was stored", (step, call))
     repeated, most = again(history), most_again(history)
     if repeated > most:

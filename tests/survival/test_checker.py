@@ -90,6 +90,15 @@ def test_more_sessions_at_once_than_may_are_found_out() -> None:
     assert any("2 sessions ran at once" in violation.what for violation in check(history))
 
 
+def test_a_call_that_a_stopped_process_was_about_to_send_is_late_and_no_later() -> None:
+    history = orderly()
+    the(history, "step", 1)["stored"] = 3.05
+    history.records.append({"kind": "fault", "at": 6.0, "what": "SIGCONT", "executor": "a", "interrupts": False})
+    assert check(history) == []
+    the(history, "fault", 1)["at"] = 4.0
+    assert any("ran again after it was stored" in violation.what for violation in check(history))
+
+
 def test_the_shortest_violation_comes_first() -> None:
     history = orderly()
     the(history, "claim")["attempt"] = 2
