@@ -59,7 +59,7 @@ def show(*, seed: int | None, once: bool, port: int) -> int:
 
 
 def _report(console: Console, address: str, session_id: str, incident: Incident) -> bool:
-    session = httpx2.get(f"{address}/api/v1/sessions/{session_id}", timeout=30).json()
+    session = _asked("GET", f"{address}/api/v1/sessions/{session_id}").json()
     tokens = session["tokens"]
     console.print(
         f"\n[bold]{tokens['before']:,} → {tokens['after']:,} tokens[/] of tool results reached the agent; "
@@ -72,10 +72,17 @@ def _report(console: Console, address: str, session_id: str, incident: Incident)
 
 
 def _submit(address: str, incident: Incident) -> str:
-    answer = httpx2.post(f"{address}/api/v1/alerts", json={"data": incident.alert}, timeout=30)
+    answer = _asked("POST", f"{address}/api/v1/alerts", json={"data": incident.alert})
     if answer.status_code != 202:
         raise TerselyError(f"The alert was not accepted: {answer.text[:500]}")
     return str(answer.json()["session_id"])
+
+
+def _asked(method: str, url: str, **body: Any) -> httpx2.Response:
+    try:
+        return httpx2.request(method, url, timeout=30, **body)
+    except httpx2.HTTPError as problem:
+        raise TerselyError(f"The demonstration's own service has gone ({problem}). Start it again: tersely demo") from None
 
 
 @contextmanager
