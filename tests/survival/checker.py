@@ -145,10 +145,18 @@ def _steps(history: History) -> Iterator[Violation]:
             stored[key] = max(stored.get(key, step), step, key=lambda one: float(one["stored"]))
     # Where the replicas' clocks differ their times say nothing; there no call may be made twice at all (see below).
     one_clock = not history.of("run")[0].get("clocks_differ")
-    woken = [fault["at"] for fault in history.of("fault") if fault["what"] == "SIGCONT"]
+    woken = [fault for fault in history.of("fault") if fault["what"] == "SIGCONT"]
+    had = {(claim["session"], claim["executor"]) for claim in history.of("claim")}
+    late: set[tuple[str, float]] = set()
     for call in history.of("call") if one_clock else ():
         step = stored.get((cases.get(call["case"], ""), call["what"], call["number"]), {})
-        if step and call["at"] > step["stored"] + CLOCK and not any(-0.1 < call["at"] - at < WAKING for at in woken):
+        if step and call["at"] > step["stored"] + CLOCK:
+            # One call of a session that the woken process had, and no second one.
+            waking = {(step["session"], fault["at"]) for fault in woken if (step["session"], fault["executor"]) in had}
+            waking = {(session, at) for session, at in waking if -0.1 < call["at"] - at < WAKING} - late
+            late |= waking
+            if waking:
+                continue
             yield Violation("I4", f"{call['what']} {call['number']} of {call['case']} ran again after it was stored", (step, call))
     repeated, most = again(history), most_again(history)
     if repeated > most:

@@ -95,7 +95,12 @@ def test_a_call_that_a_stopped_process_was_about_to_send_is_late_and_no_later() 
     the(history, "step", 1)["stored"] = 3.05
     history.records.append({"kind": "fault", "at": 6.0, "what": "SIGCONT", "executor": "a", "interrupts": False})
     assert check(history) == []
-    the(history, "fault", 1)["at"] = 4.0
+    history.records.append({**the(history, "call", 2), "at": 6.2})
+    assert any("ran again after it was stored" in violation.what for violation in check(history)), "a second one was not in flight"
+    history.records.pop()
+    the(history, "fault", 1)["executor"] = "somebody else"
+    assert any("ran again after it was stored" in violation.what for violation in check(history)), "it did not have the session"
+    the(history, "fault", 1).update(executor="a", at=4.0)
     assert any("ran again after it was stored" in violation.what for violation in check(history))
 
 
