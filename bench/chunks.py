@@ -27,13 +27,20 @@ from tersely.text.tokens import O200K, _encoding
 SIZES = (400, 800, 8000)
 
 VOCABULARY = """
-the of and to in is that for it as was with be by on not he his but at are this have from or had an they which one you were all
-her she there would their we him been has when who will no more if out so up said what its about than into them can only other
-time new some could these two may first then do any like my now over such our man me even most made after also did many off before
-must well back through years where much your way down should because long each just state those people too under while being world
-still here between life both during without own another never service request latency cluster replica partition timeout database
-connection memory process thread queue worker retry budget deployment rollback certificate gateway header payload schema migration
-index transaction commit snapshot backup restore throughput threshold alert incident investigation timeline evidence hypothesis
+the of and to in is that for it as was with be by on not he his but at are this have from or had an they which one you
+were all
+her she there would their we him been has when who will no more if out so up said what its about than into them can
+only other
+time new some could these two may first then do any like my now over such our man me even most made after also did
+many off before
+must well back through years where much your way down should because long each just state those people too under while
+being world
+still here between life both during without own another never service request latency cluster replica partition
+timeout database
+connection memory process thread queue worker retry budget deployment rollback certificate gateway header payload
+schema migration
+index transaction commit snapshot backup restore throughput threshold alert incident investigation timeline evidence
+hypothesis
 configuration environment variable container namespace scheduler controller operator endpoint probe
 """
 WORDS = VOCABULARY.split()
@@ -88,7 +95,10 @@ def corpus(characters: int, seed: int = 7) -> Corpus:
     def table() -> str:
         rows = ["| name | state | count | note |", "|---|---|---:|---|"]
         rows += [
-            f"| {rng.choice(WORDS)}-{rng.randint(1, 99_999)} | {rng.choice(WORDS)} | {rng.randint(1, 9_999)} | {some_words(1, 5)} |"
+            (
+                f"| {rng.choice(WORDS)}-{rng.randint(1, 99_999)} | {rng.choice(WORDS)} | {rng.randint(1, 9_999)} | "
+                f"{some_words(1, 5)} |"
+            )
             for _ in range(rng.choice((3, 6, 10, 20, 40, 120)))
         ]
         tables.append("\n".join(rows))
@@ -97,7 +107,9 @@ def corpus(characters: int, seed: int = 7) -> Corpus:
     def heading() -> str:
         return f"{'#' * rng.choice((1, 2, 2, 3, 3, 3))} {some_words(2, 6).capitalize()}"
 
-    kinds: list[Callable[[], str]] = [paragraph] * 10 + [bullets] * 3 + [fence] * 2 + [table] * 2 + [heading] * 4 + [lambda: "---"]
+    kinds: list[Callable[[], str]] = (
+        [paragraph] * 10 + [bullets] * 3 + [fence] * 2 + [table] * 2 + [heading] * 4 + [lambda: "---"]
+    )
     while written < characters:
         parts.append(rng.choice(kinds)())
         written += len(parts[-1]) + 2
@@ -118,12 +130,16 @@ def by_chonkie(text: str, size: int) -> list[str]:
 
 
 def by_langchain(text: str, size: int) -> list[str]:
-    splitter = RecursiveCharacterTextSplitter.from_language(Language.MARKDOWN, chunk_size=size, chunk_overlap=0, length_function=count)
+    splitter = RecursiveCharacterTextSplitter.from_language(
+        Language.MARKDOWN, chunk_size=size, chunk_overlap=0, length_function=count
+    )
     return splitter.split_text(text)
 
 
 def by_semchunk(text: str, size: int) -> list[str]:
-    return semchunk.chunk(text, size, lambda part: count(part))  # a new function each time, since it remembers by function
+    return semchunk.chunk(
+        text, size, lambda part: count(part)
+    )  # a new function each time, since it remembers by function
 
 
 def by_semantic_text_splitter(text: str, size: int) -> list[str]:
@@ -154,8 +170,14 @@ def main(megabytes: float = 2.0) -> None:
     tokens = count(made.text)
     for split in SPLITTERS.values():
         split(made.text[:20_000], 400)  # whoever loads something at first use has done so now
-    print(f"Chunking: {len(made.text) / 1e6:.1f} MB of Markdown, {tokens:,} tokens, {len(made.fences)} fences, {len(made.tables)} tables\n")
-    print(f"{'size':>5}  {'':25}{'MB/s':>6}  {'chunks':>6}  {'fill':>5}  {'over':>5}  {'fences whole':>12}  {'tables whole':>12}")
+    print(
+        f"Chunking: {len(made.text) / 1e6:.1f} MB of Markdown, {tokens:,} tokens, {len(made.fences)} fences, "
+        f"{len(made.tables)} tables\n"
+    )
+    print(
+        f"{'size':>5}  {'':25}{'MB/s':>6}  {'chunks':>6}  {'fill':>5}  {'over':>5}  {'fences whole':>12}  "
+        f"{'tables whole':>12}"
+    )
     for size in SIZES:
         best = dict.fromkeys(SPLITTERS, float("inf"))
         parts: dict[str, list[str]] = {}

@@ -126,10 +126,13 @@ def yardstick_report(rows: list[Row], engines: list[str]) -> list[str]:
         if not part:
             return
         cells = [
-            f"{show([row for row in part if row['engine'] == engine]):>{width}}" for engine, width in zip(engines, widths, strict=True)
+            f"{show([row for row in part if row['engine'] == engine]):>{width}}"
+            for engine, width in zip(engines, widths, strict=True)
         ]
         floor, aim = FLOORS_AND_AIMS.get(goal, ("", ""))
-        lines.append(f"{label:<30}{len({row['case'] for row in part}):>4} " + "".join(cells) + f"{floor:>15}{aim:>15}".rstrip())
+        lines.append(
+            f"{label:<30}{len({row['case'] for row in part}):>4} " + "".join(cells) + f"{floor:>15}{aim:>15}".rstrip()
+        )
 
     def kinds(task: str, key: str = "type") -> list[str]:
         return sorted({row[key] for row in rows if row["task"] == task})
@@ -154,7 +157,11 @@ def yardstick_report(rows: list[Row], engines: list[str]) -> list[str]:
         line(f"   {ask}", _of("t5", "ask", ask), _by_budget, f"t5 {ask}")
     for kind in kinds("t5"):
         line(f"   {kind}", _of("t5", "type", kind), _by_budget)
-    line("within budget", lambda row: True, lambda found: f"{sum(row['in_budget'] for row in found) / max(1, len(found)):.1%}")
+    line(
+        "within budget",
+        lambda row: True,
+        lambda found: f"{sum(row['in_budget'] for row in found) / max(1, len(found)):.1%}",
+    )
     line("errors", lambda row: True, lambda found: str(sum(1 for row in found if row["err"])))
     line("seconds per call", lambda row: True, lambda found: f"{_average(found, 'sec') or 0:.3f}")
     return lines
@@ -166,7 +173,10 @@ def below_the_simple_thing(rows: list[Row]) -> list[str]:
     for task in ("t1", "t5"):
         for kind in sorted({row["type"] for row in rows if row["task"] == task}):
             part = [row for row in rows if row["task"] == task and row["type"] == kind]
-            ours, theirs = (_average([row for row in part if row["engine"] == engine], "score") for engine in ("tersely", "bm25+mmr"))
+            ours, theirs = (
+                _average([row for row in part if row["engine"] == engine], "score")
+                for engine in ("tersely", "bm25+mmr")
+            )
             if ours is not None and theirs is not None and ours < theirs - 1e-9:
                 lines.append(f"below BM25+MMR: {task} {kind}: {ours:.3f} against {theirs:.3f}")
     return lines
@@ -176,11 +186,16 @@ def below_the_simple_thing(rows: list[Row]) -> list[str]:
 
 
 def speed(sizes: tuple[int, ...], hostile: float) -> list[str]:
-    lines = ["", f"{'speed and growth, 1000 tokens':<30}" + "".join(f"{f'{size} MB':>26}" for size in sizes) + f"{'growth':>10}"]
+    lines = [
+        "",
+        f"{'speed and growth, 1000 tokens':<30}" + "".join(f"{f'{size} MB':>26}" for size in sizes) + f"{'growth':>10}",
+    ]
     for kind in growth.TEXTS:
         found = [growth.measure(kind, size) for size in sizes if size <= 10 or kind in ("mixed", "log", "json")]
         cells = [
-            f"{f'{one.seconds:.2f} s {one.rate:.1f} MB/s {one.memory:.1f}×':>26}" if not isinstance(one, str) else f"{one:>26}"
+            f"{f'{one.seconds:.2f} s {one.rate:.1f} MB/s {one.memory:.1f}×':>26}"
+            if not isinstance(one, str)
+            else f"{one:>26}"
             for one in found
         ]
         good = [one for one in found if not isinstance(one, str)]
@@ -189,11 +204,14 @@ def speed(sizes: tuple[int, ...], hostile: float) -> list[str]:
     for kind in growth.HOSTILE:
         one = growth.measure(kind, hostile)
         shown = (
-            one if isinstance(one, str) else f"{one.megabytes:g} MB in {one.seconds:.2f} s, {one.memory:.1f} × memory, {one.tokens} tokens"
+            one
+            if isinstance(one, str)
+            else f"{one.megabytes:g} MB in {one.seconds:.2f} s, {one.memory:.1f} × memory, {one.tokens} tokens"
         )
         lines.append(f"   hostile: {kind:<18}{shown}")
     lines.append(
-        "   × is the peak of memory as a multiple of the text; growth is the time per MB at the largest size over that at the smallest"
+        "   × is the peak of memory as a multiple of the text; growth is the time per MB at the largest size over "
+        "that at the smallest"
     )
     return lines
 
@@ -206,7 +224,14 @@ def fold_report(tokens: int) -> list[str]:
     from tersely.condensing.fold import fold
 
     lines = ["", f"{'fold':<30}{'before':>10}{'after':>10}{'share':>8}"]
-    for shape in ("app log", "system log", "json log lines", "logfmt", "java log with stack traces", "log without levels"):
+    for shape in (
+        "app log",
+        "system log",
+        "json log lines",
+        "logfmt",
+        "java log with stack traces",
+        "log without levels",
+    ):
         source = _repetitive_log(shape, tokens)
         before, after = O200K.count(source), O200K.count(fold(source))
         lines.append(f"   {shape:<27}{before:>10,}{after:>10,}{figure(after / before):>8}")
@@ -226,13 +251,19 @@ def _repetitive_log(shape: str, tokens: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.condense", description="The structural condenser beside its peers.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.condense", description="The structural condenser beside its peers."
+    )
     parser.add_argument("--quick", action="store_true", help="a fifth of the cases, sizes up to 10 MB")
-    parser.add_argument("--task", default="all", help=f"separated by commas: {', '.join((*YARDSTICK_TASKS, *OWN_TASKS))}")
+    parser.add_argument(
+        "--task", default="all", help=f"separated by commas: {', '.join((*YARDSTICK_TASKS, *OWN_TASKS))}"
+    )
     parser.add_argument("--engine", default=PEERS, help=f"separated by commas: {', '.join(ENGINES)}")
     parser.add_argument("--seeds", type=int, default=0, help="generated cases per shape and ask (1 when quick, else 3)")
     asked = parser.parse_args()
-    tasks = (*YARDSTICK_TASKS, *OWN_TASKS) if asked.task == "all" else tuple(task.strip() for task in asked.task.split(","))
+    tasks = (
+        (*YARDSTICK_TASKS, *OWN_TASKS) if asked.task == "all" else tuple(task.strip() for task in asked.task.split(","))
+    )
     for task in tasks:
         if task not in (*YARDSTICK_TASKS, *OWN_TASKS):
             raise SystemExit(f"No task {task!r}; there are {', '.join((*YARDSTICK_TASKS, *OWN_TASKS))}.")
@@ -242,13 +273,23 @@ def main() -> None:
     wanted = [task for task in YARDSTICK_TASKS if task in tasks]
     path = find_yardstick()
     if wanted and path is None:
-        print("The yardstick is not here (no folder `shared/yardstick` beside the repository): " + ", ".join(wanted) + " are left out.\n")
+        print(
+            "The yardstick is not here (no folder `shared/yardstick` beside the repository): "
+            + ", ".join(wanted)
+            + " are left out.\n"
+        )
     elif wanted and path is not None:
         rows = run_yardstick(load_yardstick(path, 5 if asked.quick else 1), engines, wanted)
         print("\n".join(yardstick_report(rows, list(engines))))
         print("\n".join(below_the_simple_thing(rows)))
-        broken += [f"{row['engine']} {row['case']} @{row['budget']}: {row['tokens']} tokens" for row in rows if not row["in_budget"]]
-        broken += [f"{row['case']} @{row['budget']}: {row['err']}" for row in rows if row["err"] and row["engine"] == "tersely"]
+        broken += [
+            f"{row['engine']} {row['case']} @{row['budget']}: {row['tokens']} tokens"
+            for row in rows
+            if not row["in_budget"]
+        ]
+        broken += [
+            f"{row['case']} @{row['budget']}: {row['err']}" for row in rows if row["err"] and row["engine"] == "tersely"
+        ]
     if "generator" in tasks:
         # sumy and the plain BM25 tell nothing new here, and cost minutes.
         chosen = [name for name in engines if name not in ("sumy", "bm25")] or list(engines)

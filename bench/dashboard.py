@@ -1,14 +1,21 @@
-"""The dashboard in a real Chromium: how much the first view weighs, and what a session of 5,000 events does to the page.
+"""The dashboard in a real Chromium: how much the first view weighs, and what a session of 5,000 events does to the
+page.
 
     python -m bench.dashboard [--events 5000]
 
-The marks: a first view under 150 kB; while 5,000 events stream no task over 100 ms and, afterwards, less than 150 MB in the
-page's heap. Measured through the browser's own protocol, once following the end and once as a page that is opened later.
+The marks: a first view under 150 kB; while 5,000 events stream no task over 100 ms and, afterwards, less than 150 MB in
+the
+page's heap. Measured through the browser's own protocol, once following the end and once as a page that is opened
+later.
 
-A task's length is what a clock says, so a machine that is busy with other things makes every task longer: the browser waits for its
-turn in the middle of one. Hence three figures. The longest task by the clock, the longest by the time its thread was really
-running (the browser's own trace has both), and the longest of an empty page beside it that does nothing but a few milliseconds of
-arithmetic now and then: what the machine alone makes out of those. Where the empty page is over the mark too, the clock judges the
+A task's length is what a clock says, so a machine that is busy with other things makes every task longer: the browser
+waits for its
+turn in the middle of one. Hence three figures. The longest task by the clock, the longest by the time its thread was
+really
+running (the browser's own trace has both), and the longest of an empty page beside it that does nothing but a few
+milliseconds of
+arithmetic now and then: what the machine alone makes out of those. Where the empty page is over the mark too, the clock
+judges the
 machine and not the page; then the CPU time counts, and the verdict says so.
 """
 
@@ -117,10 +124,15 @@ def tell(what: str, tasks: Tasks, long_tasks: list[float], beside: float, measur
     busy = beside > LONGEST_MS
     fine = measured["heap_mb"] < HEAP_MB and cpu <= LONGEST_MS and (busy or clock <= LONGEST_MS)
     verdict = (
-        "OVER THE MARK" if not fine else "ok" if clock <= LONGEST_MS else "ok by CPU time; by the clock the machine was too busy to tell"
+        "OVER THE MARK"
+        if not fine
+        else "ok"
+        if clock <= LONGEST_MS
+        else "ok by CPU time; by the clock the machine was too busy to tell"
     )
     print(
-        f"{what:<22} longest task {clock:4.0f} ms by the clock ({sum(one > 50 for one in tasks.clock)} over 50 ms), {cpu:4.1f} ms of CPU "
+        f"{what:<22} longest task {clock:4.0f} ms by the clock ({sum(one > 50 for one in tasks.clock)} over 50 ms), "
+        f"{cpu:4.1f} ms of CPU "
         f"({sum(one > 50 for one in tasks.cpu)} over 50 ms), {sum(tasks.cpu) / 1000:.1f} s in all   "
         f"heap {measured['heap_mb']:.1f} MB   {measured['nodes']:,} nodes   {verdict}\n"
         f"{'':<22} beside it an empty page: {IDLE_MS} ms of arithmetic took up to {beside:.0f} ms; "
@@ -138,11 +150,17 @@ async def main(events: int) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         store = f"sqlite:///{Path(folder) / 'tersely.db'}"
         async with running(store, work=long_work(events, begin)) as door, chromium(path) as browser:
-            weights = {name: await first_view(browser, door, where) for name, where in {"sessions": "/", "submit": "/submit"}.items()}
+            weights = {
+                name: await first_view(browser, door, where)
+                for name, where in {"sessions": "/", "submit": "/submit"}.items()
+            }
             session = await door.submit()
             weights["session"] = await first_view(browser, door, f"/sessions/{session}")
             for name, weight in weights.items():
-                print(f"first view, {name:<10} {weight / 1000:6.1f} kB   {'ok' if weight < FIRST_VIEW else 'OVER THE MARK'}")
+                print(
+                    f"first view, {name:<10} {weight / 1000:6.1f} kB   "
+                    f"{'ok' if weight < FIRST_VIEW else 'OVER THE MARK'}"
+                )
             idle = await (await browser.new_context()).new_page()
             await idle.evaluate(IDLE, IDLE_MS)
             address = f"{door.address}/sessions/{session}"
@@ -156,7 +174,9 @@ async def main(events: int) -> bool:
                 begin.set()
                 await drawn(page, shown, 600)
             beside = await idle.evaluate("window.longest")
-            good = tell(f"{events:,} events, followed", tasks, await page.evaluate("window.tasks"), beside, await heap(wire))
+            good = tell(
+                f"{events:,} events, followed", tasks, await page.evaluate("window.tasks"), beside, await heap(wire)
+            )
             await page.close()
 
             page, wire = await opened(browser)
@@ -165,7 +185,9 @@ async def main(events: int) -> bool:
                 await page.goto(address)
                 await drawn(page, shown, 120)
             beside = await idle.evaluate("window.longest")
-            good &= tell(f"{events:,} events, opened", tasks, await page.evaluate("window.tasks"), beside, await heap(wire))
+            good &= tell(
+                f"{events:,} events, opened", tasks, await page.evaluate("window.tasks"), beside, await heap(wire)
+            )
             return good and max(weights.values()) < FIRST_VIEW
 
 

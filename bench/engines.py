@@ -84,7 +84,8 @@ def pack(pieces: Sequence[str], order: Sequence[int], budget: int) -> str:
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
 _PARTS = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
 _STOP_WORDS = (
-    "a an and any are as at be by can did do does for from give has have how i in is it its me my not of on or please show "
+    "a an and any are as at be by can did do does for from give has have how i in is it its me my not of on or please "
+    "show "
     "tell that the there this to was we were what when where which who why with you your "
 )
 _STOP = frozenset(_STOP_WORDS.split())
@@ -195,7 +196,10 @@ def drain3(text: str, budget: int, focus: str) -> str:
     config = TemplateMinerConfig()
     config.profiling_enabled = False
     config.drain_sim_th, config.drain_depth, config.drain_max_children = 0.5, 4, 100
-    config.masking_instructions = [MaskingInstruction(r"0x[0-9a-fA-F]+", "HEX"), MaskingInstruction(r"\b\d+(\.\d+)*\b", "NUM")]
+    config.masking_instructions = [
+        MaskingInstruction(r"0x[0-9a-fA-F]+", "HEX"),
+        MaskingInstruction(r"\b\d+(\.\d+)*\b", "NUM"),
+    ]
     miner = TemplateMiner(config=config)
     pieces = units(text)
     groups: dict[int, list[int]] = {}
@@ -207,7 +211,9 @@ def drain3(text: str, budget: int, focus: str) -> str:
     shown, worth = [], []
     for line, members, relevant in zip(firsts, groups.values(), relevance, strict=True):
         shown.append(f"{line}  [x{len(members)}]" if len(members) > 1 else line)
-        worth.append(_severity(line) + 2 * relevant / top + 0.8 * (1 - math.log(1 + len(members)) / math.log(2 + len(pieces))))
+        worth.append(
+            _severity(line) + 2 * relevant / top + 0.8 * (1 - math.log(1 + len(members)) / math.log(2 + len(pieces)))
+        )
     return pack(shown, sorted(range(len(shown)), key=lambda index: (-worth[index], index)), budget)
 
 
@@ -245,7 +251,8 @@ def headroom(text: str, budget: int, focus: str) -> str:
         from headroom import compress
     except ImportError:
         raise NotInstalled(
-            "headroom-ai", "It wants much and is no part of our environments: `pip install headroom-ai==0.42.0` in one of its own."
+            "headroom-ai",
+            "It wants much and is no part of our environments: `pip install headroom-ai==0.42.0` in one of its own.",
         ) from None
     messages = [
         {"role": "user", "content": focus or "What is in this?"},
@@ -275,7 +282,8 @@ def headroom_text(text: str, budget: int, focus: str) -> str:
         from headroom.transforms.text_crusher import TextCrusher, TextCrusherConfig
     except ImportError:
         raise NotInstalled(
-            "headroom-ai", "It wants much and is no part of our environments: `pip install headroom-ai==0.42.0` in one of its own."
+            "headroom-ai",
+            "It wants much and is no part of our environments: `pip install headroom-ai==0.42.0` in one of its own.",
         ) from None
     share = budget / max(1, O200K.count(text))
     if share >= 1:

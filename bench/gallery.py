@@ -38,7 +38,9 @@ def _two(rng: Random) -> str:
 
 def _table(rows: list[list[str]]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(
+        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
 
 
 def pods(rng: Random) -> str:
@@ -95,13 +97,19 @@ def app_log(rng: Random) -> str:
         second = 32_000 + index * 3
         stamp = f"2026-09-14 {_clock(second)},{rng.randint(0, 999):03d}"
         if index == 1_304:
-            lines.append(f"{stamp} INFO  [migrations] taking ACCESS EXCLUSIVE lock on table orders for migration 0042_add_tax_column")
+            lines.append(
+                f"{stamp} INFO  [migrations] taking ACCESS EXCLUSIVE lock on table orders for migration "
+                "0042_add_tax_column"
+            )
         elif index > 1_304 and rng.random() < 0.25:
             waited = f"after {rng.randint(3000, 3100)} ms (20 of 20 in use)"
-            lines.append(f"{stamp} ERROR [orders-api] POST /orders failed: could not get a connection from the pool {waited}")
+            lines.append(
+                f"{stamp} ERROR [orders-api] POST /orders failed: could not get a connection from the pool {waited}"
+            )
         elif rng.random() < 0.03:
             lines.append(
-                f"{stamp} WARN  [mailer] greylisted by {rng.choice(PLACES).lower()}.example, trying again in {rng.randint(1, 9)} min"
+                f"{stamp} WARN  [mailer] greylisted by {rng.choice(PLACES).lower()}.example, trying again in "
+                f"{rng.randint(1, 9)} min"
             )
         else:
             message = rng.choice(
@@ -131,7 +139,10 @@ def node(rng: Random) -> str:
     pod_rows = []
     for _ in range(90):
         place, name = rng.choice(("shop", "edge", "billing")), f"{_two(rng)}-{hex_digits(rng, 5)}"
-        pod_rows.append(f"  {place:<9}  {name:<26} {rng.randint(1, 20) * 10}m (1%)  {rng.randint(1, 9) * 64}Mi (1%)  {rng.randint(1, 60)}d")
+        pod_rows.append(
+            f"  {place:<9}  {name:<26} {rng.randint(1, 20) * 10}m (1%)  {rng.randint(1, 9) * 64}Mi (1%)  "
+            f"{rng.randint(1, 60)}d"
+        )
     labels = [f"                    {_two(rng)}.example/{rng.choice(THINGS)}={hex_digits(rng, 6)}" for _ in range(25)]
     return "\n".join(
         [
@@ -144,10 +155,22 @@ def node(rng: Random) -> str:
             "Conditions:",
             "  Type             Status  LastTransitionTime               Reason                       Message",
             "  ----             ------  ------------------               ------                       -------",
-            "  MemoryPressure   False   Mon, 14 Sep 2026 08:02:11 +0000  KubeletHasSufficientMemory   kubelet has sufficient memory",
-            "  DiskPressure     True    Mon, 14 Sep 2026 11:47:52 +0000  KubeletHasDiskPressure       kubelet has disk pressure",
-            "  PIDPressure      False   Mon, 14 Sep 2026 08:02:11 +0000  KubeletHasSufficientPID      kubelet has sufficient PID available",
-            "  Ready            True    Mon, 14 Sep 2026 08:02:21 +0000  KubeletReady                 kubelet is posting ready status",
+            (
+                "  MemoryPressure   False   Mon, 14 Sep 2026 08:02:11 +0000  KubeletHasSufficientMemory   kubelet has "
+                "sufficient memory"
+            ),
+            (
+                "  DiskPressure     True    Mon, 14 Sep 2026 11:47:52 +0000  KubeletHasDiskPressure       kubelet has "
+                "disk pressure"
+            ),
+            (
+                "  PIDPressure      False   Mon, 14 Sep 2026 08:02:11 +0000  KubeletHasSufficientPID      kubelet has "
+                "sufficient PID available"
+            ),
+            (
+                "  Ready            True    Mon, 14 Sep 2026 08:02:21 +0000  KubeletReady                 kubelet is "
+                "posting ready status"
+            ),
             "Addresses:",
             "  InternalIP:  10.20.4.17",
             "  Hostname:    worker-17",
@@ -173,7 +196,10 @@ def node(rng: Random) -> str:
             "  Warning  EvictionThresholdMet   4m (x61 over 3h)    kubelet  Attempting to reclaim ephemeral-storage",
             "  Warning  FreeDiskSpaceFailed    2m (x58 over 3h)    kubelet  "
             "Failed to garbage collect required amount of images. Wanted to free 9121456128 bytes, but freed 0 bytes",
-            "  Normal   NodeHasDiskPressure    3h                  kubelet  Node worker-17 status is now: NodeHasDiskPressure",
+            (
+                "  Normal   NodeHasDiskPressure    3h                  kubelet  Node worker-17 status is now: "
+                "NodeHasDiskPressure"
+            ),
         ]
     )
 
@@ -279,12 +305,20 @@ def meeting(rng: Random) -> str:
         if index == 190:
             lines += [
                 "Project Lead: Now the launch date. We had said the third of October.",
-                "Engineer: I object to the third of October. The battery tests take until the tenth, and I sign nothing untested.",
+                (
+                    "Engineer: I object to the third of October. The battery tests take until the tenth, and I sign "
+                    "nothing untested."
+                ),
                 "Marketing: The fair begins on the twentieth, so anything before the seventeenth works for us.",
-                "Project Lead: Then we decide: the launch moves to the sixteenth of October, the battery report is due on the eleventh.",
+                (
+                    "Project Lead: Then we decide: the launch moves to the sixteenth of October, the battery report is "
+                    "due on the eleventh."
+                ),
                 "Designer: Fine with me.",
             ]
-        lines.append(f"{rng.choice(people)}: {rng.choice(filler)} {rng.choice(filler) if rng.random() < 0.4 else ''}".strip())
+        lines.append(
+            f"{rng.choice(people)}: {rng.choice(filler)} {rng.choice(filler) if rng.random() < 0.4 else ''}".strip()
+        )
     return "\n".join(lines)
 
 
@@ -342,7 +376,11 @@ def mixed(rng: Random) -> str:
     journal = "\n".join(
         f"Sep 14 {_clock(36_000 + index * 7)} web-3 {rng.choice(('nginx', 'cron', 'sshd'))}[{rng.randint(300, 9000)}]: "
         + (
-            f"upload {hex_digits(rng, 8)} aborted: write /var/lib/uploads/part.{rng.randint(1, 99)}: no space left on device"
+            (
+                f"upload {hex_digits(rng, 8)} aborted: write /var/lib/uploads/part.{rng.randint(1, 99)}: no space "
+                "left on "
+                "device"
+            )
             if index % 97 == 5
             else rng.choice(
                 (
@@ -357,12 +395,15 @@ def mixed(rng: Random) -> str:
     status = json.dumps(
         {
             "service": "uploads",
-            "replicas": [{"name": f"uploads-{index}", "ready": True, "queue": rng.randint(0, 40)} for index in range(60)],
+            "replicas": [
+                {"name": f"uploads-{index}", "ready": True, "queue": rng.randint(0, 40)} for index in range(60)
+            ],
         },
         indent=1,
     )
     return (
-        f"$ kubectl get nodes\n{nodes}\n\n$ df -h\n{disks}\n\n$ journalctl -n 500\n{journal}\n\n$ curl -s localhost:8080/status\n{status}\n"
+        f"$ kubectl get nodes\n{nodes}\n\n$ df -h\n{disks}\n\n$ journalctl -n 500\n{journal}\n\n$ curl -s "
+        f"localhost:8080/status\n{status}\n"
     )
 
 
@@ -386,7 +427,10 @@ EXHIBITS = (
         app_log,
         "Why do orders fail?",
         400,
-        ("taking ACCESS EXCLUSIVE lock on table orders for migration 0042_add_tax_column", "could not get a connection from the pool"),
+        (
+            "taking ACCESS EXCLUSIVE lock on table orders for migration 0042_add_tax_column",
+            "could not get a connection from the pool",
+        ),
     ),
     Exhibit("Weekly figures as CSV", stores, "Which store had the lowest margin?", 300, ("S009", "3.7")),
     Exhibit(
@@ -394,9 +438,15 @@ EXHIBITS = (
         node,
         "Why are no pods scheduled on this node?",
         500,
-        ("KubeletHasDiskPressure", "node.kubernetes.io/disk-pressure:NoSchedule", "Failed to garbage collect required amount of images"),
+        (
+            "KubeletHasDiskPressure",
+            "node.kubernetes.io/disk-pressure:NoSchedule",
+            "Failed to garbage collect required amount of images",
+        ),
     ),
-    Exhibit("Seventy manifests", manifests, "What memory limit does checkout-worker have?", 300, ("checkout-worker", "96Mi")),
+    Exhibit(
+        "Seventy manifests", manifests, "What memory limit does checkout-worker have?", 300, ("checkout-worker", "96Mi")
+    ),
     Exhibit(
         "A crawled page",
         page,
@@ -412,9 +462,19 @@ EXHIBITS = (
         ("I object to the third of October", "the launch moves to the sixteenth of October"),
     ),
     Exhibit(
-        "A trace", trace, "Why is the checkout slow?", 400, ("SELECT coupons", "8412907", "SELECT * FROM coupons WHERE lower(code) = ?")
+        "A trace",
+        trace,
+        "Why is the checkout slow?",
+        400,
+        ("SELECT coupons", "8412907", "SELECT * FROM coupons WHERE lower(code) = ?"),
     ),
-    Exhibit("Four commands in one output", mixed, "Why do uploads fail?", 400, ("no space left on device", "/var/lib/uploads", "100%")),
+    Exhibit(
+        "Four commands in one output",
+        mixed,
+        "Why do uploads fail?",
+        400,
+        ("no space left on device", "/var/lib/uploads", "100%"),
+    ),
 )
 
 
@@ -430,7 +490,9 @@ def present(exhibit: Exhibit) -> tuple[str, list[str]]:
     condensed = condense_structurally(text, exhibit.budget, exhibit.focus)
     said = " ".join(condensed.text.split())
     missing = [words for words in exhibit.cause if words not in said]
-    lacks = f"\nMissing, and its reader would want it: {', '.join(f'`{words}`' for words in missing)}.\n" if missing else ""
+    lacks = (
+        f"\nMissing, and its reader would want it: {', '.join(f'`{words}`' for words in missing)}.\n" if missing else ""
+    )
     section = f"""## {exhibit.title}
 
 *{exhibit.focus}* {condensed.tokens_before:,} tokens, condensed to {condensed.tokens_after} of {exhibit.budget}.
@@ -455,7 +517,8 @@ def main() -> None:
     parser.add_argument("--print", action="store_true", help="print the page instead of writing it")
     asked = parser.parse_args()
     sections = [
-        "# Gallery\n\nTen texts of different kinds, before and after the structural condenser: no model, no key, nothing sent.\n"
+        "# Gallery\n\nTen texts of different kinds, before and after the structural condenser: no model, no key, "
+        "nothing sent.\n"
         "`python -m bench.gallery` makes this page.\n"
     ]
     lacking = []

@@ -1,4 +1,5 @@
-"""The gateway beside nothing and beside FastMCP's ready-made proxy: what a call costs, who gets which message, what is left.
+"""The gateway beside nothing and beside FastMCP's ready-made proxy: what a call costs, who gets which message, what is
+left.
 
     python -m bench.gateway
 
@@ -35,7 +36,9 @@ async def latency(addresses: dict[str, str], era: str) -> dict[str, list[float]]
     """Seconds of each call, one way after the other, round by round."""
     took: dict[str, list[float]] = {way: [] for way in addresses}
     async with AsyncExitStack() as opened:
-        clients = {way: await opened.enter_async_context(Client(address, mode=ERAS[era])) for way, address in addresses.items()}
+        clients = {
+            way: await opened.enter_async_context(Client(address, mode=ERAS[era])) for way, address in addresses.items()
+        }
         for number in range(WARM + ROUNDS):
             for way, client in clients.items():
                 began = time.perf_counter()
@@ -52,7 +55,9 @@ def report_latency(took: dict[str, list[float]], era: str) -> bool:
     p95 = {way: statistics.quantiles(seconds, n=20)[-1] * 1000 for way, seconds in took.items()}
     print(f"  {era}")
     for way in took:
-        ratio = "" if way == DIRECT else f" · {p50[way] / p50[DIRECT]:5.2f} × direct (p95 {p95[way] / p95[DIRECT]:5.2f} ×)"
+        ratio = (
+            "" if way == DIRECT else f" · {p50[way] / p50[DIRECT]:5.2f} × direct (p95 {p95[way] / p95[DIRECT]:5.2f} ×)"
+        )
         print(f"    {way:<16} p50 {p50[way]:6.1f} ms · p95 {p95[way]:6.1f} ms{ratio}")
     near = p50[OURS] <= max(2.3 * p50[DIRECT], p50[DIRECT] + 8)
     print(f"    at most 2.3 × direct, or direct + 8 ms: {'met' if near else 'NOT met'}")
@@ -82,7 +87,8 @@ async def progress(address: str, era: str) -> bool:
     own = sum(message == name for name, messages in heard.items() for message in messages)
     good = not strangers and own == CLIENTS * STEPS
     print(
-        f"  {era}: {own} of {CLIENTS * STEPS} progress messages reached their caller, {strangers} a stranger{'' if good else ': NOT met'}"
+        f"  {era}: {own} of {CLIENTS * STEPS} progress messages reached their caller, {strangers} a "
+        f"stranger{'' if good else ': NOT met'}"
     )
     return good
 
@@ -110,7 +116,9 @@ async def load(address: str, pid: int, era: str) -> bool:
         return failed
 
     async with Client(address, mode=ERAS[era]) as client:
-        await client.call_tool("long", {})  # what is loaded once, when a result has to be condensed, is there before we look
+        await client.call_tool(
+            "long", {}
+        )  # what is loaded once, when a result has to be condensed, is there before we look
     await calls(4 * AT_ONCE)
     await _settled(lambda: _quiet(pid))
     before = _state(pid)
@@ -122,7 +130,8 @@ async def load(address: str, pid: int, era: str) -> bool:
     good = not failed and _is_back(before, after)
     print(
         f"  {era}: {CALLS:,} calls, {AT_ONCE} in flight: {failed} failed, {CALLS / seconds:,.0f} a second · memory "
-        f"{before[0]:.0f} → {after[0]:.0f} MB · processes {before[1]} → {after[1]} · open files {before[2]} → {after[2]}"
+        f"{before[0]:.0f} → {after[0]:.0f} MB · processes {before[1]} → {after[1]} · open files {before[2]} → "
+        f"{after[2]}"
         f"{'' if good else ': NOT met'}"
     )
     return good

@@ -40,12 +40,19 @@ def list_pods(namespace: str) -> str:
                 },
                 "spec": {
                     "nodeName": f"node-{draw.randint(1, 24)}",
-                    "containers": [{"name": "app", "image": f"registry.example.org/{team}:4.{draw.randint(0, 9)}.{draw.randint(0, 9)}"}],
+                    "containers": [
+                        {
+                            "name": "app",
+                            "image": f"registry.example.org/{team}:4.{draw.randint(0, 9)}.{draw.randint(0, 9)}",
+                        }
+                    ],
                 },
                 "status": {
                     "phase": "Running",
                     "podIP": f"10.0.{draw.randint(0, 255)}.{draw.randint(1, 254)}",
-                    "containerStatuses": [{"name": "app", "restartCount": restarts, "ready": not broken, "state": state}],
+                    "containerStatuses": [
+                        {"name": "app", "restartCount": restarts, "ready": not broken, "state": state}
+                    ],
                 },
             }
         )
@@ -64,9 +71,12 @@ def pod_logs(app: str, lines: int = 6000) -> str:
         if number % 37 == 0:
             said.append(f"{at} WARN {app} {trace} slow query: 1{draw.randint(10, 99)} ms")
     said[4321] = (
-        "2026-11-15T10:43:12.100Z ERROR checkout trace=5f0c1a9e77aa payment failed: pool orders-primary exhausted (20 of 20 in use)"
+        "2026-11-15T10:43:12.100Z ERROR checkout trace=5f0c1a9e77aa payment failed: pool orders-primary exhausted (20 "
+        "of 20 in use)"
     )
-    said[4322] = "2026-11-15T10:43:12.101Z ERROR checkout trace=5f0c1a9e77aa order 88121 not stored, giving up after 3 attempts"
+    said[4322] = (
+        "2026-11-15T10:43:12.101Z ERROR checkout trace=5f0c1a9e77aa order 88121 not stored, giving up after 3 attempts"
+    )
     return "\n".join(said)
 
 
@@ -92,7 +102,11 @@ def metrics(job: str) -> str:
             said += [f'http_requests_total{{path="/api/v1/items/{path}",code="{code}"}} {draw.randint(0, most)}']
     said += ["# HELP db_pool_in_use Connections in use.", "# TYPE db_pool_in_use gauge"]
     said += [f'db_pool_in_use{{pool="{team}-replica"}} {draw.randint(1, 6)}' for team in _TEAMS]
-    said += ['db_pool_in_use{pool="orders-primary"} 20', "# TYPE db_pool_max gauge", 'db_pool_max{pool="orders-primary"} 20']
+    said += [
+        'db_pool_in_use{pool="orders-primary"} 20',
+        "# TYPE db_pool_max gauge",
+        'db_pool_max{pool="orders-primary"} 20',
+    ]
     return "\n".join(said)
 
 
@@ -105,9 +119,14 @@ def handbook(chapter: str) -> str:
     def filler() -> str:
         return " ".join(draw.choice(words.split()) for _ in range(70)).capitalize() + "."
 
-    sections = [f"## {name} {number}\n\n{filler()}\n\n{filler()}\n" for number in range(1, 31) for name in ("Rotating", "Scaling")]
+    sections = [
+        f"## {name} {number}\n\n{filler()}\n\n{filler()}\n"
+        for number in range(1, 31)
+        for name in ("Rotating", "Scaling")
+    ]
     sections[41] = (
-        "## Exhausted connection pools\n\nWhen a pool has no connection left, callers wait and then fail with POOL_TIMEOUT. "
+        "## Exhausted connection pools\n\nWhen a pool has no connection left, callers wait and then fail with "
+        "POOL_TIMEOUT. "
         "Raise `orders.pool.max` to 60 (the database allows 200) and restart the writers one by one.\n"
     )
     return f"# Operators' handbook: {chapter}\n\n" + "\n".join(sections)

@@ -1,4 +1,5 @@
-"""The server behind the gateway in bench.gateway: ordinary FastMCP, a small tool, one that reports progress, a long one.
+"""The server behind the gateway in bench.gateway: ordinary FastMCP, a small tool, one that reports progress, a long
+one.
 
 python -m bench.gateway_upstream [--stdio]
 """
@@ -30,7 +31,9 @@ async def steps(caller: str, count: int, context: Context) -> str:
 @server.tool
 def long() -> str:
     """Says more than anybody wants to read."""
-    return "\n".join(f"2026-11-15T10:00:00Z INFO api GET /cart/{number} 200 in {number % 97} ms" for number in range(2000))
+    return "\n".join(
+        f"2026-11-15T10:00:00Z INFO api GET /cart/{number} 200 in {number % 97} ms" for number in range(2000)
+    )
 
 
 def main() -> int:
@@ -38,9 +41,13 @@ def main() -> int:
         server.run("stdio", show_banner=False)
         return 0
     listener = socket.create_server(("127.0.0.1", 0))
-    sys.stderr.write(json.dumps({"event": "listening", "address": f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"}) + "\n")
+    sys.stderr.write(
+        json.dumps({"event": "listening", "address": f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"}) + "\n"
+    )
     sys.stderr.flush()
-    config = uvicorn.Config(server.http_app(path="/mcp"), log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        server.http_app(path="/mcp"), log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=2
+    )
     uvicorn.Server(config).run(sockets=[listener])
     return 0
 

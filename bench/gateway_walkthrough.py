@@ -42,12 +42,27 @@ STEPS = (
         "which pods are not healthy, and why?",
         ("checkout-7d9f6c5b-x2x9k", "checkout-7d9f6c5b-q8rzt", "CrashLoopBackOff"),
     ),
-    Step("pod_logs", {"app": "checkout"}, "why does checkout fail?", ("pool orders-primary exhausted (20 of 20 in use)",)),
-    Step("query", {"sql": "select * from orders"}, "which orders failed, with what code?", ("88121,c-4417,1249.00,failed,POOL_TIMEOUT",)),
     Step(
-        "metrics", {"job": "checkout"}, "how many connections of orders-primary are in use?", ('db_pool_in_use{pool="orders-primary"} 20',)
+        "pod_logs", {"app": "checkout"}, "why does checkout fail?", ("pool orders-primary exhausted (20 of 20 in use)",)
     ),
-    Step("handbook", {"chapter": "databases"}, "what to do when a connection pool is exhausted?", ("Raise `orders.pool.max` to 60",)),
+    Step(
+        "query",
+        {"sql": "select * from orders"},
+        "which orders failed, with what code?",
+        ("88121,c-4417,1249.00,failed,POOL_TIMEOUT",),
+    ),
+    Step(
+        "metrics",
+        {"job": "checkout"},
+        "how many connections of orders-primary are in use?",
+        ('db_pool_in_use{pool="orders-primary"} 20',),
+    ),
+    Step(
+        "handbook",
+        {"chapter": "databases"},
+        "what to do when a connection pool is exhausted?",
+        ("Raise `orders.pool.max` to 60",),
+    ),
     Step("config", {"app": "checkout"}, "how large is the pool?", ("max: 20",)),
 )
 
@@ -67,7 +82,9 @@ async def run() -> bool:
 
         def client(command: list[str]) -> Client[Any]:
             log = Path(folder) / "stderr.txt"
-            return Client(StdioTransport(command[0], command[1:], env=environment, cwd=str(ROOT), log_file=log, keep_alive=False))
+            return Client(
+                StdioTransport(command[0], command[1:], env=environment, cwd=str(ROOT), log_file=log, keep_alive=False)
+            )
 
         direct, gateway = client(CHATTY), client([*TERSELY, "gateway", "--name", "platform", "--", *CHATTY])
         async with direct, gateway:
@@ -78,7 +95,9 @@ async def run() -> bool:
             handle = ""
             for step in STEPS:
                 whole = text_of(await direct.call_tool_mcp(step.tool, step.arguments))
-                asked = text_of(await gateway.call_tool_mcp(step.tool, {**step.arguments, "looking_for": step.question}))
+                asked = text_of(
+                    await gateway.call_tool_mcp(step.tool, {**step.arguments, "looking_for": step.question})
+                )
                 silent = text_of(await gateway.call_tool_mcp(step.tool, step.arguments))
                 counts = [O200K.count(text) for text in (whole, asked, silent)]
                 totals = [total + count for total, count in zip(totals, counts, strict=True)]
@@ -89,7 +108,11 @@ async def run() -> bool:
                 if step.tool == "pod_logs":
                     handle = re.search(r"r_[A-Za-z0-9]{16}", asked)[0]  # type: ignore[index]
                     shown = asked
-            print(f"{'together':<22}" + "".join(f"{total:>10,}" for total in totals) + f"   {totals[0] / totals[1]:.0f} × less")
+            print(
+                f"{'together':<22}"
+                + "".join(f"{total:>10,}" for total in totals)
+                + f"   {totals[0] / totals[1]:.0f} × less"
+            )
             page = text_of(await gateway.call_tool_mcp("search_result", {"handle": handle, "pattern": "5f0c1a9e77aa"}))
             good &= "order 88121 not stored" in page
             print(f"\nThe logs of checkout, as the client got them:\n\n{shown}\n")

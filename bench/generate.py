@@ -54,16 +54,36 @@ def _measure(job: tuple[str, str, int, tuple[str, ...], tuple[int, ...]]) -> lis
                 output, error = "", f"{type(failure).__name__}: {failure}"[:160]
             took = time.perf_counter() - began
             found.append(
-                Outcome(engine, case.id, case.shape, case.ask, case.held_out, budget, case.score(output), O200K.count(output), took, error)
+                Outcome(
+                    engine,
+                    case.id,
+                    case.shape,
+                    case.ask,
+                    case.held_out,
+                    budget,
+                    case.score(output),
+                    O200K.count(output),
+                    took,
+                    error,
+                )
             )
     return found
 
 
 def measure(
-    engines: Iterable[str], seeds: range, *, shape: str = "", ask: str = "", budgets: tuple[int, ...] = BUDGETS, jobs: int = 1
+    engines: Iterable[str],
+    seeds: range,
+    *,
+    shape: str = "",
+    ask: str = "",
+    budgets: tuple[int, ...] = BUDGETS,
+    jobs: int = 1,
 ) -> list[Outcome]:
     work = [
-        (name, asked, seed, tuple(engines), budgets) for seed in seeds for name, asked in all_shapes() if shape in name and ask in asked
+        (name, asked, seed, tuple(engines), budgets)
+        for seed in seeds
+        for name, asked in all_shapes()
+        if shape in name and ask in asked
     ]
     if jobs == 1:
         return [outcome for job in work for outcome in _measure(job)]
@@ -95,13 +115,19 @@ def report(outcomes: list[Outcome], budgets: tuple[int, ...] = BUDGETS) -> list[
 
     def line(label: str, wanted: list[Outcome]) -> str:
         shown = [f"{label:<38}{len({outcome.case for outcome in wanted}):>5} "]
-        shown += [f"{_means([outcome for outcome in wanted if outcome.engine == engine], budgets):>{width}}" for engine in engines]
+        shown += [
+            f"{_means([outcome for outcome in wanted if outcome.engine == engine], budgets):>{width}}"
+            for engine in engines
+        ]
         if "tersely" in engines and "bm25+mmr" in engines:
             ours, theirs = (_mean([o for o in wanted if o.engine == engine]) for engine in ("tersely", "bm25+mmr"))
             shown.append("  <" if ours < theirs - 1e-9 else "")
         return "".join(shown)
 
-    lines = [f"{'share of needles kept @' + '/'.join(map(str, budgets)):<38}cases " + "".join(f"{engine:>{width}}" for engine in engines)]
+    lines = [
+        f"{'share of needles kept @' + '/'.join(map(str, budgets)):<38}cases "
+        + "".join(f"{engine:>{width}}" for engine in engines)
+    ]
     for held, label in ((False, "open shapes"), (True, "held-out shapes")):
         part = [outcome for outcome in outcomes if outcome.held_out is held]
         if part:
@@ -142,7 +168,9 @@ def show(case_id: str, engine: str, budgets: tuple[int, ...]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.generate", description="What survives condensing, on texts made up for it.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.generate", description="What survives condensing, on texts made up for it."
+    )
     parser.add_argument("--engine", default="tersely,bm25+mmr", help=f"separated by commas: {', '.join(ENGINES)}")
     parser.add_argument("--seeds", type=int, default=1, help="cases per shape and ask")
     parser.add_argument("--first-seed", type=int, default=0)
@@ -153,7 +181,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--show", metavar="CASE", help="print one case and what the first engine makes of it")
     parser.add_argument("--text", metavar="CASE", help="print the text of one case, nothing else")
-    parser.add_argument("--lost", action="store_true", help="list the cases in which the first engine lost something at 1000 tokens")
+    parser.add_argument(
+        "--lost", action="store_true", help="list the cases in which the first engine lost something at 1000 tokens"
+    )
     asked = parser.parse_args()
     budgets = tuple(int(budget) for budget in asked.budgets.split(","))
     engines = list(named(asked.engine))
@@ -168,7 +198,9 @@ def main() -> None:
         return
     first = SystemRandom().randrange(10_000, 10_000_000) if asked.fresh else asked.first_seed
     began = time.perf_counter()
-    outcomes = measure(engines, range(first, first + asked.seeds), shape=asked.shape, ask=asked.ask, budgets=budgets, jobs=asked.jobs)
+    outcomes = measure(
+        engines, range(first, first + asked.seeds), shape=asked.shape, ask=asked.ask, budgets=budgets, jobs=asked.jobs
+    )
     if not outcomes:
         raise SystemExit("No shape and ask match.")
     print("\n".join(report(outcomes, budgets)))

@@ -73,7 +73,9 @@ def _log(size: int) -> str:
 
 
 def _json(size: int) -> str:
-    return "[" + _filled(size - 2, _parts((("json list, indented", "lookup"), ("json envelope, deep", "oddity"))), ",\n")
+    return "[" + _filled(
+        size - 2, _parts((("json list, indented", "lookup"), ("json envelope, deep", "oddity"))), ",\n"
+    )
 
 
 def _json_lines(size: int) -> str:
@@ -90,8 +92,13 @@ def _prose_parts() -> Iterator[str]:
         sentences = []
         for _ in range(rng.randint(3, 8)):
             who = f"{rng.choice(FIRST_NAMES)} {rng.choice(FAMILY_NAMES)}"
-            words = " ".join(rng.choice((rng.choice(ADJECTIVES), rng.choice(THINGS), pseudo_word(rng))) for _ in range(rng.randint(6, 18)))
-            sentences.append(f"{who} said that the {words} would come to {rng.choice(PLACES)} in {rng.randint(1900, 2026)}.")
+            words = " ".join(
+                rng.choice((rng.choice(ADJECTIVES), rng.choice(THINGS), pseudo_word(rng)))
+                for _ in range(rng.randint(6, 18))
+            )
+            sentences.append(
+                f"{who} said that the {words} would come to {rng.choice(PLACES)} in {rng.randint(1900, 2026)}."
+            )
         yield " ".join(sentences) + "\n"
 
 

@@ -3,11 +3,14 @@
     python -m bench.investigations [--quick] [--store sqlite|postgresql] [--only running,flood]
 
 The service (`tersely up`), a model server of fixed latency and an MCP server are processes of their own; viewers and
-submitters are this one, whose CPU is printed apart. Beside each figure stands the same path without us where there is one: a
-model asked with plain httpx2, a row inserted with nothing but the driver. Marks: event to viewer p95 250 ms, submit p95 200 ms,
+submitters are this one, whose CPU is printed apart. Beside each figure stands the same path without us where there is
+one: a
+model asked with plain httpx2, a row inserted with nothing but the driver. Marks: event to viewer p95 250 ms, submit p95
+200 ms,
 accepted to begun p50 150 ms, 5,000 events caught up with in 1 s, memory flat over 1,000 sessions.
 
-How long an event takes to its viewers is measured for events that were told after the viewer was told that it is subscribed;
+How long an event takes to its viewers is measured for events that were told after the viewer was told that it is
+subscribed;
 what it catches up with is counted among the events and their order, and timed by itself.
 
 Other work on the machine shows in every figure here. So each part also says for how long the service's own thread had
@@ -64,7 +67,10 @@ class Marks:
         met = value <= mark
         if not met:
             self.missed.append(what)
-        print(f"    {what:<34} {value:8.1f} {unit:<3} mark {mark:g} {unit}: {'met' if met else 'NOT met'}{beside}", flush=True)
+        print(
+            f"    {what:<34} {value:8.1f} {unit:<3} mark {mark:g} {unit}: {'met' if met else 'NOT met'}{beside}",
+            flush=True,
+        )
 
 
 @contextmanager
@@ -105,14 +111,18 @@ class Service:
         return float(psutil.Process(self.pid).memory_info().rss / 2**20)
 
     def viewer(self, max_queue: int | None = None, small: bool = False) -> connect:
-        """A connection; `small`: with little room for what is on its way, so that it is noticed soon when nobody reads."""
+        """A connection; `small`: with little room for what is on its way, so that it is noticed soon when nobody
+        reads.
+        """
         address = self.address.replace("http", "ws") + "/api/v1/ws"
         own: dict[str, Any] = {}
         if small:
             own["sock"] = socket.socket()
             own["sock"].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
             own["sock"].connect(("127.0.0.1", int(self.address.rsplit(":", 1)[1])))
-        return connect(address, proxy=None, compression=None, max_queue=max_queue, open_timeout=30, close_timeout=1, **own)
+        return connect(
+            address, proxy=None, compression=None, max_queue=max_queue, open_timeout=30, close_timeout=1, **own
+        )
 
     async def submit(self, data: str) -> tuple[str, float]:
         began = time.perf_counter()
@@ -138,20 +148,31 @@ def costs(up: Service) -> Iterator[None]:
     yield
     seconds = time.perf_counter() - began
     print(
-        f"    {seconds:.1f} s; CPU of the service {up.cpu() - cpu:.1f} s, of those who ask {time.process_time() - own:.1f} s; "
+        f"    {seconds:.1f} s; CPU of the service {up.cpu() - cpu:.1f} s, of those who ask "
+        f"{time.process_time() - own:.1f} s; "
         f"the service waited {up.without_a_core() - waited:.1f} s for a core",
         flush=True,
     )
 
 
 @asynccontextmanager
-async def service(url: str, folder: Path, model: str, *, at_most: int = 2 * SESSIONS, most_waiting: int = 5_000) -> AsyncIterator[Service]:
+async def service(
+    url: str, folder: Path, model: str, *, at_most: int = 2 * SESSIONS, most_waiting: int = 5_000
+) -> AsyncIterator[Service]:
     configuration = {
         "llm_providers": {
-            "fixed": {"type": "openrouter", "model": "bench/fixed", "base_url": model, "api_key": "bench", "concurrency": 200}
+            "fixed": {
+                "type": "openrouter",
+                "model": "bench/fixed",
+                "base_url": model,
+                "api_key": "bench",
+                "concurrency": 200,
+            }
         },
         "mcp_servers": {
-            "tools": {"transport": {"command": sys.executable, "args": ["-m", "bench.investigations_tools"], "cwd": str(ROOT)}}
+            "tools": {
+                "transport": {"command": sys.executable, "args": ["-m", "bench.investigations_tools"], "cwd": str(ROOT)}
+            }
         },
         "defaults": {"llm_provider": "fixed"},
         "queue": {"max_concurrent_sessions": at_most, "max_pending": most_waiting},
@@ -228,7 +249,9 @@ async def watched(
                 group.start_soon(watch, connection, session_id, viewer)
 
 
-async def report(up: Service, marks: Marks, title: str, took: list[float], heard: dict[str, list[Heard]], cpu: float, plain: float) -> None:
+async def report(
+    up: Service, marks: Marks, title: str, took: list[float], heard: dict[str, list[Heard]], cpu: float, plain: float
+) -> None:
     lost = doubled = calls = 0
     begun: list[float] = []
     for session_id, viewers in heard.items():
@@ -248,11 +271,16 @@ async def report(up: Service, marks: Marks, title: str, took: list[float], heard
     marks.say("event to viewer p95", percentile(waited, 0.95), 250, beside=beside)
     marks.say("submit p95", percentile(took, 0.95), 200, beside=f"   (p50 {statistics.median(took):.0f})")
     marks.say("accepted to begun p50", statistics.median(begun), 150, beside=f"   (p95 {percentile(begun, 0.95):.0f})")
-    print(f"    {'own CPU per model call':<34} {cpu / calls * 1000:8.1f} ms  beside {plain:.1f} ms of plain httpx2 for the call alone")
+    print(
+        f"    {'own CPU per model call':<34} {cpu / calls * 1000:8.1f} ms  beside {plain:.1f} ms of plain httpx2 for "
+        "the call alone"
+    )
 
 
 async def running(up: Service, marks: Marks, plain_ms: float) -> None:
-    """Fifty sessions at once, four viewers each, for as long as it lasts: alerts keep coming, each takes some fifteen seconds."""
+    """Fifty sessions at once, four viewers each, for as long as it lasts: alerts keep coming, each takes some fifteen
+    seconds.
+    """
     took: list[float] = []
     heard: dict[str, list[Heard]] = {}
     most, cpu = 0, up.cpu()
@@ -277,7 +305,9 @@ async def running(up: Service, marks: Marks, plain_ms: float) -> None:
 
 
 async def at_once(up: Service, marks: Marks, plain_ms: float) -> None:
-    """Fifty alerts in the same moment, four viewers each, a model that answers at once: more than one core can do at a time."""
+    """Fifty alerts in the same moment, four viewers each, a model that answers at once: more than one core can do at a
+    time.
+    """
     took: list[float] = []
     heard: dict[str, list[Heard]] = {}
     there = 0
@@ -352,7 +382,9 @@ async def catch_up(up: Service, marks: Marks, session_id: str) -> None:
 
 
 async def slow_viewers(up: Service, marks: Marks, large: str) -> None:
-    """F35: twenty of two hundred viewers read one message a second, or stop; the others, and the memory, are not to notice."""
+    """F35: twenty of two hundred viewers read one message a second, or stop; the others, and the memory, are not to
+    notice.
+    """
     heard: list[Heard] = []
     told = 0
 
@@ -396,15 +428,20 @@ async def slow_viewers(up: Service, marks: Marks, large: str) -> None:
             lazy_ones.cancel_scope.cancel()
     waited = [wait * 1000 for one in heard for wait in one.waited]
     print(
-        f"  F35: 200 viewers of 20 sessions that stream, 10 of whom read one message a second and 10 nothing: {told:,} messages to the "
+        "  F35: 200 viewers of 20 sessions that stream, 10 of whom read one message a second and 10 nothing: "
+        f"{told:,} messages to the "
         f"others, {told / seconds:.0f}/s; {dropped:.0f} of the 10 were dropped; memory {grown:+.0f} MB"
     )
     marks.say("event to the others p99", percentile(waited, 0.99), 250)
     marks.say("memory for the slow", grown, 20, unit="MB")
 
 
-async def reconnects(open_service: Callable[[], AbstractAsyncContextManager[Service]], marks: Marks, count: int) -> None:
-    """F36: viewers who are cut off every U(0.1, 2) s come again with the last number they have; the service restarts in between."""
+async def reconnects(
+    open_service: Callable[[], AbstractAsyncContextManager[Service]], marks: Marks, count: int
+) -> None:
+    """F36: viewers who are cut off every U(0.1, 2) s come again with the last number they have; the service restarts in
+    between.
+    """
     chance = random.Random(36)
     cuts = wrong = ended = 0
     ups: list[Service] = []
@@ -419,7 +456,9 @@ async def reconnects(open_service: Callable[[], AbstractAsyncContextManager[Serv
             with suppress(OSError, ConnectionClosed, InvalidMessage, TimeoutError):
                 async with ups[-1].viewer() as viewer:
                     last = seqs[-1] if seqs else 0
-                    await viewer.send(json.dumps({"action": "subscribe", "channel": f"session:{session_id}", "last_seq": last}))
+                    await viewer.send(
+                        json.dumps({"action": "subscribe", "channel": f"session:{session_id}", "last_seq": last})
+                    )
                     with anyio.move_on_after(chance.uniform(0.1, 2)):
                         while not over:
                             event = json.loads(await viewer.recv())
@@ -445,7 +484,10 @@ async def reconnects(open_service: Callable[[], AbstractAsyncContextManager[Serv
             ups.append(up)
             with anyio.fail_after(300):
                 await all_ended.wait()
-    print(f"  F36: {cuts} connections cut and one restart, {count // 10} viewers, of whom {wrong} missed or doubled something")
+    print(
+        f"  F36: {cuts} connections cut and one restart, {count // 10} viewers, of whom {wrong} missed or doubled "
+        "something"
+    )
     if wrong or cuts < count:
         marks.missed.append("F36")
 
@@ -478,7 +520,8 @@ async def flood(up: Service, marks: Marks, count: int, most_waiting: int) -> Non
         await _all_ended(up, ids)
         ended = time.perf_counter() - began
     print(
-        f"  F38: {count:,} alerts in 10 s, {most_waiting} may wait: {len(ids):,} accepted, {refused} asked to come later, all answered "
+        f"  F38: {count:,} alerts in 10 s, {most_waiting} may wait: {len(ids):,} accepted, {refused} asked to come "
+        "later, all answered "
         f"after {answered:.1f} s; all that were accepted ended after {ended:.0f} s"
     )
     marks.say("submit p95 in the flood", percentile(took, 0.95), 200, beside=f"   (p50 {statistics.median(took):.0f})")
@@ -514,7 +557,11 @@ async def memory(up: Service, marks: Marks, count: int) -> None:
 
 async def plain_model(address: str) -> float:
     """Milliseconds of CPU that a streamed call costs with nothing but httpx2."""
-    body = {"model": "x", "stream": True, "messages": [{"role": "system", "content": "x"}, {"role": "user", "content": "be quick"}]}
+    body = {
+        "model": "x",
+        "stream": True,
+        "messages": [{"role": "system", "content": "x"}, {"role": "user", "content": "be quick"}],
+    }
 
     async def one() -> None:
         async with http.stream("POST", f"{address}/chat/completions", json=body) as answer:

@@ -1,6 +1,8 @@
-"""A model server of fixed latency, as its own process: calls a tool twice, then concludes. `python -m bench.investigations_model`.
+"""A model server of fixed latency, as its own process: calls a tool twice, then concludes. `python -m
+bench.investigations_model`.
 
-An alert may ask for more: "be quick" (no tool), "take your time" (the latency of a large model), "word by word" (an answer that
+An alert may ask for more: "be quick" (no tool), "take your time" (the latency of a large model), "word by word" (an
+answer that
 streams for seconds).
 """
 
@@ -26,7 +28,12 @@ def chunks(body: dict[str, Any]) -> list[dict[str, Any]]:
         words = words * 5
     if results >= 2 or quick:
         return [*words, {"finish": "stop"}]
-    call = {"index": 0, "id": f"c{results}", "type": "function", "function": {"name": TOOL, "arguments": json.dumps({"number": results})}}
+    call = {
+        "index": 0,
+        "id": f"c{results}",
+        "type": "function",
+        "function": {"name": TOOL, "arguments": json.dumps({"number": results})},
+    }
     return [*(words if "word by word" in alert else words[:4]), {"tool_calls": [call]}, {"finish": "tool_calls"}]
 
 
@@ -34,7 +41,9 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     """HTTP by hand, so that this process leaves the machine to the one that is measured."""
     try:
         while head := await reader.readuntil(b"\r\n\r\n"):
-            length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+            length = next(
+                int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+            )
             body = json.loads(await reader.readexactly(length))
             alert = str(body["messages"][1]["content"])
             await asyncio.sleep(THINKING if "take your time" in alert else LATENCY)
@@ -42,11 +51,16 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             lines = []
             for delta in chunks(body):
                 finish = delta.pop("finish", None)
-                lines.append(f"data: {json.dumps({**envelope, 'choices': [{'index': 0, 'delta': delta, 'finish_reason': finish}]})}\n\n")
+                lines.append(
+                    "data: "
+                    f"{json.dumps({**envelope, 'choices': [{'index': 0, 'delta': delta, 'finish_reason': finish}]})}\n\n"
+                )
             usage = {"prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050}
             lines.append(f"data: {json.dumps({**envelope, 'choices': [], 'usage': usage})}\n\ndata: [DONE]\n\n")
             size = sum(len(line.encode()) for line in lines)
-            writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {size}\r\n\r\n".encode())
+            writer.write(
+                f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {size}\r\n\r\n".encode()
+            )
             for line in lines:
                 writer.write(line.encode())
                 if "word by word" in alert:

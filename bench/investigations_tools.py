@@ -1,4 +1,6 @@
-"""An MCP server with one small tool, written out by hand so that it costs next to nothing. `python -m bench.investigations_tools`."""
+"""An MCP server with one small tool, written out by hand so that it costs next to nothing. `python -m
+bench.investigations_tools`.
+"""
 
 import json
 import sys
@@ -17,7 +19,11 @@ def result(request: dict[str, object]) -> dict[str, object] | None:
     match request["method"]:
         case "initialize":
             version = params["protocolVersion"] if isinstance(params, dict) else ""
-            return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "bench", "version": "1"}}
+            return {
+                "protocolVersion": version,
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "bench", "version": "1"},
+            }
         case "tools/list":
             return {"tools": [TOOL]}
         case "tools/call":

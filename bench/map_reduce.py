@@ -80,7 +80,8 @@ async def measure(text: str, port: int, chunk_size: int) -> bool:
     import httpx2
 
     llm = build_llm(
-        [ModelSpec(model="openai/gpt-4o-mini", base_url=f"http://127.0.0.1:{port}/v1", api_key="none")], manners=Manners(concurrency=LIMIT)
+        [ModelSpec(model="openai/gpt-4o-mini", base_url=f"http://127.0.0.1:{port}/v1", api_key="none")],
+        manners=Manners(concurrency=LIMIT),
     )
     async with httpx2.AsyncClient() as client:
         await llm.complete([Message("user", assume_masked("warm up"))], max_tokens=16)
@@ -97,8 +98,10 @@ async def measure(text: str, port: int, chunk_size: int) -> bool:
     bound = max((calls + LIMIT - 1) / LIMIT, condensed.work.levels + 1) * LATENCY
     share = read[0] / condensed.tokens_before
     print(
-        f"  parts of {chunk_size:>5}: {calls:>3} calls, {condensed.work.levels} row of merges · {wall:5.2f} s = {wall / ideal:.2f} × ideal "
-        f"({wall / bound:.2f} × the bound) · model input {share:.2f} × content · at most {state['most']} at once (limit {LIMIT})"
+        f"  parts of {chunk_size:>5}: {calls:>3} calls, {condensed.work.levels} row of merges · {wall:5.2f} s = "
+        f"{wall / ideal:.2f} × ideal "
+        f"({wall / bound:.2f} × the bound) · model input {share:.2f} × content · at most {state['most']} at once "
+        f"(limit {LIMIT})"
     )
     return wall <= 1.10 * ideal and share <= 1.15 and state["most"] == LIMIT
 
@@ -122,13 +125,19 @@ def main() -> int:
     assert server.stdout is not None
     try:
         port = json.loads(server.stdout.readline())
-        print(f"\nMap-reduce over {O200K.count(text):,} tokens, every answer takes {LATENCY:g} s, summary of at most 5,000 tokens")
+        print(
+            f"\nMap-reduce over {O200K.count(text):,} tokens, every answer takes {LATENCY:g} s, summary of at most "
+            "5,000 tokens"
+        )
         met = [anyio.run(measure, text, port, size) for size in SIZES]
     finally:
         server.terminate()
         server.wait()
     for size, is_met in zip(SIZES, met, strict=True):
-        print(f"  parts of {size}: wall ≤ 1.10 × ideal, input ≤ 1.15 × content, peak = limit: {'met' if is_met else 'NOT met'}")
+        print(
+            f"  parts of {size}: wall ≤ 1.10 × ideal, input ≤ 1.15 × content, peak = limit: "
+            f"{'met' if is_met else 'NOT met'}"
+        )
     return 0
 
 

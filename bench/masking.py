@@ -105,16 +105,40 @@ def pod(rng: random.Random) -> str:
     name = f"api-{rng.getrandbits(40):x}"
     secret = {"name": "DB_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}}
     image = f"registry.test/app@sha256:{rng.getrandbits(256):064x}"
-    mounts = [{"name": f"data-{number}", "mountPath": f"/var/lib/app/{number}", "readOnly": False} for number in range(3)]
-    container = {"name": "api", "image": image, "env": [secret, {"name": "REGION", "value": "eu-west-1"}], "volumeMounts": mounts}
+    mounts = [
+        {"name": f"data-{number}", "mountPath": f"/var/lib/app/{number}", "readOnly": False} for number in range(3)
+    ]
+    container = {
+        "name": "api",
+        "image": image,
+        "env": [secret, {"name": "REGION", "value": "eu-west-1"}],
+        "volumeMounts": mounts,
+    }
     conditions = [
         {"type": kind, "status": "True", "lastTransitionTime": "2026-11-15T06:00:00Z", "reason": "", "message": ""}
         for kind in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
     ]
-    tolerations = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}]
-    spec = {"containers": [container], "nodeName": f"node-{rng.randrange(99)}", "serviceAccountName": "api", "tolerations": tolerations}
-    metadata = {"name": name, "namespace": "prod", "uid": f"{rng.getrandbits(128):032x}", "labels": {"app": "api", "tier": "web"}}
-    return json.dumps({"metadata": metadata, "spec": spec, "status": {"phase": "Running", "conditions": conditions}}, indent=1) + ",\n"
+    tolerations = [
+        {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    ]
+    spec = {
+        "containers": [container],
+        "nodeName": f"node-{rng.randrange(99)}",
+        "serviceAccountName": "api",
+        "tolerations": tolerations,
+    }
+    metadata = {
+        "name": name,
+        "namespace": "prod",
+        "uid": f"{rng.getrandbits(128):032x}",
+        "labels": {"app": "api", "tier": "web"},
+    }
+    return (
+        json.dumps(
+            {"metadata": metadata, "spec": spec, "status": {"phase": "Running", "conditions": conditions}}, indent=1
+        )
+        + ",\n"
+    )
 
 
 def leaky(rng: random.Random) -> str:
@@ -157,8 +181,16 @@ def table(title: str, texts: dict[str, str], show: Callable[[str, float | None],
 
 
 def main() -> None:
-    table(f"Ordinary texts, {SIZE // 1024} kB, MB/s", ordinary(), lambda text, took: f"{len(text) / 1e6 / took:.1f}" if took else "gave up")
-    table("Hostile texts, 100 kB (one: 200 kB), ms", hostile(), lambda text, took: f"{took * 1000:,.1f}" if took else f"> {PATIENCE},000")
+    table(
+        f"Ordinary texts, {SIZE // 1024} kB, MB/s",
+        ordinary(),
+        lambda text, took: f"{len(text) / 1e6 / took:.1f}" if took else "gave up",
+    )
+    table(
+        "Hostile texts, 100 kB (one: 200 kB), ms",
+        hostile(),
+        lambda text, took: f"{took * 1000:,.1f}" if took else f"> {PATIENCE},000",
+    )
     print()
 
 

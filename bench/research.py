@@ -77,7 +77,8 @@ def furniture(web: SmallWeb, text: str) -> float:
 async def researched(seed: int, folder: Path) -> tuple[str, dict[str, object]]:
     """The accumulated content, and the result."""
     server = ServerOptions(
-        transport=TransportOptions(command=sys.executable, args=("-m", "tersely.demo.web", "--seed", str(seed))), start_timeout=60
+        transport=TransportOptions(command=sys.executable, args=("-m", "tersely.demo.web", "--seed", str(seed))),
+        start_timeout=60,
     )
     base = Settings.load({"TERSELY_DATA_DIR": str(folder)})
     settings = base.model_copy(
@@ -86,7 +87,9 @@ async def researched(seed: int, folder: Path) -> tuple[str, dict[str, object]]:
             "agents": {"researcher": AgentOptions(mcp_servers=("search",))},
             "chains": {
                 "research": ChainOptions(
-                    alert_types=("research",), kind="research", stages=(StageOptions(name="research", agent="researcher"),)
+                    alert_types=("research",),
+                    kind="research",
+                    stages=(StageOptions(name="research", agent="researcher"),),
                 )
             },
         }
@@ -96,7 +99,9 @@ async def researched(seed: int, folder: Path) -> tuple[str, dict[str, object]]:
         accepted = await parts.desk.submit(Submission(data=data, alert_type="research"), principal="bench")
         async with parts.bus.subscribe(channel_of(accepted.session_id), 0) as events:
             async for payload in events:
-                if '"session.status"' in payload and any(f'"{status}"' in payload for status in ("completed", "failed", "timed_out")):
+                if '"session.status"' in payload and any(
+                    f'"{status}"' in payload for status in ("completed", "failed", "timed_out")
+                ):
                     break
         async with parts.database.reading() as db:
             session = await rows.find(db, accepted.session_id)
@@ -108,7 +113,10 @@ async def researched(seed: int, folder: Path) -> tuple[str, dict[str, object]]:
 
 
 def row(name: str, web: SmallWeb, text: str, note: str = "") -> str:
-    return f"    {name:28} {O200K.count(text):>7,} tokens   facts {there(web, text):6.1%}   furniture {furniture(web, text):6.1%}   {note}"
+    return (
+        f"    {name:28} {O200K.count(text):>7,} tokens   facts {there(web, text):6.1%}   furniture "
+        f"{furniture(web, text):6.1%}   {note}"
+    )
 
 
 def main(seeds: Iterable[int]) -> None:
@@ -125,14 +133,23 @@ def main(seeds: Iterable[int]) -> None:
         assert isinstance(facts, dict)
         found = sum(map(len, facts.values()))
         whole = "\n".join(pages)
-        print(f"seed {seed}: {len(web.pages)} pages, {O200K.count(whole):,} tokens, {len(web.country.claims)} facts planted")
-        print(row("tersely research", web, text, f"{seconds:.0f} s, {len(result['pages'])} pages, {found} facts by rules"))  # type: ignore[arg-type]
+        print(
+            f"seed {seed}: {len(web.pages)} pages, {O200K.count(whole):,} tokens, {len(web.country.claims)} facts "
+            "planted"
+        )
+        print(
+            row("tersely research", web, text, f"{seconds:.0f} s, {len(result['pages'])} pages, {found} facts by rules")
+        )  # type: ignore[arg-type]
         print(row("head of each page", web, "\n".join(O200K.head(page, size // len(pages)) for page in pages)))
         print(row("5,000-character view by value", web, "\n".join(page[:SEEN_BY_THE_AGENT] for page in pages)))
         worst, most, dirtiest = min(worst, there(web, text)), max(most, size), max(dirtiest, furniture(web, text))
-    print(f"research: at most {most:,} tokens, at least {worst:.1%} of the facts, at most {dirtiest:.1%} of the furniture")
+    print(
+        f"research: at most {most:,} tokens, at least {worst:.1%} of the facts, at most {dirtiest:.1%} of the furniture"
+    )
     if worst < 0.95 or most > 25_000 or dirtiest >= 0.05:
-        raise SystemExit("research: the promise (25,000 tokens, 95 % of the facts, under 5 % of the furniture) is not kept")
+        raise SystemExit(
+            "research: the promise (25,000 tokens, 95 % of the facts, under 5 % of the furniture) is not kept"
+        )
 
 
 if __name__ == "__main__":

@@ -54,7 +54,9 @@ async def measure(size: int) -> dict[str, float]:
         def server(self, name: str) -> Server:
             return Server(name="bench", options=ServerOptions.model_validate({"transport": {"command": "true"}}))
 
-        async def call(self, tool: Tool, arguments: Mapping[str, Any], *, on_progress: Callable[..., Any] | None = None) -> RawResult:
+        async def call(
+            self, tool: Tool, arguments: Mapping[str, Any], *, on_progress: Callable[..., Any] | None = None
+        ) -> RawResult:
             return RawResult(parts=(Part(kind="text", text=self.text),))
 
     with tempfile.TemporaryDirectory() as folder:
@@ -66,7 +68,9 @@ async def measure(size: int) -> dict[str, float]:
             began = time.perf_counter()
             executor = ToolExecutor(registry=InHand(text), results=KeptResults(database, max_bytes=2**33))
             observation = await executor.execute(
-                ToolCall("c1", "bench__log"), scope=Scope("user:bench"), intent=Intent(looking_for="why does checkout fail")
+                ToolCall("c1", "bench__log"),
+                scope=Scope("user:bench"),
+                intent=Intent(looking_for="why does checkout fail"),
             )
             seconds = time.perf_counter() - began
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -88,7 +92,9 @@ def main() -> int:
     print("\nThe spine (clean, mask, keep, condense) on a text in hand")
     met = True
     for size in SIZES:
-        run = subprocess.run([sys.executable, "-m", "bench.spine", str(size)], capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-m", "bench.spine", str(size)], capture_output=True, text=True, check=True
+        )
         row = json.loads(run.stdout)
         met &= row["found"] and (size < SIZES[-1] or (row["seconds"] <= 60 and row["times"] <= 8))
         speed = row["size"] / 1e6 / row["seconds"]

@@ -2,8 +2,10 @@
 
     python -m conformance.fixture [--port N]
 
-Written on the SDK's low-level server, so that what a check says about it is said about the wire and not about a framework.
-It stands behind the gateway and behind FastMCP's proxy in `make conformance`; what it answers is fixed by the suite, hence
+Written on the SDK's low-level server, so that what a check says about it is said about the wire and not about a
+framework.
+It stands behind the gateway and behind FastMCP's proxy in `make conformance`; what it answers is fixed by the suite,
+hence
 the dull texts. Nothing of Tersely is imported here. Tasks are next door, in `fixture_tasks.py`.
 """
 
@@ -38,7 +40,13 @@ from conformance.fixture_tasks import TASKS, Tasks
 Call = ServerRequestContext[Any, Any]
 Handler = Callable[[Call, dict[str, Any]], Awaitable[dict[str, Any]]]
 
-CACHED: tuple[CacheableMethod, ...] = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read")
+CACHED: tuple[CacheableMethod, ...] = (
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+)
 
 
 def text(said: str) -> dict[str, Any]:
@@ -56,7 +64,9 @@ def _png() -> str:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     pixel = (
-        chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(b"\0\xff\0\0")) + chunk(b"IEND", b"")
+        chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0))
+        + chunk(b"IDAT", zlib.compress(b"\0\xff\0\0"))
+        + chunk(b"IEND", b"")
     )
     return base64.b64encode(b"\x89PNG\r\n\x1a\n" + pixel).decode()
 
@@ -103,7 +113,10 @@ def ask(message: str, field: str, kind: str = "string") -> dict[str, Any]:
 
 
 def sample(prompt: str, tokens: int) -> dict[str, Any]:
-    return {"method": "sampling/createMessage", "params": {"messages": [{"role": "user", "content": text(prompt)}], "maxTokens": tokens}}
+    return {
+        "method": "sampling/createMessage",
+        "params": {"messages": [{"role": "user", "content": text(prompt)}], "maxTokens": tokens},
+    }
 
 
 ROOTS: dict[str, Any] = {"method": "roots/list", "params": {}}
@@ -139,7 +152,11 @@ TOOLS: dict[str, tuple[dict[str, Any], Handler]] = {}
 
 def tool(description: str, properties: dict[str, Any] | None = None, **more: Any) -> Callable[[Handler], Handler]:
     def register(handler: Handler) -> Handler:
-        schema = more.pop("schema", None) or {"type": "object", "properties": properties or {}, "required": list(properties or {})}
+        schema = more.pop("schema", None) or {
+            "type": "object",
+            "properties": properties or {},
+            "required": list(properties or {}),
+        }
         name = handler.__name__
         TOOLS[name] = ({"name": name, "description": description, "inputSchema": schema, **more}, handler)
         return handler
@@ -206,7 +223,9 @@ async def test_sampling(call: Call, arguments: dict[str, Any]) -> dict[str, Any]
     return saying(f"LLM response: {getattr(answer.content, 'text', '')}")
 
 
-async def _elicit(call: Call, message: str, properties: dict[str, Any], said: str, required: list[str] | None = None) -> dict[str, Any]:
+async def _elicit(
+    call: Call, message: str, properties: dict[str, Any], said: str, required: list[str] | None = None
+) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object", "properties": properties, "required": required or []}
     answer = await call.session.elicit_form(message, schema, related_request_id=call.request_id)
     return saying(f"{said}: action={answer.action}, content={json.dumps(answer.content)}")
@@ -240,7 +259,11 @@ async def test_elicitation_sep1330_enums(call: Call, arguments: dict[str, Any]) 
     fields = {
         "untitledSingle": {"type": "string", "enum": plain},
         "titledSingle": {"type": "string", "oneOf": titled},
-        "legacyEnum": {"type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"]},
+        "legacyEnum": {
+            "type": "string",
+            "enum": ["opt1", "opt2", "opt3"],
+            "enumNames": ["Option One", "Option Two", "Option Three"],
+        },
         "untitledMulti": {"type": "array", "items": {"type": "string", "enum": plain}},
         "titledMulti": {"type": "array", "items": {"anyOf": titled}},
     }
@@ -261,7 +284,11 @@ async def test_reconnection(call: Call, arguments: dict[str, Any]) -> dict[str, 
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
         "$defs": {
-            "address": {"$anchor": "addressDef", "type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}
+            "address": {
+                "$anchor": "addressDef",
+                "type": "object",
+                "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+            }
         },
         "properties": {
             "name": {"type": "string"},
@@ -289,7 +316,11 @@ async def test_custom_header(call: Call, arguments: dict[str, Any]) -> dict[str,
 @tool("Needs the client to sample")
 async def test_missing_capability(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
     if "sampling" not in declared(call):
-        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "This tool needs sampling", {"requiredCapabilities": {"sampling": {}}})
+        raise MCPError(
+            types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+            "This tool needs sampling",
+            {"requiredCapabilities": {"sampling": {}}},
+        )
     return saying("The client can sample.")
 
 
@@ -328,7 +359,11 @@ async def test_input_required_result_request_state(call: Call, arguments: dict[s
 
 @tool("Asks three things at once")
 async def test_input_required_result_multiple_inputs(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
-    requests = {"user_name": ask("What is your name?", "name"), "greeting": sample("Generate a greeting", 50), "client_roots": ROOTS}
+    requests = {
+        "user_name": ask("What is your name?", "name"),
+        "greeting": sample("Generate a greeting", 50),
+        "client_roots": ROOTS,
+    }
     if state_of(call) != "asked" or not all(answered(call, key) for key in requests):
         return wanted(requests, signed("asked"))
     return saying("All three answered.")
@@ -408,7 +443,10 @@ async def call_tool(call: Call, params: types.CallToolRequestParams) -> dict[str
 
 
 def input_schema(name: str) -> Mapping[str, Any] | None:
-    return next((entry["inputSchema"] for entry in [*(entry for entry, _ in TOOLS.values()), *TASKS] if entry["name"] == name), None)
+    return next(
+        (entry["inputSchema"] for entry in [*(entry for entry, _ in TOOLS.values()), *TASKS] if entry["name"] == name),
+        None,
+    )
 
 
 # Resources
@@ -422,14 +460,24 @@ RESOURCES: dict[str, dict[str, Any]] = {
 
 async def list_resources(call: Call, params: types.PaginatedRequestParams) -> dict[str, Any]:
     listed = [
-        {"uri": uri, "name": uri.partition("://")[2], "description": f"For the suite: {uri}", "mimeType": content["mimeType"]}
+        {
+            "uri": uri,
+            "name": uri.partition("://")[2],
+            "description": f"For the suite: {uri}",
+            "mimeType": content["mimeType"],
+        }
         for uri, content in RESOURCES.items()
     ]
     return {"resources": listed}
 
 
 async def list_templates(call: Call, params: types.PaginatedRequestParams) -> dict[str, Any]:
-    template = {"uriTemplate": "test://template/{id}/data", "name": "template", "description": "By id", "mimeType": "application/json"}
+    template = {
+        "uriTemplate": "test://template/{id}/data",
+        "name": "template",
+        "description": "By id",
+        "mimeType": "application/json",
+    }
     return {"resourceTemplates": [template]}
 
 
@@ -483,7 +531,9 @@ async def get_prompt(call: Call, params: types.GetPromptRequestParams) -> dict[s
         case "test_simple_prompt":
             return from_user(text("This is a simple prompt for testing."))
         case "test_prompt_with_arguments":
-            return from_user(text(f"Prompt with arguments: arg1='{arguments.get('arg1')}', arg2='{arguments.get('arg2')}'"))
+            return from_user(
+                text(f"Prompt with arguments: arg1='{arguments.get('arg1')}', arg2='{arguments.get('arg2')}'")
+            )
         case "test_prompt_with_embedded_resource":
             resource = embedded(arguments.get("resourceUri", ""), "Embedded resource content for testing.")
             return from_user(resource, text("Please process the embedded resource above."))
@@ -531,7 +581,9 @@ class FullServer(Server[dict[str, Any]]):
         return super().create_initialization_options(*options, **more)
 
 
-def _complete(handler: Callable[[Call, Any], Awaitable[dict[str, Any]]]) -> Callable[[Call, Any], Awaitable[dict[str, Any]]]:
+def _complete(
+    handler: Callable[[Call, Any], Awaitable[dict[str, Any]]],
+) -> Callable[[Call, Any], Awaitable[dict[str, Any]]]:
     async def answer(call: Call, params: Any) -> dict[str, Any]:
         return {"resultType": "complete", **await handler(call, params)}
 
@@ -580,7 +632,9 @@ def main() -> int:
     app = build().streamable_http_app(event_store=Remembered(), retry_interval=100)
     sys.stderr.write(json.dumps({"event": "listening", "address": address}) + "\n")
     sys.stderr.flush()
-    uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2)).run(sockets=[listener])
+    uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2)).run(
+        sockets=[listener]
+    )
     return 0
 
 

@@ -116,7 +116,11 @@ class Tasks:
 
     def offer(self, server: Server[Any]) -> None:
         server.extensions[EXTENSION] = {}
-        for method, handler in (("tasks/get", self._get), ("tasks/update", self._update), ("tasks/cancel", self._cancel)):
+        for method, handler in (
+            ("tasks/get", self._get),
+            ("tasks/update", self._update),
+            ("tasks/cancel", self._cancel),
+        ):
             server.add_request_handler(method, TaskParams, handler)
         inner = server.lifespan
 

@@ -26,7 +26,10 @@ class Listening:
 
 def own_environment(data: str) -> dict[str, str]:
     """Ours without what would change how Tersely behaves, and with a data folder of its own."""
-    return {**{name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}, "TERSELY_DATA_DIR": data}
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)},
+        "TERSELY_DATA_DIR": data,
+    }
 
 
 @contextmanager

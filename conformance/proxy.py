@@ -23,7 +23,11 @@ def main() -> int:
     listener = socket.create_server(("127.0.0.1", options.port))
     address = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
     app = create_proxy(options.upstream).http_app(
-        path="/mcp", event_store=EventStore(), retry_interval=100, host_origin_protection=True, allowed_hosts=["127.0.0.1:*", "localhost:*"]
+        path="/mcp",
+        event_store=EventStore(),
+        retry_interval=100,
+        host_origin_protection=True,
+        allowed_hosts=["127.0.0.1:*", "localhost:*"],
     )
     sys.stderr.write(json.dumps({"event": "listening", "address": address}) + "\n")
     sys.stderr.flush()

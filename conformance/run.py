@@ -1,4 +1,5 @@
-"""`make conformance`: the official MCP suite, both requirement sets, against what we serve and what we stand in front of.
+"""`make conformance`: the official MCP suite, both requirement sets, against what we serve and what we stand in front
+of.
 
     tersely serve      a server with two tools; what it cannot show is named in expected-<revision>.yml
     a full server      fixture.py, which has everything the suite asks for
@@ -76,7 +77,8 @@ def _serve(address: str, revision: str) -> int:
         sys.stdout.write(f"\n{revision}\n{summary or run.stdout + run.stderr}\n")
         return run.returncode or 1
     sys.stdout.write(
-        f"tersely serve, {revision}: {total[1]} checks hold; {total[2]} need what a two-tool server has not: {expected.name}\n"
+        f"tersely serve, {revision}: {total[1]} checks hold; {total[2]} need what a two-tool server has not: "
+        f"{expected.name}\n"
     )
     return 0
 
@@ -85,11 +87,15 @@ def _serve(address: str, revision: str) -> int:
 
 
 def _way(way: str) -> dict[str, tuple[Results, dict[str, str]]]:
-    """What each revision's checks say of the full server, reached that way. A server of its own, so that ways do not meet."""
+    """What each revision's checks say of the full server, reached that way. A server of its own, so that ways do not
+    meet.
+    """
     with ExitStack() as running:
         address = running.enter_context(listening(FIXTURE)).address
         if way == GATEWAY:
-            address = running.enter_context(listening([*TERSELY, "gateway", "--http", "--port", "0", "--upstream", address])).address
+            address = running.enter_context(
+                listening([*TERSELY, "gateway", "--http", "--port", "0", "--upstream", address])
+            ).address
         elif way == CREATE_PROXY:
             address = running.enter_context(listening([*PROXY, address])).address
         return {revision: _checks(address, revision) for revision in REVISIONS}
@@ -126,17 +132,26 @@ def _compare(ways: dict[str, dict[str, tuple[Results, dict[str, str]]]], *, deta
         for name in sorted(broken):
             sys.stdout.write(f"  the full server itself fails {name}: {ways[DIRECT][revision][1][name]}\n")
         for name in sorted(lost[GATEWAY] - listed.keys()):
-            sys.stdout.write(f"  lost behind the gateway and not listed: {name}: {ways[GATEWAY][revision][1].get(name, 'not reached')}\n")
+            sys.stdout.write(
+                f"  lost behind the gateway and not listed: {name}: "
+                f"{ways[GATEWAY][revision][1].get(name, 'not reached')}\n"
+            )
         for name in sorted(listed.keys() - lost[GATEWAY]):
             sys.stdout.write(f"  listed in expected-gateway.yml, but passes: {name}\n")
         for name in sorted(lost[GATEWAY] & listed.keys()) if details else ():
-            sys.stdout.write(f"  {name}: {listed[name]}\n      the suite: {ways[GATEWAY][revision][1].get(name, 'not reached')}\n")
+            sys.stdout.write(
+                f"  {name}: {listed[name]}\n      the suite: {ways[GATEWAY][revision][1].get(name, 'not reached')}\n"
+            )
         if len(lost[GATEWAY]) >= len(lost[CREATE_PROXY]):
             sys.stdout.write(f"  no fewer exceptions than create_proxy has ({len(lost[CREATE_PROXY])})\n")
             failed = 1
         if broken or lost[GATEWAY] != listed.keys():
             failed = 1
-    sys.stdout.write("Each check that is lost behind the gateway is in expected-gateway.yml, with the reason.\n" if not failed else "")
+    sys.stdout.write(
+        "Each check that is lost behind the gateway is in expected-gateway.yml, with the reason.\n"
+        if not failed
+        else ""
+    )
     return failed
 
 

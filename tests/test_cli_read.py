@@ -52,7 +52,9 @@ def handles() -> dict[str, str]:
             return {
                 "log": await kept.keep(assume_masked(LOG), scope=user_scope(), origin=CALL),
                 "pods": await kept.keep(assume_masked(PODS), scope=user_scope(), origin=CALL),
-                "chart": await kept.keep_bytes(b"\x89PNG\xff\x00", scope=user_scope(), origin=CALL, mime_type="image/png", kind="image"),
+                "chart": await kept.keep_bytes(
+                    b"\x89PNG\xff\x00", scope=user_scope(), origin=CALL, mime_type="image/png", kind="image"
+                ),
                 "other": await kept.keep(assume_masked("hers"), scope="user:hers", origin=CALL),
             }
 
@@ -60,15 +62,23 @@ def handles() -> dict[str, str]:
 
 
 def test_a_handle_alone_prints_the_whole_and_the_account_goes_to_stderr(handles: dict[str, str]) -> None:
-    done = subprocess.run([sys.executable, "-m", "tersely", "read", handles["log"]], capture_output=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "tersely", "read", handles["log"]], capture_output=True, check=False, timeout=60
+    )
     assert (done.returncode, done.stdout.decode()) == (0, LOG)
     said = done.stderr.decode()
     assert handles["log"] in said and "cluster.logs" in said and "500 lines" in said and "\x1b[" not in said
 
 
-@pytest.mark.parametrize(("lines", "first", "last"), [("3:5", 3, 5), ("499:", 499, 500), (":2", 1, 2), ("7", 7, 7), ("499:9999", 499, 500)])
-def test_lines_are_counted_from_one_and_both_ends_are_in(handles: dict[str, str], lines: str, first: int, last: int) -> None:
-    assert tersely("read", handles["log"], "--lines", lines).stdout.decode() == "".join(LOG.splitlines(keepends=True)[first - 1 : last])
+@pytest.mark.parametrize(
+    ("lines", "first", "last"), [("3:5", 3, 5), ("499:", 499, 500), (":2", 1, 2), ("7", 7, 7), ("499:9999", 499, 500)]
+)
+def test_lines_are_counted_from_one_and_both_ends_are_in(
+    handles: dict[str, str], lines: str, first: int, last: int
+) -> None:
+    assert tersely("read", handles["log"], "--lines", lines).stdout.decode() == "".join(
+        LOG.splitlines(keepends=True)[first - 1 : last]
+    )
 
 
 def test_bytes_are_counted_from_zero_and_the_last_is_out(handles: dict[str, str]) -> None:
@@ -77,7 +87,9 @@ def test_bytes_are_counted_from_zero_and_the_last_is_out(handles: dict[str, str]
 
 def test_grep_shows_numbers_and_neighbours_plain_when_piped(handles: dict[str, str]) -> None:
     done = tersely("read", handles["log"], "--grep", "REQUEST 42 ", "-i", "-C", "1")
-    assert done.stdout.decode().splitlines() == [f"{n}{sign} {LOG.splitlines()[n - 1]}" for n, sign in ((41, "-"), (42, ":"), (43, "-"))]
+    assert done.stdout.decode().splitlines() == [
+        f"{n}{sign} {LOG.splitlines()[n - 1]}" for n, sign in ((41, "-"), (42, ":"), (43, "-"))
+    ]
     assert b"1 of 500 lines match" in done.stderr and b"\x1b[" not in done.stdout + done.stderr
 
 
@@ -89,10 +101,14 @@ def test_sql_prints_csv_when_piped(handles: dict[str, str]) -> None:
 
 def test_json_tells_what_is_known_and_what_was_asked(handles: dict[str, str]) -> None:
     said = json.loads(tersely("read", handles["log"], "--lines", "1:1", "--json").stdout)
-    assert said["text"] == LOG.splitlines(keepends=True)[0] and said["lines"] == 500 and said["encoding"] == "o200k_base"
+    assert (
+        said["text"] == LOG.splitlines(keepends=True)[0] and said["lines"] == 500 and said["encoding"] == "o200k_base"
+    )
     assert (said["server"], said["tool"], said["arguments"]) == ("cluster", "logs", {"pod": "web"})
     assert json.loads(tersely("read", handles["log"], "--grep", "took 3", "--json").stdout)["matching_lines"] == 72
-    rows = json.loads(tersely("read", handles["pods"], "--sql", "SELECT sum(restarts) AS n FROM result", "--json").stdout)
+    rows = json.loads(
+        tersely("read", handles["pods"], "--sql", "SELECT sum(restarts) AS n FROM result", "--json").stdout
+    )
     assert rows["rows"] == [[12]] and rows["columns"][0]["name"] == "n"
 
 
@@ -123,13 +139,20 @@ def test_an_image_is_written_as_it_is(handles: dict[str, str]) -> None:
     ],
 )
 def test_a_mistake_gets_a_sentence(handles: dict[str, str], arguments: list[str], says: str) -> None:
-    done = tersely("read", *(argument.format(**handles) if argument.startswith("{") else argument for argument in arguments))
+    done = tersely(
+        "read", *(argument.format(**handles) if argument.startswith("{") else argument for argument in arguments)
+    )
     assert done.returncode == 2 and says in done.stderr.decode() and b"Traceback" not in done.stderr
 
 
 def test_a_database_that_is_not_there_is_a_sentence_without_its_password() -> None:
     done = tersely("read", TERSELY_DATABASE_URL="postgresql://me:hunter2@127.0.0.1:1/x?connect_timeout=3")
-    assert done.returncode == 2 and b"did not answer" in done.stderr and b"hunter2" not in done.stderr and b"Traceback" not in done.stderr
+    assert (
+        done.returncode == 2
+        and b"did not answer" in done.stderr
+        and b"hunter2" not in done.stderr
+        and b"Traceback" not in done.stderr
+    )
     done = tersely("read", TERSELY_DATABASE_URL="oracle://me:hunter2@x/y")
     assert done.returncode == 2 and b"sqlite and postgresql are known" in done.stderr and b"hunter2" not in done.stderr
 

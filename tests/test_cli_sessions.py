@@ -16,7 +16,11 @@ from tests.web.running import running
 
 
 async def tersely(*arguments: str, given: str = "", **environment: str) -> "subprocess.CompletedProcess[bytes]":
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TERSELY_", "OPEN", "LLM_", "ANTHROPIC", "GOOGLE"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TERSELY_", "OPEN", "LLM_", "ANTHROPIC", "GOOGLE"))
+    }
     command = [sys.executable, "-m", "tersely", *arguments]
     with anyio.fail_after(90):
         return await anyio.run_process(command, input=given.encode(), env={**kept, **environment}, check=False)
@@ -86,7 +90,11 @@ async def test_the_doctor_names_what_is_wrong(tmp_path: Path) -> None:
             port = str(taken.getsockname()[1])
             code, found = await looked("--config", str(file), TERSELY_DATA_DIR=str(tmp_path), TERSELY_PORT=port)
     assert code == 1
-    assert {what for what, (verdict, _) in found.items() if verdict == "wrong"} == {"address", "model main", "server gone"}
+    assert {what for what, (verdict, _) in found.items() if verdict == "wrong"} == {
+        "address",
+        "model main",
+        "server gone",
+    }
     assert "401" in found["model main"][1] and "TERSELY_PORT" in found["address"][1]
     file.write_text("agnets: {}")
     code, found = await looked("--config", str(file))

@@ -83,7 +83,9 @@ def reason(text: str, client: str = "cursor", route: Route = ROUTE) -> str:
 
 
 def test_a_command_is_started_by_us_and_its_variables_are_named() -> None:
-    routed = entry('{"command": "npx", "args": ["-y", "server-git"], "env": {"TOKEN": "abc", "GONE": null}, "disabled": true}')
+    routed = entry(
+        '{"command": "npx", "args": ["-y", "server-git"], "env": {"TOKEN": "abc", "GONE": null}, "disabled": true}'
+    )
     assert routed == {
         "command": "/opt/tersely",
         "args": ["gateway", "--name", "it", "--inherit-env", "TOKEN", "--", "npx", "-y", "server-git"],
@@ -93,18 +95,36 @@ def test_a_command_is_started_by_us_and_its_variables_are_named() -> None:
 
 
 def test_headers_become_variables_so_that_no_secret_stands_on_a_command_line() -> None:
-    routed = entry('{"type": "http", "url": "https://x.test/mcp", "headers": {"Authorization": "Bearer abc", "authorization ": "x"}}')
+    routed = entry(
+        '{"type": "http", "url": "https://x.test/mcp", "headers": {"Authorization": "Bearer abc", "authorization ": '
+        '"x"}}'
+    )
     assert routed["env"] == {"TERSELY_HEADER_AUTHORIZATION": "Bearer abc", "TERSELY_HEADER_AUTHORIZATION_": "x"}
-    assert "abc" not in str(routed["args"]) and routed["type"] == "stdio" and "url" not in routed and "headers" not in routed
+    assert (
+        "abc" not in str(routed["args"])
+        and routed["type"] == "stdio"
+        and "url" not in routed
+        and "headers" not in routed
+    )
 
 
 def test_comments_and_formatting_survive_and_what_the_client_fills_in_is_left_to_it() -> None:
     plan = plan_routing(CLIENTS["vscode"], HERE, VSCODE, ROUTE)
     assert plan.changed == ("git", "files", "bare", "web", "local") and plan.commands == ("git", "files", "bare")
-    for kept in ("// what the editor asks for", "// short", "// starts it", "/* do not ask */", "// in the office", "// from the wiki"):
+    for kept in (
+        "// what the editor asks for",
+        "// short",
+        "// starts it",
+        "/* do not ask */",
+        "// in the office",
+        "// from the wiki",
+    ):
         assert kept in plan.after
     assert '"-y", /* do not ask */\n        "@modelcontextprotocol/server-filesystem",\n      ],' in plan.after
-    assert '"API_KEY": "${input:tok}"' in plan.after and '"TERSELY_HEADER_AUTHORIZATION": "Bearer ${input:tok}"' in plan.after
+    assert (
+        '"API_KEY": "${input:tok}"' in plan.after
+        and '"TERSELY_HEADER_AUTHORIZATION": "Bearer ${input:tok}"' in plan.after
+    )
     routed = servers(plan.after, "servers")
     assert routed["bare"]["args"] == ["gateway", "--name", "bare", "--", "C:\\tools\\server.exe"]
     assert routed["local"]["args"] == ["gateway", "--name", "local", "--upstream", "http://localhost:9000/sse", "--sse"]
@@ -136,7 +156,11 @@ def test_undoing_gives_back_every_byte() -> None:
 
 def test_undoing_keeps_what_was_edited_since() -> None:
     routed = plan_routing(CLIENTS["vscode"], HERE, VSCODE, ROUTE).after
-    edited = routed.replace('"-y", /*', '"-y", "--verbose", /*').replace("blue", "red").replace('"inputs"', '"theme": "dark", "inputs"')
+    edited = (
+        routed.replace('"-y", /*', '"-y", "--verbose", /*')
+        .replace("blue", "red")
+        .replace('"inputs"', '"theme": "dark", "inputs"')
+    )
     back = plan_undoing(CLIENTS["vscode"], HERE, edited, VSCODE)
     assert back.after == VSCODE.replace('"-y", /*', '"-y", "--verbose", /*').replace("blue", "red").replace(
         '"inputs"', '"theme": "dark", "inputs"'
@@ -154,7 +178,8 @@ def test_undoing_needs_no_backup() -> None:
 
 def test_an_entry_that_was_ours_before_is_not_undone() -> None:
     by_hand = (
-        '{"command": "tersely", "args": ["gateway", "--", "notes"]}, "all": {"command": "tersely", "args": ["gateway", "--config", "x"]}'
+        '{"command": "tersely", "args": ["gateway", "--", "notes"]}, "all": {"command": "tersely", "args": '
+        '["gateway", "--config", "x"]}'
     )
     mine = f'{{"mcpServers": {{"mine": {by_hand}, "other": {{"command": "x"}}}}}}'
     routed = plan_routing(CLIENTS["cursor"], HERE, mine, ROUTE)
@@ -166,7 +191,8 @@ def test_an_entry_that_was_ours_before_is_not_undone() -> None:
 
 def test_claude_code_declares_servers_in_two_places() -> None:
     text = (
-        '{"mcpServers": {"a": {"command": "a"}}, "projects": {"/work": {"mcpServers": {"b": {"command": "b"}}, "history": []}, "/x": {}}}'
+        '{"mcpServers": {"a": {"command": "a"}}, "projects": {"/work": {"mcpServers": {"b": {"command": "b"}}, '
+        '"history": []}, "/x": {}}}'
     )
     plan = plan_routing(CLIENTS["claude-code"], HERE, text, ROUTE)
     assert plan.changed == ("a", "b")
@@ -241,11 +267,17 @@ def test_a_diff_shows_no_secret() -> None:
         for secret in ("s3cr3t", "blue", token, "hunter2"):
             assert secret not in shown
         assert "${input:tok}" in shown and '      "command": "/opt/tersely"' in shown
-        assert '"--header-from", "Authorization=TERSELY_HEADER_AUTHORIZATION", "--header-from", "X-Team=TERSELY_HEADER_X_TEAM"' in shown
+        assert (
+            '"--header-from", "Authorization=TERSELY_HEADER_AUTHORIZATION", "--header-from", '
+            '"X-Team=TERSELY_HEADER_X_TEAM"'
+        ) in shown
 
 
 def test_a_diff_shows_nothing_but_the_entries_that_change() -> None:
-    text = '{"apiKey": "sk-ours", "mcpServers": {"a": {"command": "x"}, "b": {"url": "https://b.test"}}, "history": ["private"]}'
+    text = (
+        '{"apiKey": "sk-ours", "mcpServers": {"a": {"command": "x"}, "b": {"url": "https://b.test"}}, "history": '
+        '["private"]}'
+    )
     assert plan_routing(CLIENTS["claude-code"], HERE, text, ROUTE).diff() == [
         "--- mcp.json",
         "+++ mcp.json",
@@ -313,7 +345,11 @@ _SERVERS = st.dictionaries(
     _NAMES,
     st.fixed_dictionaries(
         {"command": _WORDS.filter(bool)},
-        optional={"args": st.lists(_WORDS, max_size=4), "env": st.dictionaries(_NAMES, _WORDS, max_size=3), "type": st.just("stdio")},
+        optional={
+            "args": st.lists(_WORDS, max_size=4),
+            "env": st.dictionaries(_NAMES, _WORDS, max_size=3),
+            "type": st.just("stdio"),
+        },
     )
     | st.fixed_dictionaries(
         {"url": st.just("http://localhost:1/mcp")},
@@ -324,7 +360,11 @@ _SERVERS = st.dictionaries(
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+')
 
 
-@given(_SERVERS, st.randoms(use_true_random=False), st.sampled_from([("",), (" ", "\n  "), ("", " ", "\r\n\t", "/* a, b */", " // }\n")]))
+@given(
+    _SERVERS,
+    st.randoms(use_true_random=False),
+    st.sampled_from([("",), (" ", "\n  "), ("", " ", "\r\n\t", "/* a, b */", " // }\n")]),
+)
 def test_whatever_stands_in_a_file_routing_and_undoing_gives_it_back(
     declared: dict[str, object], dice: Random, gaps: tuple[str, ...]
 ) -> None:

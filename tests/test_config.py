@@ -17,7 +17,11 @@ from tersely.sessions.chains import ChainOptions, Defaults, StageOptions
 def test_the_defaults_are_those_of_the_service_this_one_stands_in_for() -> None:
     settings = Settings.load({})
     assert (settings.model.model, settings.summarizer.port) == ("openai/gpt-4o-mini", 8007)
-    assert (settings.summarizer.chunk_size, settings.summarizer.chunk_overlap, settings.summarizer.max_output_tokens) == (8000, 500, 5000)
+    assert (
+        settings.summarizer.chunk_size,
+        settings.summarizer.chunk_overlap,
+        settings.summarizer.max_output_tokens,
+    ) == (8000, 500, 5000)
 
 
 def test_an_empty_variable_counts_as_unset_and_the_command_line_wins() -> None:
@@ -30,10 +34,18 @@ def test_an_empty_variable_counts_as_unset_and_the_command_line_wins() -> None:
 def test_all_mistakes_are_named_at_once_and_no_secret_is() -> None:
     with pytest.raises(ConfigError) as problem:
         Settings.load(
-            {"MCP_SUMMARIZER_PORT": "high", "OPENROUTER_BASE_URL": "ollama", "LLM_CONTEXT_WINDOW": "1", "OPENROUTER_API_KEY": "sk-canary"}
+            {
+                "MCP_SUMMARIZER_PORT": "high",
+                "OPENROUTER_BASE_URL": "ollama",
+                "LLM_CONTEXT_WINDOW": "1",
+                "OPENROUTER_API_KEY": "sk-canary",
+            }
         )
     message = str(problem.value)
-    assert all(name in message for name in ("MCP_SUMMARIZER_PORT='high'", "OPENROUTER_BASE_URL='ollama'", "LLM_CONTEXT_WINDOW='1'"))
+    assert all(
+        name in message
+        for name in ("MCP_SUMMARIZER_PORT='high'", "OPENROUTER_BASE_URL='ollama'", "LLM_CONTEXT_WINDOW='1'")
+    )
     assert "canary" not in message
     assert "canary" not in repr(Settings.load({"OPENROUTER_API_KEY": "sk-canary", "TERSELY_TOKEN": "t-canary"}))
 
@@ -61,7 +73,9 @@ def test_an_overlap_as_large_as_the_chunk_is_refused_with_both_values() -> None:
         ),
     ],
 )
-def test_a_model_is_configured_when_its_key_is_or_a_server_of_ones_own(environment: dict[str, str], models: list[str]) -> None:
+def test_a_model_is_configured_when_its_key_is_or_a_server_of_ones_own(
+    environment: dict[str, str], models: list[str]
+) -> None:
     assert [f"{spec.provider} {spec.model}" for spec in Settings.load(environment).model.specs()] == models
 
 
@@ -102,12 +116,18 @@ def test_without_a_file_the_model_of_the_environment_is_the_default_provider_and
 
 
 def test_the_file_gives_way_to_the_environment_and_both_to_the_command_line(tmp_path: Path) -> None:
-    file = written(tmp_path, "up: {port: 1}\nqueue:\n  lease: 10\n  grace: 5\nstore: {keep_days: 7}\nlog_level: debug\n")
-    settings, sources = load_with_sources({"TERSELY_PORT": "2", "TERSELY_LEASE": "20", "TERSELY_GRACE": ""}, file, TERSELY_PORT=3)
+    file = written(
+        tmp_path, "up: {port: 1}\nqueue:\n  lease: 10\n  grace: 5\nstore: {keep_days: 7}\nlog_level: debug\n"
+    )
+    settings, sources = load_with_sources(
+        {"TERSELY_PORT": "2", "TERSELY_LEASE": "20", "TERSELY_GRACE": ""}, file, TERSELY_PORT=3
+    )
 
     assert (settings.up.port, settings.queue.lease, settings.queue.grace, settings.store.keep_days) == (3, 20, 5, 7)
     assert settings.log_level == "debug"
-    said = [str(sources.source(key)) for key in (("up", "port"), ("queue", "lease"), ("queue", "grace"), ("queue", "poll"))]
+    said = [
+        str(sources.source(key)) for key in (("up", "port"), ("queue", "lease"), ("queue", "grace"), ("queue", "poll"))
+    ]
     assert said == ["command line TERSELY_PORT", "environment TERSELY_LEASE", f"{file}:4", "None"]
 
 
@@ -118,7 +138,9 @@ def test_the_example_of_the_reference_is_read_as_it_says() -> None:
         settings = Settings.load(dict.fromkeys(names, "canary"), written(Path(folder), example))
 
     assert settings.agents["first-look"].mcp_servers == ("kubernetes",)
-    assert settings.agents["cause-finder"].mcp_servers == ("kubernetes", "metrics"), "an agent that names no servers has all"
+    assert settings.agents["cause-finder"].mcp_servers == ("kubernetes", "metrics"), (
+        "an agent that names no servers has all"
+    )
     assert [server.name for server in settings.servers] == ["kubernetes", "metrics"]
     assert [spec.model for spec in settings.specs("main", *settings.agents["first-look"].fallbacks)] == [
         "claude-sonnet-4-5",
@@ -215,10 +237,16 @@ x-anchors: {anything: goes}
         "tersely.yaml:24: store.keep_days",
         "tersely.yaml:25: agent",
     ]
-    assert found[-2].startswith("TERSELY_SUMMARIZATION_PROVIDER='fastt': there is no provider of this name; did you mean 'fast'?")
+    assert found[-2].startswith(
+        "TERSELY_SUMMARIZATION_PROVIDER='fastt': there is no provider of this name; did you mean 'fast'?"
+    )
     assert found[-1].startswith("TERSELY_PORT='high': should be a valid integer")
     said = "\n".join(found)
-    assert said.count("did you mean") >= 8 and "'Y' belongs to the chain 'a' already" in said and "put it in quotes" in said
+    assert (
+        said.count("did you mean") >= 8
+        and "'Y' belongs to the chain 'a' already" in said
+        and "put it in quotes" in said
+    )
     assert "canary" not in said and "hunter2" not in said
 
 
@@ -238,9 +266,15 @@ x-anchors: {anything: goes}
             "chains: {a: {alert_types: [x], stages: [{name: s, agent: a}, {name: s, agent: a}]}}\nagents: {a: }\n",
             "two stages are called 's'",
         ),
-        ("summarizer: {chunk_size: 300}\n", "tersely.yaml:1: summarizer: DEFAULT_CHUNK_OVERLAP_TOKENS (500) must be smaller"),
+        (
+            "summarizer: {chunk_size: 300}\n",
+            "tersely.yaml:1: summarizer: DEFAULT_CHUNK_OVERLAP_TOKENS (500) must be smaller",
+        ),
         ("auth: {trusted_proxies: {addresses: [proxy.local]}}\n", "'proxy.local' is neither an address nor a network"),
-        ("llm_providers: {a: {model: x, base_url: localhost}}\n", "must be an address such as http://localhost:11434/v1"),
+        (
+            "llm_providers: {a: {model: x, base_url: localhost}}\n",
+            "must be an address such as http://localhost:11434/v1",
+        ),
     ],
 )
 def test_what_cannot_be_is_explained(tmp_path: Path, text: str, says: str) -> None:
@@ -272,14 +306,19 @@ defaults: {llm_provider: theirs}
 
 
 def test_whoever_needs_a_part_of_the_file_is_not_stopped_by_mistakes_in_the_rest(tmp_path: Path) -> None:
-    file = written(tmp_path, "store: {keep_days: 3}\nagents: {a: {mcp_servers: [nobody]}}\nqueue: {lease: never}\nup: {host: '${UNSET}'}\n")
+    file = written(
+        tmp_path,
+        "store: {keep_days: 3}\nagents: {a: {mcp_servers: [nobody]}}\nqueue: {lease: never}\nup: {host: '${UNSET}'}\n",
+    )
 
     assert Settings.load({"TERSELY_PORT": "high"}, file, sections=("store",)).store.keep_days == 3
     with pytest.raises(ConfigError):
         Settings.load({}, file)
 
 
-def test_the_file_is_the_one_that_was_named_else_the_one_here_else_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_the_one_that_was_named_else_the_one_here_else_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("TERSELY_CONFIG", raising=False)
@@ -297,7 +336,10 @@ def test_the_file_is_the_one_that_was_named_else_the_one_here_else_the_users_own
 
 def test_tokens_can_come_from_a_variable() -> None:
     settings = Settings.load(
-        {"TERSELY_AUTH_TOKENS": f"ci:{'A' * 64}:submit, ops:{'b' * 64}:read+admin", "TERSELY_TRUSTED_PROXIES": "::1,10.0.0.0/8"}
+        {
+            "TERSELY_AUTH_TOKENS": f"ci:{'A' * 64}:submit, ops:{'b' * 64}:read+admin",
+            "TERSELY_TRUSTED_PROXIES": "::1,10.0.0.0/8",
+        }
     )
 
     assert [(token.name, token.sha256[0], token.scopes) for token in settings.auth.tokens] == [

@@ -77,14 +77,19 @@ def test_servers_are_read_from_yaml_with_defaults_where_nothing_is_said(tmp_path
     assert kubernetes.transport.env["KUBECONFIG"].get_secret_value() == "/k"
     assert kubernetes.transport.inherit_env == ("LANG",)
     assert (kubernetes.timeout, kubernetes.read_only, kubernetes.tools.deny) == (90, True, ("delete_*",))
-    assert (kubernetes.summarization.size_threshold_tokens, kubernetes.summarization.summary_max_token_limit) == (3000, 1000)
+    assert (kubernetes.summarization.size_threshold_tokens, kubernetes.summarization.summary_max_token_limit) == (
+        3000,
+        1000,
+    )
     assert kubernetes.data_masking.masker().mask("see TICKET-4711").startswith("see TICKET-[MASKED:ticket:")
     assert (search.timeout, search.summarization.enabled, search.max_result_bytes) == (60, False, 32 * 2**20)
     assert search.transport.bearer_token and search.transport.bearer_token.get_secret_value() == "t0ken"
 
 
 def test_the_file_that_mcp_clients_share_is_read_with_its_comments_and_foreign_keys(tmp_path: Path) -> None:
-    servers = by_name(read_servers(written(tmp_path, JSON, "mcp.json"), {"MCP_WEB_SEARCH_URL": "http://search:8006/mcp"}))
+    servers = by_name(
+        read_servers(written(tmp_path, JSON, "mcp.json"), {"MCP_WEB_SEARCH_URL": "http://search:8006/mcp"})
+    )
 
     assert servers["search"].options.transport.url == "http://search:8006/mcp"
     assert servers["search"].options.transport.kind == "http"
@@ -105,7 +110,8 @@ def test_an_empty_variable_counts_as_unset_and_defaults_may_be_nested(tmp_path: 
 
 def test_a_missing_variable_is_named_with_its_key_file_and_line(tmp_path: Path) -> None:
     assert mistakes(tmp_path, JSON, "mcp.json", MCP_WEB_SEARCH_URLS="x") == [
-        "mcp.json:5: mcpServers.search.url: variable MCP_WEB_SEARCH_URL is not set or empty (MCP_WEB_SEARCH_URLS is set; did you mean "
+        "mcp.json:5: mcpServers.search.url: variable MCP_WEB_SEARCH_URL is not set or empty (MCP_WEB_SEARCH_URLS is "
+        "set; did you mean "
         "that?); set it, or give a default: ${MCP_WEB_SEARCH_URL:-…}"
     ]
 
@@ -159,20 +165,30 @@ def test_what_other_clients_call_otherwise_means_the_same(tmp_path: Path) -> Non
     """Windsurf's addresses; and tools that somebody turned off in another client stay off."""
     path = tmp_path / "mcp.json"
     path.write_text(
-        '{"mcpServers": {"a": {"serverUrl": "http://y/mcp", "disabledTools": ["drop"]}, "b": {"command": "x", "enabledTools": ["get"]}}}'
+        '{"mcpServers": {"a": {"serverUrl": "http://y/mcp", "disabledTools": ["drop"]}, "b": {"command": "x", '
+        '"enabledTools": ["get"]}}}'
     )
     a, b = read_servers(path)
-    assert (a.options.transport.url, a.options.tools.deny, b.options.tools.allow) == ("http://y/mcp", ("drop",), ("get",))
+    assert (a.options.transport.url, a.options.tools.deny, b.options.tools.allow) == (
+        "http://y/mcp",
+        ("drop",),
+        ("get",),
+    )
     path.write_text('{"mcpServers": {"a": {"command": "x",\n "envFile": ".env"}}}')
     with pytest.raises(ConfigError, match=r"mcpServers\.a\.envFile: is not read here: name the variables under `env`"):
         read_servers(path)
 
 
 def test_a_client_file_has_its_mistakes_where_its_keys_are(tmp_path: Path) -> None:
-    text = '{"mcpServers": {\n "a": {"comand": "x"},\n "b": {"command": "x",\n "args": "one"},\n "c": {"command": "x", "url": "http://y/mcp"}}}'
+    text = (
+        '{"mcpServers": {\n "a": {"comand": "x"},\n "b": {"command": "x",\n "args": "one"},\n "c": {"command": '
+        '"x", "url": "http://y/mcp"}}}'
+    )
     found = mistakes(tmp_path, text, "mcp.json")
 
-    assert any(line.startswith("mcp.json:2: mcpServers.a.comand: is not a setting; did you mean 'command'?") for line in found)
+    assert any(
+        line.startswith("mcp.json:2: mcpServers.a.comand: is not a setting; did you mean 'command'?") for line in found
+    )
     assert any(line.startswith("mcp.json:4: mcpServers.b.args: ") for line in found)
     assert any(line.startswith("mcp.json:5: mcpServers.c: has both a command and a url") for line in found)
 
@@ -214,8 +230,16 @@ mcp_servers:
         ("a.yaml", "mcp_server: {}\n", "did you mean 'mcp_servers' by 'mcp_server'?"),
         ("a.yaml", "", "must be a mapping with `mcp_servers`"),
         ("a.yaml", "mcp_servers: {a: 5}", "a.yaml:1: mcp_servers.a: must be a mapping, with a command or a url in it"),
-        ("a.yaml", "mcp_servers: {a: {instructions: x}}", "a.yaml:1: mcp_servers.a.transport: is missing: say how to reach the server"),
-        ("a.yaml", "mcp_servers: {pоds: {transport: {command: x}}}", "a server's name is up to 128 plain ASCII characters"),
+        (
+            "a.yaml",
+            "mcp_servers: {a: {instructions: x}}",
+            "a.yaml:1: mcp_servers.a.transport: is missing: say how to reach the server",
+        ),
+        (
+            "a.yaml",
+            "mcp_servers: {pоds: {transport: {command: x}}}",
+            "a server's name is up to 128 plain ASCII characters",
+        ),
         ("a.yaml", 'mcp_servers: {a: {transport: {command: "${A"}}}', "has a `${` that is never closed"),
         ("a.json", "[" * 1000, "nested more than"),
         ("a.yaml", "mcp_servers:\n  a: {transport: {command: ${A}}}\n", "Inside of { } and [ ], put ${…} in quotes."),

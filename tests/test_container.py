@@ -48,7 +48,13 @@ def test_the_images_command_serves_and_its_health_check_notices_as_an_unprivileg
     python, path, who = _unprivileged()
     assert _instruction("CMD")[0] == "tersely"
     port = _free_port()
-    environment = {"PATH": os.environ["PATH"], "TERSELY_HOST": "0.0.0.0", "MCP_SUMMARIZER_PORT": str(port), "HOME": "/nonexistent", **path}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "TERSELY_HOST": "0.0.0.0",
+        "MCP_SUMMARIZER_PORT": str(port),
+        "HOME": "/nonexistent",
+        **path,
+    }
     check = [python if word == "python" else word.replace("8007", str(port)) for word in _health_check()]
     down = subprocess.run(check, env=environment, capture_output=True, check=False, timeout=30, **who)  # type: ignore[call-overload]
     assert down.returncode != 0
@@ -96,7 +102,9 @@ def test_every_variable_in_compose_and_the_example_is_a_setting() -> None:
 def test_no_lock_file_names_a_download_address() -> None:
     for path in [*(ROOT / "requirements").glob("*.txt"), ROOT / "conformance" / "package-lock.json"]:
         text = path.read_text(encoding="utf-8")
-        assert not re.search(r"https?://(?!github\.com/sponsors|opencollective\.com|feross)", re.sub(r'"url": ".*"', "", text)), path
+        assert not re.search(
+            r"https?://(?!github\.com/sponsors|opencollective\.com|feross)", re.sub(r'"url": ".*"', "", text)
+        ), path
         assert "--hash=sha256:" in text or '"integrity"' in text
 
 

@@ -49,14 +49,33 @@ def test_a_long_analysis_is_begun_and_the_rest_is_one_click_away() -> None:
 
 
 def test_what_was_spared_is_never_rounded_up_to_everything() -> None:
-    call = told("llm_tool_call", "…", server_name="cluster", tool_name="get_pods", arguments={}, original_tokens=400_000, duration_ms=20)
-    summary = told("mcp_tool_summary", "…", original_tokens=400_000, summary_tokens=150, status="summarized", handle="r_1")
+    call = told(
+        "llm_tool_call",
+        "…",
+        server_name="cluster",
+        tool_name="get_pods",
+        arguments={},
+        original_tokens=400_000,
+        duration_ms=20,
+    )
+    summary = told(
+        "mcp_tool_summary", "…", original_tokens=400_000, summary_tokens=150, status="summarized", handle="r_1"
+    )
     last = shown(call, summary, width=200).splitlines()[-1]
     assert last == "completed · 1 tool call · 400,000 tokens of results, 150 in the conversation: 99% spared"
 
 
 def test_a_call_that_failed_says_why_and_lines_end_where_their_words_end() -> None:
-    text = shown(told("llm_tool_call", "no such pod", server_name="cluster", tool_name="get_pods", arguments={"pod": "x"}, is_error=True))
+    text = shown(
+        told(
+            "llm_tool_call",
+            "no such pod",
+            server_name="cluster",
+            tool_name="get_pods",
+            arguments={"pod": "x"},
+            is_error=True,
+        )
+    )
     assert "✗ cluster.get_pods" in text and "no such pod" in text
     assert not any(line.endswith(" ") for line in text.splitlines())
 

@@ -69,7 +69,9 @@ def holds(seen: str, needle: tuple[str, ...], gap: int = GAP) -> bool:
         return False
     values = [found.span() for found in re.finditer(_word(value), seen)]
     return any(
-        name_end <= start <= name_end + gap or end <= name_start <= end + gap for name_start, name_end in names for start, end in values
+        name_end <= start <= name_end + gap or end <= name_start <= end + gap
+        for name_start, name_end in names
+        for start, end in values
     )
 
 
@@ -82,7 +84,9 @@ def all_shapes(*, held_out: bool | None = None) -> list[tuple[str, str]]:
         for ask in shape.asks
         if held_out in (None, shape.held_out)
     ]
-    return found + ([("several outputs", ask) for ask in ("lookup", "oddity", "extreme", "trouble")] if held_out is not True else [])
+    return found + (
+        [("several outputs", ask) for ask in ("lookup", "oddity", "extreme", "trouble")] if held_out is not True else []
+    )
 
 
 def draw(shape: str, ask: str, seed: int, size: int = 0) -> Case:
@@ -212,12 +216,20 @@ def plant(
         words = ("highest", "largest", "maximum", "biggest") if highest else ("lowest", "smallest", "minimum")
         field = _asked(rng, collection, column)
         focus = rng.choice(
-            ("Which {noun} has the {w} {f}?", "{w} {f}", "What is the {w} {f} and which {noun} has it?", "Show the {noun} with the {w} {f}")
+            (
+                "Which {noun} has the {w} {f}?",
+                "{w} {f}",
+                "What is the {w} {f} and which {noun} has it?",
+                "Show the {noun} with the {w} {f}",
+            )
         ).format(noun=noun, w=rng.choice(words), f=field)
         return focus, ((name, _shown(row[column], plain_figures)),)
 
     # filter: the few that are not as the rest, or over a threshold
-    chosen = [rows[index] for index in sorted(rng.sample(range(len(rows) * 3 // 20, len(rows) * 17 // 20), k=rng.randint(2, 4)))]
+    chosen = [
+        rows[index]
+        for index in sorted(rng.sample(range(len(rows) * 3 // 20, len(rows) * 17 // 20), k=rng.randint(2, 4)))
+    ]
     if rng.random() < 0.5:
         column = rng.choice(list(plan.states))
         state, _ = plan.states[column]
@@ -227,9 +239,9 @@ def plant(
             pool = [*state.usual[1:], *state.bad, *state.odd]
             other[column] = pool[index % len(pool)]
         field = _asked(rng, collection, column)
-        focus = rng.choice(("Which {p} are not {v}?", "{p} whose {f} is not {v}", "all {p} with a {f} other than {v}")).format(
-            p=collection.plural, v=state.usual[0], f=field
-        )
+        focus = rng.choice(
+            ("Which {p} are not {v}?", "{p} whose {f} is not {v}", "all {p} with a {f} other than {v}")
+        ).format(p=collection.plural, v=state.usual[0], f=field)
         return focus, tuple((collection.name(other), str(other[column])) for other in chosen)
     column = rng.choice(numbers)
     number = plan.numbers[column]
@@ -274,7 +286,9 @@ def _several(rng: Random, ask: str, size: int, seed: int) -> Case:
         if index == 0:
             focus, needles = asked, wanted
         parts.append((f"list-{name.split()[0]} --all", text))
-    text, asked, wanted = _log(rng, rng.choice(["app log", "system log", "json log lines", "letter and number log"]), "trouble", share)
+    text, asked, wanted = _log(
+        rng, rng.choice(["app log", "system log", "json log lines", "letter and number log"]), "trouble", share
+    )
     if ask == "trouble":
         focus, needles = asked, wanted
     parts.append(("tail service.log", text))

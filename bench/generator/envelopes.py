@@ -1,4 +1,5 @@
-"""Texts inside of other texts, as tools hand them over: a log in `stdout`, a table in `content[0].text`, lines in a list.
+"""Texts inside of other texts, as tools hand them over: a log in `stdout`, a table in `content[0].text`, lines in a
+list.
 
 The inner text is of an open shape; what is new is the envelope. Held-out ones are counted in the total, as elsewhere.
 """
@@ -11,7 +12,16 @@ from bench.generator.records import Collection
 from bench.generator.shapes import NO_BLANKS, SHAPES, shape
 from bench.generator.vocabulary import hex_digits, pseudo_word
 
-INNER = ("aligned table", "csv", "markdown table", "json list, indented", "yaml list", "describe blocks", "json lines", "xml elements")
+INNER = (
+    "aligned table",
+    "csv",
+    "markdown table",
+    "json list, indented",
+    "yaml list",
+    "describe blocks",
+    "json lines",
+    "xml elements",
+)
 INNER_LOGS = ("app log", "system log", "json log lines", "logfmt", "log without levels")
 
 
@@ -29,7 +39,9 @@ def _written(rng: Random, value: object) -> str:
 
 def _tool_result(rng: Random, text: str) -> str:
     noise = {"type": "text", "text": f"Took {rng.randint(2, 900)} ms."}
-    return _written(rng, {"content": [{"type": "text", "text": text}, *([noise] if rng.random() < 0.5 else [])], "isError": False})
+    return _written(
+        rng, {"content": [{"type": "text", "text": text}, *([noise] if rng.random() < 0.5 else [])], "isError": False}
+    )
 
 
 def _command_result(rng: Random, text: str) -> str:
@@ -67,7 +79,10 @@ def log_in_command_result(rng: Random, events: list[Event]) -> str:
 
 @log_shape("log inside a list of lines")
 def log_in_list(rng: Random, events: list[Event]) -> str:
-    return _written(rng, {"pod": f"{pseudo_word(rng)}-{hex_digits(rng, 5)}", "logs": _log(rng, events).split("\n"), "truncated": False})
+    return _written(
+        rng,
+        {"pod": f"{pseudo_word(rng)}-{hex_digits(rng, 5)}", "logs": _log(rng, events).split("\n"), "truncated": False},
+    )
 
 
 # --- Held out
@@ -103,7 +118,11 @@ def several_pods(rng: Random, events: list[Event]) -> str:
     return _written(
         rng,
         [
-            {"pod": f"{pseudo_word(rng)}-{hex_digits(rng, 5)}", "container": "main", "log": write(rng, events[at : at + step])}
+            {
+                "pod": f"{pseudo_word(rng)}-{hex_digits(rng, 5)}",
+                "container": "main",
+                "log": write(rng, events[at : at + step]),
+            }
             for at in range(0, len(events), step)
         ],
     )
@@ -114,7 +133,10 @@ def streams(rng: Random, events: list[Event]) -> str:
     lines = LOG_SHAPES[rng.choice(("app log", "log without levels", "logfmt"))].write(rng, events).split("\n")
     values = [[str(1_790_000_000_000_000_000 + at * 1_000_000_007), line] for at, line in enumerate(lines)]
     return json.dumps(
-        {"status": "success", "data": {"resultType": "streams", "result": [{"stream": {"app": pseudo_word(rng)}, "values": values}]}}
+        {
+            "status": "success",
+            "data": {"resultType": "streams", "result": [{"stream": {"app": pseudo_word(rng)}, "values": values}]},
+        }
     )
 
 

@@ -49,7 +49,10 @@ def outline(rng: Random, collection: Collection) -> str:
     lines = []
     for number, row in enumerate(collection.rows, 1):
         lines.append(f"{number}. {collection.name(row)}")
-        lines += [f"   {number}.{part} {collection.label(column)} – {row[column]}" for part, column in enumerate(collection.known(row), 1)]
+        lines += [
+            f"   {number}.{part} {collection.label(column)} – {row[column]}"
+            for part, column in enumerate(collection.known(row), 1)
+        ]
     return "\n".join(lines)
 
 
@@ -57,7 +60,8 @@ def outline(rng: Random, collection: Collection) -> str:
 def query_strings(rng: Random, collection: Collection) -> str:
     path = "/" + collection.noun.replace(" ", "-")
     return "\n".join(
-        f"{path}?" + "&".join(f"{key}={value}".replace(" ", "+") for key, value in flat(collection, row).items()) for row in collection.rows
+        f"{path}?" + "&".join(f"{key}={value}".replace(" ", "+") for key, value in flat(collection, row).items())
+        for row in collection.rows
     )
 
 
@@ -68,7 +72,9 @@ def assignments(rng: Random, collection: Collection) -> str:
     for index, row in enumerate(collection.rows):
         lines.append(f"declare -A item_{index}")
         lines += [
-            f"item_{index}[{collection.label(column)}]={json.dumps(row[column])}" for column in collection.columns if row[column] != UNKNOWN
+            f"item_{index}[{collection.label(column)}]={json.dumps(row[column])}"
+            for column in collection.columns
+            if row[column] != UNKNOWN
         ]
     return "\n".join(lines)
 
@@ -78,7 +84,8 @@ def parentheses(rng: Random, collection: Collection) -> str:
     """As a debugger prints objects: Kind(field=value, …)."""
     kind = collection.noun.title().replace(" ", "")
     return ",\n".join(
-        f"{kind}(" + ", ".join(f"{key}={value!r}" for key, value in flat(collection, row).items()) + ")" for row in collection.rows
+        f"{kind}(" + ", ".join(f"{key}={value!r}" for key, value in flat(collection, row).items()) + ")"
+        for row in collection.rows
     )
 
 
@@ -86,7 +93,8 @@ def parentheses(rng: Random, collection: Collection) -> str:
 def toml(rng: Random, collection: Collection) -> str:
     head = f"[[{collection.noun.replace(' ', '_')}]]"
     return "\n\n".join(
-        head + "\n" + "\n".join(f"{key} = {json.dumps(value)}" for key, value in flat(collection, row).items()) for row in collection.rows
+        head + "\n" + "\n".join(f"{key} = {json.dumps(value)}" for key, value in flat(collection, row).items())
+        for row in collection.rows
     )
 
 
@@ -106,7 +114,9 @@ def attribute_pairs(rng: Random, collection: Collection) -> str:
     items = [
         {
             "id": collection.name(row),
-            "attributes": [{"name": collection.label(column), "value": row[column]} for column in collection.known(row)],
+            "attributes": [
+                {"name": collection.label(column), "value": row[column]} for column in collection.known(row)
+            ],
         }
         for row in collection.rows
     ]
@@ -128,9 +138,13 @@ def json_documents(rng: Random, collection: Collection) -> str:
 def boxed(rng: Random, collection: Collection) -> str:
     table = cells(collection)
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-    lines = ["│ " + " │ ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " │" for row in table]
+    lines = [
+        "│ " + " │ ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " │" for row in table
+    ]
     rule = ["─" * (width + 2) for width in widths]
-    return "\n".join(["┌" + "┬".join(rule) + "┐", lines[0], "├" + "┼".join(rule) + "┤", *lines[1:], "└" + "┴".join(rule) + "┘"])
+    return "\n".join(
+        ["┌" + "┬".join(rule) + "┐", lines[0], "├" + "┼".join(rule) + "┤", *lines[1:], "└" + "┴".join(rule) + "┘"]
+    )
 
 
 @shape("plain table, rules of equals signs", width=(3, 6), held_out=True)
@@ -185,7 +199,14 @@ def headed_lines(rng: Random, collection: Collection) -> str:
     """A name on a line of its own, values below it in a fixed order, the names of the fields said once at the top."""
     top = f"Each entry: {', '.join(column.words for column in collection.fields)}"
     return "\n".join(
-        [top, "", *("\n".join([collection.name(row), *(f"\t{row[column]}" for column in collection.fields)]) for row in collection.rows)]
+        [
+            top,
+            "",
+            *(
+                "\n".join([collection.name(row), *(f"\t{row[column]}" for column in collection.fields)])
+                for row in collection.rows
+            ),
+        ]
     )
 
 
@@ -197,4 +218,6 @@ def table_in_json(rng: Random, collection: Collection) -> str:
 @shape("json as columns", width=(3, 5), held_out=True)
 def json_columnar(rng: Random, collection: Collection) -> str:
     """One list per field; whoever reads it must count."""
-    return json.dumps({collection.label(column): [row[column] for row in collection.rows] for column in collection.columns})
+    return json.dumps(
+        {collection.label(column): [row[column] for row in collection.rows] for column in collection.columns}
+    )

@@ -1,4 +1,5 @@
-"""Held-out shapes of a second round, written before the readers they were to check; counted with the others, in one total.
+"""Held-out shapes of a second round, written before the readers they were to check; counted with the others, in one
+total.
 
 Same rules as in `held_out`.
 """
@@ -67,7 +68,9 @@ def messages(rng: Random, collection: Collection) -> str:
     """As protocol buffers are printed."""
     kind = collection.noun.replace(" ", "_")
     return "\n".join(
-        f"{kind} {{\n" + "\n".join(f"  {key}: {json.dumps(value)}" for key, value in flat(collection, row).items()) + "\n}"
+        f"{kind} {{\n"
+        + "\n".join(f"  {key}: {json.dumps(value)}" for key, value in flat(collection, row).items())
+        + "\n}"
         for row in collection.rows
     )
 
@@ -90,14 +93,20 @@ def transposed(rng: Random, collection: Collection) -> str:
         rows = collection.rows[at : at + 4]
         table = [[collection.label(column), *(str(row[column]) for row in rows)] for column in collection.columns]
         widths = [max(len(line[place]) for line in table) for place in range(len(table[0]))]
-        blocks.append("\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table))
+        blocks.append(
+            "\n".join(
+                "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+                for line in table
+            )
+        )
     return "\n\n".join(blocks)
 
 
 @shape("yaml flow maps", held_out=True)
 def flow_maps(rng: Random, collection: Collection) -> str:
     return "\n".join(
-        "- {" + ", ".join(f"{key}: {json.dumps(value)}" for key, value in flat(collection, row).items()) + "}" for row in collection.rows
+        "- {" + ", ".join(f"{key}: {json.dumps(value)}" for key, value in flat(collection, row).items()) + "}"
+        for row in collection.rows
     )
 
 
@@ -105,7 +114,8 @@ def flow_maps(rng: Random, collection: Collection) -> str:
 def summary_lines(rng: Random, collection: Collection) -> str:
     """A name, a colon, and its figures."""
     return "\n".join(
-        f"{collection.name(row):<34} : " + "    ".join(f"{collection.label(column)}={row[column]}" for column in collection.known(row))
+        f"{collection.name(row):<34} : "
+        + "    ".join(f"{collection.label(column)}={row[column]}" for column in collection.known(row))
         for row in collection.rows
     )
 

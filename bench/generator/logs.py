@@ -9,7 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from bench.generator.vocabulary import FAMILY_NAMES, FIRST_NAMES, PLACES, Domain, hex_digits, identity, pseudo_word, some_domain
+from bench.generator.vocabulary import (
+    FAMILY_NAMES,
+    FIRST_NAMES,
+    PLACES,
+    Domain,
+    hex_digits,
+    identity,
+    pseudo_word,
+    some_domain,
+)
 
 LOG_ASKS = ("trouble", "rare", "trace", "extreme", "lookup", "topic", "since")
 
@@ -199,7 +208,8 @@ class Narrator:
                 else rng.choice(("java.base/java.util", "io.netty.channel", "org.jboss.core"))
             )
             frames.append(
-                f"\tat {package}.{pseudo_word(rng).title()}.{pseudo_word(rng)}({pseudo_word(rng).title()}.java:{rng.randint(10, 900)})"
+                "\tat "
+                f"{package}.{pseudo_word(rng).title()}.{pseudo_word(rng)}({pseudo_word(rng).title()}.java:{rng.randint(10, 900)})"
             )
         return tuple(frames)
 
@@ -216,7 +226,14 @@ def tell(rng: Random, ask: str, count: int, *, with_stacks: bool = False) -> Sto
 
     def put(level: str, message: str, at: int = -1, part: str = "", **fields: str) -> Event:
         place = middle() if at < 0 else at
-        event = Event(events[place].second, level, part or rng.choice(narrator.parts), message, fields, stack() if level == "ERROR" else ())
+        event = Event(
+            events[place].second,
+            level,
+            part or rng.choice(narrator.parts),
+            message,
+            fields,
+            stack() if level == "ERROR" else (),
+        )
         events.insert(place, event)
         return event
 
@@ -225,7 +242,14 @@ def tell(rng: Random, ask: str, count: int, *, with_stacks: bool = False) -> Sto
         message = narrator.fill("could not complete {verb} of {noun} {id}: ") + narrator.fill(rng.choice(CAUSES))
         put("ERROR" if rng.random() < 0.7 else "INFO", message)
         focus = rng.choice(
-            ("What went wrong?", "Is anything failing here?", "Find the cause of the outage", "any errors?", "Why does it not work?", "")
+            (
+                "What went wrong?",
+                "Is anything failing here?",
+                "Find the cause of the outage",
+                "any errors?",
+                "Why does it not work?",
+                "",
+            )
         )
         return Story(events, focus, [(message,)])
     if ask == "rare":
@@ -243,14 +267,15 @@ def tell(rng: Random, ask: str, count: int, *, with_stacks: bool = False) -> Sto
     if ask == "trace":
         key = identity(rng, narrator.style, 7)
         templates = rng.sample(
-            [t for t in ROUTINE if "{id}" in t] + ["{noun} {id} rejected by {host}", "{noun} {id} waits for {place}"], k=3
+            [t for t in ROUTINE if "{id}" in t] + ["{noun} {id} rejected by {host}", "{noun} {id} waits for {place}"],
+            k=3,
         )
         messages = [narrator.fill(template, id=key) for template in templates]
         for place, message in zip(sorted(middle() for _ in messages), messages, strict=True):
             put("INFO", message, place)
-        focus = rng.choice(("What happened to {k}?", "Follow {k} through the log", "{k}", "show everything about {noun} {k}")).format(
-            k=key, noun=noun
-        )
+        focus = rng.choice(
+            ("What happened to {k}?", "Follow {k} through the log", "{k}", "show everything about {noun} {k}")
+        ).format(k=key, noun=noun)
         return Story(events, focus, [(message,) for message in messages])
     if ask == "extreme":
         slow = rng.randint(2_000, 90_000)
@@ -261,7 +286,11 @@ def tell(rng: Random, ask: str, count: int, *, with_stacks: bool = False) -> Sto
             if index == count // 16:
                 winner = key
         focus = rng.choice(
-            (f"Which {noun} took longest?", f"slowest {noun}", f"What is the highest time a {noun} took, and for which one?")
+            (
+                f"Which {noun} took longest?",
+                f"slowest {noun}",
+                f"What is the highest time a {noun} took, and for which one?",
+            )
         )
         return Story(events, focus, [(winner, str(slow))])
     if ask == "lookup":
@@ -277,9 +306,9 @@ def tell(rng: Random, ask: str, count: int, *, with_stacks: bool = False) -> Sto
             )
             answers.append((key, str(took)))
         answer = rng.choice(answers)
-        focus = rng.choice(("What was the size of {k}?", "size of {noun} {k}", "How big is {k}?  I need its size")).format(
-            k=answer[0], noun=noun
-        )
+        focus = rng.choice(
+            ("What was the size of {k}?", "size of {noun} {k}", "How big is {k}?  I need its size")
+        ).format(k=answer[0], noun=noun)
         return Story(events, focus, [answer])
     if ask == "topic":
         subjects = [pseudo_word(rng, 3) for _ in range(14)]
@@ -291,7 +320,9 @@ def tell(rng: Random, ask: str, count: int, *, with_stacks: bool = False) -> Sto
                 put("ERROR", message)
             messages.append(message)
         chosen = rng.randrange(len(subjects))
-        focus = rng.choice(("Any errors about {s}?", "What is the problem with {s}", "errors of {s}")).format(s=subjects[chosen])
+        focus = rng.choice(("Any errors about {s}?", "What is the problem with {s}", "errors of {s}")).format(
+            s=subjects[chosen]
+        )
         return Story(events, focus, [(messages[chosen],)])
     # since: the loud failures were before, the one that matters came after
     late = events[count * 3 // 5].second
@@ -299,11 +330,17 @@ def tell(rng: Random, ask: str, count: int, *, with_stacks: bool = False) -> Sto
     early = [index for index, event in enumerate(events) if event.second < hour]
     for _ in range(30):
         if early:
-            put("ERROR", narrator.fill("{word}: could not be read, ") + narrator.fill(rng.choice(CAUSES)), rng.choice(early))
+            put(
+                "ERROR",
+                narrator.fill("{word}: could not be read, ") + narrator.fill(rng.choice(CAUSES)),
+                rng.choice(early),
+            )
     after = [index for index, event in enumerate(events) if hour + 60 < event.second][:-20] or [len(events) - 21]
     message = narrator.fill("{word}: could not be read, ") + narrator.fill(rng.choice(CAUSES))
     put("ERROR", message, rng.choice(after))
-    focus = rng.choice(("Which errors came after {t}?", "errors since {t}", "What failed later than {t}?")).format(t=clock(hour)[:5])
+    focus = rng.choice(("Which errors came after {t}?", "errors since {t}", "What failed later than {t}?")).format(
+        t=clock(hour)[:5]
+    )
     return Story(events, focus, [(message,)])
 
 
@@ -312,7 +349,9 @@ def tell(rng: Random, ask: str, count: int, *, with_stacks: bool = False) -> Sto
 
 @log_shape("app log")
 def app_log(rng: Random, events: list[Event]) -> str:
-    return "\n".join(f"2026-09-14 {clock(e.second)},{rng.randint(0, 999):03d} {e.level:<5} [{e.part}] {e.message}" for e in events)
+    return "\n".join(
+        f"2026-09-14 {clock(e.second)},{rng.randint(0, 999):03d} {e.level:<5} [{e.part}] {e.message}" for e in events
+    )
 
 
 @log_shape("system log")
@@ -325,7 +364,11 @@ def system_log(rng: Random, events: list[Event]) -> str:
 @log_shape("json log lines")
 def json_log(rng: Random, events: list[Event]) -> str:
     keys = rng.choice(
-        (("ts", "level", "logger", "msg"), ("time", "severity", "component", "message"), ("@timestamp", "log.level", "service", "message"))
+        (
+            ("ts", "level", "logger", "msg"),
+            ("time", "severity", "component", "message"),
+            ("@timestamp", "log.level", "service", "message"),
+        )
     )
     return "\n".join(
         json.dumps(
@@ -339,7 +382,10 @@ def json_log(rng: Random, events: list[Event]) -> str:
 @log_shape("logfmt")
 def logfmt(rng: Random, events: list[Event]) -> str:
     return "\n".join(
-        f"ts=2026-09-14T{clock(e.second)}Z level={e.level.lower()} caller={e.part}.go:{rng.randint(20, 400)} msg={json.dumps(e.message)}"
+        (
+            f"ts=2026-09-14T{clock(e.second)}Z level={e.level.lower()} caller={e.part}.go:{rng.randint(20, 400)} "
+            f"msg={json.dumps(e.message)}"
+        )
         for e in events
     )
 
@@ -349,7 +395,9 @@ def java_log(rng: Random, events: list[Event]) -> str:
     lines = []
     for e in events:
         thread = f"pool-{rng.randint(1, 4)}-thread-{rng.randint(1, 16)}"
-        lines.append(f"{clock(e.second)}.{rng.randint(0, 999):03d} [{thread}] {e.level} c.{e.part}.Service - {e.message}")
+        lines.append(
+            f"{clock(e.second)}.{rng.randint(0, 999):03d} [{thread}] {e.level} c.{e.part}.Service - {e.message}"
+        )
         lines += e.stack
     return "\n".join(lines)
 
@@ -372,7 +420,11 @@ def bare(rng: Random, events: list[Event]) -> str:
 @log_shape("letter and number log")
 def letter_log(rng: Random, events: list[Event]) -> str:
     return "\n".join(
-        f"{e.level[0]}0914 {clock(e.second)}.{rng.randint(0, 999999):06d}       1 {e.part}.go:{rng.randint(20, 900)}] {e.message}"
+        (
+            f"{e.level[0]}0914 {clock(e.second)}.{rng.randint(0, 999999):06d}       1 "
+            f"{e.part}.go:{rng.randint(20, 900)}] "
+            f"{e.message}"
+        )
         for e in events
     )
 
@@ -392,7 +444,8 @@ def interleaved(rng: Random, events: list[Event]) -> str:
 @log_shape("kernel ring", without=("since",))
 def kernel(rng: Random, events: list[Event]) -> str:
     return "\n".join(
-        f"[{e.second + rng.random():14.6f}] {e.part} {rng.randint(0, 7):04x}:00:1f.{rng.randint(0, 7)}: {e.message}" for e in events
+        f"[{e.second + rng.random():14.6f}] {e.part} {rng.randint(0, 7):04x}:00:1f.{rng.randint(0, 7)}: {e.message}"
+        for e in events
     )
 
 
@@ -406,7 +459,9 @@ def event_blocks(rng: Random, events: list[Event]) -> str:
 
 @log_shape("piped log", held_out=True)
 def piped(rng: Random, events: list[Event]) -> str:
-    return "\n".join(f"{clock(e.second)} | {e.level:<8} | {e.part}:run:{rng.randint(10, 400)} - {e.message}" for e in events)
+    return "\n".join(
+        f"{clock(e.second)} | {e.level:<8} | {e.part}:run:{rng.randint(10, 400)} - {e.message}" for e in events
+    )
 
 
 @log_shape("semicolon log", held_out=True)
@@ -417,7 +472,10 @@ def semicolon_log(rng: Random, events: list[Event]) -> str:
 
 @log_shape("brackets log", held_out=True)
 def brackets_log(rng: Random, events: list[Event]) -> str:
-    return "\n".join(f"[{1_789_300_000 + e.second}][{e.level.lower()}][{e.part}][{rng.randint(100, 120)}] {e.message}" for e in events)
+    return "\n".join(
+        f"[{1_789_300_000 + e.second}][{e.level.lower()}][{e.part}][{rng.randint(100, 120)}] {e.message}"
+        for e in events
+    )
 
 
 @log_shape("coloured log", held_out=True)
@@ -428,5 +486,6 @@ def coloured_log(rng: Random, events: list[Event]) -> str:
         return f"\x1b[{colour}m{text}\x1b[0m"
 
     return "\n".join(
-        f"{painted(clock(e.second), 2)} {painted(f'{e.level:>5}', colours[e.level])} {painted(e.part, 1)}: {e.message}" for e in events
+        f"{painted(clock(e.second), 2)} {painted(f'{e.level:>5}', colours[e.level])} {painted(e.part, 1)}: {e.message}"
+        for e in events
     )

@@ -197,7 +197,9 @@ def meeting(rng: Random, size: int) -> tuple[str, str, Needles]:
 
 def _links(rng: Random, count: int, mark: str) -> list[str]:
     return [
-        mark.format(text=f"{rng.choice(ADJECTIVES).title()} {rng.choice(THINGS)} {rng.choice(PLACES)}", at=pseudo_word(rng))
+        mark.format(
+            text=f"{rng.choice(ADJECTIVES).title()} {rng.choice(THINGS)} {rng.choice(PLACES)}", at=pseudo_word(rng)
+        )
         for _ in range(count)
     ]
 
@@ -230,7 +232,8 @@ def html_page(rng: Random, size: int) -> tuple[str, str, Needles]:
     around = max(20, size // 4 // 80)
     link = '<li class="nav-item"><a href="https://example.org/{at}">{text}</a></li>'
     return (
-        f"<!DOCTYPE html>\n<html><head><title>{author.treasure.title()}</title><script>var t={{a:1}};window.track(t);</script>"
+        f"<!DOCTYPE html>\n<html><head><title>{author.treasure.title()}</title><script>var "
+        f"t={{a:1}};window.track(t);</script>"
         "<style>.nav-item{margin:0}</style></head>\n<body>\n<nav><ul>"
         + "\n".join(_links(rng, around, link))
         + '</ul></nav>\n<div class="cookie-banner">We use cookies. <button>Accept</button></div>\n<main><article>'

@@ -94,9 +94,7 @@ def spelled(words: str) -> str:
 
 
 def _timestamp(rng: Random) -> str:
-    return (
-        f"2026-{rng.randint(1, 9):02d}-{rng.randint(1, 28):02d}T{rng.randint(0, 23):02d}:{rng.randint(0, 59):02d}:{rng.randint(0, 59):02d}Z"
-    )
+    return f"2026-{rng.randint(1, 9):02d}-{rng.randint(1, 28):02d}T{rng.randint(0, 23):02d}:{rng.randint(0, 59):02d}:{rng.randint(0, 59):02d}Z"
 
 
 def _filler(rng: Random, kind: str) -> Value:
@@ -175,9 +173,13 @@ class Blueprint:
                 elif column in self.numbers:
                     row[column] = number_text(rng, self.numbers[column])
                 else:
-                    row[column] = UNKNOWN if rng.random() < self.missing.get(column, 0) else _filler(rng, self.fillers[column])
+                    row[column] = (
+                        UNKNOWN if rng.random() < self.missing.get(column, 0) else _filler(rng, self.fillers[column])
+                    )
             rows.append(row)
-        return Collection(self.noun, self.plural, self.identity, list(self.order), rows, self.verbs, self.naming, self.identity_at)
+        return Collection(
+            self.noun, self.plural, self.identity, list(self.order), rows, self.verbs, self.naming, self.identity_at
+        )
 
 
 def blueprint(rng: Random, *, width: int = 0, style: str = "") -> Blueprint:

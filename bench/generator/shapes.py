@@ -97,7 +97,9 @@ def json_list(rng: Random, collection: Collection) -> str:
 
 @shape("json list, one line")
 def json_one_line(rng: Random, collection: Collection) -> str:
-    return json.dumps([flat(collection, row) for row in collection.rows], separators=rng.choice(((",", ":"), (", ", ": "))))
+    return json.dumps(
+        [flat(collection, row) for row in collection.rows], separators=rng.choice(((",", ":"), (", ", ": ")))
+    )
 
 
 @shape("json lines")
@@ -109,7 +111,8 @@ def json_lines(rng: Random, collection: Collection) -> str:
 @shape("json envelope, deep")
 def json_envelope(rng: Random, collection: Collection) -> str:
     items = [
-        {"metadata": {"uid": hex_digits(rng, 16), **_head(collection, row)}, "spec": _rest(collection, row)} for row in collection.rows
+        {"metadata": {"uid": hex_digits(rng, 16), **_head(collection, row)}, "spec": _rest(collection, row)}
+        for row in collection.rows
     ]
     envelope = {
         "apiVersion": f"{pseudo_word(rng)}.example/v1",
@@ -131,7 +134,9 @@ def _rest(collection: Collection, row: dict[Field, Value]) -> Tree:
 @shape("json map of records", styles=AS_KEY)
 def json_map(rng: Random, collection: Collection) -> str:
     records = {collection.name(row): _rest(collection, row) for row in collection.rows}
-    whole: object = {collection.naming(collection.plural): records, "total": len(records)} if rng.random() < 0.6 else records
+    whole: object = (
+        {collection.naming(collection.plural): records, "total": len(records)} if rng.random() < 0.6 else records
+    )
     return json.dumps(whole, indent=2 if rng.random() < 0.7 else None)
 
 
@@ -142,9 +147,16 @@ def json_levels(rng: Random, collection: Collection) -> str:
     tree: dict[str, dict[str, list[Tree]]] = {}
     for index, row in enumerate(collection.rows):
         region = places[index * len(places) // len(collection.rows)]
-        tree.setdefault(region, {}).setdefault(f"{rng.choice('ABCD')}{rng.randint(1, 3)}", []).append(nested(collection, row))
+        tree.setdefault(region, {}).setdefault(f"{rng.choice('ABCD')}{rng.randint(1, 3)}", []).append(
+            nested(collection, row)
+        )
     regions = [
-        {"region": region, "zones": [{"zone": zone, "racks": {collection.naming(collection.plural): rows}} for zone, rows in zones.items()]}
+        {
+            "region": region,
+            "zones": [
+                {"zone": zone, "racks": {collection.naming(collection.plural): rows}} for zone, rows in zones.items()
+            ],
+        }
         for region, zones in tree.items()
     ]
     return json.dumps({"data": {"topology": {"regions": regions}}}, indent=2 if rng.random() < 0.6 else None)
@@ -153,10 +165,20 @@ def json_levels(rng: Random, collection: Collection) -> str:
 @shape("json columns and rows")
 def json_rows(rng: Random, collection: Collection) -> str:
     rows = [[row[column] for column in collection.columns] for row in collection.rows]
-    whole = {"columns": [collection.label(column) for column in collection.columns], "rows": rows, "rowCount": len(rows)}
+    whole = {
+        "columns": [collection.label(column) for column in collection.columns],
+        "rows": rows,
+        "rowCount": len(rows),
+    }
     if rng.random() < 0.5:
         return json.dumps(whole)
-    return '{"columns": ' + json.dumps(whole["columns"]) + ',\n "rows": [\n' + ",\n".join(json.dumps(row) for row in rows) + "]}"
+    return (
+        '{"columns": '
+        + json.dumps(whole["columns"])
+        + ',\n "rows": [\n'
+        + ",\n".join(json.dumps(row) for row in rows)
+        + "]}"
+    )
 
 
 @shape("json settings, wide", asks=("lookup",), width=(8, 12))
@@ -200,7 +222,8 @@ def json_in_string(rng: Random, collection: Collection) -> str:
 def json_in_sentence(rng: Random, collection: Collection) -> str:
     body = json.dumps({"result": [nested(collection, row) for row in collection.rows]}, indent=rng.choice((None, 2)))
     return (
-        f"Here is what {pseudo_word(rng)}-cli returned for {collection.plural}:\n\n{body}\n\nThe request took {rng.randint(100, 900)} ms."
+        f"Here is what {pseudo_word(rng)}-cli returned for {collection.plural}:\n\n{body}\n\nThe request took "
+        f"{rng.randint(100, 900)} ms."
     )
 
 
@@ -211,7 +234,12 @@ def json_two_kinds(rng: Random, collection: Collection) -> str:
         out.append({"type": collection.noun, **nested(collection, row)})
         if rng.random() < 0.5:
             out.append(
-                {"type": "audit", "actor": pseudo_word(rng), "at": f"2026-02-{rng.randint(1, 28):02d}", "seq": rng.randint(1, 99999)}
+                {
+                    "type": "audit",
+                    "actor": pseudo_word(rng),
+                    "at": f"2026-02-{rng.randint(1, 28):02d}",
+                    "seq": rng.randint(1, 99999),
+                }
             )
     return json.dumps(out, indent=rng.choice((None, 2)))
 
@@ -219,7 +247,9 @@ def json_two_kinds(rng: Random, collection: Collection) -> str:
 @shape("python literals")
 def python_literals(rng: Random, collection: Collection) -> str:
     if rng.random() < 0.5:
-        return repr([{**flat(collection, row), "active": rng.random() < 0.5, "parent": None} for row in collection.rows])
+        return repr(
+            [{**flat(collection, row), "active": rng.random() < 0.5, "parent": None} for row in collection.rows]
+        )
     return "\n".join(repr(flat(collection, row)) for row in collection.rows)
 
 
@@ -229,7 +259,10 @@ def python_literals(rng: Random, collection: Collection) -> str:
 def _yaml_value(value: Value) -> str:
     text = str(value)
     if isinstance(value, str) and (
-        text[:1] in "-?:,[]{}#&*!|>'\"%@`" or ": " in text or text.replace(".", "", 1).isdigit() or text in {"on", "off"}
+        text[:1] in "-?:,[]{}#&*!|>'\"%@`"
+        or ": " in text
+        or text.replace(".", "", 1).isdigit()
+        or text in {"on", "off"}
     ):
         return json.dumps(text)
     return text
@@ -286,7 +319,9 @@ def yaml_map(rng: Random, collection: Collection) -> str:
 @shape("csv")
 def comma_separated(rng: Random, collection: Collection) -> str:
     out = io.StringIO()
-    csv.writer(out, quoting=rng.choice((csv.QUOTE_MINIMAL, csv.QUOTE_ALL)), lineterminator="\n").writerows(cells(collection))
+    csv.writer(out, quoting=rng.choice((csv.QUOTE_MINIMAL, csv.QUOTE_ALL)), lineterminator="\n").writerows(
+        cells(collection)
+    )
     return out.getvalue()
 
 
@@ -325,7 +360,8 @@ def process_table(rng: Random, collection: Collection) -> str:
     columns = [column for column in collection.fields if not any(" " in str(row[column]) for row in collection.rows)]
     header = [heading(column) for column in columns] + [heading(collection.identity)]
     rows = [
-        [str(row[column]) for column in columns] + [f"{collection.name(row)} --{pseudo_word(rng)} {rng.choice(PLACES).lower()}"]
+        [str(row[column]) for column in columns]
+        + [f"{collection.name(row)} --{pseudo_word(rng)} {rng.choice(PLACES).lower()}"]
         for row in collection.rows
     ]
     right = frozenset(index for index, column in enumerate(columns) if column.kind == "number")
@@ -344,15 +380,21 @@ def ascii_table(rng: Random, collection: Collection) -> str:
     rows = cells(collection)
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
-    body = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows]
-    return "\n".join([rule, body[0], rule, *body[1:], rule, f"{len(rows) - 1} rows in set (0.0{rng.randint(1, 9)} sec)"])
+    body = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
+    ]
+    return "\n".join(
+        [rule, body[0], rule, *body[1:], rule, f"{len(rows) - 1} rows in set (0.0{rng.randint(1, 9)} sec)"]
+    )
 
 
 @shape("query result", width=(3, 8))
 def query_result(rng: Random, collection: Collection) -> str:
     rows = cells(collection)
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    body = [" " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    body = [
+        " " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
     return "\n".join([body[0], "+".join("-" * (width + 2) for width in widths), *body[1:], f"({len(rows) - 1} rows)"])
 
 
@@ -369,7 +411,10 @@ def xml_elements(rng: Random, collection: Collection) -> str:
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<{item}-list>"]
     for row in collection.rows:
         lines.append(f"  <{item}>")
-        lines.extend(f"    <{_tag(collection.label(c))}>{escape(str(row[c]))}</{_tag(collection.label(c))}>" for c in collection.columns)
+        lines.extend(
+            f"    <{_tag(collection.label(c))}>{escape(str(row[c]))}</{_tag(collection.label(c))}>"
+            for c in collection.columns
+        )
         lines.append(f"  </{item}>")
     return "\n".join([*lines, f"</{item}-list>"])
 
@@ -378,7 +423,9 @@ def xml_elements(rng: Random, collection: Collection) -> str:
 def xml_attributes(rng: Random, collection: Collection) -> str:
     item = _tag(collection.noun)
     body = [
-        f"  <{item} " + " ".join(f"{_tag(collection.label(c))}={quoteattr(str(row[c]))}" for c in collection.columns) + "/>"
+        f"  <{item} "
+        + " ".join(f"{_tag(collection.label(c))}={quoteattr(str(row[c]))}" for c in collection.columns)
+        + "/>"
         for row in collection.rows
     ]
     return "\n".join([f'<{item}s count="{len(body)}">', *body, f"</{item}s>"])
@@ -421,7 +468,9 @@ def describe(rng: Random, collection: Collection) -> str:
             if group:
                 lines.append(f"{group.title()}:")
             lines.extend(
-                f"{margin}{column.words.title() + ':':<{pad}}{row[column]}" for column in collection.known(row) if column.group == group
+                f"{margin}{column.words.title() + ':':<{pad}}{row[column]}"
+                for column in collection.known(row)
+                if column.group == group
             )
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
@@ -431,7 +480,8 @@ def describe(rng: Random, collection: Collection) -> str:
 def ini(rng: Random, collection: Collection) -> str:
     equals = rng.choice((" = ", "=", ": "))
     return "\n\n".join(
-        f"[{collection.name(row)}]\n" + "\n".join(f"{collection.label(column)}{equals}{row[column]}" for column in collection.known(row))
+        f"[{collection.name(row)}]\n"
+        + "\n".join(f"{collection.label(column)}{equals}{row[column]}" for column in collection.known(row))
         for row in collection.rows
     )
 
@@ -450,7 +500,8 @@ def properties(rng: Random, collection: Collection) -> str:
 def record_blocks(rng: Random, collection: Collection) -> str:
     pad = rng.choice((0, 20))
     return "\n\n".join(
-        "\n".join(f"{collection.label(column):<{pad}}: {row[column]}" for column in collection.columns) for row in collection.rows
+        "\n".join(f"{collection.label(column):<{pad}}: {row[column]}" for column in collection.columns)
+        for row in collection.rows
     )
 
 
@@ -478,7 +529,9 @@ def exposition(rng: Random, collection: Collection) -> str:
                 (collection.identity.words.replace(" ", "_"), row[collection.identity]),
                 *((c.words.replace(" ", "_"), row[c]) for c in labels),
             ]
-            lines.append(f"{name}{{" + ",".join(f'{key}="{value}"' for key, value in pairs) + f"}} {_figure(row[column])}")
+            lines.append(
+                f"{name}{{" + ",".join(f'{key}="{value}"' for key, value in pairs) + f"}} {_figure(row[column])}"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -499,7 +552,9 @@ def vector(rng: Random, collection: Collection) -> str:
         if column.kind == "number"
         for row in collection.rows
     ]
-    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}, indent=rng.choice((None, 2)))
+    return json.dumps(
+        {"status": "success", "data": {"resultType": "vector", "result": result}}, indent=rng.choice((None, 2))
+    )
 
 
 @shape("metrics matrix", asks=("extreme",), width=(4, 4), plain_figures=True)
@@ -514,7 +569,9 @@ def matrix(rng: Random, collection: Collection) -> str:
         for step in range(60):
             value = top if step == peak else round(top * rng.uniform(0.55, 0.8), 3)
             points.append([1_790_000_000 + step * 60, _figure(row[column]) if step == peak else str(value)])
-        result.append({"metric": {"__name__": _metric(collection, column), "instance": collection.name(row)}, "values": points})
+        result.append(
+            {"metric": {"__name__": _metric(collection, column), "instance": collection.name(row)}, "values": points}
+        )
     return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}})
 
 
@@ -555,8 +612,13 @@ def bracketed(rng: Random, collection: Collection) -> str:
 def sentences(rng: Random, collection: Collection) -> str:
     lines = []
     for row in collection.rows:
-        facts = [f"{'its' if rng.random() < 0.5 else 'the'} {column.words} is {row[column]}" for column in collection.known(row)]
-        lines.append(f"{collection.noun.capitalize()} {collection.name(row)}: " + ", ".join(facts[:-1]) + f" and {facts[-1]}.")
+        facts = [
+            f"{'its' if rng.random() < 0.5 else 'the'} {column.words} is {row[column]}"
+            for column in collection.known(row)
+        ]
+        lines.append(
+            f"{collection.noun.capitalize()} {collection.name(row)}: " + ", ".join(facts[:-1]) + f" and {facts[-1]}."
+        )
     paragraphs = [" ".join(lines[at : at + 5]) for at in range(0, len(lines), 5)]
     return "\n\n".join(paragraphs)
 
@@ -566,7 +628,10 @@ def bullets(rng: Random, collection: Collection) -> str:
     mark = rng.choice("-*•")
     return "\n".join(
         "\n".join(
-            [f"{mark} {collection.name(row)}", *(f"  {mark} {collection.label(column)}: {row[column]}" for column in collection.known(row))]
+            [
+                f"{mark} {collection.name(row)}",
+                *(f"  {mark} {collection.label(column)}: {row[column]}" for column in collection.known(row)),
+            ]
         )
         for row in collection.rows
     )
@@ -588,7 +653,11 @@ def expanded(rng: Random, collection: Collection) -> str:
 @shape("html table")
 def html_table(rng: Random, collection: Collection) -> str:
     header, *rows = cells(collection)
-    lines = ["<table>", "<thead><tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in header) + "</tr></thead>", "<tbody>"]
+    lines = [
+        "<table>",
+        "<thead><tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in header) + "</tr></thead>",
+        "<tbody>",
+    ]
     lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
     return "\n".join([*lines, "</tbody>", "</table>"])
 

@@ -14,39 +14,56 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 ADJECTIVES = _words(
-    "amber ancient arctic autumn bitter blazing bold brisk bronze calm cedar clever coastal copper coral crimson dapper distant "
-    "dusty eager early ebony elder faded fallow fierce flint frosty gentle gilded golden granite hazel hidden hollow humble indigo "
-    "iron ivory jade keen lively lofty lunar maple marble mellow misty modest mossy narrow nimble noble northern olive opal pale "
-    "patient pearl placid polar prime proud quiet rapid raven rocky royal ruby rustic sandy scarlet serene shady silent silver "
-    "sleepy slender smoky snowy solar solemn stark steady stormy subtle sunny swift tawny thorny tidal twin upland velvet vivid "
+    "amber ancient arctic autumn bitter blazing bold brisk bronze calm cedar clever coastal copper coral crimson "
+    "dapper distant "
+    "dusty eager early ebony elder faded fallow fierce flint frosty gentle gilded golden granite hazel hidden hollow "
+    "humble indigo "
+    "iron ivory jade keen lively lofty lunar maple marble mellow misty modest mossy narrow nimble noble northern "
+    "olive opal pale "
+    "patient pearl placid polar prime proud quiet rapid raven rocky royal ruby rustic sandy scarlet serene shady "
+    "silent silver "
+    "sleepy slender smoky snowy solar solemn stark steady stormy subtle sunny swift tawny thorny tidal twin upland "
+    "velvet vivid "
     "wild windy winter woven young zesty"
 )
 
 THINGS = _words(
-    "acorn anchor anvil arrow badger basin beacon birch bison bramble bridge brook burrow canyon cargo castle cedar cliff cobra "
-    "comet condor copse crane crater creek crown dagger delta dingo dune eagle ember falcon fern finch fjord forge fox garnet gate "
-    "geyser glacier glade grove gull harbor hawk heron hill hive hollow island ivy jackal jetty kestrel kettle lagoon lantern lark "
-    "ledge lemur lichen linden lynx magpie marsh martin meadow mesa mill minnow moth nettle oak orchard osprey otter owl panther "
-    "pebble pike pine plover pond poplar quail quarry quartz rapids reef ridge river robin rook saddle salmon shoal shrike spruce "
-    "starling stone stork summit swallow thicket thistle tower trout tundra valley viper warbler wharf willow wolf wren yarrow "
+    "acorn anchor anvil arrow badger basin beacon birch bison bramble bridge brook burrow canyon cargo castle cedar "
+    "cliff cobra "
+    "comet condor copse crane crater creek crown dagger delta dingo dune eagle ember falcon fern finch fjord forge "
+    "fox garnet gate "
+    "geyser glacier glade grove gull harbor hawk heron hill hive hollow island ivy jackal jetty kestrel kettle lagoon "
+    "lantern lark "
+    "ledge lemur lichen linden lynx magpie marsh martin meadow mesa mill minnow moth nettle oak orchard osprey otter "
+    "owl panther "
+    "pebble pike pine plover pond poplar quail quarry quartz rapids reef ridge river robin rook saddle salmon shoal "
+    "shrike spruce "
+    "starling stone stork summit swallow thicket thistle tower trout tundra valley viper warbler wharf willow wolf "
+    "wren yarrow "
     "zephyr"
 )
 
 FAMILY_NAMES = _words(
-    "Abara Albrecht Almeida Anand Bakker Bianchi Bjornstad Castellano Chaudhry Dahlberg Delacroix Dimitrov Eriksen Falk Ferreira "
-    "Fujimoto Gallagher Ghosh Haddad Halvorsen Ibarra Ivanova Jankowski Kaplan Kimura Kowalczyk Lindqvist Lombardi Macleod "
-    "Marchetti Mbeki Moreau Nakamura Novak Oduya Okafor Olsson Papadakis Petrescu Quintero Rahman Rasmussen Sandoval Schreiber "
+    "Abara Albrecht Almeida Anand Bakker Bianchi Bjornstad Castellano Chaudhry Dahlberg Delacroix Dimitrov Eriksen "
+    "Falk Ferreira "
+    "Fujimoto Gallagher Ghosh Haddad Halvorsen Ibarra Ivanova Jankowski Kaplan Kimura Kowalczyk Lindqvist Lombardi "
+    "Macleod "
+    "Marchetti Mbeki Moreau Nakamura Novak Oduya Okafor Olsson Papadakis Petrescu Quintero Rahman Rasmussen Sandoval "
+    "Schreiber "
     "Silva Takahashi Tanaka Ueda Vargas Venkatesan Weiss Yilmaz Zielinska"
 )
 
 FIRST_NAMES = _words(
-    "Ada Amir Anika Bela Carla Chidi Dalia Diego Edda Emil Farid Freya Gita Hanna Hugo Ines Ivo Jana Joao Kaito Lena Luca Maren "
+    "Ada Amir Anika Bela Carla Chidi Dalia Diego Edda Emil Farid Freya Gita Hanna Hugo Ines Ivo Jana Joao Kaito Lena "
+    "Luca Maren "
     "Mei Milo Nadia Nils Oona Pavel Petra Rafa Rosa Sami Selma Tariq Tess Uma Viktor Wanda Yara Zeno"
 )
 
 PLACES = _words(
-    "Aveiro Bergen Bilbao Brno Cadiz Cork Dakar Delft Esbjerg Fukuoka Galway Genoa Ghent Graz Izmir Jena Kaunas Kochi Lagos Leeds "
-    "Liege Lima Lodz Lund Malmo Maribor Mendoza Nantes Odense Oulu Patras Perth Pune Quito Riga Rouen Salta Sibiu Split Tampere "
+    "Aveiro Bergen Bilbao Brno Cadiz Cork Dakar Delft Esbjerg Fukuoka Galway Genoa Ghent Graz Izmir Jena Kaunas Kochi "
+    "Lagos Leeds "
+    "Liege Lima Lodz Lund Malmo Maribor Mendoza Nantes Odense Oulu Patras Perth Pune Quito Riga Rouen Salta Sibiu "
+    "Split Tampere "
     "Tartu Trento Turku Umea Utrecht Vigo Wellington Xalapa Yanbu Zadar"
 )
 
@@ -111,7 +128,13 @@ class Domain:
 
 
 def _domain(
-    noun: str, plural: str, identity: str, states: tuple[State, ...], numbers: tuple[Number, ...], groups: str, verbs: str
+    noun: str,
+    plural: str,
+    identity: str,
+    states: tuple[State, ...],
+    numbers: tuple[Number, ...],
+    groups: str,
+    verbs: str,
 ) -> Domain:
     return Domain(noun, plural, identity, states, numbers, tuple(groups.split()), tuple(verbs.split()))
 
@@ -144,7 +167,12 @@ DOMAINS = (
             State("triage", ("green", "yellow"), ("black",), ("violet",)),
             State("insurance", ("public", "private"), ("rejected",), ("diplomatic",)),
         ),
-        (Number("heart rate", 55, 100), Number("stay days", 1, 21), Number("age", 2, 95), Number("temperature", 36, 38, 1)),
+        (
+            Number("heart rate", 55, 100),
+            Number("stay days", 1, 21),
+            Number("age", 2, 95),
+            Number("temperature", 36, 38, 1),
+        ),
         "admission vitals billing contact",
         "admitted transferred discharged examined scheduled",
     ),
@@ -153,7 +181,9 @@ DOMAINS = (
         "pods",
         "name",
         (
-            State("phase", ("Running", "Succeeded"), ("CrashLoopBackOff", "ImagePullBackOff", "Evicted"), ("Suspended",)),
+            State(
+                "phase", ("Running", "Succeeded"), ("CrashLoopBackOff", "ImagePullBackOff", "Evicted"), ("Suspended",)
+            ),
             State("namespace", ("shop", "billing", "platform", "edge"), (), ("sandbox-7",)),
             State("qos class", ("Burstable", "Guaranteed"), (), ("BestEffort",)),
         ),
@@ -175,7 +205,12 @@ DOMAINS = (
             State("duplex", ("full", "auto"), (), ("half",)),
             State("vlan", ("10", "20", "30", "110"), (), ("666",)),
         ),
-        (Number("rx errors", 0, 9), Number("mtu", 1500, 9216), Number("utilization", 1, 70, 1, "%"), Number("tx packets", 10000, 900000)),
+        (
+            Number("rx errors", 0, 9),
+            Number("mtu", 1500, 9216),
+            Number("utilization", 1, 70, 1, "%"),
+            Number("tx packets", 10000, 900000),
+        ),
         "counters config neighbor optics",
         "flapped negotiated learned polled mirrored",
     ),
@@ -188,7 +223,12 @@ DOMAINS = (
             State("currency", ("EUR", "USD", "CHF"), (), ("XAF",)),
             State("channel", ("post", "mail", "portal"), (), ("courier",)),
         ),
-        (Number("net amount", 20, 9000, 2), Number("days overdue", 0, 20), Number("line count", 1, 40), Number("discount", 0, 15, 1, "%")),
+        (
+            Number("net amount", 20, 9000, 2),
+            Number("days overdue", 0, 20),
+            Number("line count", 1, 40),
+            Number("discount", 0, 15, 1, "%"),
+        ),
         "customer totals terms shipping",
         "issued posted reminded matched archived",
     ),
@@ -273,7 +313,12 @@ DOMAINS = (
             State("service", ("economy", "express", "standard"), (), ("white glove",)),
             State("depot", ("north", "south", "harbor"), (), ("annex",)),
         ),
-        (Number("weight", 0, 30, 2, "kg"), Number("postage", 2, 60, 2), Number("stops left", 0, 40), Number("attempts", 1, 3)),
+        (
+            Number("weight", 0, 30, 2, "kg"),
+            Number("postage", 2, 60, 2),
+            Number("stops left", 0, 40),
+            Number("attempts", 1, 3),
+        ),
         "sender recipient route customs",
         "scanned loaded sorted weighed forwarded",
     ),
@@ -322,7 +367,12 @@ DOMAINS = (
             State("scope", ("runtime", "dev", "test"), (), ("vendored",)),
             State("audit", ("clean", "reviewed"), ("vulnerable", "malicious"), ("embargoed",)),
         ),
-        (Number("downloads", 200, 90000), Number("open issues", 0, 120), Number("size kb", 4, 3000), Number("dependents", 0, 400)),
+        (
+            Number("downloads", 200, 90000),
+            Number("open issues", 0, 120),
+            Number("size kb", 4, 3000),
+            Number("dependents", 0, 400),
+        ),
         "source checksum maintainer engines",
         "resolved fetched verified linked pruned",
     ),
@@ -371,7 +421,12 @@ DOMAINS = (
             State("codec", ("flac", "opus"), ("truncated",), ("adpcm",)),
             State("rights", ("cleared", "public domain"), ("infringing",), ("orphaned",)),
         ),
-        (Number("length", 60, 900, 0, "s"), Number("bitrate", 96, 1411), Number("plays", 10, 90000), Number("loudness", -24, -6, 1)),
+        (
+            Number("length", 60, 900, 0, "s"),
+            Number("bitrate", 96, 1411),
+            Number("plays", 10, 90000),
+            Number("loudness", -24, -6, 1),
+        ),
         "album artist session mastering",
         "mastered ingested tagged transcoded licensed",
     ),
@@ -402,7 +457,12 @@ DOMAINS = (
             State("catalyst", ("Pd-C", "Ni-R", "Pt-2"), (), ("Ru-X9",)),
             State("release", ("approved", "pending"), ("contaminated",), ("sampled twice",)),
         ),
-        (Number("peak temp", 60, 180, 1), Number("ph", 4, 9, 2), Number("volume l", 100, 4000), Number("purity", 92, 99, 2, "%")),
+        (
+            Number("peak temp", 60, 180, 1),
+            Number("ph", 4, 9, 2),
+            Number("volume l", 100, 4000),
+            Number("purity", 92, 99, 2, "%"),
+        ),
         "recipe quality operator vessel",
         "charged stirred vented filtered sampled",
     ),
@@ -433,7 +493,12 @@ DOMAINS = (
             State("material", ("bronze", "linen", "oak", "clay"), (), ("meteorite",)),
             State("room", ("A", "B", "C", "D"), (), ("Vault-0",)),
         ),
-        (Number("insured value", 500, 90000), Number("year", 1400, 1950), Number("height cm", 4, 240, 1), Number("loans", 0, 9)),
+        (
+            Number("insured value", 500, 90000),
+            Number("year", 1400, 1950),
+            Number("height cm", 4, 240, 1),
+            Number("loans", 0, 9),
+        ),
         "provenance display conservation donor",
         "catalogued loaned restored photographed crated",
     ),
@@ -445,7 +510,10 @@ CODAS = ("", *_words("n r l s t m k x nd rt sk lm ff"))
 
 
 def pseudo_word(rng: Random, syllables: int = 0) -> str:
-    return "".join(rng.choice(ONSETS) + rng.choice(VOWELS) + rng.choice(CODAS) for _ in range(syllables or rng.choice((1, 2, 2, 2, 3))))
+    return "".join(
+        rng.choice(ONSETS) + rng.choice(VOWELS) + rng.choice(CODAS)
+        for _ in range(syllables or rng.choice((1, 2, 2, 2, 3)))
+    )
 
 
 def invented_domain(rng: Random) -> Domain:
@@ -455,11 +523,18 @@ def invented_domain(rng: Random) -> Domain:
         return tuple(dict.fromkeys(pseudo_word(rng, 2) for _ in range(count)))
 
     def state() -> State:
-        return State(pseudo_word(rng), words(rng.randint(2, 4)), (rng.choice(("failed", "corrupted", "rejected", "timeout")),), words(1))
+        return State(
+            pseudo_word(rng),
+            words(rng.randint(2, 4)),
+            (rng.choice(("failed", "corrupted", "rejected", "timeout")),),
+            words(1),
+        )
 
     def number() -> Number:
         low = rng.choice((0, 1, 10, 100, 5000))
-        return Number(" ".join(words(rng.randint(1, 2))), low, low + rng.choice((9, 60, 500, 40000)), rng.choice((0, 0, 1, 2)))
+        return Number(
+            " ".join(words(rng.randint(1, 2))), low, low + rng.choice((9, 60, 500, 40000)), rng.choice((0, 0, 1, 2))
+        )
 
     noun = pseudo_word(rng, 2)
     return Domain(
@@ -482,7 +557,11 @@ def hex_digits(rng: Random, count: int) -> str:
 
 
 def two_words(rng: Random) -> tuple[str, str]:
-    return (rng.choice(ADJECTIVES), rng.choice(THINGS)) if rng.random() < 0.8 else (pseudo_word(rng, 2), pseudo_word(rng, 2))
+    return (
+        (rng.choice(ADJECTIVES), rng.choice(THINGS))
+        if rng.random() < 0.8
+        else (pseudo_word(rng, 2), pseudo_word(rng, 2))
+    )
 
 
 NAME_STYLES = ("kebab", "kebab-number", "kebab-hash", "code", "dotted", "path", "uuid", "integer", "snake", "title")

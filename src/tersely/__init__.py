@@ -13,7 +13,18 @@ if TYPE_CHECKING:
     from tersely.text.tokens import count_tokens
     from tersely.tools.mask import mask
 
-__all__ = ["Chunk", "Condensed", "Lost", "chunk", "condense", "count_tokens", "mask", "mcp_call", "summarize", "summarize_for_extraction"]
+__all__ = [
+    "Chunk",
+    "Condensed",
+    "Lost",
+    "chunk",
+    "condense",
+    "count_tokens",
+    "mask",
+    "mcp_call",
+    "summarize",
+    "summarize_for_extraction",
+]
 
 _HOMES = {
     "Chunk": "tersely.text.chunks",

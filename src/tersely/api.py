@@ -14,7 +14,9 @@ from tersely.tools.servers import Server, ServerOptions, TransportOptions
 logger = logging.getLogger(__name__)
 
 
-async def summarize(text: str, max_output_tokens: int = 0, focus_areas: str | Sequence[str] = "", strategy: str = "semantic") -> Condensed:
+async def summarize(
+    text: str, max_output_tokens: int = 0, focus_areas: str | Sequence[str] = "", strategy: str = "semantic"
+) -> Condensed:
     """Summarize a text with the configured model; without one, condense it structurally.
 
     Raises:
@@ -22,7 +24,9 @@ async def summarize(text: str, max_output_tokens: int = 0, focus_areas: str | Se
         ConfigError: The environment holds a setting that makes no sense.
     """
     async with runtime(Settings.load()) as parts:
-        return await parts.summarizer.summarize(text, max_output_tokens=max_output_tokens, focus_areas=focus_areas, strategy=strategy)
+        return await parts.summarizer.summarize(
+            text, max_output_tokens=max_output_tokens, focus_areas=focus_areas, strategy=strategy
+        )
 
 
 async def summarize_for_extraction(text: str, schema_hint: str, max_output_tokens: int = 0) -> Condensed:
@@ -49,7 +53,9 @@ async def mcp_call(
     """
     options = ServerOptions(transport=TransportOptions(url=url), timeout=timeout, allow_destructive=True)
     try:
-        async with registered([Server(name="server", options=options)], keep_names=True, wait=min(timeout, 30)) as registry:
+        async with registered(
+            [Server(name="server", options=options)], keep_names=True, wait=min(timeout, 30)
+        ) as registry:
             result = await registry.call(registry.resolve(tool), dict(arguments or {}))
         text = "\n\n".join(result.texts)
         if result.is_error:

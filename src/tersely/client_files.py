@@ -215,7 +215,8 @@ class Plan:
         return tuple(str(key[-1]) for key in self.keys)
 
     def diff(self) -> list[str]:
-        """What changes, entry by entry, without the values of variables and headers, and without secrets among the arguments.
+        """What changes, entry by entry, without the values of variables and headers, and without secrets among the
+        arguments.
 
         Only the entries that change: what else stands in the file is nobody's business, and may be all on one line.
         """
@@ -231,7 +232,8 @@ class Plan:
 
 
 def plan_routing(client: Client, path: Path, text: str, route: Route) -> Plan:
-    """Route a file's servers through us. Entries that are ours already are left as they are, but for variables to pass on.
+    """Route a file's servers through us. Entries that are ours already are left as they are, but for variables to pass
+    on.
 
     Raises:
         ConfigError: The file is not what this client would read; names the file and, where there is one, the line.
@@ -331,14 +333,18 @@ def _entries(client: Client, document: Document) -> Iterator[Key]:
         ConfigError: There are none, or something else stands in their place.
     """
     if not isinstance(document.data, dict):
-        raise ConfigError(f"{document.path}:1: is not a configuration of {client.title}: an object in braces is expected.")
+        raise ConfigError(
+            f"{document.path}:1: is not a configuration of {client.title}: an object in braces is expected."
+        )
     found = False
     for section in client.sections:
         for key in _matching(document.data, section):
             found = True
             servers = _at(document, key)
             if not isinstance(servers, dict):
-                raise ConfigError(f"{document.path}:{document.line(key)}: {dotted(key)} must hold servers by their names.")
+                raise ConfigError(
+                    f"{document.path}:{document.line(key)}: {dotted(key)} must hold servers by their names."
+                )
             yield from ((*key, name) for name in servers)
     if not found:
         wanted = client.sections[0][-1]
@@ -397,7 +403,9 @@ def _routed_command(document: Document, text: str, key: Key, entry: Mapping[str,
     items = [*map(_json, [*words, "--"]), text[start:end]]
     edits = [_Edit(start, end, _json(route.launcher[0]))]
     if "args" not in entry:
-        edits.append(_Edit(end, end, f",{_gap(document, text, (*key, 'command'))}{_json('args')}: [{', '.join(items)}]"))
+        edits.append(
+            _Edit(end, end, f",{_gap(document, text, (*key, 'command'))}{_json('args')}: [{', '.join(items)}]")
+        )
     elif not arguments:
         opening = document.spans[(*key, "args")][0] + 1
         edits.append(_Edit(opening, opening, ", ".join(items)))
@@ -408,7 +416,9 @@ def _routed_command(document: Document, text: str, key: Key, entry: Mapping[str,
     return edits
 
 
-def _routed_address(document: Document, text: str, key: Key, entry: Mapping[str, Any], url: str, route: Route) -> list[_Edit]:
+def _routed_address(
+    document: Document, text: str, key: Key, entry: Mapping[str, Any], url: str, route: Route
+) -> list[_Edit]:
     headers = entry.get("headers", {})
     if not isinstance(entry[url], str):
         raise _LeaveAlone("its address is not a text")
@@ -422,7 +432,10 @@ def _routed_address(document: Document, text: str, key: Key, entry: Mapping[str,
     if headers and "env" in entry:
         raise _LeaveAlone("has headers and env, of which a command can have only one")
     if not headers and not _is_local(entry[url]) and not _is_named(key, route):
-        raise _LeaveAlone("may ask for a login in the browser, which only the client can do; if it needs none, add --only " + _name(key))
+        raise _LeaveAlone(
+            "may ask for a login in the browser, which only the client can do; if it needs none, add --only "
+            + _name(key)
+        )
     if _holds_a_key(entry[url]) and not _is_named(key, route):
         raise _LeaveAlone(
             "its address looks as if it held a key, which other processes could read on our command line; "
@@ -441,7 +454,13 @@ def _routed_address(document: Document, text: str, key: Key, entry: Mapping[str,
     start, end = document.spans[(*key, url)]
     items = [*map(_json, words), text[start:end], *map(_json, options)]
     edits.append(_Edit(*document.names[(*key, url)], _json("command")))
-    edits.append(_Edit(start, end, f"{_json(route.launcher[0])},{_gap(document, text, (*key, url))}{_json('args')}: [{', '.join(items)}]"))
+    edits.append(
+        _Edit(
+            start,
+            end,
+            f"{_json(route.launcher[0])},{_gap(document, text, (*key, url))}{_json('args')}: [{', '.join(items)}]",
+        )
+    )
     return edits
 
 
@@ -478,7 +497,9 @@ def _variables_in_file(entry: Mapping[str, Any], route: Route) -> list[str]:
     try:
         content = Path(path).read_text("utf-8-sig")
     except (OSError, ValueError):
-        raise _LeaveAlone(f"its envFile ({named}) cannot be read, so the names of its variables are not known") from None
+        raise _LeaveAlone(
+            f"its envFile ({named}) cannot be read, so the names of its variables are not known"
+        ) from None
     return re.findall(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=", content)
 
 
@@ -516,7 +537,9 @@ def _holds_a_key(url: str) -> bool:
         return True
     if parts.query or parts.username or "${" in url:
         return True
-    return any(len(part) >= 20 and re.search(r"[0-9]", part) and re.search(r"[A-Za-z]", part) for part in parts.path.split("/"))
+    return any(
+        len(part) >= 20 and re.search(r"[0-9]", part) and re.search(r"[A-Za-z]", part) for part in parts.path.split("/")
+    )
 
 
 # Back again
@@ -593,7 +616,9 @@ def _unrouted(client: Client, document: Document, text: str, key: Key) -> list[_
     if headers and "env" in entry:
         edits.append(_Edit(*document.names[(*key, "env")], _json("headers")))
         edits += [
-            _Edit(*document.names[(*key, "env", variable)], _json(header)) for header, variable in headers if variable in entry["env"]
+            _Edit(*document.names[(*key, "env", variable)], _json(header))
+            for header, variable in headers
+            if variable in entry["env"]
         ]
     if "type" in entry:
         edits.append(_Edit(*document.spans[(*key, "type")], _json("sse" if "--sse" in words else "http")))
@@ -607,7 +632,9 @@ def _removed(document: Document, key: Key, name: str) -> _Edit:
     later = [sibling for sibling in siblings if sibling > start]
     if later:
         return _Edit(start, later[0], "")
-    earlier = [document.spans[(*key, other)][1] for other in _at(document, key) if document.names[(*key, other)][0] < start]
+    earlier = [
+        document.spans[(*key, other)][1] for other in _at(document, key) if document.names[(*key, other)][0] < start
+    ]
     return _Edit(max(earlier, default=start), end, "")
 
 
@@ -668,10 +695,15 @@ class _Member:
         entry = _at(self.document, self.key)
         arguments = entry.get("args", [])
         places = [("args", number) for number in range(len(arguments))] if isinstance(arguments, list) else []
-        return [self.document.spans[(*self.key, *place)] for place in [*places, *((name,) for name in _ADDRESSES if name in entry)]]
+        return [
+            self.document.spans[(*self.key, *place)]
+            for place in [*places, *((name,) for name in _ADDRESSES if name in entry)]
+        ]
 
     def shown(self, secret: Collection[str] = ()) -> list[str]:
-        """Its lines, without values of variables and headers and without these words. What the client fills in (`${…}`) may be seen."""
+        """Its lines, without values of variables and headers and without these words. What the client fills in (`${…}`)
+        may be seen.
+        """
         entry = _at(self.document, self.key)
         hidden = [span for span in self.words() if self.text[slice(*span)] in secret]
         for group in ("env", "headers"):
@@ -690,7 +722,9 @@ class _Member:
 
 
 def _secret_words(members: Sequence[_Member]) -> set[str]:
-    """Words, as they are written, in which the masker finds a secret; together, as `--token` says what the next word is."""
+    """Words, as they are written, in which the masker finds a secret; together, as `--token` says what the next word
+    is.
+    """
     words = {member.text[slice(*span)] for member in members for span in member.words()}
     shown = "\n".join(line for member in members for line in member.shown())
     masked = mask(shown)
@@ -699,7 +733,8 @@ def _secret_words(members: Sequence[_Member]) -> set[str]:
 
 def _is_our_word(word: str) -> bool:
     return (
-        word.strip('"') in ("gateway", "--name", "--inherit-env", "--upstream", "--header-from", "--sse", "--") or "TERSELY_HEADER_" in word
+        word.strip('"') in ("gateway", "--name", "--inherit-env", "--upstream", "--header-from", "--sse", "--")
+        or "TERSELY_HEADER_" in word
     )
 
 
@@ -726,13 +761,17 @@ def read_file(path: Path) -> str:
 
 
 def replace_file(path: Path, before: str, after: str) -> None:
-    """Write a file in one piece, unless somebody changed it since it was read as `before`. Links are followed, rights kept.
+    """Write a file in one piece, unless somebody changed it since it was read as `before`. Links are followed, rights
+    kept.
 
     Raises:
         ConfigError: It was changed, or cannot be written.
     """
     if read_file(path) != before:
-        raise ConfigError(f"{path}: was changed meanwhile by somebody else, perhaps by the client itself. Nothing was written; try again.")
+        raise ConfigError(
+            f"{path}: was changed meanwhile by somebody else, perhaps by the client itself. Nothing was written; try "
+            "again."
+        )
     write_file(path.resolve(), after, rights=stat.S_IMODE(path.stat().st_mode))
 
 

@@ -35,12 +35,16 @@ _VENDORS = ("openai", "anthropic", "google")
 
 
 class ModelSettings(BaseModel):
-    """Which model summarizes. Without a key (and without a base URL of your own) none does: results are condensed structurally."""
+    """Which model summarizes. Without a key (and without a base URL of your own) none does: results are condensed
+    structurally.
+    """
 
     model_config = _CONFIG
 
     model: Annotated[str, Field(alias="LLM_MODEL", min_length=1)] = "openai/gpt-4o-mini"
-    """Model in OpenRouter's form (`provider/model-name`), or `openai:NAME`, `anthropic:NAME`, `google:NAME` for their own APIs."""
+    """Model in OpenRouter's form (`provider/model-name`), or `openai:NAME`, `anthropic:NAME`, `google:NAME` for their
+    own APIs.
+    """
 
     fallback_models: Annotated[tuple[str, ...], Field(alias="LLM_FALLBACK_MODELS")] = ()
     """Comma-separated models that step in, in this order, when the first one does not answer."""
@@ -61,7 +65,9 @@ class ModelSettings(BaseModel):
     """Key for `google:` models."""
 
     context_window: Annotated[int | None, Field(alias="LLM_CONTEXT_WINDOW", ge=1024, le=100_000_000)] = None
-    """Tokens the model can take, fallbacks included. Needed for models nobody lists, which count as having 16,384; wins over the list."""
+    """Tokens the model can take, fallbacks included. Needed for models nobody lists, which count as having 16,384; wins
+    over the list.
+    """
 
     max_output_tokens: Annotated[int | None, Field(alias="LLM_MAX_OUTPUT_TOKENS", ge=64, le=10_000_000)] = None
     """Tokens the model can write in one answer; 4,096 unless set."""
@@ -98,7 +104,9 @@ class ModelSettings(BaseModel):
     def missing(self) -> str:
         """What to set so that a model is asked."""
         vendor, _, rest = self.model.partition(":")
-        return f"{vendor.upper()}_API_KEY" if vendor in _VENDORS and rest else "OPENROUTER_API_KEY or OPENROUTER_BASE_URL"
+        return (
+            f"{vendor.upper()}_API_KEY" if vendor in _VENDORS and rest else "OPENROUTER_API_KEY or OPENROUTER_BASE_URL"
+        )
 
     def _provider(self, name: str) -> ProviderOptions | None:
         vendor, _, rest = name.partition(":")
@@ -109,7 +117,9 @@ class ModelSettings(BaseModel):
             return None
         return self._sized(name, "openrouter", self.openrouter_api_key, self.openrouter_base_url)
 
-    def _sized(self, model: str, kind: ProviderType, key: SecretStr | None, base_url: str | None = None) -> ProviderOptions:
+    def _sized(
+        self, model: str, kind: ProviderType, key: SecretStr | None, base_url: str | None = None
+    ) -> ProviderOptions:
         return ProviderOptions(
             type=kind,
             model=model,
@@ -173,7 +183,9 @@ class GatewaySettings(BaseModel):
     port: Annotated[int, Field(alias="TERSELY_GATEWAY_PORT", ge=0, le=65535)] = 8008
     """Port to listen on with `--http`; 0 takes a free one."""
 
-    intent_argument: Annotated[str, Field(alias="TERSELY_INTENT_ARGUMENT", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,40}$")] = "looking_for"
+    intent_argument: Annotated[
+        str, Field(alias="TERSELY_INTENT_ARGUMENT", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,40}$")
+    ] = "looking_for"
     """What the argument is called that every tool gains, by which a caller says what it wants to know."""
 
     intent_description: Annotated[str, Field(alias="TERSELY_INTENT_DESCRIPTION", min_length=1, max_length=1000)] = (
@@ -187,11 +199,15 @@ class StoreSettings(BaseModel):
 
     model_config = _CONFIG
 
-    data_dir: Annotated[Path, Field(alias="TERSELY_DATA_DIR")] = Path(platformdirs.user_data_dir("tersely", appauthor=False))
+    data_dir: Annotated[Path, Field(alias="TERSELY_DATA_DIR")] = Path(
+        platformdirs.user_data_dir("tersely", appauthor=False)
+    )
     """Where the files lie."""
 
     database_url: Annotated[SecretStr | None, Field(alias="TERSELY_DATABASE_URL")] = None
-    """Where results are kept: `sqlite:////path/to/file.db` or `postgresql://user@host/name`; without it `tersely.db` in the data folder."""
+    """Where results are kept: `sqlite:////path/to/file.db` or `postgresql://user@host/name`; without it `tersely.db` in
+    the data folder.
+    """
 
     keep_days: Annotated[int, Field(alias="TERSELY_KEEP_DAYS", ge=1, le=36_500)] = 30
     """For how many days a kept result can be read back."""
@@ -208,7 +224,11 @@ class StoreSettings(BaseModel):
     @property
     def url(self) -> str:
         """The database's address, a password in it included."""
-        return self.database_url.get_secret_value() if self.database_url else f"sqlite:///{self.data_dir.expanduser() / 'tersely.db'}"
+        return (
+            self.database_url.get_secret_value()
+            if self.database_url
+            else f"sqlite:///{self.data_dir.expanduser() / 'tersely.db'}"
+        )
 
 
 class UpSettings(BaseModel):
@@ -260,7 +280,9 @@ class QueueSettings(BaseModel):
     """Seconds between two looks into an empty queue."""
 
     grace: Annotated[float, Field(alias="TERSELY_GRACE", ge=0, le=3_600)] = 30
-    """Seconds that running steps get to finish when the process is told to stop; what is left goes on elsewhere or later."""
+    """Seconds that running steps get to finish when the process is told to stop; what is left goes on elsewhere or
+    later.
+    """
 
 
 Scope = Literal["submit", "read", "admin"]
@@ -284,7 +306,9 @@ class TokenSettings(BaseModel):
     @classmethod
     def _is_digest(cls, value: str) -> str:
         if not re.fullmatch(r"[0-9a-fA-F]{64}", value):
-            raise ValueError("must be 64 hexadecimal digits, as `tersely config token` prints them; not the token itself")
+            raise ValueError(
+                "must be 64 hexadecimal digits, as `tersely config token` prints them; not the token itself"
+            )
         return value.lower()
 
 
@@ -314,7 +338,9 @@ class ProxySettings(BaseModel):
             try:
                 ip_network(address, strict=False)
             except ValueError:
-                raise ValueError(f"{address!r} is neither an address nor a network; names are not resolved here") from None
+                raise ValueError(
+                    f"{address!r} is neither an address nor a network; names are not resolved here"
+                ) from None
         return value
 
 
@@ -324,7 +350,9 @@ class AuthSettings(BaseModel):
     model_config = _CONFIG
 
     tokens: Annotated[tuple[TokenSettings, ...], Field(alias="TERSELY_AUTH_TOKENS")] = ()
-    """Bearer tokens; in the variable as `NAME:SHA256:submit+read`, separated by commas. `tersely config token NAME` makes one."""
+    """Bearer tokens; in the variable as `NAME:SHA256:submit+read`, separated by commas. `tersely config token NAME`
+    makes one.
+    """
 
     trusted_proxies: ProxySettings = ProxySettings()
 
@@ -337,7 +365,11 @@ class AuthSettings(BaseModel):
         if any(len(entry) not in (2, 3) for entry in entries):
             raise ValueError("must be entries such as NAME:SHA256:submit+read, separated by commas")
         return [
-            {"name": name.strip(), "sha256": digest.strip(), **({"scopes": scopes[0].strip().split("+")} if scopes else {})}
+            {
+                "name": name.strip(),
+                "sha256": digest.strip(),
+                **({"scopes": scopes[0].strip().split("+")} if scopes else {}),
+            }
             for name, digest, *scopes in entries
         ]
 
@@ -371,7 +403,8 @@ class WebhookSettings(BaseModel):
     """Comma-separated addresses that get a POST when an investigation ends."""
 
     secret: Annotated[SecretStr | None, Field(alias="TERSELY_WEBHOOK_SECRET")] = None
-    """Signs those posts (HMAC-SHA256 of the body, in `X-Tersely-Signature`), so that the receiver knows who sent them."""
+    """Signs those posts (HMAC-SHA256 of the body, in `X-Tersely-Signature`), so that the receiver knows who sent them.
+    """
 
     timeout: Annotated[float, Field(alias="TERSELY_WEBHOOK_TIMEOUT", gt=0, le=300)] = 10
     """Seconds a receiver may take to answer."""
@@ -442,7 +475,9 @@ class Settings(BaseModel):
     @property
     def servers(self) -> tuple[Server, ...]:
         """The declared servers that are not disabled."""
-        return tuple(Server(name=name, options=options) for name, options in self.mcp_servers.items() if not options.disabled)
+        return tuple(
+            Server(name=name, options=options) for name, options in self.mcp_servers.items() if not options.disabled
+        )
 
     def specs(self, *providers: str) -> list[ModelSpec]:
         """These providers' models, for `llm.limits.build_llm`: the first is asked, the others step in."""
@@ -465,11 +500,15 @@ GATEWAY = (*SUMMARIZING, "gateway", "auth")
 """What matters to the gateway."""
 
 
-def find_file(given: Path | None = None, environment: Mapping[str, str] | None = None, *, here: bool = True) -> Path | None:
-    """The file to read: `--config`, TERSELY_CONFIG, `tersely.yaml` here, or in the user's configuration folder; None if there is none.
+def find_file(
+    given: Path | None = None, environment: Mapping[str, str] | None = None, *, here: bool = True
+) -> Path | None:
+    """The file to read: `--config`, TERSELY_CONFIG, `tersely.yaml` here, or in the user's configuration folder; None if
+    there is none.
 
     Args:
-        here: Whether one in the current folder counts. Not where another program chose the folder: it may be anybody's project,
+        here: Whether one in the current folder counts. Not where another program chose the folder: it may be anybody's
+            project,
             and the file says where results are kept and which model reads them.
     """
     named = given or (os.environ if environment is None else environment).get("TERSELY_CONFIG")
@@ -535,8 +574,14 @@ def _fields(group: type[BaseModel]) -> Iterator[FieldInfo]:
 
 
 def documented() -> list[tuple[str, str, str]]:
-    """Every setting that a variable can hold: the variable, its default and what it does. `docs/reference` is tested against it."""
-    return [(field.alias, _shown_default(field.default), field.description or "") for field in _fields(Settings) if field.alias]
+    """Every setting that a variable can hold: the variable, its default and what it does. `docs/reference` is tested
+    against it.
+    """
+    return [
+        (field.alias, _shown_default(field.default), field.description or "")
+        for field in _fields(Settings)
+        if field.alias
+    ]
 
 
 def _shown_default(value: object) -> str:

@@ -32,7 +32,19 @@ _DEEPEST = 64
 
 _IN_TRANSPORT = frozenset(TransportOptions.model_fields)
 _OTHER_CLIENTS = frozenset(
-    ("autoApprove", "alwaysAllow", "description", "name", "icon", "gallery", "version", "dev", "trust", "note", "metadata")
+    (
+        "autoApprove",
+        "alwaysAllow",
+        "description",
+        "name",
+        "icon",
+        "gallery",
+        "version",
+        "dev",
+        "trust",
+        "note",
+        "metadata",
+    )
 )
 """Keys that clients keep in an entry for themselves. They say nothing about the server, so they are no mistakes."""
 
@@ -79,7 +91,9 @@ class Mistakes:
         self.found.append((place, f"{self.document.path}:{place}: {name}{': ' if name else ''}{message}"))
 
     def needs_variable(self, key: Key) -> bool:
-        """Whether the value lacks a variable, itself or inside; then that is what is wrong with it, and has been said."""
+        """Whether the value lacks a variable, itself or inside; then that is what is wrong with it, and has been
+        said.
+        """
         return any(key == unset[: len(key)] or unset == key[: len(unset)] for unset in self.unset)
 
     def raise_if_any(self) -> None:
@@ -136,7 +150,11 @@ def _section(document: Document, mistakes: Mistakes) -> str | None:
     if found:
         mistakes.add((found[1],), f"stands beside {found[0]}; keep one of them")
         return None
-    near = [(name, close[0]) for name in map(str, document.data) if (close := difflib.get_close_matches(name, known, n=1, cutoff=0.7))]
+    near = [
+        (name, close[0])
+        for name in map(str, document.data)
+        if (close := difflib.get_close_matches(name, known, n=1, cutoff=0.7))
+    ]
     hint = f"; did you mean {near[0][1]!r} by {near[0][0]!r}?" if near else "."
     mistakes.add((), f"declares no servers: there is neither `mcp_servers` nor `mcpServers` in it{hint}")
     return None
@@ -169,7 +187,9 @@ def one_shape(entry: dict[str, Any]) -> tuple[dict[str, Any], dict[Key, Key]]:
     return shaped, places
 
 
-def _checked(model: type[Server], given: dict[str, Any], key: Key, places: Mapping[Key, Key], mistakes: Mistakes) -> Server | None:
+def _checked(
+    model: type[Server], given: dict[str, Any], key: Key, places: Mapping[Key, Key], mistakes: Mistakes
+) -> Server | None:
     try:
         return model.model_validate(given)
     except ValidationError as wrong:
@@ -177,7 +197,10 @@ def _checked(model: type[Server], given: dict[str, Any], key: Key, places: Mappi
         for error in wrong.errors(include_url=False, include_context=False):
             at: Key = tuple(part for part in error["loc"] if not _is_kind(part))
             inner = at[1:] if at[:1] == ("options",) else ()
-            moved = next((places[inner[:size]] + inner[size:] for size in range(len(inner), 0, -1) if inner[:size] in places), inner)
+            moved = next(
+                (places[inner[:size]] + inner[size:] for size in range(len(inner), 0, -1) if inner[:size] in places),
+                inner,
+            )
             place = (*key, *moved)
             # A value that fits none of several kinds is told once.
             if place in told or mistakes.needs_variable(place):
@@ -201,7 +224,9 @@ def _is_kind(part: str | int) -> bool:
 
 
 def plain_message(message: str, value: object, kind: str) -> str:
-    """What pydantic says about a value, in words that fit behind the name of a key, and without the value if it is a text."""
+    """What pydantic says about a value, in words that fit behind the name of a key, and without the value if it is a
+    text.
+    """
     message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
     # Numbers and truth values are safe to show; a text may hold what a variable held.
     shown = f" (is {value!r})" if isinstance(value, bool | int | float) and kind != "value_error" else ""
@@ -306,7 +331,10 @@ def _filled(text: str, key: Key, environment: Mapping[str, str], mistakes: Mista
             mistakes.unset.add(key)
             close = difflib.get_close_matches(variable[1], list(environment), n=1, cutoff=0.8)
             hint = f" ({close[0]} is set; did you mean that?)" if close and close[0] != variable[1] else ""
-            mistakes.add(key, f"variable {variable[1]} is not set or empty{hint}; set it, or give a default: ${{{variable[1]}:-…}}")
+            mistakes.add(
+                key,
+                f"variable {variable[1]} is not set or empty{hint}; set it, or give a default: ${{{variable[1]}:-…}}",
+            )
     pieces.append(text[at:])
     return "".join(pieces)
 
@@ -385,7 +413,9 @@ class _Yaml:
             place = f":{mark.line + 1}" if mark else ""
             line = self.text.splitlines()[mark.line : mark.line + 1] if mark else []
             hint = " Inside of { } and [ ], put ${…} in quotes." if line and re.search(r"[^\"']\$\{", line[0]) else ""
-            raise ConfigError(f"{self.path}{place}: is not valid YAML: {problem.problem or problem.context}.{hint}") from None
+            raise ConfigError(
+                f"{self.path}{place}: is not valid YAML: {problem.problem or problem.context}.{hint}"
+            ) from None
         except (yaml.YAMLError, ValueError) as problem:
             # ValueError: a date such as 2026-13-45.
             raise ConfigError(f"{self.path}: is not valid YAML: {type(problem).__name__}.") from None
@@ -411,7 +441,9 @@ class _Yaml:
                 if name in written:
                     self.twice.append((inside, name_node.start_mark.line + 1))
                 written.add(name)
-            self.lines[inside] = self.lines[inside] if name in written and inside in self.lines else name_node.start_mark.line + 1
+            self.lines[inside] = (
+                self.lines[inside] if name in written and inside in self.lines else name_node.start_mark.line + 1
+            )
             mapping[name] = self._value(loader, inner, inside)
         return mapping
 

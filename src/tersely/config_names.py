@@ -55,7 +55,11 @@ def complete(
     if gathered.asks_for("llm_providers"):
         _providers(gathered, from_model, model_is_named, key_for)
     if gathered.asks_for("agents"):
-        _agents(gathered, [server.name for server in servers if not server.options.disabled], [name for name, _ in from_model[1:]])
+        _agents(
+            gathered,
+            [server.name for server in servers if not server.options.disabled],
+            [name for name, _ in from_model[1:]],
+        )
     if gathered.asks_for("chains"):
         _chains(gathered)
 
@@ -75,7 +79,10 @@ def _providers(
             if key := key_for(kind):
                 gathered.derive(("llm_providers", name, "api_key"), key, f"environment {variable}")
             elif kind in ("openrouter", "openai", "anthropic", "google"):
-                gathered.complain(("llm_providers", name, "api_key"), f"is missing: set {variable}, or write `api_key: ${{VARIABLE}}` here")
+                gathered.complain(
+                    ("llm_providers", name, "api_key"),
+                    f"is missing: set {variable}, or write `api_key: ${{VARIABLE}}` here",
+                )
     if DEFAULT not in providers and (model_is_named or not providers):
         for name, made in from_model:
             gathered.derive(("llm_providers", name), made, "LLM_MODEL and its key")
@@ -85,7 +92,9 @@ def _providers(
             why = "the only provider" if len(providers) == 1 else "the provider called default"
             gathered.derive(("defaults", "llm_provider"), name, why)
         elif providers and _is_needed(gathered):
-            message = f"is missing: there are several providers ({', '.join(providers)}); say which one is meant by default"
+            message = (
+                f"is missing: there are several providers ({', '.join(providers)}); say which one is meant by default"
+            )
             gathered.complain(("defaults", "llm_provider"), message)
 
 
@@ -121,7 +130,8 @@ def _chains(gathered: Gathered) -> None:
             gathered.derive(("chains", DEFAULT), made, "no chain is declared")
         elif agents:
             gathered.complain(
-                ("chains",), f"is missing: there are several agents ({', '.join(agents)}); say which of them work on which alerts"
+                ("chains",),
+                f"is missing: there are several agents ({', '.join(agents)}); say which of them work on which alerts",
             )
     types = list(_alert_types(gathered))
     if len(chains) == 1 and types and not gathered.mapping("defaults").get("alert_type"):
@@ -158,11 +168,15 @@ def _check_alert_types(gathered: Gathered) -> None:
     first: dict[str, Key] = {}
     for key, name in _alert_types(gathered):
         if name in first:
-            gathered.complain(key, f"{name!r} belongs to the chain {first[name][1]!r} already; an alert is worked on by one chain")
+            gathered.complain(
+                key, f"{name!r} belongs to the chain {first[name][1]!r} already; an alert is worked on by one chain"
+            )
         first.setdefault(name, key)
     default = gathered.mapping("defaults").get("alert_type") if gathered.asks_for("chains") else None
     if isinstance(default, str) and first and default not in first:
-        gathered.complain(("defaults", "alert_type"), f"no chain is for alerts of this type{nearest(default, list(first))}")
+        gathered.complain(
+            ("defaults", "alert_type"), f"no chain is for alerts of this type{nearest(default, list(first))}"
+        )
 
 
 def _alert_types(gathered: Gathered) -> Iterator[tuple[Key, str]]:
@@ -178,7 +192,9 @@ def _found(value: Any, pattern: Key, at: Key) -> Iterator[tuple[Key, Any]]:
         return
     part, rest = pattern[0], pattern[1:]
     if part == "*":
-        entries = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
+        entries = (
+            value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
+        )
         for name, inner in entries:
             yield from _found(inner, rest, (*at, name))
     elif isinstance(value, Mapping):

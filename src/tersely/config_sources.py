@@ -12,7 +12,17 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel, ValidationError
 
-from tersely.config_files import Document, Key, Mistakes, field_names, fill_variables, nearest, plain_message, read_document, servers_in
+from tersely.config_files import (
+    Document,
+    Key,
+    Mistakes,
+    field_names,
+    fill_variables,
+    nearest,
+    plain_message,
+    read_document,
+    servers_in,
+)
 from tersely.errors import ConfigError
 from tersely.tools.servers import Server
 
@@ -87,7 +97,11 @@ class Gathered:
         """What the file says, its variables not filled in; None where it says nothing."""
         at: Any = self.document.data if self.document else None
         for part in key:
-            is_there = part in at if isinstance(at, dict) else isinstance(part, int) and isinstance(at, list) and part < len(at)
+            is_there = (
+                part in at
+                if isinstance(at, dict)
+                else isinstance(part, int) and isinstance(at, list) and part < len(at)
+            )
             if not is_there:
                 return None
             at = at[part]
@@ -95,10 +109,14 @@ class Gathered:
 
     def complain(self, key: Key, message: str, *, secret: bool = False) -> None:
         """Name a mistake where it was made."""
-        source, value = next((self._written[key[:size]] for size in range(len(key), 0, -1) if key[:size] in self._written), (None, None))
+        source, value = next(
+            (self._written[key[:size]] for size in range(len(key), 0, -1) if key[:size] in self._written), (None, None)
+        )
         if source and source.place != "derived":
             self._add(f"{source.name}{'' if secret else f'={value!r}'}: {message}")
-        elif self.mistakes and (self.raw(key[:1]) is not None or not any(written[: len(key)] == key for written in self._written)):
+        elif self.mistakes and (
+            self.raw(key[:1]) is not None or not any(written[: len(key)] == key for written in self._written)
+        ):
             if not self.mistakes.needs_variable(key):
                 self.mistakes.add(key, message)
         else:
@@ -115,17 +133,24 @@ class Gathered:
             return model.model_validate(self.values)
         except ValidationError as wrong:
             told: set[Key] = set()
-            errors = [(error, *_place(model, error["loc"])) for error in wrong.errors(include_url=False, include_context=False)]
+            errors = [
+                (error, *_place(model, error["loc"]))
+                for error in wrong.errors(include_url=False, include_context=False)
+            ]
             for error, key, holder, described in errors:
                 if key in told:
                     continue
-                if error["type"] == "too_short" and any(other != key and other[: len(key)] == key for _, other, _, _ in errors):
+                if error["type"] == "too_short" and any(
+                    other != key and other[: len(key)] == key for _, other, _, _ in errors
+                ):
                     continue  # Its entries are there; what is wrong with them is told.
                 told.add(key)
                 if error["type"] == "extra_forbidden":
                     message = f"is not a setting{nearest(str(key[-1]), field_names(holder))}"
                 elif error["type"] == "missing":
-                    message = f"is missing: {_uncapital(described.partition(chr(10))[0])}" if described else "is missing"
+                    message = (
+                        f"is missing: {_uncapital(described.partition(chr(10))[0])}" if described else "is missing"
+                    )
                 else:
                     message = plain_message(error["msg"], error["input"], error["type"])
                 self.complain(key, message, secret=_is_secret(model, key))
@@ -136,7 +161,11 @@ class Gathered:
         Raises:
             ConfigError: Names every mistake, those of the file in the order of its lines.
         """
-        found = [message for _, message in sorted(self.mistakes.found, key=lambda mistake: mistake[0])] if self.mistakes else []
+        found = (
+            [message for _, message in sorted(self.mistakes.found, key=lambda mistake: mistake[0])]
+            if self.mistakes
+            else []
+        )
         if found or self._elsewhere:
             raise ConfigError("\n".join([*found, *self._elsewhere]))
 
@@ -149,7 +178,8 @@ def gather(
     overrides: Mapping[str, object],
     sections: Collection[str] | None = None,
 ) -> tuple[Gathered, tuple[Server, ...]]:
-    """What was written about the settings of `model`, and the servers the file declares, which have a reader of their own.
+    """What was written about the settings of `model`, and the servers the file declares, which have a reader of their
+    own.
 
     Raises:
         ConfigError: The file cannot be read at all.
@@ -192,7 +222,11 @@ def _written_only(filled: Any, raw: Any) -> Any:
             for name, inner in filled.items()
             if inner is not None and (inner != "" or raw[name] == "")
         }
-    return [_written_only(inner, raw[number]) for number, inner in enumerate(filled)] if isinstance(filled, list) else filled
+    return (
+        [_written_only(inner, raw[number]) for number, inner in enumerate(filled)]
+        if isinstance(filled, list)
+        else filled
+    )
 
 
 def _variables(model: type[BaseModel], key: Key) -> Iterator[tuple[Key, str]]:
@@ -204,7 +238,9 @@ def _variables(model: type[BaseModel], key: Key) -> Iterator[tuple[Key, str]]:
 
 
 def _place(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[Key, type[BaseModel], str]:
-    """Where pydantic found something wrong, as a key of the file; the model in which its last part stands; what is said about it."""
+    """Where pydantic found something wrong, as a key of the file; the model in which its last part stands; what is said
+    about it.
+    """
     key: Key = ()
     at: Any = model
     holder, described = model, ""
@@ -212,8 +248,15 @@ def _place(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[Key, typ
         kind = _core(at)
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             holder = kind
-            name, found = next(((name, info) for name, info in kind.model_fields.items() if part in _spellings(name, info)), (part, None))
-            key, at, described = (*key, name), found.annotation if found else None, (found.description or "") if found else ""
+            name, found = next(
+                ((name, info) for name, info in kind.model_fields.items() if part in _spellings(name, info)),
+                (part, None),
+            )
+            key, at, described = (
+                (*key, name),
+                found.annotation if found else None,
+                (found.description or "") if found else "",
+            )
         elif get_origin(kind) in (dict, tuple, list):
             key, at, described = (*key, part), get_args(kind)[-1 if get_origin(kind) is dict else 0], ""
         else:

@@ -68,7 +68,9 @@ class ToolTimedOut(ToolError):
     """No answer within the server's `timeout`."""
 
     def __init__(self, name: str, seconds: float) -> None:
-        super().__init__(f"Tool {name!r} gave no answer in {seconds:g} s. Narrow the query, or ask for a shorter range.")
+        super().__init__(
+            f"Tool {name!r} gave no answer in {seconds:g} s. Narrow the query, or ask for a shorter range."
+        )
         self.name = name
         self.seconds = seconds
 
@@ -112,7 +114,8 @@ class ResultNotFound(InputError):
 
     def __init__(self, handle: str) -> None:
         super().__init__(
-            f"No kept result has the handle {handle[:80]!r}. Copy a handle exactly as it was given (r_ and 16 letters and digits); "
+            f"No kept result has the handle {handle[:80]!r}. Copy a handle exactly as it was given (r_ and 16 letters "
+            "and digits); "
             "only those who made the call can read it. Call the tool again for a new one."
         )
 
@@ -121,25 +124,34 @@ class ResultExpired(InputError):
     """The content is gone; what was called is still known."""
 
     def __init__(self, handle: str, *, expired: str, origin: str) -> None:
-        super().__init__(f"The kept result {handle} expired at {expired}. It came from {origin}: call that again if it is still needed.")
+        super().__init__(
+            f"The kept result {handle} expired at {expired}. It came from {origin}: call that again if it is still "
+            "needed."
+        )
 
 
 class SessionNotFound(InputError):
     """There is no such session, or it was deleted."""
 
     def __init__(self, session_id: str) -> None:
-        super().__init__(f"There is no session {session_id[:80]!r}. It may have been deleted, or be older than sessions are kept.")
+        super().__init__(
+            f"There is no session {session_id[:80]!r}. It may have been deleted, or be older than sessions are kept."
+        )
 
 
 class SessionNotEnded(InputError):
     """The session is still being worked on."""
 
     def __init__(self, session_id: str, status: str) -> None:
-        super().__init__(f"Session {session_id} is still {status.replace('_', ' ')}. Cancel it first, or wait until it has ended.")
+        super().__init__(
+            f"Session {session_id} is still {status.replace('_', ' ')}. Cancel it first, or wait until it has ended."
+        )
 
 
 class LostSession(TerselyError):
-    """A worker's write was refused: the session has ended, or a later attempt works on it. Whoever gets this stops quietly."""
+    """A worker's write was refused: the session has ended, or a later attempt works on it. Whoever gets this stops
+    quietly.
+    """
 
 
 class UnknownAlertType(InputError):

@@ -1,6 +1,7 @@
 """What a process says about itself: JSON lines on stderr, each with its `service_id`.
 
-Content never goes in: callers log sizes, names and outcomes. What is said all the same, by an exception or by a library,
+Content never goes in: callers log sizes, names and outcomes. What is said all the same, by an exception or by a
+library,
 is masked, and long values are cut, so that nobody can fill the log.
 """
 
@@ -31,7 +32,9 @@ class JsonLines(logging.Formatter):
             "event": _bounded(record.getMessage()),
             "logger": record.name,
         }
-        line |= {name: _bounded(value) for name, value in vars(record).items() if name not in _STANDARD and name not in line}
+        line |= {
+            name: _bounded(value) for name, value in vars(record).items() if name not in _STANDARD and name not in line
+        }
         if record.exc_info and record.exc_info[1]:
             kind, problem = type(record.exc_info[1]), record.exc_info[1]
             line["exception"] = _bounded(f"{kind.__name__}: {problem}")

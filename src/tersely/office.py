@@ -63,7 +63,9 @@ async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
         StoreUnavailable: The database does not answer.
     """
     store, queue = settings.store, settings.queue
-    plan = Plan(agents=settings.agents, chains=settings.chains, providers=settings.llm_providers, defaults=settings.defaults)
+    plan = Plan(
+        agents=settings.agents, chains=settings.chains, providers=settings.llm_providers, defaults=settings.defaults
+    )
     models = Models(settings.llm_providers, concurrency=CALLS_AT_ONCE)
     cache: SummaryCache = NoCache()
     if store.summary_cache:
@@ -84,7 +86,9 @@ async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
             pace=Pace(lease=queue.lease, session=queue.session_timeout, grace=queue.grace),
             version=version,
         )
-        works["investigation"] = Investigations(plan=plan, models=models, registry=registry, kept=kept, cache=cache, step=crew.step)
+        works["investigation"] = Investigations(
+            plan=plan, models=models, registry=registry, kept=kept, cache=cache, step=crew.step
+        )
         works["research"] = Researches(
             plan=plan,
             options=settings.research,
@@ -95,7 +99,9 @@ async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
             database=database,
             step=crew.step,
         )
-        engine = await stack.enter_async_context(crew.at_work(store.url, at_once=queue.max_concurrent_sessions, poll=queue.poll))
+        engine = await stack.enter_async_context(
+            crew.at_work(store.url, at_once=queue.max_concurrent_sessions, poll=queue.poll)
+        )
         desk = Desk(
             database=database,
             bus=bus,
@@ -122,7 +128,16 @@ async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
         group = await stack.enter_async_context(anyio.create_task_group())
         group.start_soon(keeper.run)
         try:
-            yield Office(settings=settings, plan=plan, database=database, bus=bus, kept=kept, registry=registry, crew=crew, desk=desk)
+            yield Office(
+                settings=settings,
+                plan=plan,
+                database=database,
+                bus=bus,
+                kept=kept,
+                registry=registry,
+                crew=crew,
+                desk=desk,
+            )
         finally:
             group.cancel_scope.cancel()
 

@@ -47,7 +47,9 @@ class Summarizer:
     cache: SummaryCache
     masker: Masker
     fallback: Literal["original", "structural"] = "original"
-    """What comes back when the model fails. The service gives the caller's own text back; a shell keeps to its budget."""
+    """What comes back when the model fails. The service gives the caller's own text back; a shell keeps to its
+    budget.
+    """
 
     handles_of: str | None = None
     """The scope whose kept results may stand for content, as `result:r_…`; None where callers are strangers."""
@@ -70,10 +72,17 @@ class Summarizer:
         _check(max_output_tokens, focus, "focus_areas")
         target = max_output_tokens or self.settings.summarizer.max_output_tokens
         content = await self._expanded(content)
-        return await self._climb(content, target, focus.strip(), strategy=strategy, extraction=False, on_progress=on_progress)
+        return await self._climb(
+            content, target, focus.strip(), strategy=strategy, extraction=False, on_progress=on_progress
+        )
 
     async def summarize_for_extraction(
-        self, content: str, schema_hint: str, *, max_output_tokens: int = 0, on_progress: Callable[[Progress], None] = _nobody
+        self,
+        content: str,
+        schema_hint: str,
+        *,
+        max_output_tokens: int = 0,
+        on_progress: Callable[[Progress], None] = _nobody,
     ) -> Condensed:
         """Like `summarize`, for a program that extracts what the hint describes; without a target at least 5:1.
 
@@ -88,7 +97,9 @@ class Summarizer:
             tokens = await anyio.to_thread.run_sync(O200K.count, content)
             if tokens > default:
                 target = max(SMALLEST_BUDGET, min(default, tokens // 5))
-        return await self._climb(content, target, schema_hint.strip(), strategy="semantic", extraction=True, on_progress=on_progress)
+        return await self._climb(
+            content, target, schema_hint.strip(), strategy="semantic", extraction=True, on_progress=on_progress
+        )
 
     async def _expanded(self, content: str) -> str:
         """The content, or the kept result whose handle it is, so that nobody has to write a page out again."""
@@ -101,7 +112,14 @@ class Summarizer:
         return expanded
 
     async def _climb(
-        self, content: str, target: int, focus: str, *, strategy: str, extraction: bool, on_progress: Callable[[Progress], None]
+        self,
+        content: str,
+        target: int,
+        focus: str,
+        *,
+        strategy: str,
+        extraction: bool,
+        on_progress: Callable[[Progress], None],
     ) -> Condensed:
         if whole := await anyio.to_thread.run_sync(whole_text, content, target):
             return whole
@@ -114,11 +132,15 @@ class Summarizer:
             chunk_size=self.settings.summarizer.chunk_size,
             overlap=self.settings.summarizer.chunk_overlap,
         )
-        condensed = await climb(masked, wish=wish, llm=self.llm, cache=self.cache, fallback=self.fallback, on_progress=on_progress)
+        condensed = await climb(
+            masked, wish=wish, llm=self.llm, cache=self.cache, fallback=self.fallback, on_progress=on_progress
+        )
         return await anyio.to_thread.run_sync(self._accounted, content, condensed)
 
     def _accounted(self, content: str, condensed: Condensed) -> Condensed:
-        """The outcome for the caller: sizes of the caller's own text, and no secret in what a provider was quoted with."""
+        """The outcome for the caller: sizes of the caller's own text, and no secret in what a provider was quoted
+        with.
+        """
         tokens = O200K.count(content)
         lost = [replace(one, what=self.masker.mask(one.what)) for one in condensed.lost]
         condensed = replace(condensed, tokens_before=tokens, lost=lost, reason=self.masker.mask(condensed.reason))
@@ -134,10 +156,14 @@ class Summarizer:
 def _check(max_output_tokens: int, focus: str, name: str) -> None:
     if max_output_tokens != 0 and not SMALLEST_BUDGET <= max_output_tokens <= LARGEST_TARGET:
         raise InputError(
-            f"max_output_tokens ({max_output_tokens}) must be 0 (the default size) or from {SMALLEST_BUDGET} to {LARGEST_TARGET:,}."
+            f"max_output_tokens ({max_output_tokens}) must be 0 (the default size) or from {SMALLEST_BUDGET} to "
+            f"{LARGEST_TARGET:,}."
         )
     if len(focus) > LONGEST_FOCUS:
-        raise InputError(f"{name} has {len(focus):,} characters; at most {LONGEST_FOCUS:,} are allowed. Name what matters in fewer words.")
+        raise InputError(
+            f"{name} has {len(focus):,} characters; at most {LONGEST_FOCUS:,} are allowed. Name what matters in fewer "
+            "words."
+        )
 
 
 @dataclass(frozen=True)
@@ -149,7 +175,8 @@ class Runtime:
 
 def masking_key(folder: Path) -> bytes | None:
     """The key of this user's marks, made at first use: the same secret gets the same mark tomorrow, and a summary of a
-    text with secrets is found in the cache again. None where nothing can be written; then marks last as long as the process.
+    text with secrets is found in the cache again. None where nothing can be written; then marks last as long as the
+    process.
     """
     path = folder / "masking.key"
     with suppress(OSError):

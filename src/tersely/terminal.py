@@ -1,4 +1,6 @@
-"""A session's events, drawn in a terminal as they come: what the agent thinks, calls and finds, and what it was spared."""
+"""A session's events, drawn in a terminal as they come: what the agent thinks, calls and finds, and what it was
+spared.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -55,12 +57,16 @@ async def _events(url: str, token: str, session_id: str) -> AsyncIterator[dict[s
     import websockets
 
     parts = urlsplit(url)
-    address = urlunsplit(parts._replace(scheme="wss" if parts.scheme == "https" else "ws", path=f"{parts.path}/api/v1/ws"))
+    address = urlunsplit(
+        parts._replace(scheme="wss" if parts.scheme == "https" else "ws", path=f"{parts.path}/api/v1/ws")
+    )
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     seen, alone = 0, 0.0
     while True:
         try:
-            async with websockets.connect(address, additional_headers=headers, max_size=None, open_timeout=10) as socket:
+            async with websockets.connect(
+                address, additional_headers=headers, max_size=None, open_timeout=10
+            ) as socket:
                 channel = f"session:{session_id}"
                 await socket.send(json.dumps({"action": "subscribe", "channel": channel, "last_seq": seen}))
                 async for message in socket:
@@ -76,7 +82,8 @@ async def _events(url: str, token: str, session_id: str) -> AsyncIterator[dict[s
                     yield event
         except websockets.InvalidStatus as refused:
             raise TerselyError(
-                f"The server at {url} does not let us watch ({refused.response.status_code}). Give --token, or check the address."
+                f"The server at {url} does not let us watch ({refused.response.status_code}). Give --token, or check "
+                "the address."
             ) from None
         except (OSError, websockets.WebSocketException) as problem:
             if alone >= LATE_SECONDS or (not seen and isinstance(problem, ConnectionRefusedError)):
@@ -150,7 +157,11 @@ class Screen:
                 self.calls += 1
                 self.before += about.get("original_tokens") or 0
                 self.after += about.get("original_tokens") or 0
-                mark = Text("✗ ", style="red") if about.get("is_error") or event["status"] != "completed" else Text("✓ ", style="green")
+                mark = (
+                    Text("✗ ", style="red")
+                    if about.get("is_error") or event["status"] != "completed"
+                    else Text("✓ ", style="green")
+                )
                 size = f"  {about['original_tokens']:,} tokens" if about.get("original_tokens") else ""
                 took = f"  {about['duration_ms'] / 1000:.1f} s" if about.get("duration_ms") is not None else ""
                 self._indented(Text.assemble(mark, _call(event), (size + took, "dim")))
@@ -166,7 +177,14 @@ class Screen:
                 shown, left_out = _beginning(clean(content).text, LONGEST_ANALYSIS)
                 rest = f"{left_out:,} more lines: {self.more_at}" if left_out else None
                 self.console.print(
-                    Panel(Markdown(shown), title="analysis", title_align="left", subtitle=rest, subtitle_align="left", border_style="green")
+                    Panel(
+                        Markdown(shown),
+                        title="analysis",
+                        title_align="left",
+                        subtitle=rest,
+                        subtitle_align="left",
+                        border_style="green",
+                    )
                 )
             case "error":
                 self._indented(Text(_short(content, 2000), style="red"))

@@ -99,14 +99,19 @@ Enter = Callable[..., Any]
 def workplace(tmp_path: Path) -> Callable[..., Any]:
     @asynccontextmanager
     async def at(*servers: Server, **executor: Any) -> AsyncIterator[Workplace]:
-        async with Database.open(f"sqlite:///{tmp_path / 'tersely.db'}") as database, registered(servers or (ops(),)) as registry:
+        async with (
+            Database.open(f"sqlite:///{tmp_path / 'tersely.db'}") as database,
+            registered(servers or (ops(),)) as registry,
+        ):
             yield Workplace(registry, ToolExecutor(registry=registry, results=KeptResults(database), **executor))
 
     return at
 
 
 class Recorder:
-    """A step that remembers what each piece of work returned; with `replay` it hands that out instead of working again."""
+    """A step that remembers what each piece of work returned; with `replay` it hands that out instead of working
+    again.
+    """
 
     def __init__(self, replay: dict[str, Any] | None = None) -> None:
         self.results: dict[str, Any] = dict(replay or {})

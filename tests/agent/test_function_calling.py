@@ -21,7 +21,10 @@ from tests.fakes.llm_server import FakeLLMServer, Reply
 async def test_the_model_calls_a_tool_reads_the_result_and_concludes(workplace: Any) -> None:
     script: list[Any] = [
         Reply(
-            thinking="pods first", text="Let me look.", tool_calls=(call("ops__pods_list", '{"namespace": "prod"}'),), finish="tool_calls"
+            thinking="pods first",
+            text="Let me look.",
+            tool_calls=(call("ops__pods_list", '{"namespace": "prod"}'),),
+            finish="tool_calls",
         ),
         "The pod api-0 crashes.",
     ]
@@ -29,7 +32,11 @@ async def test_the_model_calls_a_tool_reads_the_result_and_concludes(workplace: 
         report = await place.work(llm)
     assert (report.analysis, report.status) == ("The pod api-0 crashes.", "completed")
     answered = server.requests[1]["messages"][-1]
-    assert answered["role"] == "tool" and "CrashLoopBackOff" in answered["content"] and answered["content"].startswith("ops.pods_list: ")
+    assert (
+        answered["role"] == "tool"
+        and "CrashLoopBackOff" in answered["content"]
+        and answered["content"].startswith("ops.pods_list: ")
+    )
     assert [event.type for event in place.diary.events] == [
         "llm_thinking",
         "llm_response",
@@ -39,7 +46,11 @@ async def test_the_model_calls_a_tool_reads_the_result_and_concludes(workplace: 
     ]
     assert all(event.status == "completed" for event in place.diary.events)
     made = place.diary.of("llm_tool_call")[0]
-    assert made.metadata["server_name"] == "ops" and made.metadata["arguments"] == {"namespace": "prod"} and not made.metadata["is_error"]
+    assert (
+        made.metadata["server_name"] == "ops"
+        and made.metadata["arguments"] == {"namespace": "prod"}
+        and not made.metadata["is_error"]
+    )
     assert "CrashLoopBackOff" in made.content and made.metadata["handle"].startswith("r_")
     assert [record.type for _, record in place.diary.interactions] == ["iteration", "mcp", "iteration"]
 
@@ -50,11 +61,15 @@ async def test_parallel_calls_run_side_by_side_and_are_answered_in_their_order(w
     async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
         await place.work(llm)
     answers = [message for message in server.requests[1]["messages"] if message["role"] == "tool"]
-    assert [(one["tool_call_id"], one["content"]) for one in answers] == [(f"c{n}", f"ops.say: answer {n}") for n in range(4)]
+    assert [(one["tool_call_id"], one["content"]) for one in answers] == [
+        (f"c{n}", f"ops.say: answer {n}") for n in range(4)
+    ]
 
 
 async def test_servers_are_told_which_trace_a_call_belongs_to(workplace: Any) -> None:
-    calls = tuple(call(f"ops__{tool}", json.dumps(given), id=tool) for tool, given in (("say", {"text": "which trace?"}),))
+    calls = tuple(
+        call(f"ops__{tool}", json.dumps(given), id=tool) for tool, given in (("say", {"text": "which trace?"}),)
+    )
     script: list[Any] = [Reply(tool_calls=calls, finish="tool_calls"), "done"]
     async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
         await place.work(llm)
@@ -63,7 +78,11 @@ async def test_servers_are_told_which_trace_a_call_belongs_to(workplace: Any) ->
 
 
 async def test_an_empty_answer_is_nudged_and_three_in_a_row_end_in_a_conclusion(workplace: Any) -> None:
-    async with FakeLLMServer(["", "", "", "All I know."]).listening() as server, model_at(server.url) as llm, workplace() as place:
+    async with (
+        FakeLLMServer(["", "", "", "All I know."]).listening() as server,
+        model_at(server.url) as llm,
+        workplace() as place,
+    ):
         report = await place.work(llm)
     assert report.analysis == "All I know." and "in a row" in report.reason
     assert "Your answer was empty" in server.requests[1]["messages"][-1]["content"]
@@ -101,8 +120,12 @@ async def test_arguments_are_sent_as_they_were_written_and_kept_masked(workplace
     script: list[Any] = [Reply(text=f"I use {secret}", tool_calls=(wish,), finish="tool_calls"), "done"]
     async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
         await place.work(llm)
-    assert server.requests[1]["messages"][-1]["content"] == f"ops.measure: {len(secret)} characters", "the tool gets what the model wrote"
-    seen = json.dumps([(event.content, event.streamed, event.metadata) for event in place.diary.events]) + repr(place.diary.interactions)
+    assert server.requests[1]["messages"][-1]["content"] == f"ops.measure: {len(secret)} characters", (
+        "the tool gets what the model wrote"
+    )
+    seen = json.dumps([(event.content, event.streamed, event.metadata) for event in place.diary.events]) + repr(
+        place.diary.interactions
+    )
     assert secret not in seen and secret not in server.prompt(1)
 
 
@@ -114,7 +137,8 @@ async def test_the_model_reads_a_kept_result_back_and_the_page_is_not_condensed_
         if asked == 2:
             handle = re.findall(r"r_[a-z0-9]{16}", body["messages"][-1]["content"])[0]
             return Reply(
-                tool_calls=(call("read_result", json.dumps({"handle": handle, "start_line": 119, "end_line": 123})),), finish="tool_calls"
+                tool_calls=(call("read_result", json.dumps({"handle": handle, "start_line": 119, "end_line": 123})),),
+                finish="tool_calls",
             )
         return "the database refuses connections"
 
@@ -135,13 +159,20 @@ async def test_only_the_assignments_servers_are_named_offered_and_called(workpla
     """LESSONS: the override replaced the tools and left the other servers' instructions in the prompt."""
     servers = [ops("ops", instructions="Ask ops first."), ops("vault", instructions="The vault holds secrets.")]
     script: list[Any] = [
-        Reply(tool_calls=(call("vault__pods_list", '{"namespace": "prod"}'), call("ops__logs", id="c2")), finish="tool_calls"),
+        Reply(
+            tool_calls=(call("vault__pods_list", '{"namespace": "prod"}'), call("ops__logs", id="c2")),
+            finish="tool_calls",
+        ),
         "done",
     ]
     async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace(*servers) as place:
         await place.work(llm, servers=("ops",), tools={"ops": ("pods_list",)}, instructions="You are the agent of ops.")
     system = server.requests[0]["messages"][0]["content"]
-    assert "Ask ops first." in system and "You are the agent of ops." in system and "vault" not in json.dumps(server.requests[0])
+    assert (
+        "Ask ops first." in system
+        and "You are the agent of ops." in system
+        and "vault" not in json.dumps(server.requests[0])
+    )
     offered = [tool["function"]["name"] for tool in server.requests[0]["tools"]]
     assert offered == ["ops__pods_list", "read_result", "search_result", "query_result", "summarize_result"]
     assert all(event.metadata["is_error"] for event in place.diary.of("llm_tool_call"))
@@ -151,30 +182,48 @@ async def test_only_the_assignments_servers_are_named_offered_and_called(workpla
 
 async def test_a_server_that_cannot_be_reached_is_named_in_the_prompt(workplace: Any) -> None:
     gone = Server(name="gone", options=ServerOptions.model_validate({"transport": {"command": "/nonexistent/program"}}))
-    async with FakeLLMServer(["done"]).listening() as server, model_at(server.url) as llm, workplace(ops(), gone) as place:
+    async with (
+        FakeLLMServer(["done"]).listening() as server,
+        model_at(server.url) as llm,
+        workplace(ops(), gone) as place,
+    ):
         await place.work(llm)
     assert "Servers that cannot be reached" in server.prompt(0) and "- gone" in server.prompt(0)
 
 
 async def test_the_prompt_tells_the_task_the_runbook_and_what_earlier_stages_found(workplace: Any) -> None:
     async with FakeLLMServer(["done"]).listening() as server, model_at(server.url) as llm, workplace() as place:
-        more = {"task": "Name the owner.", "runbook": assume_masked("Ask Ada."), "earlier": [("triage", assume_masked("api-0 is ill"))]}
+        more = {
+            "task": "Name the owner.",
+            "runbook": assume_masked("Ask Ada."),
+            "earlier": [("triage", assume_masked("api-0 is ill"))],
+        }
         await place.work(llm, **more)
     asked = server.requests[0]["messages"][1]["content"]
-    assert all(said in asked for said in ("Name the owner.", "Ask Ada.", "'triage'", "api-0 is ill", "PodCrash", "restarts all the time"))
+    assert all(
+        said in asked
+        for said in ("Name the owner.", "Ask Ada.", "'triage'", "api-0 is ill", "PodCrash", "restarts all the time")
+    )
 
 
 async def test_a_model_that_fails_fails_the_report_with_its_reason(workplace: Any) -> None:
     async with FakeLLMServer([401]).listening() as server, model_at(server.url) as llm, workplace() as place:
         report = await place.work(llm)
     assert report.status == "failed" and "does not accept the key" in report.reason
-    assert place.diary.of("error")[0].content == report.reason and place.diary.records("iteration")[0].error == report.reason
+    assert (
+        place.diary.of("error")[0].content == report.reason
+        and place.diary.records("iteration")[0].error == report.reason
+    )
 
 
 async def test_a_provider_that_is_left_alone_for_a_while_is_waited_for(workplace: Any) -> None:
     """F18: what opened the circuit were the calls of others."""
     manners = Manners(delays=(), circuit_window=2, circuit_open_for=3)
-    async with FakeLLMServer([503, 503, "done"]).listening() as server, model_at(server.url, manners=manners) as llm, workplace() as place:
+    async with (
+        FakeLLMServer([503, 503, "done"]).listening() as server,
+        model_at(server.url, manners=manners) as llm,
+        workplace() as place,
+    ):
         for _ in range(2):
             with pytest.raises(LLMUnavailable):
                 await llm.complete(say("hello"), max_tokens=10)
@@ -193,7 +242,9 @@ async def test_a_provider_that_asks_for_an_hour_is_not_waited_for(workplace: Any
 
 async def test_thinking_and_words_stream_and_a_broken_stream_begins_anew(workplace: Any) -> None:
     words = "The pod api-0 restarts because it cannot reach its database, which refuses connections since 08:11. " * 5
-    script: list[Any] = [Reply(thinking="Let me think about the pods and about what they may need from others. " * 3, text=words)]
+    script: list[Any] = [
+        Reply(thinking="Let me think about the pods and about what they may need from others. " * 3, text=words)
+    ]
     async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
         report = await place.work(llm)
     assert report.analysis == words.strip()
@@ -228,9 +279,9 @@ async def test_a_native_tool_that_the_provider_cannot_do_is_said_and_not_sent(wo
 async def test_old_results_give_way_to_a_line_with_their_handle_and_the_newest_stay(workplace: Any) -> None:
     """Every prompt is counted before it is sent: none is over the window, however long the investigation."""
     texts = [f"result number {n}: " + " ".join(f"word{n}x{i}" for i in range(500)) for n in range(8)]
-    script: list[Any] = [Reply(tool_calls=(call("ops__say", json.dumps({"text": text})),), finish="tool_calls") for text in texts] + [
-        "done"
-    ]
+    script: list[Any] = [
+        Reply(tool_calls=(call("ops__say", json.dumps({"text": text})),), finish="tool_calls") for text in texts
+    ] + ["done"]
     async with (
         FakeLLMServer(script).listening() as server,
         model_at(server.url, window=12_000, output_cap=1000) as llm,
@@ -250,23 +301,42 @@ TOO_LONG = Reply(status=400, error="This model's maximum context length is 4000 
 async def test_a_conversation_the_provider_finds_too_long_is_sent_again_shorter_each_time(workplace: Any) -> None:
     """F24."""
     alert = "\n".join(f"line {n} of the alert says that something is the matter" for n in range(800))
-    async with FakeLLMServer([TOO_LONG, TOO_LONG, "done"]).listening() as server, model_at(server.url) as llm, workplace() as place:
+    async with (
+        FakeLLMServer([TOO_LONG, TOO_LONG, "done"]).listening() as server,
+        model_at(server.url) as llm,
+        workplace() as place,
+    ):
         report = await place.work(llm, alert=alert)
     sizes = [O200K.count(json.dumps(request["messages"])) for request in server.requests]
     assert report.analysis == "done" and len(sizes) == 3 and sizes[0] > sizes[1] > sizes[2]
 
 
-async def test_what_the_provider_finds_too_long_three_times_fails_and_what_cannot_be_shortened_is_not_sent_again(workplace: Any) -> None:
+async def test_what_the_provider_finds_too_long_three_times_fails_and_what_cannot_be_shortened_is_not_sent_again(
+    workplace: Any,
+) -> None:
     """F24."""
     alert = "\n".join(f"line {n} of the alert says that something is the matter" for n in range(800))
     for given, tries in ((alert, 3), ("short", 1)):
-        async with FakeLLMServer([TOO_LONG] * tries).listening() as server, model_at(server.url) as llm, workplace() as place:
+        async with (
+            FakeLLMServer([TOO_LONG] * tries).listening() as server,
+            model_at(server.url) as llm,
+            workplace() as place,
+        ):
             report = await place.work(llm, alert=given)
         assert report.status == "failed" and "maximum context length" in report.reason
 
 
 async def test_a_huge_alert_is_condensed_to_its_share_of_the_window(workplace: Any) -> None:
-    alert = "\n".join(f"2026-11-15T08:00:{n % 60:02d}Z INFO line {n} of the alert" for n in range(20_000)) + "\nERROR the disk is full"
-    async with FakeLLMServer(["done"]).listening() as server, model_at(server.url, window=16_000) as llm, workplace() as place:
+    alert = (
+        "\n".join(f"2026-11-15T08:00:{n % 60:02d}Z INFO line {n} of the alert" for n in range(20_000))
+        + "\nERROR the disk is full"
+    )
+    async with (
+        FakeLLMServer(["done"]).listening() as server,
+        model_at(server.url, window=16_000) as llm,
+        workplace() as place,
+    ):
         report = await place.work(llm, alert=alert)
-    assert report.analysis == "done" and O200K.count(server.prompt(0)) < 8_000 and "the disk is full" in server.prompt(0)
+    assert (
+        report.analysis == "done" and O200K.count(server.prompt(0)) < 8_000 and "the disk is full" in server.prompt(0)
+    )

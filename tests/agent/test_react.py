@@ -1,4 +1,6 @@
-"""ReAct: what models really write is understood, what is wrong is said exactly, and tool text cannot pose as the model's."""
+"""ReAct: what models really write is understood, what is wrong is said exactly, and tool text cannot pose as the
+model's.
+"""
 
 import json
 from typing import Any
@@ -15,11 +17,27 @@ from tests.fakes.llm_server import FakeLLMServer
 @pytest.mark.parametrize(
     ("text", "name", "arguments"),
     [
-        ('Thought: pods\nAction: ops.pods_list\nAction Input: {"namespace": "prod"}', "ops.pods_list", {"namespace": "prod"}),
-        ('**Thought:** pods\n**Action:** `ops.pods_list`\n**Action Input:** {"namespace": "prod"}', "ops.pods_list", {"namespace": "prod"}),
+        (
+            'Thought: pods\nAction: ops.pods_list\nAction Input: {"namespace": "prod"}',
+            "ops.pods_list",
+            {"namespace": "prod"},
+        ),
+        (
+            '**Thought:** pods\n**Action:** `ops.pods_list`\n**Action Input:** {"namespace": "prod"}',
+            "ops.pods_list",
+            {"namespace": "prod"},
+        ),
         ("Thought: pods\nAction: ops.pods_list\nAction Input: namespace: prod", "ops.pods_list", {"namespace": "prod"}),
-        ("Action: ops.pods_list\nAction Input: namespace=prod, limit=5\n\nI wait.", "ops.pods_list", {"namespace": "prod", "limit": 5}),
-        ('Action: ops.pods_list\nAction Input:\n```json\n{"namespace": "prod"}\n```', "ops.pods_list", {"namespace": "prod"}),
+        (
+            "Action: ops.pods_list\nAction Input: namespace=prod, limit=5\n\nI wait.",
+            "ops.pods_list",
+            {"namespace": "prod", "limit": 5},
+        ),
+        (
+            'Action: ops.pods_list\nAction Input:\n```json\n{"namespace": "prod"}\n```',
+            "ops.pods_list",
+            {"namespace": "prod"},
+        ),
         (
             "Action: ops.pods_list\nAction Input:\n```yaml\nnamespace: prod\nlimit: 5\n```",
             "ops.pods_list",
@@ -46,7 +64,10 @@ def test_an_action_is_understood_however_it_is_written(text: str, name: str, arg
     [
         ("Thought: enough\nFinal Answer: it is the disk", "it is the disk"),
         ("**Final Answer:** it is the disk", "it is the disk"),
-        ("Final Answer:\n# Cause\nThe disk.\n\nAction: free some space", "# Cause\nThe disk.\n\nAction: free some space"),
+        (
+            "Final Answer:\n# Cause\nThe disk.\n\nAction: free some space",
+            "# Cause\nThe disk.\n\nAction: free some space",
+        ),
         ("Final Answer: first\nObservation: in the log\nThought: x", "first\nObservation: in the log\nThought: x"),
     ],
 )
@@ -104,7 +125,10 @@ def test_ordinary_lines_are_left_as_they_are() -> None:
 
 async def test_a_react_investigation_goes_from_thought_to_final_answer(workplace: Any) -> None:
     script: list[Any] = [
-        "Thought: pods first\nAction: ops.pods_list\nAction Input: namespace: prod\nObservation: made up\nFinal Answer: nothing",
+        (
+            "Thought: pods first\nAction: ops.pods_list\nAction Input: namespace: prod\nObservation: made up\nFinal "
+            "Answer: nothing"
+        ),
         "I think it is api-0.",
         "Thought: clear\nFinal Answer: api-0 crashes",
     ]
@@ -116,19 +140,26 @@ async def test_a_react_investigation_goes_from_thought_to_final_answer(workplace
     assistant, observation = server.requests[1]["messages"][-2:]
     assert "made up" not in server.prompt(1), "what the model invented is gone"
     assert assistant["content"].endswith("Action Input: namespace: prod")
-    assert observation["content"].startswith("Observation: ops.pods_list: ") and "CrashLoopBackOff" in observation["content"]
+    assert (
+        observation["content"].startswith("Observation: ops.pods_list: ")
+        and "CrashLoopBackOff" in observation["content"]
+    )
     assert "no marker" in server.requests[2]["messages"][-1]["content"]
     assert "made up" not in json.dumps([event.content for event in place.diary.events])
 
 
-async def test_a_repeated_call_is_told_that_it_gives_the_same_and_then_the_model_has_to_conclude(workplace: Any) -> None:
+async def test_a_repeated_call_is_told_that_it_gives_the_same_and_then_the_model_has_to_conclude(
+    workplace: Any,
+) -> None:
     again = "Thought: once more\nAction: ops.count\nAction Input: {}"
     script: list[Any] = [again, again, again, again, "Final Answer: I kept asking"]
     async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
         report = await place.work(llm, controller="react")
     assert report.analysis == "I kept asking" and "made before" in report.reason
     made = [event.content for event in place.diary.of("llm_tool_call")]
-    assert made[0] == "called 1 times" and all("it gives the same" in content for content in made[1:]) and len(made) == 4
+    assert (
+        made[0] == "called 1 times" and all("it gives the same" in content for content in made[1:]) and len(made) == 4
+    )
     assert [record.type for _, record in place.diary.interactions][-1] == "final_analysis"
 
 
@@ -139,7 +170,10 @@ async def test_the_limit_of_iterations_is_followed_by_one_honest_answer_without_
         report = await place.work(llm, controller="react", max_iterations=3)
     assert (report.analysis, report.status) == ("as far as I got", "completed") and "3 iterations" in report.reason
     assert "No more tools can be called" in server.requests[3]["messages"][-1]["content"]
-    assert place.diary.of("final_analysis")[0].status == "completed" and ("concluding", report.reason) in place.diary.phases
+    assert (
+        place.diary.of("final_analysis")[0].status == "completed"
+        and ("concluding", report.reason) in place.diary.phases
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +193,12 @@ def test_arguments_that_do_not_fit_are_refused_with_what_would_fit(values: dict[
 
 def test_arguments_are_turned_into_what_the_tool_takes_where_there_is_no_doubt() -> None:
     schema = {
-        "properties": {"pod_name": {"type": "string"}, "limit": {"type": "integer"}, "all": {"type": "boolean"}, "tags": {"type": "array"}}
+        "properties": {
+            "pod_name": {"type": "string"},
+            "limit": {"type": "integer"},
+            "all": {"type": "boolean"},
+            "tags": {"type": "array"},
+        }
     }
     fitted = fit({"podName": 7, "limit": "5", "all": "true", "tags": "a, b"}, schema)
     assert (

@@ -73,12 +73,16 @@ async def test_at_whatever_step_it_is_killed_it_goes_on_from_there_with_the_same
             place.diary = MemoryDiary()
             second = Recorder(first.results)
             assert await place.work(llm, summarizer=llm, step=second, controller=controller) == report
-            assert [*first.worked, *second.worked] == whole.worked, "what was done is not done again, and the rest in the same order"
+            assert [*first.worked, *second.worked] == whole.worked, (
+                "what was done is not done again, and the rest in the same order"
+            )
             assert [_plain(request) for request in server.requests] == conversations
 
 
 def _plain(request: dict[str, Any]) -> str:
-    """A conversation without what is drawn anew for each run: handles, and the numbers of a summarizing prompt's marks."""
+    """A conversation without what is drawn anew for each run: handles, and the numbers of a summarizing prompt's
+    marks.
+    """
     return re.sub(r"r_[a-z0-9]{16}|\b[0-9a-f]{16}\b", "#", json.dumps(request["messages"], sort_keys=True))
 
 
@@ -91,10 +95,18 @@ CONCLUDES = {"function_calling": "done", "react": "Final Answer: done"}
 
 
 @pytest.mark.parametrize("controller", ["function_calling", "react"])
-async def test_a_tool_is_sent_what_the_model_wrote_or_is_not_called_whenever_the_process_dies(workplace: Any, controller: str) -> None:
-    """What is stored of an answer is masked. A mark sent in place of a secret would be looked for, stored or run as if it were meant."""
+async def test_a_tool_is_sent_what_the_model_wrote_or_is_not_called_whenever_the_process_dies(
+    workplace: Any, controller: str
+) -> None:
+    """What is stored of an answer is masked. A mark sent in place of a secret would be looked for, stored or run as if
+    it were meant.
+    """
     says, concludes = SAYS[controller], CONCLUDES[controller]
-    async with FakeLLMServer([says, concludes]).listening() as server, model_at(server.url) as llm, workplace() as place:
+    async with (
+        FakeLLMServer([says, concludes]).listening() as server,
+        model_at(server.url) as llm,
+        workplace() as place,
+    ):
         whole = Recorder()
         await place.work(llm, step=whole, controller=controller)
         assert f"{len(SECRET)} characters" in str(server.requests[1]["messages"][-1]["content"]), "as written"
@@ -113,7 +125,9 @@ async def test_a_tool_is_sent_what_the_model_wrote_or_is_not_called_whenever_the
         assert "hunter2" not in codec.to_json(second.results)
 
 
-async def test_a_mark_that_the_model_was_shown_is_sent_as_it_stands_also_after_a_crash(workplace: Any, tmp_path: Any) -> None:
+async def test_a_mark_that_the_model_was_shown_is_sent_as_it_stands_also_after_a_crash(
+    workplace: Any, tmp_path: Any
+) -> None:
     page = tmp_path / "page"
     page.write_text(f"Connect with {SECRET} to db-1.")
 
@@ -123,9 +137,17 @@ async def test_a_mark_that_the_model_was_shown_is_sent_as_it_stands_also_after_a
             return Reply(tool_calls=(call("ops__page"),), finish="tool_calls")
         mark = re.search(r"\[MASKED:[^\]]+\]", results[0])
         assert mark
-        return "done" if len(results) > 1 else Reply(tool_calls=(call("ops__say", json.dumps({"text": mark[0]})),), finish="tool_calls")
+        return (
+            "done"
+            if len(results) > 1
+            else Reply(tool_calls=(call("ops__say", json.dumps({"text": mark[0]})),), finish="tool_calls")
+        )
 
-    async with FakeLLMServer(answer).listening() as server, model_at(server.url) as llm, workplace(ops(page=page)) as place:
+    async with (
+        FakeLLMServer(answer).listening() as server,
+        model_at(server.url) as llm,
+        workplace(ops(page=page)) as place,
+    ):
         first = DiesAfter(3)
         with pytest.raises((Killed, BaseExceptionGroup)):
             await place.work(llm, step=first)
@@ -136,14 +158,18 @@ async def test_a_mark_that_the_model_was_shown_is_sent_as_it_stands_also_after_a
 
 
 async def test_what_needs_no_condensing_is_one_step_whose_result_holds_it(workplace: Any) -> None:
-    """A stored step costs a commit. And whether there is a second one must not depend on a policy that may change meanwhile."""
+    """A stored step costs a commit. And whether there is a second one must not depend on a policy that may change
+    meanwhile.
+    """
     calls = (call("ops__pods_list", '{"namespace": "prod"}', "a"), call("ops__logs", id="b"), call("nothing", id="c"))
     script: list[Any] = [Reply(tool_calls=calls, finish="tool_calls"), "done"]
     async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
         whole = Recorder()
         await place.work(llm, step=whole)
         conversation = _plain(server.requests[1])
-        assert [name for name in whole.worked if name.endswith("/condense")] == ["st1/1/2/condense"], "only the large one"
+        assert [name for name in whole.worked if name.endswith("/condense")] == ["st1/1/2/condense"], (
+            "only the large one"
+        )
     known = {name: result for name, result in whole.results.items() if name != "st1/2/model"}
     large = ops(summarization={"size_threshold_tokens": 100, "summary_max_token_limit": 50})
     async with FakeLLMServer(["done"]).listening() as server, model_at(server.url) as llm, workplace(large) as place:

@@ -1,4 +1,6 @@
-"""Large results in a conversation: condensed with the investigation in mind, seen by people while it happens, failing aloud."""
+"""Large results in a conversation: condensed with the investigation in mind, seen by people while it happens, failing
+aloud.
+"""
 
 import json
 import os
@@ -25,16 +27,39 @@ async def test_a_large_result_is_summarized_with_the_conversation_and_streams_in
     async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
         await place.work(llm, summarizer=llm)
     asked = server.requests[1]
-    assert is_summarizing(asked) and "I look for database trouble." in server.prompt(1) and "restarts all the time" in server.prompt(1)
-    assert "ops.logs({})" in server.prompt(1) and "You investigate an alert" not in server.prompt(1), "all but the system message"
+    assert (
+        is_summarizing(asked)
+        and "I look for database trouble." in server.prompt(1)
+        and "restarts all the time" in server.prompt(1)
+    )
+    assert "ops.logs({})" in server.prompt(1) and "You investigate an alert" not in server.prompt(1), (
+        "all but the system message"
+    )
     answered = server.requests[2]["messages"][-1]["content"]
     assert SUMMARY.strip() in answered and "Shortened from" in answered and O200K.count(answered) <= 1_010
     (event,) = place.diary.of("mcp_tool_summary")
-    assert event.status == "completed" and event.pieces > 1 and SUMMARY.startswith(event.streamed) and SUMMARY.strip() in event.content
-    expected = {"server_name": "ops", "tool_name": "logs", "status": "summarized", "returned": None, "summarization_fallback": False}
+    assert (
+        event.status == "completed"
+        and event.pieces > 1
+        and SUMMARY.startswith(event.streamed)
+        and SUMMARY.strip() in event.content
+    )
+    expected = {
+        "server_name": "ops",
+        "tool_name": "logs",
+        "status": "summarized",
+        "returned": None,
+        "summarization_fallback": False,
+    }
     assert expected.items() <= event.metadata.items()
-    assert event.metadata["summarization_model"] == "openai/gpt-4o-mini" and event.metadata["summarization_provider"] == "openrouter"
-    assert event.metadata["original_tokens"] > 5_000 >= event.metadata["summary_tokens"] and event.metadata["handle"] in answered
+    assert (
+        event.metadata["summarization_model"] == "openai/gpt-4o-mini"
+        and event.metadata["summarization_provider"] == "openrouter"
+    )
+    assert (
+        event.metadata["original_tokens"] > 5_000 >= event.metadata["summary_tokens"]
+        and event.metadata["handle"] in answered
+    )
     (record,) = place.diary.records("summarization")
     assert record.usage.calls == 1 and record.usage.input_tokens > 1_000 and not record.error
     (traced,) = place.diary.records("mcp")
@@ -65,13 +90,28 @@ async def test_the_alerts_subject_is_the_focus_and_not_the_envelope_it_came_in(w
     page = tmp_path / "page"
     lines = [f"scraped target {n * 7919 % 9973} of pool {n * 31 % 97} in {n % 13} ms" for n in range(900)]
     for n in range(20):
-        noise = ("receiver", "firing", "group", "alertmanager", "version", "fingerprint", "generator", "graph", "prometheus", "monitoring")
+        noise = (
+            "receiver",
+            "firing",
+            "group",
+            "alertmanager",
+            "version",
+            "fingerprint",
+            "generator",
+            "graph",
+            "prometheus",
+            "monitoring",
+        )
         lines[40 * n + 7] = f"{' '.join(noise[n % 5 :])} {n * 613 % 89} alerts truncated"
     lines[523] = "the orders of checkout wait for the lock of table baskets"
     page.write_text("\n".join(lines))
     reads = Reply(tool_calls=(call("ops__page"),), finish="tool_calls")
     small = ops(page=page, summarization={"size_threshold_tokens": 1_000, "summary_max_token_limit": 200})
-    async with FakeLLMServer([reads, "done"]).listening() as server, model_at(server.url) as llm, workplace(small) as place:
+    async with (
+        FakeLLMServer([reads, "done"]).listening() as server,
+        model_at(server.url) as llm,
+        workplace(small) as place,
+    ):
         await place.work(llm, alert=json.dumps(WEBHOOK, indent=2))
     assert "wait for the lock of table baskets" in server.requests[1]["messages"][-1]["content"]
 
@@ -99,7 +139,9 @@ async def test_an_unsummarized_result_larger_than_the_window_is_cut_all_the_same
 
 
 @pytest.mark.parametrize("failure", [Reply(status=400, error="no"), "", "I cannot help with that."])
-async def test_a_summary_that_fails_is_said_in_the_event_and_the_structural_text_goes_on(workplace: Any, failure: Any) -> None:
+async def test_a_summary_that_fails_is_said_in_the_event_and_the_structural_text_goes_on(
+    workplace: Any, failure: Any
+) -> None:
     def answer(body: dict[str, Any]) -> Any:
         if is_summarizing(body):
             return failure
@@ -109,7 +151,11 @@ async def test_a_summary_that_fails_is_said_in_the_event_and_the_structural_text
         report = await place.work(llm, summarizer=llm)
     assert report.analysis == "done"
     (event,) = place.diary.of("mcp_tool_summary")
-    assert event.status == "completed" and event.metadata["status"] == "fallback" and event.metadata["returned"] == "structural"
+    assert (
+        event.status == "completed"
+        and event.metadata["status"] == "fallback"
+        and event.metadata["returned"] == "structural"
+    )
     assert event.metadata["reason"] and event.metadata["summarization_fallback"]
     answered = server.requests[-1]["messages"][-1]["content"]
     assert "connection refused" in answered and "Shortened from" in answered, "data, not an error text"
@@ -125,21 +171,35 @@ async def test_a_summarizer_that_stalls_has_its_own_time_limit_and_its_event_end
         return "done" if any(message["role"] == "tool" for message in body["messages"]) else LOOKS
 
     with anyio.fail_after(30):
-        async with FakeLLMServer(answer).listening() as server, model_at(server.url) as llm, workplace(condense_seconds=0.2) as place:
+        async with (
+            FakeLLMServer(answer).listening() as server,
+            model_at(server.url) as llm,
+            workplace(condense_seconds=0.2) as place,
+        ):
             report = await place.work(llm, summarizer=llm)
     (event,) = place.diary.of("mcp_tool_summary")
-    assert report.analysis == "done" and event.metadata["status"] == "fallback" and "not ready within 0.2 s" in event.metadata["reason"]
+    assert (
+        report.analysis == "done"
+        and event.metadata["status"] == "fallback"
+        and "not ready within 0.2 s" in event.metadata["reason"]
+    )
     assert "connection refused" in server.requests[-1]["messages"][-1]["content"]
     (record,) = place.diary.records("summarization")
     assert record.error == event.metadata["reason"]
     asked = O200K.count("".join(str(message["content"]) for message in server.requests[1]["messages"]))
-    assert record.usage.calls == 1 and abs(record.usage.input_tokens - asked) <= 10, "the question was read, and is paid for"
+    assert record.usage.calls == 1 and abs(record.usage.input_tokens - asked) <= 10, (
+        "the question was read, and is paid for"
+    )
     assert record.usage.price, "by a model whose price is known"
 
 
 async def test_of_a_summary_that_takes_too_long_the_parts_that_came_are_counted(workplace: Any, tmp_path: Any) -> None:
     page = tmp_path / "page"
-    page.write_text("\n".join(f"{n}: visitor {n * 7919} came from street {n * 31 % 977} and left at {n % 24}:15" for n in range(1_000)))
+    page.write_text(
+        "\n".join(
+            f"{n}: visitor {n * 7919} came from street {n * 31 % 977} and left at {n % 24}:15" for n in range(1_000)
+        )
+    )
     came = []
 
     def answer(body: dict[str, Any]) -> Any:
@@ -161,7 +221,13 @@ async def test_of_a_summary_that_takes_too_long_the_parts_that_came_are_counted(
 async def test_a_fallback_that_wrote_the_summary_is_named(workplace: Any) -> None:
     first, second = FakeLLMServer([401]), FakeLLMServer([SUMMARY])
     thinker = FakeLLMServer([LOOKS, "done"])
-    async with first.listening(), second.listening(), thinker.listening(), model_at(thinker.url) as llm, workplace() as place:
+    async with (
+        first.listening(),
+        second.listening(),
+        thinker.listening(),
+        model_at(thinker.url) as llm,
+        workplace() as place,
+    ):
         async with model_at(first.url, second.url) as summarizer:
             await place.work(llm, summarizer=summarizer)
     (event,) = place.diary.of("mcp_tool_summary")
@@ -193,12 +259,18 @@ async def test_a_cancelled_investigation_leaves_no_event_streaming(workplace: An
 
 
 @pytest.mark.parametrize("when", ["asking", "calling"])
-async def test_what_was_under_way_when_it_was_cancelled_stands_in_the_trace(workplace: Any, tmp_path: Any, when: str) -> None:
+async def test_what_was_under_way_when_it_was_cancelled_stands_in_the_trace(
+    workplace: Any, tmp_path: Any, when: str
+) -> None:
     pipe = tmp_path / "never"
     os.mkfifo(pipe)  # whoever reads it waits
     reads = Reply(tool_calls=(call("ops__page"),), finish="tool_calls")
     script: list[Any] = [Reply("It is, I think, the database. " * 40, delay=60) if when == "asking" else reads]
-    async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace(ops(page=pipe)) as place:
+    async with (
+        FakeLLMServer(script).listening() as server,
+        model_at(server.url) as llm,
+        workplace(ops(page=pipe)) as place,
+    ):
         with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(place.work, llm)
@@ -213,14 +285,24 @@ async def test_what_was_under_way_when_it_was_cancelled_stands_in_the_trace(work
 async def test_a_tool_can_have_its_own_summarizing_model_or_none(workplace: Any) -> None:
     servers = [
         ops("one", tool_policies={"logs": {"summarization": {"llm_provider": "careful"}}}),
-        ops("two", summarization={"llm_provider": "careful"}, tool_policies={"logs": {"summarization": {"llm_provider": "quick"}}}),
+        ops(
+            "two",
+            summarization={"llm_provider": "careful"},
+            tool_policies={"logs": {"summarization": {"llm_provider": "quick"}}},
+        ),
         ops("three", tool_policies={"lo*": {"summarization": {"use_model": False}}}),
         ops("four"),
     ]
     calls = tuple(call(f"{server.name}__logs", id=server.name) for server in servers)
     thinker = FakeLLMServer([Reply(tool_calls=calls, finish="tool_calls"), "done"])
     careful, quick, default = FakeLLMServer([SUMMARY]), FakeLLMServer([SUMMARY]), FakeLLMServer([SUMMARY])
-    async with thinker.listening(), careful.listening(), quick.listening(), default.listening(), workplace(*servers) as place:
+    async with (
+        thinker.listening(),
+        careful.listening(),
+        quick.listening(),
+        default.listening(),
+        workplace(*servers) as place,
+    ):
         async with (
             model_at(thinker.url) as llm,
             model_at(careful.url) as first,
@@ -230,7 +312,9 @@ async def test_a_tool_can_have_its_own_summarizing_model_or_none(workplace: Any)
             await place.work(llm, summarizer=last, summarizers={"careful": first, "quick": second})
     assert [len(one.requests) for one in (careful, quick, default)] == [1, 1, 1]
     events = {event.metadata["server_name"]: event.metadata for event in place.diary.of("mcp_tool_summary")}
-    assert events["three"]["status"] == "structural" and events["three"]["summarization_model"] == "", "nobody is named who was not asked"
+    assert events["three"]["status"] == "structural" and events["three"]["summarization_model"] == "", (
+        "nobody is named who was not asked"
+    )
 
 
 async def test_error_results_never_go_to_a_summarizing_model(workplace: Any, tmp_path: Any) -> None:

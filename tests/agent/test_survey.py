@@ -1,4 +1,6 @@
-"""Without a model: read-only tools are chosen by their descriptions, and what stands out is weighed, quoted and sourced."""
+"""Without a model: read-only tools are chosen by their descriptions, and what stands out is weighed, quoted and
+sourced.
+"""
 
 import json
 from datetime import UTC, datetime
@@ -33,7 +35,9 @@ async def test_the_survey_calls_read_only_tools_and_names_the_strongest_evidence
     first = report.analysis.split("\n##")[0]
     assert report.status == "completed" and report.analysis.startswith("Most likely cause: api-0: ")
     assert "cannot reach database db-1: connection refused" in first
-    handle = next(event.metadata["handle"] for event in place.diary.of("llm_tool_call") if event.metadata["tool_name"] == "logs")
+    handle = next(
+        event.metadata["handle"] for event in place.diary.of("llm_tool_call") if event.metadata["tool_name"] == "logs"
+    )
     assert f"[ops.logs, line 121 of {handle}" in first, "with its source, handle and line"
     assert "No language model was involved" in report.analysis
     called = {event.metadata["tool_name"] for event in place.diary.of("llm_tool_call")}
@@ -66,7 +70,11 @@ def test_an_alert_of_any_shape_has_a_subject(alert: str) -> None:
 async def test_a_survey_without_a_tool_it_may_call_says_so(workplace: Any) -> None:
     async with workplace() as place:
         report = await place.work(None, alert=ALERT, tools={"ops": ("say",)})
-    assert report.status == "failed" and "read-only" in report.reason and "No language model was involved" in report.analysis
+    assert (
+        report.status == "failed"
+        and "read-only" in report.reason
+        and "No language model was involved" in report.analysis
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,10 +90,20 @@ def test_what_an_alert_is_about_is_read_from_its_fields(alert: str, fields: dict
 
 
 def test_arguments_are_filled_from_the_alert_and_from_names_seen_before() -> None:
-    schema = {"type": "object", "properties": {"name": {"type": "string", "description": "Name of the pod."}}, "required": ["name"]}
-    tool = read_tool("k8s", {"name": "describe_pod", "description": "x", "inputSchema": schema, "annotations": {"readOnlyHint": True}})
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string", "description": "Name of the pod."}},
+        "required": ["name"],
+    }
+    tool = read_tool(
+        "k8s",
+        {"name": "describe_pod", "description": "x", "inputSchema": schema, "annotations": {"readOnlyHint": True}},
+    )
     assert fill(tool, subject_of(ALERT), {}) == [{"name": "api-0"}]
-    assert fill(tool, subject_of("service: shop"), {"pod": ["shop-1", "shop-2"]}) == [{"name": "shop-1"}, {"name": "shop-2"}]
+    assert fill(tool, subject_of("service: shop"), {"pod": ["shop-1", "shop-2"]}) == [
+        {"name": "shop-1"},
+        {"name": "shop-2"},
+    ]
     assert fill(tool, subject_of("service: shop"), {}) == [], "nothing is guessed"
 
 
@@ -106,7 +124,9 @@ def test_names_that_only_sound_like_trouble_are_none(text: str, bad: bool) -> No
 
 def test_a_series_that_jumped_a_value_unlike_the_others_and_a_late_change_are_evidence() -> None:
     points = [[1794730000 + 60 * n, "0.01" if n < 40 else "0.45"] for n in range(60)]
-    series = json.dumps({"data": {"result": [{"metric": {"__name__": "error_ratio", "service": "api"}, "values": points}]}})
+    series = json.dumps(
+        {"data": {"result": [{"metric": {"__name__": "error_ratio", "service": "api"}, "values": points}]}}
+    )
     assert "error_ratio{service=api} rose from 0.01 to 0.45" in read_result(series, tool="metrics").evidence[0].text
     samples = "\n".join(f'clock_offset_seconds{{node="n{n}"}} {326 if n == 3 else 0.001 * n}' for n in range(8))
     (odd,) = read_result(samples, tool="node_metrics").evidence
@@ -137,7 +157,10 @@ def test_objects_in_trouble_are_named_with_what_they_say() -> None:
             "token rejected: issued later",
         ),
         (
-            'prod 8s (x14 over 23m) Warning FailedCreate replicaset/api Error creating: pods "api-0" is forbidden: exceeded quota',
+            (
+                'prod 8s (x14 over 23m) Warning FailedCreate replicaset/api Error creating: pods "api-0" is forbidden: '
+                "exceeded quota"
+            ),
             'FailedCreate replicaset/api Error creating: pods "api-0" is forbidden: exceeded quota',
         ),
         ("5m12s Warning BackOff pod/api-0 Back-off restarting", "BackOff pod/api-0 Back-off restarting"),

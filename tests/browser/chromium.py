@@ -1,4 +1,6 @@
-"""The machine's own Chromium, driven by Playwright. Playwright's download is not needed; where there is no browser, tests say so."""
+"""The machine's own Chromium, driven by Playwright. Playwright's download is not needed; where there is no browser,
+tests say so.
+"""
 
 import os
 import shutil
@@ -12,7 +14,8 @@ from playwright.async_api import Browser, async_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
-    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run "
+    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync "
+    "--no-first-run "
     "--disable-dev-shm-usage --force-color-profile=srgb --hide-scrollbars"
 ).split()
 
@@ -36,7 +39,9 @@ def find_chromium() -> str | None:
         Path.home() / ".cache" / "ms-playwright",
         Path.home() / "Library/Caches/ms-playwright",
     ]
-    found_there = (path for folder in folders if folder for pattern in DOWNLOADED for path in sorted(Path(folder).glob(pattern)))
+    found_there = (
+        path for folder in folders if folder for pattern in DOWNLOADED for path in sorted(Path(folder).glob(pattern))
+    )
     return next((str(path) for path in found_there if os.access(path, os.X_OK)), None)
 
 

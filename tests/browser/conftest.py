@@ -43,7 +43,11 @@ class Watched:
     def left(self) -> list[str]:
         """Requests to anybody but the service."""
         home = urlsplit(self.page.url).netloc
-        return [url for url in self.requests if urlsplit(url).scheme in ("http", "https", "ws", "wss") and urlsplit(url).netloc != home]
+        return [
+            url
+            for url in self.requests
+            if urlsplit(url).scheme in ("http", "https", "ws", "wss") and urlsplit(url).netloc != home
+        ]
 
 
 def watch(page: Page) -> Watched:

@@ -14,11 +14,16 @@ from tersely.text.masked import assume_masked
 from tersely.tools.kept import KeptResults
 
 RESULT = assume_masked(
-    "".join(f"2026-11-15T08:{n % 60:02d}:00Z INFO request={n:08x} path=/api/v1/items/{n} took {n}ms\n" for n in range(120))
+    "".join(
+        f"2026-11-15T08:{n % 60:02d}:00Z INFO request={n:08x} path=/api/v1/items/{n} took {n}ms\n" for n in range(120)
+    )
 )
 SUMMARY = assume_masked("- 118 requests were answered, two failed: /api/v1/items/7 and /api/v1/items/9\n" * 12)
 THOUGHT = "The error rate rises after the deployment; I compare both versions before I look at the database. "
-ANSWER = "Both versions answer **equally** fast, so the deployment is not the cause. Next: `connections` of the pool.\n\n- one\n- two\n"
+ANSWER = (
+    "Both versions answer **equally** fast, so the deployment is not the cause. Next: `connections` of the "
+    "pool.\n\n- one\n- two\n"
+)
 
 Work = Callable[[Session, SessionDiary, KeptResults], Awaitable[Outcome]]
 
@@ -44,13 +49,22 @@ def long_work(events: int, begin: anyio.Event) -> Work:
                     await anyio.lowlevel.checkpoint()
                 await event.complete(assume_masked(ANSWER * 4))
             handle = await kept.keep(RESULT, scope=session.results_scope, origin=origin)
-            about = {"server_name": "cluster", "tool_name": "get_logs", "arguments": {"service": "web", "number": number}}
+            about = {
+                "server_name": "cluster",
+                "tool_name": "get_logs",
+                "arguments": {"service": "web", "number": number},
+            }
             async with inner.opened(f"{number}/call", "llm_tool_call", metadata=about) as event:
                 await event.complete(RESULT, {"duration_ms": 12, "original_tokens": 6_000, "handle": handle})
             told = {**about, "handle": handle, "original_tokens": 6_000}
             async with inner.opened(f"{number}/summary", "mcp_tool_summary", metadata=told) as event:
                 await event.complete(
-                    SUMMARY, {"summary_tokens": 300, "status": "structural", "lost": [{"what": "118 rows", "lines": [[1, 118]]}]}
+                    SUMMARY,
+                    {
+                        "summary_tokens": 300,
+                        "status": "structural",
+                        "lost": [{"what": "118 rows", "lines": [[1, 118]]}],
+                    },
                 )
         await inner.tell("analysis", "final_analysis", assume_masked("All is well."))
         await diary.stage_status(stage, "completed")

@@ -14,7 +14,9 @@ from tersely.demo.incidents import Incident
 from tests.fakes.llm_server import Body, FakeLLMServer, Reply
 
 THOUGHT = "The alert speaks of failing requests, so the service's own log comes first."
-FIRST_WORDS = "I look at the log of the service first, then at what changed. 𝄞 " + "This is a long sentence, to be streamed. " * 8
+FIRST_WORDS = (
+    "I look at the log of the service first, then at what changed. 𝄞 " + "This is a long sentence, to be streamed. " * 8
+)
 ANALYSIS = """## The service runs out of memory
 
 **Most likely cause:** the containers are killed by the kernel when the limit is reached.
@@ -30,7 +32,8 @@ ANALYSIS = """## The service runs out of memory
 Raise the limit, or look for the leak: [the runbook](https://runbooks.example/oom).
 """
 SUMMARY = (
-    "Requests fail since the containers restart; the kernel reports OOMKilled.\n\n- 663 errors, the first 40 minutes ago\n- no deployment"
+    "Requests fail since the containers restart; the kernel reports OOMKilled.\n\n- 663 errors, the first 40 "
+    "minutes ago\n- no deployment"
 )
 
 
@@ -54,7 +57,13 @@ class Storyteller:
         answers = sum(message["role"] == "tool" for message in body["messages"])
         halfway = self.gates[word].wait if word else None
         if answers == 0:
-            return Reply(FIRST_WORDS, thinking=THOUGHT, tool_calls=(self._call("cluster__get_logs"),), finish="tool_calls", halfway=halfway)
+            return Reply(
+                FIRST_WORDS,
+                thinking=THOUGHT,
+                tool_calls=(self._call("cluster__get_logs"),),
+                finish="tool_calls",
+                halfway=halfway,
+            )
         return Reply(ANALYSIS)
 
     def _call(self, tool: str) -> dict[str, Any]:

@@ -1,8 +1,10 @@
-"""Every page, light and dark, wide and narrow: `make screenshots`. To be looked at; the best of them are in the documentation.
+"""Every page, light and dark, wide and narrow: `make screenshots`. To be looked at; the best of them are in the
+documentation.
 
     python -m tests.browser.screenshots [FOLDER [PAGE …]]
 
-All of them, or those pages only. All go to FOLDER/all, which is not kept; the few that are shown somewhere (BEST) to FOLDER, small.
+All of them, or those pages only. All go to FOLDER/all, which is not kept; the few that are shown somewhere (BEST) to
+FOLDER, small.
 
 The service is a real `tersely up` with the demonstration's systems. Investigations without a model are what it
 finds by itself; one with a scripted model shows what streams.
@@ -50,7 +52,9 @@ async def survey(browser: Browser, up: Up, incident: Incident, folder: Path, onl
     await everywhere(browser, up, {"empty": "/"}, incident, folder, only)
     sessions = [await up.submit(incident.alert)]
     for words in ("Certificate of edge expires in 3 days", "p99 of search is above 2 s", "Queue of mails grows"):
-        sessions.append(await up.submit(f"{words}. Service {incident.victim.name}, namespace {incident.victim.namespace}."))
+        sessions.append(
+            await up.submit(f"{words}. Service {incident.victim.name}, namespace {incident.victim.namespace}.")
+        )
     for session in sessions:
         await up.until(session, "completed")
     session = sessions[0]
@@ -73,7 +77,9 @@ async def survey(browser: Browser, up: Up, incident: Incident, folder: Path, onl
     await everywhere(browser, up, places, incident, folder, only)
 
 
-async def everywhere(browser: Browser, up: Up, places: dict[str, str], incident: Incident, folder: Path, only: tuple[str, ...]) -> None:
+async def everywhere(
+    browser: Browser, up: Up, places: dict[str, str], incident: Incident, folder: Path, only: tuple[str, ...]
+) -> None:
     """Each page light and dark, wide and narrow."""
     for scheme in ("light", "dark"):
         for kind, (width, height) in {"wide": WIDE, "phone": NARROW}.items():
@@ -85,7 +91,9 @@ async def everywhere(browser: Browser, up: Up, places: dict[str, str], incident:
                 await page.goto(up.address + place)
                 await settled(page)
                 if name == "submit":
-                    await page.get_by_label("Alert", exact=True).fill(json.dumps(incident.alert["alerts"][0]["annotations"], indent=2))
+                    await page.get_by_label("Alert", exact=True).fill(
+                        json.dumps(incident.alert["alerts"][0]["annotations"], indent=2)
+                    )
                     await page.get_by_text("Servers and tools for this alert alone").click()
                     await page.get_by_label("Choose the servers").check()
                 if name == "offline":
@@ -102,7 +110,11 @@ async def streaming(browser: Browser, folder: Path, incident: Incident, target: 
     model = Storyteller(incident)
     gate = model.gate("WATCHED")
     (folder / "with-model").mkdir()
-    auth = {"tokens": [{"name": "ops", "sha256": hashlib.sha256(TOKEN.encode()).hexdigest(), "scopes": ["submit", "read", "admin"]}]}
+    auth = {
+        "tokens": [
+            {"name": "ops", "sha256": hashlib.sha256(TOKEN.encode()).hexdigest(), "scopes": ["submit", "read", "admin"]}
+        ]
+    }
     async with model.server().listening() as llm:
         async with service(folder / "with-model", demo_configuration(incident, model_url=llm.url, auth=auth)) as up:
             up.token = TOKEN
@@ -125,7 +137,9 @@ async def streaming(browser: Browser, folder: Path, incident: Incident, target: 
 
 async def opened(browser: Browser, scheme: str, width: int, height: int) -> BrowserContext:
     context = await browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce"
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if scheme == "dark" else "light",
+        reduced_motion="reduce",
     )
     context.set_default_timeout(60_000)
     return context

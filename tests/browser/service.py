@@ -1,4 +1,5 @@
-"""A real `tersely up` as a process of its own, with the demonstration's MCP servers and, where a test wants one, a scripted model.
+"""A real `tersely up` as a process of its own, with the demonstration's MCP servers and, where a test wants one, a
+scripted model.
 
 It can be killed and started again on the same port and the same files.
 """
@@ -44,7 +45,18 @@ class Up:
         file = self.folder / "tersely.yaml"
         file.write_text(json.dumps(self.configuration), encoding="utf-8")  # JSON is YAML
         environment = {**os.environ, "TERSELY_DATA_DIR": str(self.folder / "data")}
-        command = [sys.executable, "-m", "tersely", "up", "--config", str(file), "--port", str(self.port), "--host", "127.0.0.1"]
+        command = [
+            sys.executable,
+            "-m",
+            "tersely",
+            "up",
+            "--config",
+            str(file),
+            "--port",
+            str(self.port),
+            "--host",
+            "127.0.0.1",
+        ]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # noqa: ASYNC220
         with anyio.fail_after(60):
@@ -103,7 +115,13 @@ def demo_configuration(incident: Incident, *, model_url: str = "", **more: Any) 
     configuration: dict[str, Any] = {"mcp_servers": servers, "queue": {"poll": 0.05, "lease": 3, "grace": 2}, **more}
     if model_url:
         configuration["llm_providers"] = {
-            "main": {"type": "openrouter", "model": "openai/gpt-4o-mini", "base_url": model_url, "api_key": "k", "context_window": 100_000}
+            "main": {
+                "type": "openrouter",
+                "model": "openai/gpt-4o-mini",
+                "base_url": model_url,
+                "api_key": "k",
+                "context_window": 100_000,
+            }
         }
         configuration["defaults"] = {"llm_provider": "main", **configuration.get("defaults", {})}
     return configuration

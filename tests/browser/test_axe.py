@@ -21,7 +21,9 @@ def axe() -> str:
     if not AXE.is_file():
         if shutil.which("npm") is None:
             pytest.skip("there is no npm on this machine to get axe-core from")
-        done = subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=HERE, capture_output=True, timeout=90, check=False)
+        done = subprocess.run(
+            ["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=HERE, capture_output=True, timeout=90, check=False
+        )
         if done.returncode or not AXE.is_file():
             pytest.skip(f"npm could not get axe-core: {done.stderr.decode('utf-8', 'replace')[-300:]}")
     return AXE.read_text("utf-8")
@@ -31,7 +33,9 @@ def axe() -> str:
 async def door(browser: Browser, axe: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
     begin = anyio.Event()
     begin.set()
-    async with running(f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}", work=long_work(12, begin)) as door:
+    async with running(
+        f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}", work=long_work(12, begin)
+    ) as door:
         yield door
 
 
@@ -61,7 +65,9 @@ async def test_axe_finds_nothing_serious(
 ) -> None:
     events = (await door.get(f"/sessions/{session}/timeline"))["items"]
     call = next(event["event_id"] for event in events if event["event_type"] == "llm_tool_call")
-    context = await browser.new_context(color_scheme="dark" if scheme == "dark" else "light", viewport={"width": 1280, "height": 860})
+    context = await browser.new_context(
+        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": 1280, "height": 860}
+    )
     page = await context.new_page()
     await page.goto(door.address + address.format(session=session, call=call))
     await expect(page.locator(there).first).to_be_attached()

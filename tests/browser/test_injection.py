@@ -1,4 +1,5 @@
-"""What is written to deceive is shown as text, on every page: no script runs, no request leaves, nothing has to be stopped by the policy.
+"""What is written to deceive is shown as text, on every page: no script runs, no request leaves, nothing has to be
+stopped by the policy.
 
 Every payload goes through the real API into every field that somebody else can fill; for fields that come from
 configuration or from servers, the API's answer is filled in its place.
@@ -38,7 +39,10 @@ OWN = (
     "```html\n<script>alert('own')</script>\n```",
     "# heading <img src=https://evil.test/h>",
 )
-DEAD = "img, script, iframe, object, embed, link, meta, base, style, form:not(.filters):not(.submit), video, audio, picture, math, template"
+DEAD = (
+    "img, script, iframe, object, embed, link, meta, base, style, form:not(.filters):not(.submit), video, audio, "
+    "picture, math, template"
+)
 
 
 def payloads(folder: Path | None) -> list[str]:
@@ -65,7 +69,9 @@ async def door(browser: object, evil: list[str], tmp_path_factory: pytest.TempPa
         (stage,) = await diary.plan([evil[0]])
         await diary.stage_status(stage, "in_progress")
         for number, payload in enumerate(evil):
-            origin = Origin(server="cluster", tool=payload[:80], arguments={payload[:60]: payload}, called_at=datetime.now(UTC))
+            origin = Origin(
+                server="cluster", tool=payload[:80], arguments={payload[:60]: payload}, called_at=datetime.now(UTC)
+            )
             handle = await kept.keep(assume_masked(f"{payload}\n{whole}"), scope=session.results_scope, origin=origin)
             about = {
                 "server_name": payload,
@@ -78,10 +84,20 @@ async def door(browser: object, evil: list[str], tmp_path_factory: pytest.TempPa
             await diary.tell(f"{number}/t", "llm_thinking", text)
             await diary.tell(f"{number}/r", "llm_response", text)
             await diary.tell(f"{number}/c", "llm_tool_call", text, {**about, "is_error": number % 2 == 0})
-            told = {**about, "summary_tokens": 10, "status": "fallback", "reason": payload, "summarization_model": payload}
-            await diary.tell(f"{number}/s", "mcp_tool_summary", text, {**told, "lost": [{"what": payload, "lines": [[1, 2]]}]})
+            told = {
+                **about,
+                "summary_tokens": 10,
+                "status": "fallback",
+                "reason": payload,
+                "summarization_model": payload,
+            }
+            await diary.tell(
+                f"{number}/s", "mcp_tool_summary", text, {**told, "lost": [{"what": payload, "lines": [[1, 2]]}]}
+            )
             await diary.tell(f"{number}/e", "error", text)
-            record = Interaction(type="mcp", request={"server": payload, "tool": payload}, response={"content": payload}, error=payload)
+            record = Interaction(
+                type="mcp", request={"server": payload, "tool": payload}, response={"content": payload}, error=payload
+            )
             await diary.interaction(f"{number}/i", record)
         await diary.tell("a", "final_analysis", assume_masked(whole))
         await diary.stage_status(stage, "completed", analysis=whole)
@@ -102,7 +118,9 @@ async def harmless(watched: Watched, place: str = "main") -> None:
     page = watched.page
     await page.wait_for_load_state("networkidle")
     assert not await page.locator(place).locator(DEAD).count()
-    links = await page.locator(f"{place} a").evaluate_all("all => all.map(a => [a.href, a.rel, a.getAttribute('ping')])")
+    links = await page.locator(f"{place} a").evaluate_all(
+        "all => all.map(a => [a.href, a.rel, a.getAttribute('ping')])"
+    )
     for href, rel, ping in links:
         assert ping is None and href.split(":")[0] in ("http", "https"), href
         if not href.startswith(page.url.split("/", 3)[0] + "//" + page.url.split("/", 3)[2]):
@@ -110,7 +128,9 @@ async def harmless(watched: Watched, place: str = "main") -> None:
     assert not watched.dialogs and not watched.left() and not watched.forbidden
 
 
-async def test_a_session_that_is_full_of_it_is_shown_as_text(door: Running, session: str, watched: Watched, evil: list[str]) -> None:
+async def test_a_session_that_is_full_of_it_is_shown_as_text(
+    door: Running, session: str, watched: Watched, evil: list[str]
+) -> None:
     page = watched.page
     await page.goto(f"{door.address}/sessions/{session}")
     await expect(page.locator("li.event")).to_have_count(len(evil) * 4 + 1)
@@ -122,7 +142,9 @@ async def test_a_session_that_is_full_of_it_is_shown_as_text(door: Running, sess
         assert plain(payload) in plain(text), "the literal text is shown"
 
 
-async def test_a_call_its_trace_and_the_list_show_it_as_text(door: Running, session: str, watched: Watched, evil: list[str]) -> None:
+async def test_a_call_its_trace_and_the_list_show_it_as_text(
+    door: Running, session: str, watched: Watched, evil: list[str]
+) -> None:
     page = watched.page
     events = (await door.get(f"/sessions/{session}/timeline", limit=500))["items"]
     call = next(event for event in events if event["event_type"] == "llm_tool_call")
@@ -140,7 +162,9 @@ async def test_a_call_its_trace_and_the_list_show_it_as_text(door: Running, sess
     await harmless(watched)
 
 
-async def test_pages_about_servers_and_savings_show_it_as_text(door: Running, watched: Watched, evil: list[str]) -> None:
+async def test_pages_about_servers_and_savings_show_it_as_text(
+    door: Running, watched: Watched, evil: list[str]
+) -> None:
     """Names of servers and tools come from elsewhere: from other people's MCP servers."""
     page = watched.page
     tools = [
@@ -158,7 +182,12 @@ async def test_pages_about_servers_and_savings_show_it_as_text(door: Running, wa
         for text in evil
     ]
     policy = {
-        "summarization": {"enabled": True, "size_threshold_tokens": 5000, "summary_max_token_limit": 1000, "llm_provider": evil[0]},
+        "summarization": {
+            "enabled": True,
+            "size_threshold_tokens": 5000,
+            "summary_max_token_limit": 1000,
+            "llm_provider": evil[0],
+        },
         "data_masking": {"enabled": True, "groups": evil, "custom_patterns": evil},
         "tools": {"allow": evil, "deny": evil},
         **{"read_only": False, "allow_destructive": False, "timeout": 60, "max_result_bytes": 1000},
@@ -190,7 +219,12 @@ async def test_pages_about_servers_and_savings_show_it_as_text(door: Running, wa
     await page.route("**/api/v1/system/savings*", answer(savings))
     await page.route(
         "**/api/v1/alert-types",
-        answer({"items": [{"alert_type": t, "chain": t, "description": t, "default": False} for t in evil], "default": evil[0]}),
+        answer(
+            {
+                "items": [{"alert_type": t, "chain": t, "description": t, "default": False} for t in evil],
+                "default": evil[0],
+            }
+        ),
     )
     await page.goto(f"{door.address}/servers")
     await expect(page.locator("section.server")).to_have_count(len(set(evil)))
@@ -225,7 +259,9 @@ async def test_the_browser_itself_refuses_to_make_html_out_of_a_string(door: Run
     page = await context.new_page()
     for place in ("/", "/submit", "/docs"):
         await page.goto(door.address + place)
-        said = await page.evaluate("() => { try { document.body.innerHTML = '<b>x</b>'; return 'made'; } catch (e) { return e.name; } }")
+        said = await page.evaluate(
+            "() => { try { document.body.innerHTML = '<b>x</b>'; return 'made'; } catch (e) { return e.name; } }"
+        )
         assert said == "TypeError", place
 
 
@@ -257,7 +293,9 @@ async def test_markdown_keeps_what_it_allows_and_nothing_else(door: Running, pag
 
 
 async def test_markdown_that_is_made_to_be_slow_is_drawn_all_the_same(door: Running, page: Page) -> None:
-    """Signs that never close, by the ten thousand: where each looked through the whole rest, this would not end in time."""
+    """Signs that never close, by the ten thousand: where each looked through the whole rest, this would not end in
+    time.
+    """
     await page.goto(door.address)
     drawn = await page.evaluate(
         """async (address) => {

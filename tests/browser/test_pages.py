@@ -1,4 +1,6 @@
-"""The pages one by one, in a real browser over a real service: addresses, keys, forms, narrow screens, a long session."""
+"""The pages one by one, in a real browser over a real service: addresses, keys, forms, narrow screens, a long
+session.
+"""
 
 import base64
 import json
@@ -21,7 +23,9 @@ from tests.browser.long_session import long_work
 from tests.web.running import Running, running
 
 EVENTS = 240
-PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
 
 
@@ -31,8 +35,16 @@ async def with_pictures(session: Session, diary: SessionDiary, kept: KeptResults
     origin = Origin(server="graphs", tool="draw", arguments={"metric": "errors"}, called_at=datetime.now(UTC))
     handle = await kept.keep(assume_masked("errors over time\n"), scope=session.results_scope, origin=origin)
     await kept.keep_bytes(PNG, scope=session.results_scope, origin=origin, mime_type="image/png", kind="image", part=1)
-    await kept.keep_bytes(SVG, scope=session.results_scope, origin=origin, mime_type="image/svg+xml", kind="image", part=2)
-    about = {"server_name": "graphs", "tool_name": "draw", "arguments": {"metric": "errors"}, "handle": handle, "original_tokens": 4}
+    await kept.keep_bytes(
+        SVG, scope=session.results_scope, origin=origin, mime_type="image/svg+xml", kind="image", part=2
+    )
+    about = {
+        "server_name": "graphs",
+        "tool_name": "draw",
+        "arguments": {"metric": "errors"},
+        "handle": handle,
+        "original_tokens": 4,
+    }
     await diary.within(stage, "e").tell("call", "llm_tool_call", assume_masked("errors over time"), about)
     analysis = assume_masked("The disk is full.\n\n" + "It was full yesterday as well. " * 20)
     await diary.within(stage, "e").tell("answer", "llm_response", analysis, {"final": True})
@@ -130,7 +142,9 @@ async def test_every_event_has_an_address(door: Running, session: str, page: Pag
         await page.goto(f"{door.address}/sessions/{session}#event-{event['event_id']}")
         marked = page.locator(".event.marked")
         await expect(marked).to_have_count(1)
-        assert await marked.locator(f"xpath=self::*[@id='event-{event['event_id']}'] | .//*[@id='event-{event['event_id']}']").count()
+        assert await marked.locator(
+            f"xpath=self::*[@id='event-{event['event_id']}'] | .//*[@id='event-{event['event_id']}']"
+        ).count()
         await expect(marked.locator("details")).to_have_attribute("open", "")
 
 
@@ -145,7 +159,9 @@ async def test_lines_that_were_left_out_are_a_click_away(door: Running, session:
     assert await page.locator(".line").count() < 100, "only what is in sight exists"
 
 
-async def test_pictures_that_a_tool_returned_are_shown_and_what_only_says_it_is_one_is_a_file(door: Running, page: Page) -> None:
+async def test_pictures_that_a_tool_returned_are_shown_and_what_only_says_it_is_one_is_a_file(
+    door: Running, page: Page
+) -> None:
     session = await door.submit(data="PICTURES")
     await door.until(session, "completed")
     events = (await door.get(f"/sessions/{session}/timeline"))["items"]
@@ -186,7 +202,11 @@ async def test_a_database_that_is_away_is_said_and_asked_again(door: Running, se
             if "subscribe" in str(message):
                 asked.append(str(message))
                 if len(asked) == 1:
-                    refused = {"type": "subscription.error", "code": "store_unavailable", "message": "The database does not answer."}
+                    refused = {
+                        "type": "subscription.error",
+                        "code": "store_unavailable",
+                        "message": "The database does not answer.",
+                    }
                     viewer.send(json.dumps(refused))
                     return
             service.send(message)
@@ -203,7 +223,10 @@ async def test_a_database_that_is_away_is_said_and_asked_again(door: Running, se
 
 async def test_only_what_was_changed_is_sent_and_what_is_wrong_is_said_at_its_field(door: Running, page: Page) -> None:
     sent: list[Any] = []
-    page.on("request", lambda request: sent.append(json.loads(request.post_data or "null")) if request.method == "POST" else None)
+    page.on(
+        "request",
+        lambda request: sent.append(json.loads(request.post_data or "null")) if request.method == "POST" else None,
+    )
     await page.goto(f"{door.address}/submit")
     await page.get_by_role("button", name="Investigate").click()
     await expect(page.locator("#data-wrong")).to_contain_text("empty")
@@ -255,7 +278,9 @@ async def test_no_page_is_wider_than_a_phone_however_long_its_words(door: Runnin
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360, place
 
 
-async def test_a_long_session_is_drawn_whole_and_in_order_while_it_streams(door: Running, gate: anyio.Event, page: Page) -> None:
+async def test_a_long_session_is_drawn_whole_and_in_order_while_it_streams(
+    door: Running, gate: anyio.Event, page: Page
+) -> None:
     """The small form of bench/dashboard.py, which measures."""
     session = await door.submit(data="LONG")
     await page.goto(f"{door.address}/sessions/{session}")

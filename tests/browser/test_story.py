@@ -1,4 +1,6 @@
-"""A person on call uses the dashboard: a real browser, a real `tersely up`, the demonstration's systems; the model alone is scripted."""
+"""A person on call uses the dashboard: a real browser, a real `tersely up`, the demonstration's systems; the model
+alone is scripted.
+"""
 
 import re
 from collections.abc import AsyncIterator

@@ -1,4 +1,5 @@
-"""A session too long to be in the page as a whole: what is far from the reader is put aside, and comes back when somebody wants it.
+"""A session too long to be in the page as a whole: what is far from the reader is put aside, and comes back when
+somebody wants it.
 
 The service streams in turns that the tests open: first as much as makes the page put cards aside, then more.
 """
@@ -50,7 +51,10 @@ async def stage(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> A
             if number == FIRST:
                 await further.wait()
             # Every seventh is long, so that cards differ in height and long ones are folded.
-            words = f"Remark {number:04d}: nothing yet." + " The pool of connections is as large as it was." * (number % 7 == 0) * 20
+            words = (
+                f"Remark {number:04d}: nothing yet."
+                + " The pool of connections is as large as it was." * (number % 7 == 0) * 20
+            )
             await inner.tell(f"{number}", "llm_response", assume_masked(f"{words}\n\nsign-{number:04d}"))
         await diary.stage_status(stage, "completed")
         return Outcome(status="completed", analysis=assume_masked("All is well."))
@@ -77,10 +81,14 @@ async def at_the_top(page: Page, stage: Stage) -> None:
 
 
 async def all_drawn(page: Page, count: int) -> None:
-    await page.wait_for_function("(count) => Number(document.querySelector('.timeline')?.dataset.cards ?? 0) >= count", arg=count)
+    await page.wait_for_function(
+        "(count) => Number(document.querySelector('.timeline')?.dataset.cards ?? 0) >= count", arg=count
+    )
 
 
-async def test_only_what_is_near_the_reader_is_in_the_page_and_scrolling_brings_the_rest_in_order(stage: Stage, page: Page) -> None:
+async def test_only_what_is_near_the_reader_is_in_the_page_and_scrolling_brings_the_rest_in_order(
+    stage: Stage, page: Page
+) -> None:
     await at_the_top(page, stage)
     await page.wait_for_function("() => document.querySelectorAll('li.event').length < 250")
     seen: list[str] = []
@@ -149,7 +157,9 @@ async def test_what_was_unfolded_is_unfolded_when_it_comes_back(stage: Stage, pa
     await expect(card).to_contain_text("sign-0014")
 
 
-async def test_streaming_does_not_move_who_reads_further_up_and_who_reads_the_end_is_kept_there(stage: Stage, page: Page) -> None:
+async def test_streaming_does_not_move_who_reads_further_up_and_who_reads_the_end_is_kept_there(
+    stage: Stage, page: Page
+) -> None:
     reader = await page.context.new_page()
     for one in (page, reader):
         await one.goto(stage.address)
@@ -170,7 +180,9 @@ async def test_streaming_does_not_move_who_reads_further_up_and_who_reads_the_en
     assert await reader.locator("li.event").count() < 300, "what came far below was not drawn"
 
     await all_drawn(page, FIRST + MORE)
-    last = (await stage.door.get(f"/sessions/{stage.session}/timeline", after=stage.events[-1]["sequence"], limit=500))["items"][-1]
+    last = (await stage.door.get(f"/sessions/{stage.session}/timeline", after=stage.events[-1]["sequence"], limit=500))[
+        "items"
+    ][-1]
     await expect(page.locator(f"#event-{last['event_id']}")).to_be_in_viewport()
     await reader.close()
 

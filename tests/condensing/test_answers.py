@@ -19,13 +19,16 @@ def test_a_summary_is_taken_as_it_is() -> None:
     assert look("  The pool is exhausted.\n") == ("The pool is exhausted.", False)
 
 
-@pytest.mark.parametrize("text", ["Sorry, the service said it was out of stock. " * 20, "I apologise, wrote the mayor. " * 40])
+@pytest.mark.parametrize(
+    "text", ["Sorry, the service said it was out of stock. " * 20, "I apologise, wrote the mayor. " * 40]
+)
 def test_a_long_text_that_begins_like_a_refusal_is_none(text: str) -> None:
     assert look(text, limit=1000)[0].startswith(text[:10])
 
 
 @pytest.mark.parametrize(
-    "text", ["I'm sorry, I can't help with that.", "I cannot assist with this request.", "Es tut mir leid, das geht nicht."]
+    "text",
+    ["I'm sorry, I can't help with that.", "I cannot assist with this request.", "Es tut mir leid, das geht nicht."],
 )
 def test_a_short_refusal_is_no_summary(text: str) -> None:
     with pytest.raises(NotASummary, match="refusal"):

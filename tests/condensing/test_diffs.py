@@ -17,7 +17,10 @@ def _condensed(text: str, focus: str = "", budget: int = 300) -> str:
 
 def _file(name: str, changes: list[str]) -> str:
     body = "\n".join([" def before():", *changes, " def after():"])
-    return f"diff --git a/{name} b/{name}\nindex 11..22 100644\n--- a/{name}\n+++ b/{name}\n@@ -10,3 +10,9 @@ class Oven:\n{body}\n"
+    return (
+        f"diff --git a/{name} b/{name}\nindex 11..22 100644\n--- a/{name}\n+++ b/{name}\n@@ -10,3 +10,9 @@ class "
+        f"Oven:\n{body}\n"
+    )
 
 
 def _many() -> str:

@@ -40,14 +40,19 @@ def test_fields_between_rules_are_events_too() -> None:
 
 
 def test_a_message_below_the_line_that_says_when_belongs_to_it() -> None:
-    text = "\n".join(f"*** {clock(number)[11:]} (store) info ***\n    {message}" for number, message in enumerate(messages()))
+    text = "\n".join(
+        f"*** {clock(number)[11:]} (store) info ***\n    {message}" for number, message in enumerate(messages())
+    )
     condensed = condense_structurally(text, 200, "disk full")
     assert "(store) info *** disk sda1 is full, writes are refused" in condensed.text
 
 
 def test_the_history_of_a_repository_is_events() -> None:
     text = "\n\n".join(
-        f"commit {number * 7919:040x}\nAuthor: Ada <ada@example.org>\nDate:   {clock(119 - number)} +0000\n\n    {message}"
+        (
+            f"commit {number * 7919:040x}\nAuthor: Ada <ada@example.org>\nDate:   {clock(119 - number)} +0000\n\n    "
+            f"{message}"
+        )
         for number, message in enumerate(messages())
     )
     condensed = condense_structurally(text, 200, "disk")
@@ -56,7 +61,9 @@ def test_the_history_of_a_repository_is_events() -> None:
 
 
 def test_what_is_left_out_lies_where_its_block_begins() -> None:
-    text = "\n\n".join(f"When: {clock(number)}\nText: {message} {number:x}" for number, message in enumerate(messages()))
+    text = "\n\n".join(
+        f"When: {clock(number)}\nText: {message} {number:x}" for number, message in enumerate(messages())
+    )
     condensed = condense_structurally(text, 120, "disk")
     assert condensed.lost
     assert all(line % 3 == 1 for lost in condensed.lost for run in lost.lines for line in run)
@@ -64,12 +71,17 @@ def test_what_is_left_out_lies_where_its_block_begins() -> None:
 
 def test_records_with_a_time_in_no_order_are_no_events() -> None:
     text = "\n\n".join(
-        f"Name: shelf-{number}\nCreated: {clock(number * 37 % 120)}\nNote: {message}" for number, message in enumerate(messages())
+        f"Name: shelf-{number}\nCreated: {clock(number * 37 % 120)}\nNote: {message}"
+        for number, message in enumerate(messages())
     )
     assert not taken(text)
 
 
 def test_lines_of_a_log_and_paragraphs_are_no_blocks() -> None:
     assert not taken("\n".join(f"{clock(number)} {message}" for number, message in enumerate(messages())))
-    assert not taken("\n\n".join(f"On {clock(number)} it rained.\nThen the {message}." for number, message in enumerate(messages()[:5])))
+    assert not taken(
+        "\n\n".join(
+            f"On {clock(number)} it rained.\nThen the {message}." for number, message in enumerate(messages()[:5])
+        )
+    )
     assert not taken("")

@@ -27,7 +27,8 @@ def test_words_are_found_in_their_forms_and_inside_compound_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "root"), [("running", "run"), ("failed", "fail"), ("failures", "fail"), ("class", "class"), ("pods", "pod")]
+    ("word", "root"),
+    [("running", "run"), ("failed", "fail"), ("failures", "fail"), ("class", "class"), ("pods", "pod")],
 )
 def test_stems_are_what_the_forms_of_a_word_share(word: str, root: str) -> None:
     assert stem(word) == root
@@ -65,7 +66,9 @@ def test_lines_are_inside_or_outside_the_asked_for_time(line: str, inside: bool 
 
 
 def test_severity_comes_from_words_and_not_from_their_denial() -> None:
-    found = scan(["panic: out of memory", "request failed", "disk slow", "errors: 0", "no error", "all fine"], Focus.parse(""))
+    found = scan(
+        ["panic: out of memory", "request failed", "disk slow", "errors: 0", "no error", "all fine"], Focus.parse("")
+    )
     assert found.severity[0] == 3
     assert found.severity[1] == 2
     assert found.severity[2] == 1

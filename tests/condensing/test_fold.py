@@ -12,7 +12,8 @@ from tersely.text.tokens import O200K
 def _access_log(lines: int) -> str:
     return "\n".join(
         f"2026-03-{1 + at // 9000:02} {at // 3600 % 24:02}:{at // 60 % 60:02}:{at % 60:02} INFO [http-{at % 8}] "
-        f"served /api/items/{at * 37 % 5000} for user-{at % 91} in {at * 7919 % 400} ms, status {500 if at % 97 == 0 else 200}"
+        f"served /api/items/{at * 37 % 5000} for user-{at % 91} in {at * 7919 % 400} ms, status "
+        f"{500 if at % 97 == 0 else 200}"
         for at in range(lines)
     )
 
@@ -35,7 +36,14 @@ def test_a_repetitive_log_costs_at_most_a_third_of_its_tokens() -> None:
 
 def test_text_without_repetition_comes_back_as_it_was() -> None:
     text = "\n".join(
-        ["The harbour was built in two parts.", "Nobody remembers why.", "Its lamps burn gas.", "Ships come on Mondays.", "", "Fin."]
+        [
+            "The harbour was built in two parts.",
+            "Nobody remembers why.",
+            "Its lamps burn gas.",
+            "Ships come on Mondays.",
+            "",
+            "Fin.",
+        ]
     )
 
     assert fold(text) == text
@@ -80,7 +88,21 @@ def test_folding_twice_changes_nothing() -> None:
 
 
 _WORDS = st.sampled_from(
-    ["job", "×3 job", "#2 row", "{1}", "failed", "7", "id=12a", "10.0.0.1:80", "  at a.b(C.java:1)", "Caused by: x", "Ä", "٣", ""]
+    [
+        "job",
+        "×3 job",
+        "#2 row",
+        "{1}",
+        "failed",
+        "7",
+        "id=12a",
+        "10.0.0.1:80",
+        "  at a.b(C.java:1)",
+        "Caused by: x",
+        "Ä",
+        "٣",
+        "",
+    ]
 )
 _LINES = st.lists(st.lists(_WORDS, max_size=4).map(" ".join), max_size=60)
 
@@ -100,7 +122,8 @@ def test_whatever_the_lines_are_they_can_be_read_back(lines: list[str], times: i
 @given(numbers=st.lists(st.tuples(st.integers(0, 10**6), st.integers(-5, 5)), min_size=3, max_size=80))
 def test_values_of_any_size_can_be_read_back(numbers: list[tuple[int, int]]) -> None:
     text = "\n".join(
-        f"request r-{one:04} of shard {one % 7} answered after a rather long while with the result {two}" for one, two in numbers
+        f"request r-{one:04} of shard {one % 7} answered after a rather long while with the result {two}"
+        for one, two in numbers
     )
 
     assert unfold_counts(fold(text)) == Counter(text.split("\n"))

@@ -40,12 +40,16 @@ def test_an_indented_line_brings_the_line_that_introduces_it() -> None:
 
 
 def test_blobs_are_named_with_their_size() -> None:
-    assert "characters]" in shown("token " + "QUJDREVGR0hJSktM" * 60 + " end of the token\n" + "other line\n" * 50, "token")
+    assert "characters]" in shown(
+        "token " + "QUJDREVGR0hJSktM" * 60 + " end of the token\n" + "other line\n" * 50, "token"
+    )
 
 
 def test_one_long_line_is_read_in_pieces() -> None:
     text = (
-        ", ".join(f"item {n} is fine" for n in range(3_000)) + ", item x is broken, " + ", ".join(f"item {n} is fine" for n in range(3_000))
+        ", ".join(f"item {n} is fine" for n in range(3_000))
+        + ", item x is broken, "
+        + ", ".join(f"item {n} is fine" for n in range(3_000))
     )
     assert "item x is broken" in shown(text, "which item is broken?", 300)
 
@@ -60,11 +64,16 @@ FORMATS = {
 
 @pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
 def test_values_with_a_label_are_compared_in_formats_without_a_name(form: str) -> None:
-    lines = [form.format(name=f"tank-{number}", depth=950 if number == 47 else 100 + number, state="open") for number in range(90)]
+    lines = [
+        form.format(name=f"tank-{number}", depth=950 if number == 47 else 100 + number, state="open")
+        for number in range(90)
+    ]
     assert "tank-47" in shown("\n".join(lines), "Which tank has the highest depth?")
 
 
 def test_a_line_of_a_block_is_shown_with_the_line_that_opens_the_block() -> None:
-    text = "\n!\n".join(f"port eth-{number}\nspeed {1000 if number == 33 else 10 + number}\nmode access" for number in range(60))
+    text = "\n!\n".join(
+        f"port eth-{number}\nspeed {1000 if number == 33 else 10 + number}\nmode access" for number in range(60)
+    )
     answer = shown(text, "Which port has the highest speed?")
     assert "eth-33" in answer and "speed 1000" in answer

@@ -13,7 +13,10 @@ def _condensed(text: str, focus: str, budget: int = 200) -> str:
 
 
 def _uses(count: int) -> list[str]:
-    return [f"src/oven/part{at % 9}.py:{at + 3}:    heater.wait(timeout=settings.oven_timeout, lid={at})" for at in range(count)]
+    return [
+        f"src/oven/part{at % 9}.py:{at + 3}:    heater.wait(timeout=settings.oven_timeout, lid={at})"
+        for at in range(count)
+    ]
 
 
 def test_the_path_of_many_matches_is_said_once() -> None:

@@ -32,24 +32,33 @@ def test_text_table_and_list_stay_and_furniture_goes() -> None:
     text = pack(reading, 400).text
     assert text == (
         "# Harbour reopens\n"
-        "The harbour of Lindmark reopened on 3 June after the storm of April. Repairs took nine weeks, the mayor said.\n"
+        "The harbour of Lindmark reopened on 3 June after the storm of April. Repairs took nine weeks, the mayor "
+        "said.\n"
         "| Quay | Open from |\n| North | 3 June |\n| South | 1 July |\n"
         "* Ferries to Holm run twice a day.\n* The market moves to the old customs house.\ntide table\n06:12 high"
     )
 
 
 def test_documents_one_after_the_other_are_read_one_by_one() -> None:
-    other = PAGE.replace("Harbour reopens", "Mill sold").replace("The harbour of Lindmark reopened", "The mill of Lindmark was sold")
+    other = PAGE.replace("Harbour reopens", "Mill sold").replace(
+        "The harbour of Lindmark reopened", "The mill of Lindmark was sold"
+    )
     reading = pages.read(PAGE + other, Focus.parse(""), 600)
     assert reading is not None
     text = pack(reading, 600).text
-    assert text.index("# Harbour reopens") < text.index("reopened on 3 June") < text.index("# Mill sold") < text.index("was sold on 3 June")
+    assert (
+        text.index("# Harbour reopens")
+        < text.index("reopened on 3 June")
+        < text.index("# Mill sold")
+        < text.index("was sold on 3 June")
+    )
     assert "Weather" not in text and "Lindmark Media" not in text
 
 
 ROWS = "".join(f"<tr><td>quay-{number}</td><td>{(number * 37) % 101}</td><td>open</td></tr>\n" for number in range(60))
 TABLE = (
-    "<html><body><nav>\n<a href='/'>Home</a>\n</nav><h1>Quays</h1>\n\n<table><tr><th>quay</th><th>ships</th><th>state</th></tr>\n"
+    "<html><body><nav>\n<a "
+    "href='/'>Home</a>\n</nav><h1>Quays</h1>\n\n<table><tr><th>quay</th><th>ships</th><th>state</th></tr>\n"
     f"{ROWS}</table></body></html>"
 )
 
@@ -69,7 +78,8 @@ def test_a_table_on_a_page_is_read_as_a_table_with_the_lines_of_the_page() -> No
 
 def test_a_table_inside_an_article_shows_the_asked_for_row_under_its_first_row() -> None:
     article = (
-        "<p>The harbour office of Lindmark counts the ships at every quay on the first day of each month, and has done so since 1832.</p>"
+        "<p>The harbour office of Lindmark counts the ships at every quay on the first day of each month, and "
+        "has done so since 1832.</p>"
     )
     page = TABLE.replace("<table>", article * 12 + "<table>").replace(
         "</table>", "</table><p>The next count of the ships is planned for the first of June.</p>"
@@ -82,9 +92,13 @@ def test_a_table_inside_an_article_shows_the_asked_for_row_under_its_first_row()
 
 
 def test_a_table_does_not_drown_the_sentence_that_answers() -> None:
-    text = "<p>The north crane was built in 1901 by the firm of Osk and lifts twelve tons of cargo from the ships at each quay.</p>"
+    text = (
+        "<p>The north crane was built in 1901 by the firm of Osk and lifts twelve tons of cargo from the ships at "
+        "each quay.</p>"
+    )
     page = TABLE.replace(
-        "<table>", "<p>The harbour office counts the ships at every quay, in summer and in winter.</p>" * 30 + text + "<table>"
+        "<table>",
+        "<p>The harbour office counts the ships at every quay, in summer and in winter.</p>" * 30 + text + "<table>",
     )
     focus = Focus.parse("Who built the crane that lifts cargo from the ships?")
     reading = pages.read(page, focus, 90)
@@ -101,19 +115,34 @@ def test_a_block_knows_its_source_lines_and_how_much_of_it_is_links() -> None:
 
 def test_menus_footers_and_hidden_elements_are_marked_as_furniture() -> None:
     _, blocks = blocks_of(
-        '<nav>a</nav><div role="navigation">b</div><div hidden>c</div><footer><p>d</p></footer><div class="sidebar">e</div><p>f</p>'
+        '<nav>a</nav><div role="navigation">b</div><div hidden>c</div><footer><p>d</p></footer><div '
+        'class="sidebar">e</div><p>f</p>'
     )
-    assert [(block.text, block.furniture) for block in blocks] == [("a", 1.0), ("b", 1.0), ("c", 1.0), ("d", 1.0), ("e", 0.5), ("f", 0.0)]
+    assert [(block.text, block.furniture) for block in blocks] == [
+        ("a", 1.0),
+        ("b", 1.0),
+        ("c", 1.0),
+        ("d", 1.0),
+        ("e", 0.5),
+        ("f", 0.0),
+    ]
 
 
 def test_a_heading_that_links_to_itself_is_a_heading_and_one_that_links_elsewhere_is_a_link() -> None:
     _, blocks = blocks_of('<h2 id="a"><a href="#a">Structure</a></h2><h2><a href="/b">Ten gardens</a></h2>')
-    assert [(block.text, block.linked) for block in blocks] == [("## Structure", 0), ("## Ten gardens", len("Ten gardens"))]
+    assert [(block.text, block.linked) for block in blocks] == [
+        ("## Structure", 0),
+        ("## Ten gardens", len("Ten gardens")),
+    ]
 
 
 def test_an_element_that_is_never_closed_does_not_swallow_the_page() -> None:
     _, blocks = blocks_of("<div><nav><a href=x>Menu</a></div><p>Text after the menu.</p><noscript>on")
-    assert [(block.text, block.furniture) for block in blocks] == [("Menu", 1.0), ("Text after the menu.", 0.0), ("on", 0.0)]
+    assert [(block.text, block.furniture) for block in blocks] == [
+        ("Menu", 1.0),
+        ("Text after the menu.", 0.0),
+        ("on", 0.0),
+    ]
 
 
 def test_nesting_without_end_is_read_in_linear_time() -> None:

@@ -76,7 +76,11 @@ def test_the_record_asked_for_is_shown_with_its_identity_and_its_time() -> None:
 
 def test_of_a_large_record_the_asked_field_is_shown_beside_what_was_asked_for() -> None:
     records: list[dict[str, object]] = [
-        {"id": f"node-{at}", **{f"field_{name}": f"{name} value {at} " * 6 for name in "abcdefgh"}, "rackPosition": f"r{at}-u7"}
+        {
+            "id": f"node-{at}",
+            **{f"field_{name}": f"{name} value {at} " * 6 for name in "abcdefgh"},
+            "rackPosition": f"r{at}-u7",
+        }
         for at in range(60)
     ]
 
@@ -86,7 +90,9 @@ def test_of_a_large_record_the_asked_field_is_shown_beside_what_was_asked_for() 
 
 
 def test_a_value_unlike_the_others_is_shown_with_its_owner() -> None:
-    records: list[dict[str, object]] = [{"name": f"pump-{at}", "phase": "running", "site": f"hall {at % 7}"} for at in range(120)]
+    records: list[dict[str, object]] = [
+        {"name": f"pump-{at}", "phase": "running", "site": f"hall {at % 7}"} for at in range(120)
+    ]
     records[66]["phase"] = "jammed"
 
     shown = _condensed(_lines(records), "Does any record look different from the others?", 150)
@@ -95,7 +101,9 @@ def test_a_value_unlike_the_others_is_shown_with_its_owner() -> None:
 
 
 def test_the_record_with_the_largest_number_is_shown() -> None:
-    records: list[dict[str, object]] = [{"name": f"pump-{at}", "flow": {"rate": at * 37 % 500, "unit": "l"}} for at in range(120)]
+    records: list[dict[str, object]] = [
+        {"name": f"pump-{at}", "flow": {"rate": at * 37 % 500, "unit": "l"}} for at in range(120)
+    ]
     records[17]["flow"] = {"rate": 9123, "unit": "l"}
 
     assert "name=pump-17 flow.rate=9123" in _condensed(_lines(records), "Which pump has the highest flow rate?", 150)
@@ -125,7 +133,9 @@ _SCALAR = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
 _RECORD = st.dictionaries(
     st.text(max_size=8),
     st.recursive(
-        _SCALAR, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3), max_leaves=8
+        _SCALAR,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+        max_leaves=8,
     ),
 )
 
@@ -149,7 +159,9 @@ def test_a_deep_record_is_read_without_recursion() -> None:
 
 
 def _behind_sources(records: list[dict[str, object]]) -> str:
-    return "\n".join(f"[pod/{'db' if at % 3 else 'web'}-7c/main] {json.dumps(record)}" for at, record in enumerate(records))
+    return "\n".join(
+        f"[pod/{'db' if at % 3 else 'web'}-7c/main] {json.dumps(record)}" for at, record in enumerate(records)
+    )
 
 
 def test_records_behind_the_name_of_their_source_are_read_as_records() -> None:
@@ -167,7 +179,8 @@ def test_records_behind_the_name_of_their_source_are_read_as_records() -> None:
 def test_the_time_before_a_record_stands_for_it_where_the_record_has_none() -> None:
     records = [{"severity": "INFO", "message": f"drawer {at} opened"} for at in range(300)]
     text = "\n".join(
-        f"2026-05-04T10:{at // 60:02}:{at % 60:02}.120Z desk-3 till[41]: {json.dumps(record)}" for at, record in enumerate(records)
+        f"2026-05-04T10:{at // 60:02}:{at % 60:02}.120Z desk-3 till[41]: {json.dumps(record)}"
+        for at, record in enumerate(records)
     )
     shown = _condensed(text, "")
 

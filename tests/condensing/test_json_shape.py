@@ -11,7 +11,12 @@ from tersely.condensing.focus import Focus
 from tersely.condensing.units import pack
 
 ORDERS = [
-    {"id": f"order-{number}", "state": "paid", "customer": {"city": "Bonn", "age": 30 + number % 7}, "total": 10 * number}
+    {
+        "id": f"order-{number}",
+        "state": "paid",
+        "customer": {"city": "Bonn", "age": 30 + number % 7},
+        "total": 10 * number,
+    }
     for number in range(80)
 ]
 
@@ -78,7 +83,12 @@ def test_a_series_is_told_by_its_ends_extremes_and_trend() -> None:
     points = [[1700000000 + 60 * at, str(1.5 + at)] for at in range(40)]
     points[17][1] = "99.25"
     text = json.dumps(
-        {"result": [{"metric": {"instance": f"host-{number}"}, "values": points if number == 3 else points[:9]} for number in range(6)]}
+        {
+            "result": [
+                {"metric": {"instance": f"host-{number}"}, "values": points if number == 3 else points[:9]}
+                for number in range(6)
+            ]
+        }
     )
     line = shown(text, "Which instance has the highest value?")
     assert "host-3" in line and "max 99.25 @1700001020" in line
@@ -89,7 +99,8 @@ def test_numbers_keep_their_spelling() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 50_000 + "]" * 50_000, '{"a":' * 50_000, '{"a": [1, 2', '{"a" "b"}', '["\\ud800"]', "[]]]]", '{"a":}', "{]"]
+    "text",
+    ["[" * 50_000 + "]" * 50_000, '{"a":' * 50_000, '{"a": [1, 2', '{"a" "b"}', '["\\ud800"]', "[]]]]", '{"a":}', "{]"],
 )
 def test_broken_and_bottomless_documents_do_no_harm(text: str) -> None:
     reading = json_shape.read(text, Focus.parse("a"), 50)
@@ -130,5 +141,7 @@ def test_every_plain_value_of_a_document_is_in_its_tree(document: object) -> Non
 
 
 def test_settings_with_dotted_keys_are_read_by_owner() -> None:
-    settings = {"version": 3} | {f"lamp-{n}.{field}": n * factor for n in range(120) for field, factor in (("watts", 2), ("hours", 7))}
+    settings = {"version": 3} | {
+        f"lamp-{n}.{field}": n * factor for n in range(120) for field, factor in (("watts", 2), ("hours", 7))
+    }
     assert near(shown(json.dumps(settings), "hours of lamp-77"), "lamp-77", "539")

@@ -13,8 +13,10 @@ def test_a_limit_in_percent_is_not_about_dates() -> None:
         return [
             {"lastHeartbeatTime": f"2026-11-15T08:18:{n + 10:02d}Z",
              "lastTransitionTime": f"2026-11-{n + 1:02d}T08:19:00Z", "reason": reason,
-             "status": "False" if reason.startswith("KubeletHasNo") or reason.startswith("KubeletHasSuff") else "True", "type": kind}
-            for kind, reason in (("MemoryPressure", "KubeletHasSufficientMemory"), ("DiskPressure", disk), ("Ready", "KubeletReady"))
+             "status": "False" if reason.startswith("KubeletHasNo") or reason.startswith("KubeletHasSuff") else "True",
+             "type": kind}
+            for kind, reason in (("MemoryPressure", "KubeletHasSufficientMemory"), ("DiskPressure", disk), ("Ready",
+            "KubeletReady"))
         ]  # fmt: skip
 
     nodes = [

@@ -33,8 +33,14 @@ def _shop(lines: int = 2_000, seed: int = 7) -> list[str]:
         message = chance.choice(
             [
                 f"c.shop.http.Server - GET /items/{chance.randrange(9_000)} 200 in {chance.randrange(5, 90)} ms",
-                f"c.shop.cache.Cache - hit ratio {chance.randrange(70, 99)}% over {chance.randrange(1_000, 9_000)} lookups",
-                f"c.shop.auth.Sessions - session {chance.getrandbits(40):010x} started for {chance.choice(['Ann', 'Bo', 'Cy'])} Lee",
+                (
+                    f"c.shop.cache.Cache - hit ratio {chance.randrange(70, 99)}% over {chance.randrange(1_000, 9_000)} "
+                    "lookups"
+                ),
+                (
+                    f"c.shop.auth.Sessions - session {chance.getrandbits(40):010x} started for "
+                    f"{chance.choice(['Ann', 'Bo', 'Cy'])} Lee"
+                ),
                 "c.shop.Main - heartbeat",
             ]
         )
@@ -51,9 +57,13 @@ def test_lines_that_differ_in_numbers_are_one_with_a_count() -> None:
 
 def test_the_one_error_among_thousands_of_lines_stays() -> None:
     day = _shop()
-    day[1234] = "2026-05-04 10:03:27,100 ERROR [pool-1-thread-1] c.shop.db.Pool - could not get a connection within 30 s"
+    day[1234] = (
+        "2026-05-04 10:03:27,100 ERROR [pool-1-thread-1] c.shop.db.Pool - could not get a connection within 30 s"
+    )
 
-    assert "c.shop.db.Pool - could not get a connection within 30 s".split(" - ")[1] in _condensed("\n".join(day), "What went wrong?", 120)
+    assert "c.shop.db.Pool - could not get a connection within 30 s".split(" - ")[1] in _condensed(
+        "\n".join(day), "What went wrong?", 120
+    )
 
 
 def test_a_rare_harmless_line_is_shown_before_more_of_the_same() -> None:
@@ -66,17 +76,24 @@ def test_a_rare_harmless_line_is_shown_before_more_of_the_same() -> None:
 def test_the_line_that_holds_the_identifier_asked_for_is_shown_whole() -> None:
     day = _shop()
     day[1500] = "2026-05-04 10:30:00,000 INFO  [pool-0-thread-6] c.shop.http.Server - GET /items/77 200 in 41 ms"
-    day[1501] = "2026-05-04 10:30:00,600 INFO  [pool-1-thread-7] c.shop.auth.Sessions - session 00c0ffee42 started for Bo Chan"
+    day[1501] = (
+        "2026-05-04 10:30:00,600 INFO  [pool-1-thread-7] c.shop.auth.Sessions - session 00c0ffee42 started for Bo Chan"
+    )
 
     shown = _condensed("\n".join(day), "What happened to session 00c0ffee42?", 150)
 
-    assert "2026-05-04 10:30:00,600 INFO [pool-1-thread-7] c.shop.auth.Sessions - session 00c0ffee42 started for Bo Chan" in shown
+    assert (
+        "2026-05-04 10:30:00,600 INFO [pool-1-thread-7] c.shop.auth.Sessions - session 00c0ffee42 started for Bo Chan"
+        in shown
+    )
 
 
 def test_every_line_about_an_identifier_competes_as_itself() -> None:
     day = _shop()
     for step, at in enumerate((100, 800, 1700)):
-        day[at] = day[at].split(" c.shop")[0] + f" c.shop.Orders - order A-4711-x {['received', 'paid', 'shipped'][step]}"
+        day[at] = (
+            day[at].split(" c.shop")[0] + f" c.shop.Orders - order A-4711-x {['received', 'paid', 'shipped'][step]}"
+        )
 
     shown = _condensed("\n".join(day), "Trace A-4711-x", 200)
 
@@ -92,7 +109,10 @@ def test_the_slowest_request_is_found_among_its_kind() -> None:
 
 def test_a_status_of_failure_among_successes_is_shown() -> None:
     access = [
-        f'10.0.0.{at % 200} - - [04/May/2026:10:{at // 60 % 60:02}:{at % 60:02} +0000] "GET /p/{at} HTTP/1.1" 200 {at % 700}'
+        (
+            f'10.0.0.{at % 200} - - [04/May/2026:10:{at // 60 % 60:02}:{at % 60:02} +0000] "GET /p/{at} HTTP/1.1" 200 '
+            f"{at % 700}"
+        )
         for at in range(900)
     ]
     access[404] = '10.0.0.9 - - [04/May/2026:10:06:44 +0000] "GET /p/404 HTTP/1.1" 503 17'
@@ -112,7 +132,8 @@ def test_only_lines_of_the_asked_time_stand_for_their_kind() -> None:
 
 def test_what_every_line_shares_is_not_repeated() -> None:
     text = "\n".join(
-        f"May  4 10:{at // 60:02}:{at % 60:02} web-07 nginx[812]: {word} done" for at, word in enumerate(["alpha", "beta", "gamma"] * 40)
+        f"May  4 10:{at // 60:02}:{at % 60:02} web-07 nginx[812]: {word} done"
+        for at, word in enumerate(["alpha", "beta", "gamma"] * 40)
     )
 
     shown = _condensed(text, "", 300)
@@ -122,7 +143,10 @@ def test_what_every_line_shares_is_not_repeated() -> None:
 
 
 def test_interleaved_sources_keep_their_names() -> None:
-    text = "\n".join(f"{'web_1' if at % 2 else 'api_1'} | 2026-05-04 10:00:{at % 60:02} INFO step {at} of the plan" for at in range(200))
+    text = "\n".join(
+        f"{'web_1' if at % 2 else 'api_1'} | 2026-05-04 10:00:{at % 60:02} INFO step {at} of the plan"
+        for at in range(200)
+    )
 
     shown = _condensed(text, "", 200)
 
@@ -132,7 +156,8 @@ def test_interleaved_sources_keep_their_names() -> None:
 def test_variants_of_a_line_are_said_with_it() -> None:
     users = ["root"] * 30 + ["guest"] * 4 + ["test"] * 2
     text = "\n".join(
-        f"Jun 14 15:16:{at:02} combo sshd[{900 + at}]: authentication failure; uid=0 tty=ssh user={user}" for at, user in enumerate(users)
+        f"Jun 14 15:16:{at:02} combo sshd[{900 + at}]: authentication failure; uid=0 tty=ssh user={user}"
+        for at, user in enumerate(users)
     )
 
     shown = _condensed(text, "failures", 120)
@@ -142,7 +167,9 @@ def test_variants_of_a_line_are_said_with_it() -> None:
 
 def test_a_stack_trace_is_shown_by_its_first_and_its_own_frames() -> None:
     frames = [f"\tat javax.swing.Thing{at}.paint(Thing{at}.java:{at})" for at in range(60)]
-    frames[20:24] = [f"\tat {name}.Native.call(Native.java:1)" for name in ("java.awt", "sun.reflect", "java.util", "jdk.internal")]
+    frames[20:24] = [
+        f"\tat {name}.Native.call(Native.java:1)" for name in ("java.awt", "sun.reflect", "java.util", "jdk.internal")
+    ]
     frames[40] = "\tat org.bakery.Oven.preheat(Oven.java:99)"
     day = _shop(300)
     day[150:150] = [
@@ -160,7 +187,9 @@ def test_a_stack_trace_is_shown_by_its_first_and_its_own_frames() -> None:
 
 
 def test_where_everything_is_fatal_the_words_decide() -> None:
-    registers = [f"FATAL register {name}: 0x{at:08x}" for at, name in enumerate(["lr", "cr", "xer", "ctr", "msr", "dear"] * 50)]
+    registers = [
+        f"FATAL register {name}: 0x{at:08x}" for at, name in enumerate(["lr", "cr", "xer", "ctr", "msr", "dear"] * 50)
+    ]
     registers[123] = "FATAL rts panic! - stopping execution"
 
     assert "rts panic! - stopping execution" in _condensed("\n".join(registers), "What went wrong?", 100)
@@ -179,7 +208,8 @@ def test_the_head_says_how_many_from_when_to_when_and_of_which_levels() -> None:
 def test_the_account_of_what_is_lost_adds_up() -> None:
     words = "abcdefghijklmnopqrstuvwxyz"
     text = "\n".join(
-        f"2026-05-04 10:00:00 INFO {words[at % 26] * 5} did {words[at % 25] * 4} and {words[at % 23] * 6}" for at in range(1_000)
+        f"2026-05-04 10:00:00 INFO {words[at % 26] * 5} did {words[at % 25] * 4} and {words[at % 23] * 6}"
+        for at in range(1_000)
     )
 
     reading, packed = _read(text, "", 150)
@@ -223,7 +253,13 @@ def test_the_message_survives_in_any_format(line: str) -> None:
 
 def test_one_huge_line_is_read_in_pieces() -> None:
     text = "\n".join(
-        ["start", "all is well and quiet here, " * 4_000 + "the reactor failed to start, " + "all is well and quiet here, " * 4_000, "end"]
+        [
+            "start",
+            "all is well and quiet here, " * 4_000
+            + "the reactor failed to start, "
+            + "all is well and quiet here, " * 4_000,
+            "end",
+        ]
     )
 
     assert "the reactor failed to start" in _condensed(text, "What failed?", 200)
@@ -267,7 +303,8 @@ def test_no_lines_break_it_or_its_budget(lines: list[str], times: int, budget: i
 
 
 @pytest.mark.parametrize(
-    "text", ["\0" * 5_000, "a\0b 1\n" * 500, "\n" * 5_000, "1-" * 20_000, "\tat a.b.C(D.java:1)\n" * 400, "[" * 9_000 + "\n]"]
+    "text",
+    ["\0" * 5_000, "a\0b 1\n" * 500, "\n" * 5_000, "1-" * 20_000, "\tat a.b.C(D.java:1)\n" * 400, "[" * 9_000 + "\n]"],
 )
 def test_hostile_text_is_read_like_any_other(text: str) -> None:
     reading = logs.read(text, Focus.parse("errors?"), 200)
@@ -281,6 +318,8 @@ def test_lines_are_literal_but_for_marked_omissions() -> None:
     reading, packed = _read("\n".join(source), "slowest request", 500)
 
     for index in packed.kept:
-        text = re.sub(r"(?: ×\d+)?(?: \(also [^)]*\))?(?: \(and \d+ alike\))?(?: \[[\d:–]+\])?$", "", reading.units[index].text)
+        text = re.sub(
+            r"(?: ×\d+)?(?: \(also [^)]*\))?(?: \(and \d+ alike\))?(?: \[[\d:–]+\])?$", "", reading.units[index].text
+        )
         pieces = [piece.strip() for piece in text.split("…") if piece.strip()]
         assert any(all(piece in line for piece in pieces) for line in flat), text

@@ -18,7 +18,9 @@ def near(text: str, first: str, second: str) -> bool:
 
 
 def test_a_key_of_yaml_is_shown_under_the_keys_it_stands_under() -> None:
-    text = "services:\n" + "".join(f"  web-{n}:\n    image: shop:{n}\n    ports:\n      - {8000 + n}\n      - 443\n" for n in range(60))
+    text = "services:\n" + "".join(
+        f"  web-{n}:\n    image: shop:{n}\n    ports:\n      - {8000 + n}\n      - 443\n" for n in range(60)
+    )
     focus = Focus.parse("image of web-41")
     assert near(shown(outline.read_yaml(text, focus, 150), focus.text), "web-41", "shop:41")
 
@@ -54,14 +56,19 @@ def test_a_field_is_found_with_its_record_whatever_the_format(record: str) -> No
 
 
 def test_elements_and_attributes_of_xml_are_found_with_their_owner() -> None:
-    text = "<list>" + "".join(f'<item id="part-{n}"><size>{n * 11}</size><note>kept &amp; dry</note></item>' for n in range(60)) + "</list>"
+    text = (
+        "<list>"
+        + "".join(f'<item id="part-{n}"><size>{n * 11}</size><note>kept &amp; dry</note></item>' for n in range(60))
+        + "</list>"
+    )
     focus = Focus.parse("Which item has the highest size?")
     assert near(shown(xml_shape.read(text, focus, 150), focus.text), "part-59", "649")
     assert "kept & dry" in shown(xml_shape.read(text, Focus.parse("note of part-7"), 150), "note of part-7")
 
 
 @pytest.mark.parametrize(
-    "text", ["- - - a", "a:\n b:\n  c:", ":", "- ", "a: |", "<a><b></a></c>", "<a", "\t- x\n\t\t- y: 1", "[x]\n[y]\n[z]\n"]
+    "text",
+    ["- - - a", "a:\n b:\n  c:", ":", "- ", "a: |", "<a><b></a></c>", "<a", "\t- x\n\t\t- y: 1", "[x]\n[y]\n[z]\n"],
 )
 def test_odd_texts_are_taken_as_they_come(text: str) -> None:
     for read in (outline.read_yaml, outline.read, xml_shape.read):
@@ -90,7 +97,10 @@ KEEPERS = ("Ada", "Bela", "Chidi", "Dalia", "Emil", "Freya", "Gita")
 
 
 def test_events_that_differ_in_figures_only_are_shown_once() -> None:
-    events = [f"  Warning  BackOff  {number}m (x{number} over 3h)   kubelet  Back-off restarting web" for number in range(1, 60)]
+    events = [
+        f"  Warning  BackOff  {number}m (x{number} over 3h)   kubelet  Back-off restarting web"
+        for number in range(1, 60)
+    ]
     events[20] = "  Warning  Failed   20m                 kubelet  Error: image not found"
     text = "Name:      web\nNamespace: shop\nStatus:    Pending\nEvents:\n" + "\n".join(events)
     answer = shown(outline.read(text, Focus.parse("why is web pending"), 200), "why is web pending")
@@ -99,12 +109,17 @@ def test_events_that_differ_in_figures_only_are_shown_once() -> None:
 
 
 def test_sections_that_come_again_are_records_and_quoted_figures_are_figures() -> None:
-    text = "\n\n".join(f'[[pod]]\nname = "web-{number}"\nmemory = "{900 if number == 31 else 100 + number}"' for number in range(60))
+    text = "\n\n".join(
+        f'[[pod]]\nname = "web-{number}"\nmemory = "{900 if number == 31 else 100 + number}"' for number in range(60)
+    )
     assert near(shown(outline.read(text, Focus.parse("highest memory"), 120), "highest memory"), "web-31", "900")
 
 
 def test_headings_name_the_records_below_them() -> None:
     text = "\n\n".join(
-        f"### lamp-{number}\n\n**state**: {'broken' if number == 17 else 'lit'}\n**room**: {number % 9}" for number in range(50)
+        f"### lamp-{number}\n\n**state**: {'broken' if number == 17 else 'lit'}\n**room**: {number % 9}"
+        for number in range(50)
     )
-    assert near(shown(outline.read(text, Focus.parse("anything unusual?"), 120), "anything unusual?"), "lamp-17", "broken")
+    assert near(
+        shown(outline.read(text, Focus.parse("anything unusual?"), 120), "anything unusual?"), "lamp-17", "broken"
+    )

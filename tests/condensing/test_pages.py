@@ -171,7 +171,18 @@ def test_a_german_news_page_keeps_its_article_and_loses_menu_banner_teasers_comm
         "380.000 Euro, sagte Bauamtsleiterin Mira Holm.",
     ):
         assert fact in text
-    for furniture in ("Handball", "Cookies", "Twittern", "Garten", "Antworten", "Newsletter", "Impressum", "Verlag", "Foto:", "https://"):
+    for furniture in (
+        "Handball",
+        "Cookies",
+        "Twittern",
+        "Garten",
+        "Antworten",
+        "Newsletter",
+        "Impressum",
+        "Verlag",
+        "Foto:",
+        "https://",
+    ):
         assert furniture not in text
 
 
@@ -217,11 +228,17 @@ def test_an_answer_in_the_footer_is_found_when_it_is_asked_for_and_not_shown_oth
     assert "0431 5550" not in shown(page, 400, "")
 
 
-LONG = "The harbour of Lindmark was closed for nine weeks after the storm, and the repair of both quays cost the town more than it had. "
+LONG = (
+    "The harbour of Lindmark was closed for nine weeks after the storm, and the repair of both quays cost the town "
+    "more than it had. "
+)
 
 
 def test_a_link_between_two_paragraphs_is_left_out_and_both_stay() -> None:
-    text = shown(f"# The harbour\n\n{LONG}It reopened in June.\n\n[Read more: the best gardens](/g)\n\nSo {LONG}The mayor was glad.\n")
+    text = shown(
+        f"# The harbour\n\n{LONG}It reopened in June.\n\n[Read more: the best gardens](/g)\n\nSo {LONG}The mayor was "
+        "glad.\n"
+    )
     assert "reopened in June." in text and "The mayor was glad." in text
     assert "gardens" not in text
 
@@ -231,7 +248,9 @@ def test_comments_after_an_article_are_left_out() -> None:
         f"user{number}\n\nI was there in {1990 + number} and it was much nicer then, believe me.\n\n[Reply](#r{number})"
         for number in range(6)
     )
-    text = shown(f"# The harbour\n\n{LONG * 2}\n\nAnd {LONG}It reopened in June.\n\n[Share](/s)\n\n[Print](/p)\n\n{comments}\n")
+    text = shown(
+        f"# The harbour\n\n{LONG * 2}\n\nAnd {LONG}It reopened in June.\n\n[Share](/s)\n\n[Print](/p)\n\n{comments}\n"
+    )
     assert "reopened in June." in text
     assert "believe me" not in text
 
@@ -261,7 +280,9 @@ URL: https://news.example/bruecke
 
 def test_each_page_of_a_dump_is_judged_by_itself_and_keeps_its_address() -> None:
     text = shown(DUMP, 900)
-    places = [text.index(part) for part in ("shop.example", "850 W", "wiki.example", "42 m", "news.example", "380.000 Euro")]
+    places = [
+        text.index(part) for part in ("shop.example", "850 W", "wiki.example", "42 m", "news.example", "380.000 Euro")
+    ]
     assert places == sorted(places)
     assert "Work gloves" not in text and "Handball" not in text
 
@@ -328,7 +349,10 @@ def test_of_very_many_pages_the_one_that_answers_is_shown_with_its_address() -> 
 
 def test_a_list_of_links_is_no_dump() -> None:
     text = (
-        "# Links\n\n" + "\n".join(f"Source: https://example.org/{number}" for number in range(30)) + "\n\n" + "So much for the links. " * 20
+        "# Links\n\n"
+        + "\n".join(f"Source: https://example.org/{number}" for number in range(30))
+        + "\n\n"
+        + "So much for the links. " * 20
     )
     assert [page.address for page in pages.split_pages(text)] == [""]
 
@@ -349,7 +373,10 @@ def test_when_facts_are_wanted_names_and_numbers_beat_colour() -> None:
 
 def test_the_same_fact_twice_is_shown_once() -> None:
     fact = "Captain Ilsa Venn joined the Order of the Grey Lantern on 4 May 1203 and stayed there for nine years."
-    page = f"# The valley\n\n{fact}\n\nThe lantern hall burned down in the winter of 1212, and was never built again.\n\n{fact}\n"
+    page = (
+        f"# The valley\n\n{fact}\n\nThe lantern hall burned down in the winter of 1212, and was never built "
+        f"again.\n\n{fact}\n"
+    )
     assert shown(page, 200, "people, dates, items").count("Ilsa Venn") == 1
 
 
@@ -367,7 +394,13 @@ def test_a_page_copied_as_plain_text_loses_its_menus_too() -> None:
 
 def test_text_among_furniture_looks_like_a_page_and_data_with_a_few_words_does_not() -> None:
     article = "\n".join(
-        ["Home", "News", "Log in", *["The harbour of Lindmark is open from spring to autumn, as it was in every year."] * 5, "Imprint"]
+        [
+            "Home",
+            "News",
+            "Log in",
+            *["The harbour of Lindmark is open from spring to autumn, as it was in every year."] * 5,
+            "Imprint",
+        ]
     )
     assert pages.looks_like_page(article.split("\n"))
     assert pages.looks_like_page(without_blank_lines_and_links(FORUM_JA * 2).split("\n"))

@@ -42,7 +42,9 @@ QUESTIONS = (
 
 def tries(count: int) -> settings:
     """So many examples, the same ones each time: a test that fails by chance is no use to whoever meets it."""
-    return settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+    return settings(
+        max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
+    )
 
 
 @cache
@@ -65,7 +67,10 @@ def spoiled(text: str, rng: Random) -> str:
             case 3:
                 text = (
                     text[:at]
-                    + rng.choice(("\0", "\ud83d", "\x1b[31m", "\u202e", "�", "\r", '"', "{", "]", "\t", "\x85", "\u2028")) * 3
+                    + rng.choice(
+                        ("\0", "\ud83d", "\x1b[31m", "\u202e", "�", "\r", '"', "{", "]", "\t", "\x85", "\u2028")
+                    )
+                    * 3
                     + text[at:]
                 )
             case 4:
@@ -117,7 +122,9 @@ def test_no_text_crashes_it_and_the_budget_holds(text: str, budget: int, focus: 
 LINES = st.lists(
     st.one_of(
         st.text(max_size=80),
-        st.sampled_from(["ERROR x", "{", "}", "a: 1", "- b", "a,b,c", "| x | y |", "---", "[1, 2", "# h", "$ ls", "\tat x.y(Z:1)"]),
+        st.sampled_from(
+            ["ERROR x", "{", "}", "a: 1", "- b", "a,b,c", "| x | y |", "---", "[1, 2", "# h", "$ ls", "\tat x.y(Z:1)"]
+        ),
     )
 )
 
@@ -154,14 +161,20 @@ def real_files() -> list[Path]:
     for folder in Path(__file__).resolve().parents:
         data = folder / "shared" / "yardstick" / "data" / "dev"
         if data.is_dir():
-            return sorted(path for path in data.rglob("*") if path.is_file() and path.name != "cases.yaml" and path.stat().st_size < 60_000)
+            return sorted(
+                path
+                for path in data.rglob("*")
+                if path.is_file() and path.name != "cases.yaml" and path.stat().st_size < 60_000
+            )
     return []
 
 
 def test_spoiled_outputs_of_real_tools_are_condensed() -> None:
     files = real_files()
     if not files:
-        pytest.skip("There is no folder `shared/yardstick` beside the repository, so there are no real outputs to spoil.")
+        pytest.skip(
+            "There is no folder `shared/yardstick` beside the repository, so there are no real outputs to spoil."
+        )
     rng = Random(11)
     for path in rng.sample(files, k=min(60, len(files))):
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -182,7 +195,10 @@ def test_spoiled_outputs_of_real_tools_are_condensed() -> None:
         pytest.param("x7" * 500_000, id="one line of 1 MB without a blank"),
         pytest.param("word " * 200_000, id="one line of 1 MB"),
         pytest.param("a,b;c|d\t" * 60_000, id="one line of delimiters"),
-        pytest.param("\n".join(f"{hashlib.md5(str(n).encode()).hexdigest()} {n}" for n in range(40_000)), id="40,000 lines, all different"),
+        pytest.param(
+            "\n".join(f"{hashlib.md5(str(n).encode()).hexdigest()} {n}" for n in range(40_000)),
+            id="40,000 lines, all different",
+        ),
         pytest.param("\0" * 500_000, id="nothing but NUL"),
         pytest.param("\n" * 500_000, id="nothing but line ends"),
         pytest.param(" " * 500_000, id="nothing but blanks"),
@@ -192,7 +208,9 @@ def test_spoiled_outputs_of_real_tools_are_condensed() -> None:
         pytest.param("\\" * 200_000, id="nothing but backslashes"),
         pytest.param("| " * 100_000 + "\n" + "|-" * 100_000, id="a table of 100,000 columns"),
         pytest.param(json.dumps({f"k{n}": n for n in range(40_000)}), id="an object of 40,000 keys"),
-        pytest.param(json.dumps(json.dumps(json.dumps(json.dumps([{"a": "b" * 50}] * 500)))), id="JSON in JSON in JSON"),
+        pytest.param(
+            json.dumps(json.dumps(json.dumps(json.dumps([{"a": "b" * 50}] * 500)))), id="JSON in JSON in JSON"
+        ),
     ],
 )
 def test_hostile_texts_crash_nothing(text: str) -> None:
@@ -239,8 +257,10 @@ def test_a_text_that_fits_comes_back_untouched() -> None:
 
 OUR_WORDS = frozenset(
     (
-        "left lines line of records record rows row more times items values fields with and also from first last to keys each all "
-        "entries out the documents document paragraphs blocks sections characters like frames alike where level shown kinds that "
+        "left lines line of records record rows row more times items values fields with and also from first last to "
+        "keys each all "
+        "entries out the documents document paragraphs blocks sections characters like frames alike where level shown "
+        "kinds that "
         "varying rising falling steady jump sentences "
     ).split()
 )
@@ -250,7 +270,9 @@ _NAME = re.compile(r"[\w][\w@./:+-]*[\w]")
 
 def plain(text: str) -> str:
     """White space, entities and escapes aside."""
-    return " ".join(html.unescape(text.replace('\\"', '"').replace("\\n", " ").replace("\\t", " ").replace("\\\\", "\\")).split())
+    return " ".join(
+        html.unescape(text.replace('\\"', '"').replace("\\n", " ").replace("\\t", " ").replace("\\\\", "\\")).split()
+    )
 
 
 @tries(100)
@@ -281,7 +303,9 @@ _OUR_LINE = re.compile(r"\[.*\]$|…\d*$|\d+ lines(?:; |$)")
 
 @pytest.mark.parametrize("shape", LINE_SHAPES)
 def test_every_line_of_the_answer_is_a_line_of_the_source(shape: str) -> None:
-    """White space aside; what every line shares may be said once in the head, and `…` stands for what was left out of a line."""
+    """White space aside; what every line shares may be said once in the head, and `…` stands for what was left out of a
+    line.
+    """
     asks = [ask for name, ask in SHAPES if name == shape]
     for seed, ask in enumerate(asks):
         case = draw(shape, ask, seed, 12_000)
@@ -292,7 +316,9 @@ def test_every_line_of_the_answer_is_a_line_of_the_source(shape: str) -> None:
             shown = " ".join(_OUR_ENDING.sub("", line).split())
             pieces = [piece.strip() for piece in _OMISSION.split(shown)]
             if shape == "meeting":
-                pieces[:1] = pieces[0].split(": ", 1)  # Who speaks is said again where the beginning of a turn is left out.
+                pieces[:1] = pieces[0].split(
+                    ": ", 1
+                )  # Who speaks is said again where the beginning of a turn is left out.
             assert any(all(piece in own for piece in pieces) for own in source), line
 
 
@@ -304,7 +330,9 @@ _SHARE = re.compile(r"(\d[\d,]*) of (\d[\d,]*) (\S+)")
 @tries(100)
 @given(st.integers(0, len(SHAPES) - 1), st.integers(0, 2), st.integers(30, 1_500), st.sampled_from(QUESTIONS))
 def test_nothing_is_left_out_that_is_not_there(index: int, seed: int, budget: int, focus: str) -> None:
-    """Counts never exceed their whole; line ranges are in order and lie in the source; the ending says what `lost` says."""
+    """Counts never exceed their whole; line ranges are in order and lie in the source; the ending says what `lost`
+    says.
+    """
     text = invented(index, seed)
     condensed = condense_structurally(text, budget, focus)
     assert condensed.lost
@@ -323,7 +351,15 @@ def test_nothing_is_left_out_that_is_not_there(index: int, seed: int, budget: in
 
 _LEFT_OUT = re.compile(r"(\d[\d,]*) (?:of [\d,]+ )?(?!values|fields|of )")
 
-RECORD_SHAPES = ("json list, indented", "json list, one line", "csv", "tsv", "aligned table", "yaml list", "yaml documents")
+RECORD_SHAPES = (
+    "json list, indented",
+    "json list, one line",
+    "csv",
+    "tsv",
+    "aligned table",
+    "yaml list",
+    "yaml documents",
+)
 
 
 @pytest.mark.parametrize("shape", RECORD_SHAPES)
@@ -337,5 +373,7 @@ def test_records_shown_and_records_left_out_add_up(shape: str) -> None:
             text = SHAPES_BY_NAME[shape].write(rng, collection)
             condensed = condense_structurally(text, budget, "")
             shown = sum(collection.name(row) in condensed.text for row in collection.rows)
-            left = sum(int(found[1].replace(",", "")) for entry in condensed.lost if (found := _LEFT_OUT.match(entry.what)))
+            left = sum(
+                int(found[1].replace(",", "")) for entry in condensed.lost if (found := _LEFT_OUT.match(entry.what))
+            )
             assert shown + left == len(collection.rows), (seed, budget, condensed.lost)

@@ -22,9 +22,18 @@ def shown(text: str, budget: int, focus: str = "") -> str:
 @pytest.mark.parametrize(
     ("paragraph", "expected"),
     [
-        ("Dr. Holm arrived on Nov. 3 in St. Ives. She left at once.", ["Dr. Holm arrived on Nov. 3 in St. Ives.", "She left at once."]),
-        ('"Is it open?" he asked. "No!" Nobody answered him.', ['"Is it open?" he asked.', '"No!" Nobody answered him.']),
-        ("Das kostet ca. 30 Euro. Mehr nicht, z. B. keine Miete.", ["Das kostet ca. 30 Euro.", "Mehr nicht, z. B. keine Miete."]),
+        (
+            "Dr. Holm arrived on Nov. 3 in St. Ives. She left at once.",
+            ["Dr. Holm arrived on Nov. 3 in St. Ives.", "She left at once."],
+        ),
+        (
+            '"Is it open?" he asked. "No!" Nobody answered him.',
+            ['"Is it open?" he asked.', '"No!" Nobody answered him.'],
+        ),
+        (
+            "Das kostet ca. 30 Euro. Mehr nicht, z. B. keine Miete.",
+            ["Das kostet ca. 30 Euro.", "Mehr nicht, z. B. keine Miete."],
+        ),
         ("橋は閉鎖された。工事は三月まで続く。", ["橋は閉鎖された。", "工事は三月まで続く。"]),
         ("¿Dónde está? Nadie lo sabe todavía.", ["¿Dónde está?", "Nadie lo sabe todavía."]),
         ("Version 2.4 costs 3.50 a month.", ["Version 2.4 costs 3.50 a month."]),
@@ -77,8 +86,14 @@ MEETING = "\n".join(
         "Rita: The swings cost 4,000 and the slide another 2,500. I would rather wait with the slide until next year.",
         "Anna Berg: Okay.",
         "Tom: Yes.",
-        "Rita: Then the lights in the hall. Three of twelve lamps are broken and the caretaker cannot reach them without scaffolding.",
-        "Tom: We could borrow scaffolding from the fire brigade. They lent it to us two years ago and asked for nothing but cake.",
+        (
+            "Rita: Then the lights in the hall. Three of twelve lamps are broken and the caretaker cannot reach them "
+            "without scaffolding."
+        ),
+        (
+            "Tom: We could borrow scaffolding from the fire brigade. They lent it to us two years ago and asked for "
+            "nothing but cake."
+        ),
         "Anna Berg: Mm-hmm.",
         "Rita: The choir has asked for the hall on Thursdays. I see no reason against it, they pay thirty a month.",
         "Anna Berg: Then we say yes to the choir.",
@@ -128,7 +143,9 @@ def test_who_is_asked_about_speaks_first() -> None:
 
 
 def test_the_speaker_who_is_asked_about_beats_another_who_says_the_same() -> None:
-    others = "\n".join(f"{name}: The weather of day {day} was good for the harvest." for day in range(8) for name in ("Ole", "Mia"))
+    others = "\n".join(
+        f"{name}: The weather of day {day} was good for the harvest." for day in range(8) for name in ("Ole", "Mia")
+    )
     said = "The bridge needs new {} before the winter comes."
     talk = f"Ole: {said.format('lights')}\n{others}\nMia: {said.format('lamps')}\n{others}"
     assert shown(talk, 18, "What did Mia say about the bridge?").startswith("Mia: The bridge")
@@ -137,7 +154,10 @@ def test_the_speaker_who_is_asked_about_beats_another_who_says_the_same() -> Non
 
 def test_a_sentence_that_stands_twice_is_shown_once() -> None:
     notice = "The office is closed on the first Monday of every month."
-    assert shown(f"{notice} Please write instead.\n\nLetters are answered within a week.\n\n{notice}", 200).count(notice) == 1
+    assert (
+        shown(f"{notice} Please write instead.\n\nLetters are answered within a week.\n\n{notice}", 200).count(notice)
+        == 1
+    )
 
 
 HOUSES = ["Museum", "Library", "Harbour bath", "Town hall"]
@@ -154,7 +174,8 @@ def test_a_sentence_is_found_by_the_heading_it_stands_under() -> None:
 def test_without_a_focus_the_whole_text_is_represented_by_what_it_comes_back_to() -> None:
     themes = ["glacier", "harbour", "railway"]
     text = "\n\n".join(
-        f"The {theme} commission met in {2000 + year}. It measured the {theme} and reported on the {theme} commission's plans. "
+        f"The {theme} commission met in {2000 + year}. It measured the {theme} and reported on the {theme} "
+        "commission's plans. "
         "Then there was tea."
         for theme in themes
         for year in range(6)
@@ -220,7 +241,16 @@ def test_any_text_is_read_within_the_budget(text: str, budget: int, focus: str) 
 
 
 @pytest.mark.parametrize(
-    "text", ["a" * 300_000, ". " * 100_000, "A: " * 60_000, "。" * 100_000, "\n" * 100_000 + "x", "Ab. " * 60_000, ": : :\n" * 20_000]
+    "text",
+    [
+        "a" * 300_000,
+        ". " * 100_000,
+        "A: " * 60_000,
+        "。" * 100_000,
+        "\n" * 100_000 + "x",
+        "Ab. " * 60_000,
+        ": : :\n" * 20_000,
+    ],
 )
 def test_hostile_prose_costs_little_and_breaks_nothing(text: str) -> None:
     reading = prose.read(text, Focus.parse("why?"), 100)

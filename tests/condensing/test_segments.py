@@ -8,7 +8,10 @@ RECORDS = json.dumps([{"name": f"web-{number}", "state": "ok"} for number in ran
 
 
 def test_outputs_of_several_commands_are_parts_with_their_titles() -> None:
-    text = "$ kubectl get pods\nNAME   READY\na-1    1/1\nb-2    1/1\nc-3    0/1\n$ cat app.log\n" + "2025-01-01 10:00:00 INFO ok\n" * 5
+    text = (
+        "$ kubectl get pods\nNAME   READY\na-1    1/1\nb-2    1/1\nc-3    0/1\n$ cat app.log\n"
+        + "2025-01-01 10:00:00 INFO ok\n" * 5
+    )
     parts = parts_of(text)
     assert [(part.title, part.kind) for part in parts] == [("$ kubectl get pods", "table"), ("$ cat app.log", "log")]
     assert [part.line for part in parts] == [2, 7]
@@ -35,7 +38,11 @@ def test_a_text_of_one_kind_is_one_part() -> None:
 def test_a_page_is_handed_to_its_reader_whole() -> None:
     """Cut at headings that look like titles, its second half would be taken for the body of another page."""
     page = "\n\n".join(
-        f"## step {number}\n\nThe [manual](https://example.org/{number}) says that the valve has to be closed before the tank is opened."
+        (
+            f"## step {number}\n\nThe [manual](https://example.org/{number}) says that the valve has to be closed "
+            "before "
+            "the tank is opened."
+        )
         for number in range(12)
     )
     assert [part.kind for part in parts_of(page)] == ["page"]

@@ -23,7 +23,10 @@ POD_TABLE = "NAME        READY   STATUS    RESTARTS   AGE\n" + "\n".join(
         (POD_TABLE, "table"),
         ("two lines of something else\nbefore it begins\n" + POD_TABLE, "table"),
         ("kind: Pod\nmetadata:\n  name: web-1\n  labels:\n    app: web\nspec:\n  replicas: 3\n", "yaml"),
-        ("Name:         web-1\nNamespace:    default\nPriority:     0\nNode:         n1\nStatus:       Running\n", "outline"),
+        (
+            "Name:         web-1\nNamespace:    default\nPriority:     0\nNode:         n1\nStatus:       Running\n",
+            "outline",
+        ),
         ("[web]\nport = 80\nhost = a\n[db]\nport = 5432\nhost = b\n[cache]\nport = 1\nhost = c\n", "outline"),
         ('# HELP up Whether it is up.\n# TYPE up gauge\nup{job="a"} 1\nup{job="b"} 0\n', "metrics"),
         ("2025-01-01T10:37:30Z INFO started\n2025-01-01T10:37:31Z INFO ready\n2025-01-01T10:37:32Z WARN slow\n", "log"),
@@ -38,7 +41,12 @@ def test_a_text_is_taken_for_what_it_is(text: str, kind: str) -> None:
 
 def test_times_with_colons_are_no_search_results() -> None:
     assert (
-        sniff("\n".join(f"nova-api.log.1.2017-05-16_13:53:{second:02d} 2017-05-16 00:00:{second:02d}.008 INFO x" for second in range(20)))
+        sniff(
+            "\n".join(
+                f"nova-api.log.1.2017-05-16_13:53:{second:02d} 2017-05-16 00:00:{second:02d}.008 INFO x"
+                for second in range(20)
+            )
+        )
         == "log"
     )
 

@@ -45,7 +45,10 @@ def test_parts_of_different_kinds_share_the_budget() -> None:
 
 
 def test_the_same_call_gives_the_same_text() -> None:
-    assert condense_structurally(BROKEN, 300, "slow requests").text == condense_structurally(BROKEN, 300, "slow requests").text
+    assert (
+        condense_structurally(BROKEN, 300, "slow requests").text
+        == condense_structurally(BROKEN, 300, "slow requests").text
+    )
 
 
 @pytest.mark.parametrize(

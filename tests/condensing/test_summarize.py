@@ -26,7 +26,9 @@ def pages(paragraphs: int, seed: int = 1) -> str:
     """Prose of about 105 tokens a paragraph; the number of each stands in it."""
     draw = random.Random(seed)
     words = ["".join(draw.choice("abcdefghiklmnoprstu") for _ in range(draw.randint(3, 9))) for _ in range(400)]
-    return "\n\n".join(f"Entry {n}: " + " ".join(draw.choice(words) for _ in range(40)) + "." for n in range(paragraphs))
+    return "\n\n".join(
+        f"Entry {n}: " + " ".join(draw.choice(words) for _ in range(40)) + "." for n in range(paragraphs)
+    )
 
 
 def is_merge(body: Body) -> bool:
@@ -37,7 +39,9 @@ def question(body: Body) -> str:
     return str(body["messages"][-1]["content"])
 
 
-async def run(llm: LimitedLLM, text: str, *, target: int = 300, cache: SummaryCache | None = None, **wish: object) -> Condensed:
+async def run(
+    llm: LimitedLLM, text: str, *, target: int = 300, cache: SummaryCache | None = None, **wish: object
+) -> Condensed:
     return await summarize_text(assume_masked(text), wish=Wish(target=target, **wish), llm=llm, cache=cache)  # type: ignore[arg-type]
 
 
@@ -86,14 +90,20 @@ async def test_one_failed_part_is_a_gap_with_its_lines_and_the_others_are_kept()
 
 
 async def test_when_every_part_fails_the_failure_is_raised() -> None:
-    async with FakeLLMServer(lambda body: 503).listening() as server, model_at(server.url, manners=NOTHING_WAITS) as llm:
+    async with (
+        FakeLLMServer(lambda body: 503).listening() as server,
+        model_at(server.url, manners=NOTHING_WAITS) as llm,
+    ):
         with pytest.raises(LLMUnavailable):
             await run(llm, pages(100), chunk_size=800)
 
 
 @pytest.mark.parametrize(("status", "kind"), [(401, LLMMisconfigured), (402, LLMOutOfQuota)])
 async def test_what_only_the_operator_can_mend_stops_everything_at_once(status: int, kind: type[LLMError]) -> None:
-    async with FakeLLMServer(lambda body: Reply(status=status, delay=0.05)).listening() as server, model_at(server.url) as llm:
+    async with (
+        FakeLLMServer(lambda body: Reply(status=status, delay=0.05)).listening() as server,
+        model_at(server.url) as llm,
+    ):
         with pytest.raises(kind):
             await run(llm, pages(400), chunk_size=800)
         assert llm.in_use == 0
@@ -124,7 +134,10 @@ async def test_five_million_tokens_go_through_a_window_of_eight_thousand() -> No
         largest = max(largest, O200K.count(said) + body["max_tokens"])
         return "word " * int(body["max_tokens"] // 2) + "end."
 
-    async with FakeLLMServer(script).listening() as server, model_at(server.url, window=8192, manners=Manners(concurrency=32)) as llm:
+    async with (
+        FakeLLMServer(script).listening() as server,
+        model_at(server.url, window=8192, manners=Manners(concurrency=32)) as llm,
+    ):
         server._usage = lambda body, reply: {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}  # type: ignore[method-assign]
         condensed = await run(llm, text, target=1000)
     assert condensed.tokens_before > 5_000_000
@@ -204,7 +217,9 @@ async def test_an_overflow_reported_by_the_provider_splits_the_part() -> None:
     def script(body: Body) -> Reply | str:
         sizes.append(len(question(body)))
         too_long = len(question(body)) > 6000
-        return Reply(status=400, code="context_length_exceeded", error="maximum context length") if too_long else "Half."
+        return (
+            Reply(status=400, code="context_length_exceeded", error="maximum context length") if too_long else "Half."
+        )
 
     async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm:
         condensed = await run(llm, pages(60))
@@ -234,7 +249,10 @@ async def test_the_concurrency_limit_covers_map_and_reduce_and_merges_do_not_wai
         order.append("merge" if is_merge(body) else "part")
         return Reply("word " * 200 + ".", delay=0.01)
 
-    async with FakeLLMServer(script).listening() as server, model_at(server.url, window=4096, manners=Manners(concurrency=4)) as llm:
+    async with (
+        FakeLLMServer(script).listening() as server,
+        model_at(server.url, window=4096, manners=Manners(concurrency=4)) as llm,
+    ):
         condensed = await run(llm, pages(1000), target=300, chunk_size=700)
     assert server.most_in_flight == 4
     assert condensed.work is not None and condensed.work.levels >= 2
@@ -308,7 +326,10 @@ async def test_numbers_and_identifiers_that_no_source_contains_are_counted() -> 
 
 async def test_a_target_above_the_output_cap_is_met_by_several_answers() -> None:
     """LESSONS: asked-for output above the model's cap is an error, every time."""
-    async with FakeLLMServer(lambda body: "word " * 500 + ".").listening() as server, model_at(server.url, output_cap=1000) as llm:
+    async with (
+        FakeLLMServer(lambda body: "word " * 500 + ".").listening() as server,
+        model_at(server.url, output_cap=1000) as llm,
+    ):
         condensed = await run(llm, pages(400), target=3000, chunk_size=2000)
     assert max(body["max_tokens"] for body in server.requests) <= 1000
     assert 1000 < condensed.tokens_after <= 3000
@@ -327,7 +348,8 @@ def _blocks(asked: str) -> dict[str, str]:
     """The data of a prompt, read as the prompt says: only a line with the number ends a block."""
     (nonce,) = set(re.findall(r"^<<<\w+ ([0-9a-f]{16})>>>$", asked, re.MULTILINE))
     return {
-        match.group(1): match.group(2) for match in re.finditer(rf"<<<(\w+) {nonce}>>>\n(.*?)\n<<<end of \1 {nonce}>>>", asked, re.DOTALL)
+        match.group(1): match.group(2)
+        for match in re.finditer(rf"<<<(\w+) {nonce}>>>\n(.*?)\n<<<end of \1 {nonce}>>>", asked, re.DOTALL)
     }
 
 
@@ -345,8 +367,16 @@ async def test_content_stays_between_its_delimiters(payload: str) -> None:
 
 
 async def test_the_shared_forgeries_stay_between_their_delimiters(shared: Path) -> None:
-    cases = [json.loads(line) for line in (shared / "safety" / "injection_dev.jsonl").read_text(encoding="utf-8").split("\n") if line]
-    chosen = [case["payload"] for case in cases if case["category"] in ("delimiter_forging", "prompt_template", "template_tokens")]
+    cases = [
+        json.loads(line)
+        for line in (shared / "safety" / "injection_dev.jsonl").read_text(encoding="utf-8").split("\n")
+        if line
+    ]
+    chosen = [
+        case["payload"]
+        for case in cases
+        if case["category"] in ("delimiter_forging", "prompt_template", "template_tokens")
+    ]
     assert len(chosen) > 20
     for payload in chosen:
         await _stays_inside(payload)
@@ -382,7 +412,10 @@ async def test_a_circuit_that_opens_in_the_middle_leaves_gaps_and_no_flood() -> 
 async def test_a_repetitive_log_costs_the_model_a_third_of_its_tokens_at_most() -> None:
     """Folded before it is divided; the lines that are cited are still the original's."""
     lines = [
-        f"2026-11-15T10:{n // 600:02d}:{n // 10 % 60:02d}Z INFO api-gateway access: GET /v1/cart/items 200 in {n % 97} ms"
+        (
+            f"2026-11-15T10:{n // 600:02d}:{n // 10 % 60:02d}Z INFO api-gateway access: GET /v1/cart/items 200 in "
+            f"{n % 97} ms"
+        )
         for n in range(6000)
     ]
     lines[4321] = "2026-11-15T10:07:12Z ERROR api checkout failed: pool exhausted"
@@ -485,9 +518,15 @@ async def test_an_error_inside_of_a_good_answer_is_taken_for_what_it_is() -> Non
         error = {"error": {"code": code, "message": "Provider returned error"}, "user_id": "u"}
         return Reply(raw=json.dumps(error).encode(), headers={"content-type": "application/json"})
 
-    async with FakeLLMServer([wrapped(502), wrapped(429), "Healed."]).listening() as server, model_at(server.url) as llm:
+    async with (
+        FakeLLMServer([wrapped(502), wrapped(429), "Healed."]).listening() as server,
+        model_at(server.url) as llm,
+    ):
         assert (await run(llm, pages(60))).text == "Healed."
-    async with FakeLLMServer([Reply("Half a sen", finish="error"), "Healed."]).listening() as server, model_at(server.url) as llm:
+    async with (
+        FakeLLMServer([Reply("Half a sen", finish="error"), "Healed."]).listening() as server,
+        model_at(server.url) as llm,
+    ):
         assert (await run(llm, pages(60))).text == "Healed."
 
 

@@ -6,7 +6,10 @@ from tersely.condensing.units import pack
 
 
 def pods(count: int = 120) -> str:
-    rows = [f"web-{number:<12} 1/1     Running            {number % 3}          {number}Mi" for number in range(10, 10 + count)]
+    rows = [
+        f"web-{number:<12} 1/1     Running            {number % 3}          {number}Mi"
+        for number in range(10, 10 + count)
+    ]
     rows[count // 2] = "cart-7f9c-x2k       0/1     CrashLoopBackOff   42         999Mi"
     return "NAME             READY   STATUS             RESTARTS   MEMORY\n" + "\n".join(rows) + "\n"
 
@@ -64,9 +67,15 @@ def test_two_tables_in_one_text_keep_their_headers() -> None:
 
 
 def test_wide_rows_show_the_columns_that_matter() -> None:
-    header = "ID      NAME     " + " ".join(f"COLUMN{chr(65 + number // 26)}{chr(65 + number % 26)}" for number in range(40)) + " OWNER"
+    header = (
+        "ID      NAME     "
+        + " ".join(f"COLUMN{chr(65 + number // 26)}{chr(65 + number % 26)}" for number in range(40))
+        + " OWNER"
+    )
     rows = [
-        f"{100 + row}     item-{row:02d}  " + " ".join(f"value{row * number % 1000:03d}" for number in range(40)) + f" team-{row}"
+        f"{100 + row}     item-{row:02d}  "
+        + " ".join(f"value{row * number % 1000:03d}" for number in range(40))
+        + f" team-{row}"
         for row in range(60)
     ]
     text = shown(header + "\n" + "\n".join(rows), "who is the owner of item-33?", 120)

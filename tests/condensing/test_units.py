@@ -10,7 +10,9 @@ from tersely.text.tokens import O200K
 
 
 def lines(count: int, *, family: str | None = None) -> list[Unit]:
-    return [Unit(f"line number {index} of the text", index + 1, index + 1, 1.0, family=family) for index in range(count)]
+    return [
+        Unit(f"line number {index} of the text", index + 1, index + 1, 1.0, family=family) for index in range(count)
+    ]
 
 
 @settings(deadline=None)
@@ -70,7 +72,12 @@ def test_room_that_is_left_is_filled() -> None:
 
 
 def test_a_unit_larger_than_the_budget_is_shown_where_the_focus_finds_something() -> None:
-    text = "begin " + "filler words without meaning, " * 400 + "the needle-77 is broken, " + "more filler follows here, " * 400
+    text = (
+        "begin "
+        + "filler words without meaning, " * 400
+        + "the needle-77 is broken, "
+        + "more filler follows here, " * 400
+    )
     packed = pack(Reading("text", [Unit(text, 1, 1, 2.0)]), 120, focus=Focus.parse("needle-77"))
     assert "needle-77" in packed.text and packed.text.startswith("begin")
     assert packed.shortened == {0}

@@ -7,7 +7,10 @@ import pytest
 from tersely.condensing.structural import condense_structurally
 
 LOG = "\n".join(
-    f"2026-11-15T10:{number // 60:02d}:{number % 60:02d}Z INFO served request {number * 7919 % 10007} in {number % 90} ms"
+    (
+        f"2026-11-15T10:{number // 60:02d}:{number % 60:02d}Z INFO served request {number * 7919 % 10007} in "
+        f"{number % 90} ms"
+    )
     for number in range(300)
 )
 FAILURE = "ERROR payment refused: card network unreachable"
@@ -30,7 +33,14 @@ def condensed(value: object, focus: str = QUESTION, budget: int = 300) -> str:
         ({"stdout": LOG, "stderr": "", "exit_code": 3}, "stdout:"),
         ({"content": [{"type": "text", "text": LOG}], "isError": False}, "content[0].text (type: text):"),
         ({"pod": "web-1", "logs": LINES}, "logs:"),
-        ({"data": {"result": [{"stream": {"app": "web"}, "values": [["1790000000000000000", line] for line in LINES]}]}}, ".values:"),
+        (
+            {
+                "data": {
+                    "result": [{"stream": {"app": "web"}, "values": [["1790000000000000000", line] for line in LINES]}]
+                }
+            },
+            ".values:",
+        ),
     ],
     ids=["stdout", "content", "list of lines", "pairs of time and line"],
 )
@@ -53,7 +63,10 @@ def test_a_table_in_an_envelope_is_read_as_a_table() -> None:
 
 
 def test_logs_of_several_owners_are_told_apart() -> None:
-    pods = [{"pod": f"web-{number}", "log": LOG if number == 2 else LOG.replace(FAILURE, "INFO idle")} for number in range(4)]
+    pods = [
+        {"pod": f"web-{number}", "log": LOG if number == 2 else LOG.replace(FAILURE, "INFO idle")}
+        for number in range(4)
+    ]
     text = condensed(pods)
     assert FAILURE in text.partition("[2].log (pod: web-2):")[2]
 
@@ -76,7 +89,9 @@ def test_a_block_of_yaml_is_read_as_what_it_holds() -> None:
 
 def test_the_bodies_of_many_records_stay_with_their_records() -> None:
     body = "It fails now and then. " * 60
-    issues = [{"number": number, "title": f"issue {number}", "body": f"Body of {number}. {body}"} for number in range(60)]
+    issues = [
+        {"number": number, "title": f"issue {number}", "body": f"Body of {number}. {body}"} for number in range(60)
+    ]
     text = condensed(issues, "issue 41", 500)
     assert "number: 41" in text and ".body" not in text
 

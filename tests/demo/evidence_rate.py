@@ -70,9 +70,14 @@ if __name__ == "__main__":
     result, lost = measure(fresh)
     for cause, counts in result.items():
         parts = [
-            f"{tool} {counts[f'{tool} kept']}/{number}" for tool, number in counts.items() if not tool.endswith(" kept") and tool != "any"
+            f"{tool} {counts[f'{tool} kept']}/{number}"
+            for tool, number in counts.items()
+            if not tool.endswith(" kept") and tool != "any"
         ]
         print(f"{cause:<28} {counts['any kept']}/{counts['any']}   {' · '.join(parts)}")
     kept = sum(counts["any kept"] for counts in result.values())
-    print(f"\nevidence survives in {kept} of {sum(counts['any'] for counts in result.values())} incidents; lost outputs, e.g.:")
+    print(
+        f"\nevidence survives in {kept} of {sum(counts['any'] for counts in result.values())} incidents; lost "
+        "outputs, e.g.:"
+    )
     print("\n".join(lost[:12]))

@@ -1,4 +1,5 @@
-"""How often an investigation without a model names the cause: `python -m tests.demo.survey_rate [seeds per cause] [cause …]`.
+"""How often an investigation without a model names the cause: `python -m tests.demo.survey_rate [seeds per cause]
+[cause …]`.
 
 The simulated systems answer behind real MCP servers; the survey works as it does in
 a session, with a store of its own and nobody watching. Prints the rate per cause and
@@ -47,7 +48,10 @@ async def surveyed(incident: Incident) -> str:
     ]
     masker = Masker(key=KEY)
     with tempfile.TemporaryDirectory() as folder:
-        async with Database.open(f"sqlite:///{Path(folder) / 'tersely.db'}") as database, registered(servers, wait=60) as registry:
+        async with (
+            Database.open(f"sqlite:///{Path(folder) / 'tersely.db'}") as database,
+            registered(servers, wait=60) as registry,
+        ):
             executor = ToolExecutor(registry=registry, results=KeptResults(database))
             report = await investigate(
                 Assignment(
@@ -91,11 +95,16 @@ async def main(seeds: int, wanted: list[str]) -> None:
                 found += 1
                 continue
             blamed = blamed_look_alike(analysis, incident)
-            print(f"--- {name}, seed {seed}: {incident.cause.what}. Blamed: {blamed.what if blamed else 'no look-alike'}.")
+            print(
+                f"--- {name}, seed {seed}: {incident.cause.what}. Blamed: {blamed.what if blamed else 'no look-alike'}."
+            )
             print(conclusion_of(analysis), flush=True)
         print(f"{name:<28} {found}/{seeds}", flush=True)
         right, total = right + found, total + seeds
-    print(f"\nthe cause was named in {right} of {total} investigations without a model, in {in_headline} of them by the headline itself")
+    print(
+        f"\nthe cause was named in {right} of {total} investigations without a model, in {in_headline} of them by the "
+        "headline itself"
+    )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,11 @@ def incident(request: pytest.FixtureRequest) -> Incident:
 def everything(incident: Incident) -> str:
     """All that the cluster says about an incident, pods and log of the ill service included."""
     world = incident.world
-    parts = [kubernetes.events_table(world), kubernetes.pods_table(world), kubernetes.config_yaml(world, incident.victim)]
+    parts = [
+        kubernetes.events_table(world),
+        kubernetes.pods_table(world),
+        kubernetes.config_yaml(world, incident.victim),
+    ]
     parts.append(kubernetes.rollout_history(world, incident.victim))
     parts += [kubernetes.describe_pod(world, pod) for pod in world.pods_of(incident.victim)]
     return "\n".join([*parts, *logs.lines_of(world, incident.victim, lines=20_000)])
@@ -75,7 +79,9 @@ def test_no_look_alike_can_be_mistaken_for_the_cause_by_the_judge(seed: int) -> 
 
 
 def test_the_judge_accepts_the_cause_in_a_persons_words(incident: Incident) -> None:
-    assert names_cause(f"# Investigation\n\nMost likely cause: {incident.cause.what}.\n\n## Evidence\n- nothing", incident)
+    assert names_cause(
+        f"# Investigation\n\nMost likely cause: {incident.cause.what}.\n\n## Evidence\n- nothing", incident
+    )
 
 
 def test_the_judge_accepts_the_line_of_evidence_itself(incident: Incident) -> None:
@@ -109,4 +115,6 @@ def test_an_empty_report_names_nothing() -> None:
 
 
 def test_a_title_alone_is_not_taken_for_the_conclusion() -> None:
-    assert "pool exhausted" in conclusion_of("# Report\n\n## Summary\n\nThe pool exhausted itself.\n\n## Other\n\nMuch.")
+    assert "pool exhausted" in conclusion_of(
+        "# Report\n\n## Summary\n\nThe pool exhausted itself.\n\n## Other\n\nMuch."
+    )

@@ -1,4 +1,6 @@
-"""The whole way without a model: servers as processes, the survey, the judge. `survey_rate` measures it on many incidents."""
+"""The whole way without a model: servers as processes, the survey, the judge. `survey_rate` measures it on many
+incidents.
+"""
 
 import pytest
 

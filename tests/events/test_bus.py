@@ -53,7 +53,8 @@ class Story:
             return
         async with self.database.transaction() as db:
             logged = await timeline.create(
-                db, self.session_id, 1, name, event_id=id_, stage_id=None, execution_id=None, event_type="llm_response", content="",
+                db, self.session_id, 1, name, event_id=id_, stage_id=None, execution_id=None,
+                event_type="llm_response", content="",
                 metadata={}, now=NOON,
             )  # fmt: skip
         assert logged is not None
@@ -82,7 +83,15 @@ class Story:
             return
         async with self.database.transaction() as db:
             logged = await timeline.complete(
-                db, self.session_id, 1, name, event_id=id_, event_type="llm_response", content="all", metadata={}, now=NOON
+                db,
+                self.session_id,
+                1,
+                name,
+                event_id=id_,
+                event_type="llm_response",
+                content="all",
+                metadata={},
+                now=NOON,
             )
         assert logged is not None
         self.head = self.completed_at[id_] = logged.seq
@@ -173,7 +182,9 @@ ACTIONS = st.one_of(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(actions=st.lists(ACTIONS, min_size=10, max_size=50))
-async def test_no_viewer_misses_or_doubles_anything_whatever_happens_in_between(lite: Database, actions: list[Any]) -> None:
+async def test_no_viewer_misses_or_doubles_anything_whatever_happens_in_between(
+    lite: Database, actions: list[Any]
+) -> None:
     session_id = await begun(lite)
     bus = Bus(lite, recent_events=3, page_events=2)
     story = Story(lite, bus, session_id)
@@ -278,7 +289,8 @@ _batches = iter(range(10**9))
 async def many_steps(database: Database, session_id: str, number: int, *, size: int) -> list[Logged]:
     batch = next(_batches)
     told: list[tuple[str, events.StoredEvent]] = [
-        (f"{batch}/{one}", InteractionCreated(interaction_id="x" * size, interaction_type="mcp")) for one in range(number)
+        (f"{batch}/{one}", InteractionCreated(interaction_id="x" * size, interaction_type="mcp"))
+        for one in range(number)
     ]
     async with database.transaction() as db:
         row = await events.advance(db, session_id, 1, by=number)
@@ -355,7 +367,10 @@ async def test_a_worker_that_lost_the_session_reaches_no_viewer(lite: Database) 
         bus.chunk(session_id, id_, offset=4, delta="zombie ", attempt=1)
         bus.chunk(session_id, id_, offset=4, delta="words", attempt=2)
         await until(lambda: len(viewer.payloads) == 2)
-    assert [(one["offset"], one["delta"]) for one in map(json.loads, viewer.payloads)] == [(0, "old "), (0, "new words")]
+    assert [(one["offset"], one["delta"]) for one in map(json.loads, viewer.payloads)] == [
+        (0, "old "),
+        (0, "new words"),
+    ]
 
 
 async def test_of_progress_only_the_last_word_counts_and_it_ends_with_the_session(lite: Database) -> None:

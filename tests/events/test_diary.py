@@ -52,7 +52,12 @@ async def test_what_an_agent_tells_reaches_store_and_viewers(database: Database)
             assert json.loads(await anext(subscription))["type"] == "timeline_event.created"
             event.delta(words("The pod"))
             chunk = json.loads(await anext(subscription))
-            assert (chunk["type"], chunk["event_id"], chunk["offset"], chunk["delta"]) == ("stream.chunk", event.id, 0, "The pod")
+            assert (chunk["type"], chunk["event_id"], chunk["offset"], chunk["delta"]) == (
+                "stream.chunk",
+                event.id,
+                0,
+                "The pod",
+            )
             event.delta(words(" is"))
             event.delta(words(" gone"))
             chunk = json.loads(await anext(subscription))
@@ -77,7 +82,10 @@ async def test_what_an_agent_tells_reaches_store_and_viewers(database: Database)
         await inner.execution_ended("completed")
         await diary.session_status("completed", analysis="All is well.")
         ends = [json.loads(await anext(subscription)) for _ in range(2)]
-        assert [(one["type"], one["status"]) for one in ends] == [("stage.status", "completed"), ("session.status", "completed")]
+        assert [(one["type"], one["status"]) for one in ends] == [
+            ("stage.status", "completed"),
+            ("session.status", "completed"),
+        ]
 
 
 async def test_a_step_that_runs_again_tells_nothing_twice(database: Database) -> None:
@@ -211,7 +219,9 @@ async def test_a_long_conversation_is_found_in_every_exchange(database: Database
     assert uuid.UUID(last)
 
 
-async def test_a_worker_that_lost_its_session_hears_of_it_before_it_acts(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_lost_its_session_hears_of_it_before_it_acts(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """F03: it stood still, another one has taken over, and nothing that it wrote since could have told it."""
     session_id = await begun(database)
     mine = SessionDiary(database, Bus(database), session_id, 1)

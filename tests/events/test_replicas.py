@@ -68,7 +68,10 @@ async def test_what_was_told_while_nobody_could_listen_is_found_by_looking(addre
     async with Database.open(address) as database, replica(address) as (_, there):
         session_id = await begun(database)
         mute = SessionDiary(database, Bus(database), session_id, 1)
-        async with there.subscribe(f"session:{session_id}", 2) as subscription, there.subscribe("sessions", None) as everything:
+        async with (
+            there.subscribe(f"session:{session_id}", 2) as subscription,
+            there.subscribe("sessions", None) as everything,
+        ):
             await mute.tell("1", "error", assume_masked("oh"))
             await mute.session_status("completed")
             with anyio.fail_after(20):

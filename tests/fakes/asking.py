@@ -20,7 +20,11 @@ def say(text: str) -> list[Message]:
 
 @asynccontextmanager
 async def model_at(
-    *urls: str, manners: Manners = QUICK, patience: Patience | None = None, model: str = "openai/gpt-4o-mini", **spec: Any
+    *urls: str,
+    manners: Manners = QUICK,
+    patience: Patience | None = None,
+    model: str = "openai/gpt-4o-mini",
+    **spec: Any,
 ) -> AsyncIterator[LimitedLLM]:
     """A model behind each address; the first is asked, the others are its fallbacks."""
     specs = [ModelSpec(model=model, base_url=url, api_key="test", **spec) for url in urls]

@@ -30,7 +30,9 @@ class TimelineEvent:
         self.streamed = ""
         self.restarts += 1
 
-    async def complete(self, content: Masked, metadata: Mapping[str, Any] = {}, *, status: Ending = "completed") -> None:
+    async def complete(
+        self, content: Masked, metadata: Mapping[str, Any] = {}, *, status: Ending = "completed"
+    ) -> None:
         assert self.status == "streaming", f"{self.id} ended twice"
         self.content, self.status = content, status
         self.metadata.update(metadata)
@@ -76,7 +78,9 @@ class MemoryDiary:
         pass
 
     async def interaction(self, step: str, record: Interaction) -> str:
-        assert (step, record.type) not in [(known, one.type) for known, one in self.interactions], f"{step} {record.type} is there already"
+        assert (step, record.type) not in [(known, one.type) for known, one in self.interactions], (
+            f"{step} {record.type} is there already"
+        )
         self.interactions.append((step, record))
         return f"{step} {record.type}"
 

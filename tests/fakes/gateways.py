@@ -51,7 +51,11 @@ def at(url: str, name: str = "one", **options: Any) -> Server:
 
 def by_command(module: str, *args: str, name: str = "one", **options: Any) -> Server:
     """A fake that is started as a process of its own."""
-    transport = {"command": sys.executable, "args": ["-m", f"tests.fakes.mcp_servers.{module}", *args], "cwd": str(ROOT)}
+    transport = {
+        "command": sys.executable,
+        "args": ["-m", f"tests.fakes.mcp_servers.{module}", *args],
+        "cwd": str(ROOT),
+    }
     return Server.model_validate({"name": name, "options": {"transport": transport, **options}})
 
 
@@ -93,7 +97,11 @@ async def post(url: str, method: str, params: dict[str, Any] | None = None, **he
         "io.modelcontextprotocol/clientCapabilities": {},
     }
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**(params or {}), "_meta": meta}}
-    asked = {"accept": "application/json, text/event-stream", "mcp-protocol-version": LATEST_MODERN_VERSION, "mcp-method": method}
+    asked = {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": LATEST_MODERN_VERSION,
+        "mcp-method": method,
+    }
     if params and (name := params.get("name") or params.get("uri")):
         asked["mcp-name"] = name
     async with httpx2.AsyncClient(timeout=20) as client:
@@ -148,7 +156,9 @@ class Library:
 
 
 class Noticeboard:
-    """One resource that changes and tells of it, and a prompt with completions; made with the protocol's own library."""
+    """One resource that changes and tells of it, and a prompt with completions; made with the protocol's own
+    library.
+    """
 
     def __init__(self) -> None:
         self.url = ""
@@ -167,7 +177,9 @@ class Noticeboard:
             return types.EmptyResult()
 
         async def list_prompts(context: Any, params: Any) -> types.ListPromptsResult:
-            return types.ListPromptsResult(prompts=[types.Prompt(name="greet", arguments=[types.PromptArgument(name="who")])])
+            return types.ListPromptsResult(
+                prompts=[types.Prompt(name="greet", arguments=[types.PromptArgument(name="who")])]
+            )
 
         async def complete(context: Any, params: types.CompleteRequestParams) -> types.CompleteResult:
             assert isinstance(params.ref, types.PromptReference) and params.ref.name == "greet"

@@ -1,4 +1,5 @@
-"""Gemini's wire, as far as an agent needs it: streams one text or one function call per request, remembers what it was asked.
+"""Gemini's wire, as far as an agent needs it: streams one text or one function call per request, remembers what it was
+asked.
 
 The answers are shaped as Google documents them. Requests come to the script in
 the words of `llm_server` (`messages`), so that one script serves both.

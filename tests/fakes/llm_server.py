@@ -86,7 +86,9 @@ class FakeLLMServer:
         elif self.script:
             scripted = self.script.pop(0)
         else:
-            self.complaints.append(f"unscripted request number {len(self.requests)}: {str(body['messages'][-1]['content'])[:200]}")
+            self.complaints.append(
+                f"unscripted request number {len(self.requests)}: {str(body['messages'][-1]['content'])[:200]}"
+            )
             scripted = 418
         if isinstance(scripted, int):
             return Reply(status=scripted)
@@ -113,10 +115,18 @@ class FakeLLMServer:
         }
 
     def _stream(self, body: Body, reply: Reply) -> StreamingResponse:
-        envelope = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_790_000_000, "model": body["model"]}
+        envelope = {
+            "id": "chatcmpl-1",
+            "object": "chat.completion.chunk",
+            "created": 1_790_000_000,
+            "model": body["model"],
+        }
 
         def chunk(delta: Body, finish: str | None = None) -> str:
-            return f"data: {json.dumps({**envelope, 'choices': [{'index': 0, 'delta': delta, 'finish_reason': finish}]})}\n\n"
+            return (
+                "data: "
+                f"{json.dumps({**envelope, 'choices': [{'index': 0, 'delta': delta, 'finish_reason': finish}]})}\n\n"
+            )
 
         async def events() -> AsyncIterator[str]:
             if reply.thinking:

@@ -1,4 +1,6 @@
-"""A research from beginning to end: a small web and a summarizer behind real MCP servers, an office, and a scripted researcher."""
+"""A research from beginning to end: a small web and a summarizer behind real MCP servers, an office, and a scripted
+researcher.
+"""
 
 import json
 import re
@@ -83,7 +85,10 @@ class Servers:
         def search(query: str, limit: int = 8) -> str:
             """Search the web."""
             found = self.web.search(query, limit)
-            return "\n\n".join(f"{number}. {page.title}\n   {page.url}\n   {passage}" for number, (page, passage) in enumerate(found, 1))
+            return "\n\n".join(
+                f"{number}. {page.title}\n   {page.url}\n   {passage}"
+                for number, (page, passage) in enumerate(found, 1)
+            )
 
         @server.tool(annotations=READS, output_schema=None)
         def crawl(url: str) -> str:
@@ -102,7 +107,9 @@ class Servers:
         @server.tool(annotations=READS, output_schema=None)
         def summarize_for_extraction(content: str, schema_hint: str, max_output_tokens: int = 0) -> str:
             """Summarize content for extraction."""
-            self.summarized.append({"content": content, "schema_hint": schema_hint, "max_output_tokens": max_output_tokens})
+            self.summarized.append(
+                {"content": content, "schema_hint": schema_hint, "max_output_tokens": max_output_tokens}
+            )
             if self.fails and len(self.summarized) % self.fails == 0:
                 raise ToolError("the summarizer is down")
             return content if self.unchanged else condense(content, max_output_tokens or 1_500, schema_hint).text
@@ -146,14 +153,23 @@ async def research(
     base = Settings.load({"TERSELY_DATA_DIR": str(folder), "TERSELY_SUMMARY_CACHE": "no", **(environment or {})})
     settings = base.model_copy(
         update={
-            "mcp_servers": {name: ServerOptions(transport=TransportOptions(url=url)) for name, url in addresses.items()},
+            "mcp_servers": {
+                name: ServerOptions(transport=TransportOptions(url=url)) for name, url in addresses.items()
+            },
             "agents": {"researcher": AgentOptions(mcp_servers=tuple(addresses))},
             "chains": {"research": ChainOptions(alert_types=("research",), kind="research", stages=(_STAGE,))},
         }
     )
-    data = {"subject": subject, "topics": dict(topics), "schema": dict(schema), **({"options": options} if options else {})}
+    data = {
+        "subject": subject,
+        "topics": dict(topics),
+        "schema": dict(schema),
+        **({"options": options} if options else {}),
+    }
     async with office(settings, version="test") as parts:
-        accepted = await parts.desk.submit(Submission(data=data, alert_type="research", override=override), principal="me")
+        accepted = await parts.desk.submit(
+            Submission(data=data, alert_type="research", override=override), principal="me"
+        )
         return await ended(parts, accepted.session_id)
 
 
@@ -181,12 +197,20 @@ async def ended(parts: Office, session_id: str) -> Ended:
 
 
 def model(url: str, **more: str) -> dict[str, str]:
-    return {"OPENROUTER_API_KEY": "k", "OPENROUTER_BASE_URL": url, "LLM_MODEL": "scripted", "LLM_CONTEXT_WINDOW": "64000", **more}
+    return {
+        "OPENROUTER_API_KEY": "k",
+        "OPENROUTER_BASE_URL": url,
+        "LLM_MODEL": "scripted",
+        "LLM_CONTEXT_WINDOW": "64000",
+        **more,
+    }
 
 
 @dataclass
 class Researcher:
-    """A model that does as it is told: searches, reads what was found, summarizes by handle, takes notes, extracts what it reads."""
+    """A model that does as it is told: searches, reads what was found, summarizes by handle, takes notes, extracts what
+    it reads.
+    """
 
     web: SmallWeb
     pages: int = 3
@@ -208,11 +232,18 @@ class Researcher:
             before = str(messages[1]["content"])
             urls = [url for url in re.findall(r"https?://\S+", done) if url not in before][: self.pages]
             return _calls(*(("search__crawl", {"url": url}) for url in urls))
-        handles = list(dict.fromkeys(re.findall(r"kept as (r_\w+)", "\n".join(str(message["content"]) for message in crawled))))
+        handles = list(
+            dict.fromkeys(re.findall(r"kept as (r_\w+)", "\n".join(str(message["content"]) for message in crawled)))
+        )
         if self.summarizes and "summarizer.summarize_for_extraction" not in done:
             hint = next(line.strip() for line in system.split("\n") if line.startswith("    Extract facts"))
             asked = {"schema_hint": hint, "max_output_tokens": 1_500}
-            return _calls(*(("summarizer__summarize_for_extraction", {"content": f"result:{handle}", **asked}) for handle in handles))
+            return _calls(
+                *(
+                    ("summarizer__summarize_for_extraction", {"content": f"result:{handle}", **asked})
+                    for handle in handles
+                )
+            )
         return Reply(f"Notes: {len(crawled)} pages were read.")
 
     def extracted(self, prompt: str) -> str:
@@ -227,7 +258,13 @@ class Researcher:
                     source = {"page": label, "quote": line.strip("* |")[:200]}
                     facts.append({"path": path, "value": {"name": claim.about, name: claim.value}, "sources": [source]})
         if self.invents:
-            facts.append({"path": "people", "value": {"name": "Nobody Atall", "byname": "the Invented"}, "sources": [{"page": "P1"}]})
+            facts.append(
+                {
+                    "path": "people",
+                    "value": {"name": "Nobody Atall", "byname": "the Invented"},
+                    "sources": [{"page": "P1"}],
+                }
+            )
             facts.append({"path": "people", "value": {"name": self.web.country.people[0]}, "sources": []})
         return json.dumps({"facts": facts})
 

@@ -65,7 +65,9 @@ def opening(url: str) -> Opening:
 
             crew = Crew(database=database, bus=bus, works={"investigation": kind}, pace=pace, version="test")
             async with crew.at_work(url, at_once=at_once, poll=0.05) as engine:
-                desk = Desk(database=database, bus=bus, engine=engine, crew=crew, plan=PLAN, servers={}, max_pending=max_pending)
+                desk = Desk(
+                    database=database, bus=bus, engine=engine, crew=crew, plan=PLAN, servers={}, max_pending=max_pending
+                )
                 yield SmallOffice(database, crew, desk, engine)
 
     return opened

@@ -21,12 +21,23 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
     """Three servers, agents of both kinds, chains of one and of two stages."""
 
     def provider(name: str, **more: Any) -> dict[str, Any]:
-        return {"type": "openrouter", "model": f"test/{name}", "base_url": models[name], "api_key": "k", "context_window": 100_000, **more}
+        return {
+            "type": "openrouter",
+            "model": f"test/{name}",
+            "base_url": models[name],
+            "api_key": "k",
+            "context_window": 100_000,
+            **more,
+        }
 
     agents = {
         "looker": {"mcp_servers": ["ops", "side"], "fallbacks": ["spare"], "instructions": "You know this shop."},
         "reactor": {"mcp_servers": ["ops"], "controller": "react"},
-        "closer": {"mcp_servers": ["side"], "fallbacks": ["spare"], "native_tools": {"google_search": True, "url_context": False}},
+        "closer": {
+            "mcp_servers": ["side"],
+            "fallbacks": ["spare"],
+            "native_tools": {"google_search": True, "url_context": False},
+        },
         "searcher": {"mcp_servers": ["side"], "llm_provider": "google", "native_tools": {"google_search": True}},
         "hasty": {"mcp_servers": ["ops"], "max_iterations": 2},
         "small": {"mcp_servers": ["side"], "llm_provider": "small"},
@@ -45,7 +56,10 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
     }
     two: dict[str, Any] = {
         "alert_types": ["two"],
-        "stages": [{"name": "look", "agent": "looker"}, {"name": "close", "agent": "closer", "task": "Say what to do."}],
+        "stages": [
+            {"name": "look", "agent": "looker"},
+            {"name": "close", "agent": "closer", "task": "Say what to do."},
+        ],
     }
     return {
         "llm_providers": {
@@ -65,7 +79,9 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
             "ops": server_of("ops", instructions="OPS-RULES: look at pods first.", summarization=QUICK),
             "side": server_of("large", instructions="SIDE-RULES: numbers are in seconds.", summarization=QUICK),
             "own": server_of("large", instructions="OWN-RULES.", summarization={**QUICK, "llm_provider": "summarist"}),
-            "picky": server_of("large", summarization=QUICK, tool_policies={"lines": {"summarization": {"llm_provider": "summarist"}}}),
+            "picky": server_of(
+                "large", summarization=QUICK, tool_policies={"lines": {"summarization": {"llm_provider": "summarist"}}}
+            ),
             "raw": server_of("large", summarization={"enabled": False}),
             "away": {"transport": {"type": "stdio", "command": sys.executable, "args": ["-c", "raise SystemExit(3)"]}},
         },

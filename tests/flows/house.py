@@ -1,4 +1,5 @@
-"""A whole service for the flows: the real office and its web application on a free port, with real MCP servers and queues.
+"""A whole service for the flows: the real office and its web application on a free port, with real MCP servers and
+queues.
 
 Only the models are scripted, on the wire. All sessions share them; which script
 answers is told by a mark that the alert carries (`case-7.`) and that stands in
@@ -177,7 +178,9 @@ async def house(
         addresses = {name: model.url for name, model in models.items()} | {"google": google.url}
         file = folder / "tersely.yaml"
         file.write_text(json.dumps(configuration(addresses)), encoding="utf-8")  # JSON is YAML
-        settings = Settings.load({"TERSELY_DATABASE_URL": url, "TERSELY_DATA_DIR": str(folder), **environment}, file=file)
+        settings = Settings.load(
+            {"TERSELY_DATABASE_URL": url, "TERSELY_DATA_DIR": str(folder), **environment}, file=file
+        )
         parts = await stack.enter_async_context(office(settings, version="test"))
         shown = Parts(
             settings=settings,

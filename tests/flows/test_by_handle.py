@@ -21,7 +21,11 @@ from tests.condensing.test_summarize import pages
 
 ME = Scope(user_scope(), key=b"k" * 32)
 
-PAGE = pages(310) + "\n\nThe innkeeper Marla of Westfold serves the Silver Hand since the year 1312.\n\n" + pages(20, seed=2)
+PAGE = (
+    pages(310)
+    + "\n\nThe innkeeper Marla of Westfold serves the Silver Hand since the year 1312.\n\n"
+    + pages(20, seed=2)
+)
 """About 39,000 tokens, the fact a reader would want near its end."""
 
 
@@ -45,8 +49,14 @@ async def test_a_page_is_condensed_from_the_whole_although_nobody_wrote_it_out(t
     async with summarizer(tmp_path) as executor:
         crawl = Origin(server="search", tool="crawl", arguments={}, called_at=datetime.now(UTC))
         handle = await executor.results.keep(assume_masked(PAGE), scope=ME.name, origin=crawl)
-        arguments = {"content": f"result:{handle}", "schema_hint": "innkeepers and whom they serve, with dates", "max_output_tokens": 800}
-        observation = await executor.execute(ToolCall("c1", "summarizer__summarize_for_extraction", json.dumps(arguments)), scope=ME)
+        arguments = {
+            "content": f"result:{handle}",
+            "schema_hint": "innkeepers and whom they serve, with dates",
+            "max_output_tokens": 800,
+        }
+        observation = await executor.execute(
+            ToolCall("c1", "summarizer__summarize_for_extraction", json.dumps(arguments)), scope=ME
+        )
     assert not observation.is_error
     assert "Marla of Westfold serves the Silver Hand" in observation.text
     assert O200K.count(observation.text) <= 800
@@ -58,7 +68,9 @@ async def test_the_services_own_tools_take_a_handle_where_the_caller_is_the_user
         origin = Origin(server="search", tool="crawl", arguments={}, called_at=datetime.now(UTC))
         handle = await results.keep(assume_masked(PAGE), scope=user_scope(), origin=origin)
     async with runtime(settings, handles_of=user_scope()) as parts:
-        condensed = await parts.summarizer.summarize_for_extraction(f"result:{handle}", "innkeepers, allegiances", max_output_tokens=800)
+        condensed = await parts.summarizer.summarize_for_extraction(
+            f"result:{handle}", "innkeepers, allegiances", max_output_tokens=800
+        )
     assert condensed.tokens_before > 35_000 and "Marla of Westfold" in condensed.text
     async with runtime(settings) as strangers:
         same = await strangers.summarizer.summarize(f"result:{handle}")

@@ -75,7 +75,9 @@ LONG = LOUD + "\n\n" + pages(60) + "\n\n" + LOUD
 def leaks(where: str, text: str) -> list[str]:
     """Which secrets, or halves of them, stand in a text."""
     return [
-        f"{where}: {secret}" for secret in CANARIES.values() if secret[: len(secret) // 2] in text or secret[len(secret) // 2 :] in text
+        f"{where}: {secret}"
+        for secret in CANARIES.values()
+        if secret[: len(secret) // 2] in text or secret[len(secret) // 2 :] in text
     ]
 
 
@@ -132,9 +134,16 @@ async def test_twenty_secrets_through_every_door_leave_no_trace(tmp_path: Path, 
     upstream = loud_server().http_app(path="/mcp", stateless_http=True)
     # A model that says back whatever it was told: what it was told is what we look at.
     obedient = FakeLLMServer(lambda body: str(body["messages"][-1]["content"])[-1500:])
-    async with obedient.listening() as llm_server, model_at(llm_server.url) as llm, serving(upstream, lifespan="on") as address:
+    async with (
+        obedient.listening() as llm_server,
+        model_at(llm_server.url) as llm,
+        serving(upstream, lifespan="on") as address,
+    ):
         options = ServerOptions.model_validate({"transport": {"url": f"{address}/mcp"}, "summarization": policy})
-        async with kept_results(settings) as results, registered([Server(name="loud", options=options)], wait=30) as registry:
+        async with (
+            kept_results(settings) as results,
+            registered([Server(name="loud", options=options)], wait=30) as registry,
+        ):
             executor = ToolExecutor(registry=registry, results=results)
             said: list[Message] = []
             for number, (tool, arguments) in enumerate(
@@ -158,15 +167,21 @@ async def test_twenty_secrets_through_every_door_leave_no_trace(tmp_path: Path, 
             whole = ReadBack(results, masker=Masker(key=ME.key))
             for kept in await results.list(ME.name):
                 if kept.is_text:
-                    found += leaks("read_result", str(await whole.call("read_result", {"handle": kept.handle}, ME.name)))
                     found += leaks(
-                        "search_result", str(await whole.call("search_result", {"handle": kept.handle, "pattern": "."}, ME.name))
+                        "read_result", str(await whole.call("read_result", {"handle": kept.handle}, ME.name))
+                    )
+                    found += leaks(
+                        "search_result",
+                        str(await whole.call("search_result", {"handle": kept.handle, "pattern": "."}, ME.name)),
                     )
         async with runtime(settings) as parts:
             service = Summarizer(settings, llm, parts.summarizer.cache, parts.summarizer.masker)
             app = http.http_app(summarizer.build(service), allowed_hosts=(), max_body_bytes=2**24)
             async with serving(app, lifespan="on") as door, Client(f"{door}/mcp") as client:
-                for tool, more in (("summarize", {"focus_areas": LOUD}), ("summarize_for_extraction", {"schema_hint": LOUD})):
+                for tool, more in (
+                    ("summarize", {"focus_areas": LOUD}),
+                    ("summarize_for_extraction", {"schema_hint": LOUD}),
+                ):
                     result = await client.call_tool_mcp(tool, {"content": LONG, "max_output_tokens": 500, **more})
                     found += leaks(f"answer of {tool}", result.model_dump_json())
     for number, request in enumerate(llm_server.requests):

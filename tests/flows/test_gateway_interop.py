@@ -1,6 +1,7 @@
 """The gateway between software nobody here wrote.
 
-Clients: the MCP Inspector's command line and the TypeScript SDK, both generations. Servers: filesystem and everything from
+Clients: the MCP Inspector's command line and the TypeScript SDK, both generations. Servers: filesystem and everything
+from
 npm, git and time from PyPI, over stdio. `make interop` installs them and runs this; without them the tests are skipped.
 """
 
@@ -47,7 +48,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files")
     (folder / "small.txt").write_text("All is well.\n")
     lines = [
-        f"2026-11-15T10:{n // 1000:02d}:{n % 60:02d}Z INFO api GET /cart/{n} 200 in {n % 97} ms user={n % 5000}" for n in range(60_000)
+        f"2026-11-15T10:{n // 1000:02d}:{n % 60:02d}Z INFO api GET /cart/{n} 200 in {n % 97} ms user={n % 5000}"
+        for n in range(60_000)
     ]
     lines[43_210] = f"2026-11-15T10:43:12Z {NEEDLE}"
     (folder / "api.log").write_text("\n".join(lines))
@@ -82,7 +84,9 @@ def gateway(files: Path, repository: Path, tmp_path_factory: pytest.TempPathFact
     config = tmp_path_factory.mktemp("gateway") / "mcp.json"
     config.write_text(json.dumps({"mcpServers": servers}))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{NODE_TOOLS}{os.pathsep}{os.environ['PATH']}")  # the servers from npm want the Node from npm
+        patch.setenv(
+            "PATH", f"{NODE_TOOLS}{os.pathsep}{os.environ['PATH']}"
+        )  # the servers from npm want the Node from npm
         with listening([*TERSELY, "gateway", "--http", "--port", "0", "--config", str(config)]) as running:
             yield running.address
 
@@ -96,13 +100,21 @@ def on_node(*command: str | Path, tmp_path: Path) -> Any:
         "HOME": str(tmp_path),
     }
     run = subprocess.run(
-        [str(part) for part in command], cwd=INTEROP, env=environment, capture_output=True, text=True, timeout=90, check=False
+        [str(part) for part in command],
+        cwd=INTEROP,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
     )
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 
 
-def typescript(generation: str, address: str, tool: str, arguments: dict[str, Any], *, node: Path, tmp_path: Path) -> Any:
+def typescript(
+    generation: str, address: str, tool: str, arguments: dict[str, Any], *, node: Path, tmp_path: Path
+) -> Any:
     where = json.dumps({"url": address})
     return on_node(node / "node", "client.mjs", generation, where, tool, json.dumps(arguments), tmp_path=tmp_path)
 
@@ -114,7 +126,9 @@ def text_of(result: Any) -> str:
 # Clients
 
 
-def test_the_inspector_lists_and_calls_a_server_through_us_as_if_we_were_not_there(node: Path, files: Path, tmp_path: Path) -> None:
+def test_the_inspector_lists_and_calls_a_server_through_us_as_if_we_were_not_there(
+    node: Path, files: Path, tmp_path: Path
+) -> None:
     filesystem = [str(node / "mcp-server-filesystem"), str(files)]
     config = tmp_path / "inspector.json"
     entries = {
@@ -128,15 +142,22 @@ def test_the_inspector_lists_and_calls_a_server_through_us_as_if_we_were_not_the
     config.write_text(json.dumps({"mcpServers": entries}))
 
     def inspector(server: str, *options: str) -> Any:
-        return on_node(node / "mcp-inspector", "--cli", "--config", config, "--server", server, *options, tmp_path=tmp_path)
+        return on_node(
+            node / "mcp-inspector", "--cli", "--config", config, "--server", server, *options, tmp_path=tmp_path
+        )
 
-    names = {server: {tool["name"] for tool in inspector(server, "--method", "tools/list")["tools"]} for server in entries}
+    names = {
+        server: {tool["name"] for tool in inspector(server, "--method", "tools/list")["tools"]} for server in entries
+    }
     assert names["direct"] <= names["through"]
     assert {"read_result", "search_result"} <= names["through"] - names["direct"]
 
     call = ("--method", "tools/call", "--tool-name", "read_text_file", "--tool-arg", f"path={files / 'small.txt'}")
     direct, through = inspector("direct", *call), inspector("through", *call)
-    assert (through["content"], through.get("structuredContent")) == (direct["content"], direct.get("structuredContent"))
+    assert (through["content"], through.get("structuredContent")) == (
+        direct["content"],
+        direct.get("structuredContent"),
+    )
 
 
 @pytest.mark.parametrize(("generation", "protocol"), [("v1", "2025-11-25"), ("v2", "2026-07-28")])
@@ -154,9 +175,13 @@ def test_a_client_on_the_typescript_sdk_gets_the_line_it_looks_for_out_of_severa
 
 
 @pytest.mark.parametrize("generation", ["v1", "v2"])
-def test_the_typescript_sdk_hears_progress_of_a_server_from_npm(generation: str, node: Path, gateway: str, tmp_path: Path) -> None:
+def test_the_typescript_sdk_hears_progress_of_a_server_from_npm(
+    generation: str, node: Path, gateway: str, tmp_path: Path
+) -> None:
     arguments = {"duration": 0.5, "steps": 5}
-    said = typescript(generation, gateway, "everything__trigger-long-running-operation", arguments, node=node, tmp_path=tmp_path)
+    said = typescript(
+        generation, gateway, "everything__trigger-long-running-operation", arguments, node=node, tmp_path=tmp_path
+    )
 
     assert said["progress"] == [1, 2, 3, 4, 5]
     assert "completed" in text_of(said["result"])
@@ -180,7 +205,9 @@ async def test_several_megabytes_from_the_filesystem_server_fit_and_can_be_read_
     assert "GET /cart/59999 200" in text_of(last.model_dump())
 
 
-async def test_the_git_and_time_servers_answer_side_by_side(python_servers: Path, repository: Path, gateway: str) -> None:
+async def test_the_git_and_time_servers_answer_side_by_side(
+    python_servers: Path, repository: Path, gateway: str
+) -> None:
     async with Client(gateway) as client:
         log = await client.call_tool_mcp("git__git_log", {"repo_path": str(repository), "max_count": 1})
         now = await client.call_tool_mcp("time__get_current_time", {"timezone": "Europe/Lisbon"})

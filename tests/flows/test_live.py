@@ -1,4 +1,6 @@
-"""What viewers see of an investigation: LESSONS under "Sessions", and that live, later and by REST it is the same text."""
+"""What viewers see of an investigation: LESSONS under "Sessions", and that live, later and by REST it is the same
+text.
+"""
 
 import json
 from typing import Any
@@ -19,7 +21,10 @@ def busy(body: dict[str, Any]) -> Any:
         return "The shop lost its database db-7."
     asked = calls("side__lines", "side__small", count=300)
     return Reply(
-        text="I look at the log.", thinking="What could it be? A database, perhaps.", tool_calls=asked.tool_calls, finish="tool_calls"
+        text="I look at the log.",
+        thinking="What could it be? A database, perhaps.",
+        tool_calls=asked.tool_calls,
+        finish="tool_calls",
     )
 
 
@@ -69,7 +74,16 @@ async def test_every_event_of_the_table_is_told_with_its_fields(home: House) -> 
             heard.append(await viewer.hear())
     assert heard.pop(0)["type"] == "subscription.confirmed"
     stored = {
-        "timeline_event.created": {"event_id", "stage_id", "execution_id", "event_type", "status", "content", "metadata", "sequence"},
+        "timeline_event.created": {
+            "event_id",
+            "stage_id",
+            "execution_id",
+            "event_type",
+            "status",
+            "content",
+            "metadata",
+            "sequence",
+        },
         "timeline_event.completed": {"event_id", "event_type", "status", "content", "metadata"},
         "session.status": {"status"},
         "stage.status": {"stage_id", "stage_name", "stage_index", "status"},
@@ -84,7 +98,10 @@ async def test_every_event_of_the_table_is_told_with_its_fields(home: House) -> 
         found = [event for event in heard if event["type"] == kind]
         assert found, kind
         always = {"type", "v", "session_id", "timestamp"} | ({"seq"} if kind in stored else set())
-        assert all(always | fields <= set(event) and event["v"] == 1 and ("seq" in event) == (kind in stored) for event in found), kind
+        assert all(
+            always | fields <= set(event) and event["v"] == 1 and ("seq" in event) == (kind in stored)
+            for event in found
+        ), kind
     assert {event["event_type"] for event in heard if event["type"] == "timeline_event.created"} == {
         "llm_thinking",
         "llm_response",
@@ -126,7 +143,10 @@ async def test_sessions_that_were_begun_and_that_wait_can_be_cancelled_and_end_o
 
 
 async def test_a_model_that_fails_ends_the_session_with_a_reason_in_plain_words(home: House) -> None:
-    case = home.case(main=lambda body: Reply(status=400, error="no such model"), spare=lambda body: Reply(status=400, error="none here"))
+    case = home.case(
+        main=lambda body: Reply(status=400, error="no such model"),
+        spare=lambda body: Reply(status=400, error="none here"),
+    )
     story = await home.investigate(case, "failed")
     assert "no such model" in story.session["reason"] and "Traceback" not in json.dumps(story.session)
     assert story.shown("error")[0]["content"] == story.session["reason"]

@@ -88,7 +88,9 @@ async def test_an_override_holds_for_react_too(home: House) -> None:
         ({"native_tools": {"google_search": "yes please"}}, 422, "mcp.native_tools.google_search", ""),
     ],
 )
-async def test_what_an_override_cannot_mean_is_refused_at_the_door(home: House, mcp: Any, status: int, field: str, says: str) -> None:
+async def test_what_an_override_cannot_mean_is_refused_at_the_door(
+    home: House, mcp: Any, status: int, field: str, says: str
+) -> None:
     """LESSONS: `servers: []` was accepted and then failed the session; unknown tool names were never checked."""
     answer = await home.door.http.post("/api/v1/alerts", json={"data": "x", "mcp": mcp})
     problem = answer.json()["error"]
@@ -102,7 +104,9 @@ async def test_a_field_that_does_not_exist_is_refused_and_named(home: House) -> 
     assert answer.status_code == 422 and answer.json()["error"]["details"][0]["field"] == "mcp_selection"
 
 
-async def test_what_an_override_names_is_checked_again_when_the_session_runs(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_an_override_names_is_checked_again_when_the_session_runs(
+    home: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """002 Q4: the configuration may have changed since."""
     monkeypatch.setattr(home.door.parts.desk, "_check", lambda override: None)
     for mcp, says in (

@@ -28,13 +28,17 @@ async def home(store_url: str, tmp_path_factory: pytest.TempPathFactory) -> Asyn
 
 
 def obedient(body: dict[str, Any]) -> Any:
-    """Says every secret aloud: in words, in thoughts, in arguments, in a summary; what it was told is what we look at."""
+    """Says every secret aloud: in words, in thoughts, in arguments, in a summary; what it was told is what we look
+    at.
+    """
     if is_summary(body):
         return f"The log says many things. {LOUD[:600]} And the shop lost its database."
     answered = sum(message["role"] == "tool" for message in body["messages"])
     if answered == 0:
         asked = calls("ops__say", "ops__nothing_like_it", text=LOUD)
-        return Reply(text=f"I was told:\n{LOUD}", thinking=f"Hm.\n{LOUD}", tool_calls=asked.tool_calls, finish="tool_calls")
+        return Reply(
+            text=f"I was told:\n{LOUD}", thinking=f"Hm.\n{LOUD}", tool_calls=asked.tool_calls, finish="tool_calls"
+        )
     if answered == 2:
         return calls("side__lines", "ops__fail", count=300)
     return f"The cause stands in here:\n{LOUD}"
@@ -49,21 +53,31 @@ def everywhere(home: House, url: str) -> Iterator[tuple[str, str]]:
     if not url.startswith("sqlite"):
         with psycopg.connect(url) as db:
             ours = "table_schema IN ('public', 'dbos') AND table_type = 'BASE TABLE'"
-            tables = db.execute(f"SELECT table_schema, table_name FROM information_schema.tables WHERE {ours}").fetchall()
+            tables = db.execute(
+                f"SELECT table_schema, table_name FROM information_schema.tables WHERE {ours}"
+            ).fetchall()
             for schema, table in tables:
                 for row in db.execute(f'SELECT t::text FROM "{schema}"."{table}" t').fetchall():
                     yield f"{schema}.{table}", row[0]
 
 
-async def test_twenty_secrets_leave_no_trace_of_an_investigation(home: House, store_url: str, journal: io.StringIO) -> None:
+async def test_twenty_secrets_leave_no_trace_of_an_investigation(
+    home: House, store_url: str, journal: io.StringIO
+) -> None:
     found: list[str] = []
     case = home.case(main=obedient)
-    alert = case.alert(description=LOUD, labels={"token": list(CANARIES.values())[7], "notes": list(CANARIES)}, password="hunter2hunter2")
+    alert = case.alert(
+        description=LOUD,
+        labels={"token": list(CANARIES.values())[7], "notes": list(CANARIES)},
+        password="hunter2hunter2",
+    )
     heard: list[str] = []
     session_id = await home.submit(case, data=alert, runbook=RUNBOOK)
     async with home.door.viewer() as viewer:
         await viewer.say(action="subscribe", channel=f"session:{session_id}", last_seq=0)
-        while not heard or not ('"session.status"' in heard[-1] and json.loads(heard[-1])["status"] in ("completed", "failed")):
+        while not heard or not (
+            '"session.status"' in heard[-1] and json.loads(heard[-1])["status"] in ("completed", "failed")
+        ):
             heard.append(await viewer.raw())
     story = await home.story(session_id)
     for text in heard:
@@ -97,14 +111,16 @@ async def test_twenty_secrets_leave_no_trace_of_an_investigation(home: House, st
     for where, text in everywhere(home, store_url):
         looked += 1
         found += leaks(where, text)
-    assert looked > 3 and len(case.requests()) >= 4 and story.shown("mcp_tool_summary") and story.shown("llm_thinking"), (
-        "all ways were used"
-    )
+    assert (
+        looked > 3 and len(case.requests()) >= 4 and story.shown("mcp_tool_summary") and story.shown("llm_thinking")
+    ), "all ways were used"
     assert "[MASKED:" in story.session["alert"] and "[MASKED:" in story.session["analysis"]
     assert sorted(set(found)) == []
 
 
-async def test_what_a_refused_alert_held_is_not_said_back_or_kept(home: House, store_url: str, journal: io.StringIO) -> None:
+async def test_what_a_refused_alert_held_is_not_said_back_or_kept(
+    home: House, store_url: str, journal: io.StringIO
+) -> None:
     found: list[str] = []
     for body in (
         {"data": LOUD, "alert_type": "nobody's"},

@@ -1,4 +1,6 @@
-"""Large results in an investigation: the scenarios of 001's feature 2 and 3, of 002, and LESSONS under "Tool results"."""
+"""Large results in an investigation: the scenarios of 001's feature 2 and 3, of 002, and LESSONS under "Tool
+results".
+"""
 
 import json
 import re
@@ -53,7 +55,9 @@ async def test_a_result_over_the_threshold_is_summarized_with_the_call_and_the_c
 
     summarizing = next(body for body in case.requests() if is_summary(body))
     asked = said(summarizing)
-    assert "side.lines" in asked and '"about": "basket"' in asked, "LESSONS: the summarizer never saw the call's arguments"
+    assert "side.lines" in asked and '"about": "basket"' in asked, (
+        "LESSONS: the summarizer never saw the call's arguments"
+    )
     assert "I look for what the shop lost." in asked and case.mark in asked and "You investigate an alert" not in asked
     assert "tools" not in summarizing and "web_search_options" not in summarizing
     assert summarizing["max_tokens"] <= 1_000, "the limit is enforced"
@@ -85,7 +89,12 @@ async def test_a_call_lives_in_one_event_and_a_summary_in_another(home: House) -
     """002 Q8 in place of 001's mcp_tool_call, tool_result and summarizing events."""
     case = home.case(main=first_calls_then_concludes(LOOKS, SUMMARY))
     story = await home.investigate(case)
-    assert {item["event_type"] for item in story.timeline} == {"llm_response", "llm_tool_call", "mcp_tool_summary", "final_analysis"}
+    assert {item["event_type"] for item in story.timeline} == {
+        "llm_response",
+        "llm_tool_call",
+        "mcp_tool_summary",
+        "final_analysis",
+    }
     call = [one for one in story.events if one.get("event_id") == story.shown("llm_tool_call")[0]["event_id"]]
     assert [(one["type"], one["status"]) for one in call] == [
         ("timeline_event.created", "streaming"),
@@ -107,7 +116,11 @@ async def test_react_gets_the_summary_as_its_observation(home: House) -> None:
     def answer(body: dict[str, Any]) -> Any:
         if is_summary(body):
             return SUMMARY
-        return "Thought: enough\nFinal Answer: db-7 is gone" if "Observation:" in body["messages"][-1]["content"] else acts("ops.logs")
+        return (
+            "Thought: enough\nFinal Answer: db-7 is gone"
+            if "Observation:" in body["messages"][-1]["content"]
+            else acts("ops.logs")
+        )
 
     case = home.case(main=answer)
     story = await home.investigate(case, alert_type="react")
@@ -117,13 +130,17 @@ async def test_react_gets_the_summary_as_its_observation(home: House) -> None:
 
 
 async def test_the_server_may_name_who_summarizes(home: House) -> None:
-    """DECISIONS: the server's provider, else the default for summaries, else the agent's; then the agent's fallbacks."""
+    """DECISIONS: the server's provider, else the default for summaries, else the agent's; then the agent's
+    fallbacks.
+    """
     case = home.case(main=[calls("own__lines", count=400), "done"], summarist=[SUMMARY])
     story = await home.investigate(case, mcp={"servers": [{"name": "own"}]})
     assert the_summary(story)["metadata"]["summarization_model"] == "test/summarist"
     case = home.case(main=[calls("own__lines", count=401), SUMMARY, "done"], summarist=lambda body: Reply(status=400))
     story = await home.investigate(case, mcp={"servers": [{"name": "own"}]})
-    assert the_summary(story)["metadata"] | {"summarization_fallback": True} == the_summary(story)["metadata"], "somebody else stepped in"
+    assert the_summary(story)["metadata"] | {"summarization_fallback": True} == the_summary(story)["metadata"], (
+        "somebody else stepped in"
+    )
     assert the_summary(story)["metadata"]["summarization_model"] == "test/main"
 
 
@@ -145,10 +162,16 @@ async def test_a_single_tool_may_name_who_summarizes(home: House) -> None:
 async def test_a_summary_that_fails_is_visible_and_data_goes_on(home: House, summary: Any, why: str) -> None:
     """000: the error text became the result. 001: the original. Here: the structural text, and everybody is told."""
     call = calls("side__lines", count=420)
-    case = home.case(main=first_calls_then_concludes(call, summary), spare=lambda body: Reply(status=400, error="on strike too"))
+    case = home.case(
+        main=first_calls_then_concludes(call, summary), spare=lambda body: Reply(status=400, error="on strike too")
+    )
     story = await home.investigate(case)
     event = the_summary(story)
-    assert event["status"] == "completed" and event["metadata"]["status"] == "fallback" and event["metadata"]["returned"] == "structural"
+    assert (
+        event["status"] == "completed"
+        and event["metadata"]["status"] == "fallback"
+        and event["metadata"]["returned"] == "structural"
+    )
     assert event["metadata"]["summarization_fallback"] is True and why in event["metadata"]["reason"]
     answered = case.requests()[-1]["messages"][-1]["content"]
     assert "db-7: connection refused" in answered and "on strike" not in answered and O200K.count(answered) <= 520
@@ -226,7 +249,11 @@ async def test_the_model_reads_the_whole_back_and_hands_it_on_by_its_handle(home
             asked = [("search_result", found), ("ops__measure", passed)]
             return Reply(
                 tool_calls=tuple(
-                    {"id": f"r{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+                    {
+                        "id": f"r{number}",
+                        "type": "function",
+                        "function": {"name": name, "arguments": json.dumps(arguments)},
+                    }
                     for number, (name, arguments) in enumerate(asked)
                 ),
                 finish="tool_calls",
@@ -237,16 +264,22 @@ async def test_the_model_reads_the_whole_back_and_hands_it_on_by_its_handle(home
     before = await used(home)
     story = await home.investigate(case)
     after = await used(home)
-    assert after["ops", "logs"] - before["ops", "logs"] == Counter(calls=1, read_backs=1), "read on in a result of this tool"
+    assert after["ops", "logs"] - before["ops", "logs"] == Counter(calls=1, read_backs=1), (
+        "read on in a result of this tool"
+    )
     assert not any(server == "tersely" for server, _ in after), "nobody was called to read a kept result"
     found, measured = (message["content"] for message in case.requests()[-1]["messages"][-2:])
     assert "api-0 cannot reach database db-1: connection refused" in found
-    assert "characters" in measured and int("".join(filter(str.isdigit, measured.split(":")[-1]))) > 10_000, "the whole, not the handle"
+    assert "characters" in measured and int("".join(filter(str.isdigit, measured.split(":")[-1]))) > 10_000, (
+        "the whole, not the handle"
+    )
     assert story.session["status"] == "completed"
 
 
 async def test_at_the_limit_of_iterations_one_last_answer_without_tools_concludes(home: House) -> None:
-    case = home.case(main=[calls("ops__pods_list", namespace="prod"), calls("ops__count"), "What I know: api-0 crashes."])
+    case = home.case(
+        main=[calls("ops__pods_list", namespace="prod"), calls("ops__count"), "What I know: api-0 crashes."]
+    )
     story = await home.investigate(case, alert_type="hasty")
     assert "tools" not in case.requests()[2] and "No more tools can be called" in case.prompt(2)
     assert story.session["analysis"] == "What I know: api-0 crashes." and story.traced("final_analysis")
@@ -263,7 +296,9 @@ async def test_a_cancelled_session_leaves_nothing_open(home: House) -> None:
     story = await home.story(session_id, "cancelled")
     assert the_summary(story)["status"] == "cancelled" and story.session["reason"].startswith("Cancelled")
     assert {stage["status"] for stage in story.session["stages"]} == {"cancelled"}
-    assert {execution["status"] for stage in story.session["stages"] for execution in stage["executions"]} == {"cancelled"}
+    assert {execution["status"] for stage in story.session["stages"] for execution in stage["executions"]} == {
+        "cancelled"
+    }
     assert story.events[-1]["type"] == "session.status" and story.events[-1]["status"] == "cancelled"
     (record,) = story.traced("summarization")
     assert story.traced("mcp") and record["error"].startswith("Cancelled") and record["input_tokens"] > 1_000

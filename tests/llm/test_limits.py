@@ -52,7 +52,10 @@ async def test_a_slot_is_free_while_its_call_waits_for_a_retry() -> None:
         return 500 if body["messages"][0]["content"] == "unlucky" and len(server.requests) == 1 else "ok"
 
     async with FakeLLMServer(script).listening() as server:
-        async with model_at(server.url, manners=Manners(concurrency=1, delays=(60.0,))) as llm, anyio.create_task_group() as tasks:
+        async with (
+            model_at(server.url, manners=Manners(concurrency=1, delays=(60.0,))) as llm,
+            anyio.create_task_group() as tasks,
+        ):
             tasks.start_soon(lambda: llm.complete(say("unlucky"), max_tokens=10))
             while not server.requests:
                 await anyio.sleep(0.01)
@@ -96,7 +99,10 @@ async def test_a_retry_after_closes_the_gate_for_everybody_and_one_goes_first(he
 
 async def test_a_provider_that_asks_for_an_hour_counts_as_unavailable_and_is_left_alone() -> None:
     """F17: over 60 s nobody waits; the next caller is told without asking."""
-    async with FakeLLMServer([Reply(status=429, headers={"retry-after": "3600"})]).listening() as server, model_at(server.url) as llm:
+    async with (
+        FakeLLMServer([Reply(status=429, headers={"retry-after": "3600"})]).listening() as server,
+        model_at(server.url) as llm,
+    ):
         for _ in range(2):
             with anyio.fail_after(20), pytest.raises(LLMUnavailable):
                 await llm.complete(say("hello"), max_tokens=10)
@@ -132,14 +138,20 @@ async def test_the_next_model_steps_in_when_the_first_fails() -> None:
 
 
 async def test_when_everybody_fails_everybody_has_a_say() -> None:
-    async with FakeLLMServer([401]).listening() as first, FakeLLMServer([Reply(status=400, error="bad wish")]).listening() as second:
+    async with (
+        FakeLLMServer([401]).listening() as first,
+        FakeLLMServer([Reply(status=400, error="bad wish")]).listening() as second,
+    ):
         async with model_at(first.url, second.url) as llm:
             with pytest.raises(Exception, match=r"401.* Then: .*bad wish"):
                 await llm.complete(say("hello"), max_tokens=10)
 
 
 async def test_a_fallback_with_too_small_a_window_is_not_asked() -> None:
-    async with FakeLLMServer([Reply(status=400, error="no")]).listening() as first, FakeLLMServer([]).listening() as second:
+    async with (
+        FakeLLMServer([Reply(status=400, error="no")]).listening() as first,
+        FakeLLMServer([]).listening() as second,
+    ):
         async with model_at(first.url, second.url, window=1100, output_cap=100) as llm:
             with pytest.raises(LLMRefused, match="too small a window"):
                 await llm.complete(say("word " * 2000), max_tokens=100)

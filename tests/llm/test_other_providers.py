@@ -32,7 +32,9 @@ async def provider(
         return JSONResponse(answer, status_code=status)
 
     async with serving(Starlette(routes=[Route(path, respond, methods=["POST"])])) as address:
-        llm = build_llm([ModelSpec(model=model, provider=name, base_url=address, api_key="k3y", **spec)], manners=Manners(delays=()))
+        llm = build_llm(
+            [ModelSpec(model=model, provider=name, base_url=address, api_key="k3y", **spec)], manners=Manners(delays=())
+        )
         try:
             yield llm, asked
         finally:
@@ -63,7 +65,12 @@ async def test_anthropic_is_asked_in_its_own_words() -> None:
         answer = await llm.complete(MESSAGES, max_tokens=50)
         assert llm.window == 200_000 and llm.tokenizer.factor > 1, "its tokenizer is not public, so counts are raised"
     ((request, body),) = asked
-    assert (answer.text, answer.finish, answer.usage.input_tokens, answer.usage.output_tokens) == ("four", "stop", 12, 1)
+    assert (answer.text, answer.finish, answer.usage.input_tokens, answer.usage.output_tokens) == (
+        "four",
+        "stop",
+        12,
+        1,
+    )
     assert answer.usage.price
     assert request.headers["authorization"] == "Bearer k3y" and body["max_tokens"] == 50
     assert "be brief" in str(body["system"]) and "two and two?" in str(body["messages"])
@@ -87,16 +94,42 @@ async def test_an_anthropic_answer_that_hit_its_limit_says_so(stop: str, finish:
 @pytest.mark.parametrize(
     ("which", "status", "error", "kind"),
     [
-        (ANTHROPIC, 529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, LLMUnavailable),
-        (ANTHROPIC, 401, {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}, LLMMisconfigured),
+        (
+            ANTHROPIC,
+            529,
+            {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+            LLMUnavailable,
+        ),
+        (
+            ANTHROPIC,
+            401,
+            {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}},
+            LLMMisconfigured,
+        ),
         (
             ANTHROPIC,
             400,
-            {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 212345 tokens > 200000 maximum"}},
+            {
+                "type": "error",
+                "error": {
+                    "type": "invalid_request_error",
+                    "message": "prompt is too long: 212345 tokens > 200000 maximum",
+                },
+            },
             LLMTooLong,
         ),
-        (GOOGLE, 503, {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}, LLMUnavailable),
-        (GOOGLE, 403, {"error": {"code": 403, "message": "API key not valid.", "status": "PERMISSION_DENIED"}}, LLMMisconfigured),
+        (
+            GOOGLE,
+            503,
+            {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}},
+            LLMUnavailable,
+        ),
+        (
+            GOOGLE,
+            403,
+            {"error": {"code": 403, "message": "API key not valid.", "status": "PERMISSION_DENIED"}},
+            LLMMisconfigured,
+        ),
     ],
 )
 async def test_their_errors_are_typed_like_everybody_elses_and_not_retried_behind_our_back(
@@ -109,11 +142,18 @@ async def test_their_errors_are_typed_like_everybody_elses_and_not_retried_behin
 
 
 async def test_native_tools_are_sent_where_the_model_has_them_and_named_where_it_cannot() -> None:
-    """Tri-state: what the asker leaves open the provider's entry decides. Beside our own tools older models take none."""
+    """Tri-state: what the asker leaves open the provider's entry decides. Beside our own tools older models take
+    none.
+    """
     wanted = NativeTools(code_execution=True)
-    async with provider(*GOOGLE, GOOGLE_ANSWER, native_tools=NativeTools(google_search=True, code_execution=False)) as (llm, asked):
+    async with provider(*GOOGLE, GOOGLE_ANSWER, native_tools=NativeTools(google_search=True, code_execution=False)) as (
+        llm,
+        asked,
+    ):
         answer = await llm.complete(MESSAGES, max_tokens=50, native=wanted)
-        beside = await llm.complete(MESSAGES, max_tokens=50, native=wanted, tools=[ToolSpec("look", "Looks.", {"type": "object"})])
+        beside = await llm.complete(
+            MESSAGES, max_tokens=50, native=wanted, tools=[ToolSpec("look", "Looks.", {"type": "object"})]
+        )
         await llm.complete(MESSAGES, max_tokens=50)
     sent = [[name for tool in body.get("tools", []) for name in tool] for _, body in asked]
     assert sent[0] == ["googleSearch", "codeExecution"] and answer.unsupported == ()

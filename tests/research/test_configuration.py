@@ -30,9 +30,16 @@ SEED_003 = """{
 
 def test_the_configuration_of_the_seed_is_read_as_it_stands(tmp_path: Path) -> None:
     (tmp_path / "mcp_config.json").write_text(SEED_003)
-    environment = {"MCP_WEB_SEARCH_URL": "http://search:8006/mcp", "MCP_SUMMARIZER_URL": "http://mcp-summarizer:8007/mcp"}
+    environment = {
+        "MCP_WEB_SEARCH_URL": "http://search:8006/mcp",
+        "MCP_SUMMARIZER_URL": "http://mcp-summarizer:8007/mcp",
+    }
     search, summarizer = read_servers(tmp_path / "mcp_config.json", environment)
-    assert (search.name, search.options.transport.url, search.options.timeout) == ("search", "http://search:8006/mcp", 30)
+    assert (search.name, search.options.transport.url, search.options.timeout) == (
+        "search",
+        "http://search:8006/mcp",
+        30,
+    )
     assert (summarizer.name, summarizer.options.transport.url) == ("summarizer", "http://mcp-summarizer:8007/mcp")
     assert summarizer.options.timeout == 120, "seconds that one call may take"
 
@@ -94,8 +101,13 @@ async def test_a_pipeline_calls_the_summarizer_itself() -> None:
 
 async def test_a_service_that_does_not_answer_is_none_and_with_strict_an_error() -> None:
     async with listening(Servers(WEB, fails=1)) as addresses:
-        assert await mcp_call(addresses["summarizer"], "summarize_for_extraction", {"content": "x", "schema_hint": ""}) is None
+        assert (
+            await mcp_call(addresses["summarizer"], "summarize_for_extraction", {"content": "x", "schema_hint": ""})
+            is None
+        )
         assert await mcp_call(addresses["summarizer"], "no_such_tool") is None
         with pytest.raises(ToolError, match="the summarizer is down"):
-            await mcp_call(addresses["summarizer"], "summarize_for_extraction", {"content": "x", "schema_hint": ""}, strict=True)
+            await mcp_call(
+                addresses["summarizer"], "summarize_for_extraction", {"content": "x", "schema_hint": ""}, strict=True
+            )
     assert await mcp_call("http://127.0.0.1:9/mcp", "summarize", {"content": "x"}, timeout=1) is None

@@ -1,4 +1,6 @@
-"""Pages that give orders. The model that summarizes obeys them here; what comes of it is data, bounded, masked and refused as a fact."""
+"""Pages that give orders. The model that summarizes obeys them here; what comes of it is data, bounded, masked and
+refused as a fact.
+"""
 
 import json
 from pathlib import Path
@@ -29,7 +31,9 @@ async def test_orders_on_a_page_stay_data_even_when_the_summarizer_obeys_them(tm
 
     servers = Servers(WEB, also="\n\n" + "\n\n".join(payloads))
     async with FakeLLMServer(script).listening() as llm, listening(servers, summarizer=False) as addresses:
-        ended = await research(tmp_path, addresses, subject=WEB.subject, topics=ONE, environment=model(llm.url), pages=1, tokens=2_000)
+        ended = await research(
+            tmp_path, addresses, subject=WEB.subject, topics=ONE, environment=model(llm.url), pages=1, tokens=2_000
+        )
     assert ended.session.status == "completed"
     # Nothing but search and crawl was called, and only the page that was chosen.
     assert len(servers.crawled) == 1 and ended.session.tool_calls == 2
@@ -38,7 +42,9 @@ async def test_orders_on_a_page_stay_data_even_when_the_summarizer_obeys_them(tm
     assert "hunter2" not in json.dumps(ended.result) and "hunter2" not in "".join(ended.contents)
     assert all(page["url"] and page["handle"] for page in ended.result["pages"])
     # In the extraction it stands between marks that it could not know, in the user's message.
-    extraction = next(body for body in llm.requests if str(body["messages"][0]["content"]).startswith("You extract facts"))
+    extraction = next(
+        body for body in llm.requests if str(body["messages"][0]["content"]).startswith("You extract facts")
+    )
     system, asked = (str(message["content"]) for message in extraction["messages"][:2])
     nonce = system.split("the marks with the number ")[1].split(" ")[0]
     begin, end = asked.index(f"<<<pages {nonce}>>>"), asked.rindex(f"<<<end of pages {nonce}>>>")

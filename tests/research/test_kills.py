@@ -1,4 +1,6 @@
-"""A research whose process is killed, between and inside of topics, goes on with the same command: nothing twice that was stored."""
+"""A research whose process is killed, between and inside of topics, goes on with the same command: nothing twice that
+was stored.
+"""
 
 import json
 import os
@@ -31,7 +33,17 @@ async def run(folder: Path, addresses: Mapping[str, str], fault: str = "") -> Co
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("FAULT_", "TERSELY_"))}
     environment |= {"MCP_WEB_SEARCH_URL": addresses["search"], "MCP_SUMMARIZER_URL": addresses["summarizer"]}
     environment |= {"TERSELY_DATA_DIR": str(folder / "data"), **({"FAULT_AT": fault} if fault else {})}
-    command = [sys.executable, "-m", "tersely", "research", WEB.subject, "--topics", "topics.yaml", "--schema", "schema.json"]
+    command = [
+        sys.executable,
+        "-m",
+        "tersely",
+        "research",
+        WEB.subject,
+        "--topics",
+        "topics.yaml",
+        "--schema",
+        "schema.json",
+    ]
     command += ["-o", "out.json", "--mcp-config", "mcp_config.json", "--pages", "4", "--quiet"]
     with anyio.fail_after(240):
         return await anyio.run_process(command, cwd=folder, env=environment, check=False)
@@ -45,7 +57,9 @@ async def run(folder: Path, addresses: Mapping[str, str], fault: str = "") -> Co
         ("after checkpoint is stored:1", 0),  # between topics
     ],
 )
-async def test_a_killed_research_goes_on_and_repeats_nothing_that_was_stored(folder: Path, fault: str, in_flight: int) -> None:
+async def test_a_killed_research_goes_on_and_repeats_nothing_that_was_stored(
+    folder: Path, fault: str, in_flight: int
+) -> None:
     servers = Servers(WEB)
     async with listening(servers) as addresses:
         killed = await run(folder, addresses, fault)

@@ -1,4 +1,6 @@
-"""The small parts of research, each alone: what a search found, where on a page something stands, what rules are sure of."""
+"""The small parts of research, each alone: what a search found, where on a page something stands, what rules are sure
+of.
+"""
 
 import pytest
 
@@ -46,7 +48,9 @@ def test_a_claim_is_a_fact_only_if_a_page_says_so() -> None:
     ledger = Ledger(SCHEMA, [KnownPage("P1", "https://x.example/p", "r_1", PageText(ADA))])
     fact = ledger.claim(Claim("people", {"name": "Ada Lovelace", "allegiance": "Analytical Guild"}, [("P1", "")]))
     assert fact and fact.sources[0].lines == (5, 5)
-    again = ledger.claim(Claim("people", {"name": "ada lovelace", "allegiance": "Analytical guild"}, [("https://x.example/p", "")]))
+    again = ledger.claim(
+        Claim("people", {"name": "ada lovelace", "allegiance": "Analytical guild"}, [("https://x.example/p", "")])
+    )
     assert again is fact and len(fact.sources) == 1
     for path, value, cited, why in (
         ("people", {"name": "Ada Lovelace", "allegiance": "Clockmakers"}, [("P1", "")], "no page says so"),
@@ -62,7 +66,8 @@ def test_a_claim_is_a_fact_only_if_a_page_says_so() -> None:
 def test_rules_find_what_they_are_sure_of_and_leave_the_rest() -> None:
     text = (
         "Ada Lovelace is sworn to the Analytical Guild.\nThe Siege of Corfe took place on 3 March 1646.\n"
-        "Whoever pays Ada Lovelace, it is the Analytical Guild that gets the loyalty.\n| Ember Ledger | keeper | Ada Lovelace |"
+        "Whoever pays Ada Lovelace, it is the Analytical Guild that gets the loyalty.\n| Ember Ledger | keeper | Ada "
+        "Lovelace |"
     )
     found = [claim.value for _, claim in Rules.of(SCHEMA).claims(passages_of(text, "P1", text))]
     assert {"name": "Ada Lovelace", "allegiance": "Analytical Guild"} in found
@@ -72,12 +77,18 @@ def test_rules_find_what_they_are_sure_of_and_leave_the_rest() -> None:
 
 
 def test_an_answer_that_was_cut_still_gives_the_claims_that_are_whole() -> None:
-    text = '```json\n{"facts": [{"path": "people", "value": {"name": "Ada"}, "sources": [{"page": "P1", "quote": "q"}]}, {"path": "peo'
+    text = (
+        '```json\n{"facts": [{"path": "people", "value": {"name": "Ada"}, "sources": [{"page": "P1", "quote": '
+        '"q"}]}, {"path": "peo'
+    )
     assert list(claims_in(text)) == [Claim("people", {"name": "Ada"}, [("P1", "q")])]
 
 
 def test_every_page_gets_its_share_and_the_schema_says_what_matters() -> None:
-    data = '{"subject": "Corfe", "topics": ["Who is who in {subject}?", "Dates"], "schema": {"properties": {"people": {"type": "array"}}}}'
+    data = (
+        '{"subject": "Corfe", "topics": ["Who is who in {subject}?", "Dates"], "schema": {"properties": {"people": '
+        '{"type": "array"}}}}'
+    )
     request = request_of(data, (), ResearchOptions())
     assert (request.pages_per_topic, request.tokens_per_topic) == (7, 12_500)
     assert request.hint(request.topics[0]) == "Extract facts: people. Topic: Corfe, Who is who in Corfe."

@@ -14,7 +14,9 @@ from tests.fakes.researching import FIELDS, TOPICS, WEB, Researcher, Servers, li
 TWO = {name: TOPICS[name] for name in ("people", "dates")}
 
 
-async def test_without_a_model_fifteen_pages_become_25_000_tokens_that_state_what_the_pages_state(tmp_path: Path) -> None:
+async def test_without_a_model_fifteen_pages_become_25_000_tokens_that_state_what_the_pages_state(
+    tmp_path: Path,
+) -> None:
     servers = Servers(WEB)
     async with listening(servers, summarizer=False) as addresses:
         ended = await research(tmp_path, addresses, subject=WEB.subject)
@@ -61,7 +63,9 @@ async def test_with_a_model_pages_travel_by_handle_and_every_fact_has_a_source(t
     # No prompt is longer than the window, and the extraction has the pages' share of it.
     sizes = [sum(count_tokens(str(message["content"])) for message in body["messages"]) for body in llm.requests]
     assert max(sizes) < 64_000 - 4_096
-    extraction = next(size for size, body in zip(sizes, llm.requests, strict=True) if "You extract facts" in str(body["messages"][0]))
+    extraction = next(
+        size for size, body in zip(sizes, llm.requests, strict=True) if "You extract facts" in str(body["messages"][0])
+    )
     assert 18_000 <= extraction <= 27_000
     # The section that tells when to summarize has the tool's real name.
     assert "`summarizer__summarize_for_extraction`" in str(llm.requests[0]["messages"][0]["content"])
@@ -77,7 +81,9 @@ async def test_with_a_model_pages_travel_by_handle_and_every_fact_has_a_source(t
         assert all(source["url"] and source["lines"] for value in values for source in value["sources"])
 
 
-async def test_each_topic_leaves_a_checkpoint_in_which_the_summaries_have_replaced_the_pages(tmp_path: Path, url: str) -> None:
+async def test_each_topic_leaves_a_checkpoint_in_which_the_summaries_have_replaced_the_pages(
+    tmp_path: Path, url: str
+) -> None:
     if not url.startswith("sqlite"):
         await Database.migrate(url)
     async with FakeLLMServer(Researcher(WEB)).listening() as llm, listening(Servers(WEB)) as addresses:
@@ -98,7 +104,9 @@ async def test_a_summarizer_that_fails_half_of_its_calls_costs_quality_and_the_g
     servers = Servers(WEB, fails=2)
     script = Researcher(WEB, summarizes=False)
     async with FakeLLMServer(script).listening() as llm, listening(servers) as addresses:
-        ended = await research(tmp_path, addresses, subject=WEB.subject, topics=TWO, environment=model(llm.url), pages=6)
+        ended = await research(
+            tmp_path, addresses, subject=WEB.subject, topics=TWO, environment=model(llm.url), pages=6
+        )
     result = ended.result
     assert ended.session.status == "completed" and result["status"] == "partial"
     how = [page["how"] for page in result["pages"]]
@@ -120,7 +128,13 @@ async def test_a_summarizer_that_gives_pages_back_unchanged_is_found_out(tmp_pat
 async def test_a_token_budget_stops_the_research_and_the_result_says_so(tmp_path: Path) -> None:
     async with FakeLLMServer(Researcher(WEB, pages=1)).listening() as llm, listening(Servers(WEB)) as addresses:
         ended = await research(
-            tmp_path, addresses, subject=WEB.subject, environment=model(llm.url), pages=5, tokens=2_000, max_tokens=30_000
+            tmp_path,
+            addresses,
+            subject=WEB.subject,
+            environment=model(llm.url),
+            pages=5,
+            tokens=2_000,
+            max_tokens=30_000,
         )
     result = ended.result
     assert ended.session.status == "completed" and result["status"] == "stopped"
@@ -131,13 +145,20 @@ async def test_a_token_budget_stops_the_research_and_the_result_says_so(tmp_path
 
 async def test_a_price_that_nobody_knows_is_no_limit_to_promise(tmp_path: Path) -> None:
     async with listening(Servers(WEB), summarizer=False) as addresses:
-        ended = await research(tmp_path, addresses, subject=WEB.subject, environment=model("http://127.0.0.1:9/v1"), max_price=0.5)
+        ended = await research(
+            tmp_path, addresses, subject=WEB.subject, environment=model("http://127.0.0.1:9/v1"), max_price=0.5
+        )
     assert ended.session.status == "failed" and "Nobody knows what scripted costs" in ended.session.reason
 
 
 async def test_a_model_that_is_away_leaves_the_work_to_search_and_rules(tmp_path: Path) -> None:
-    async with FakeLLMServer(lambda body: 401).listening() as llm, listening(Servers(WEB), summarizer=False) as addresses:
-        ended = await research(tmp_path, addresses, subject=WEB.subject, topics=TWO, environment=model(llm.url), pages=2)
+    async with (
+        FakeLLMServer(lambda body: 401).listening() as llm,
+        listening(Servers(WEB), summarizer=False) as addresses,
+    ):
+        ended = await research(
+            tmp_path, addresses, subject=WEB.subject, topics=TWO, environment=model(llm.url), pages=2
+        )
     result = ended.result
     assert ended.session.status == "completed" and result["status"] == "partial"
     assert any("the researcher did not finish" in gap for gap in result["gaps"])
@@ -149,7 +170,9 @@ async def test_an_alert_may_choose_the_researchers_servers_and_tools(tmp_path: P
     servers = Servers(WEB)
     only_search = Override.model_validate({"servers": [{"name": "search"}]})
     async with listening(servers) as addresses:
-        ended = await research(tmp_path, addresses, subject=WEB.subject, topics=TWO, pages=2, tokens=3_000, override=only_search)
+        ended = await research(
+            tmp_path, addresses, subject=WEB.subject, topics=TWO, pages=2, tokens=3_000, override=only_search
+        )
         assert ended.session.status == "completed" and not servers.summarized, "the summarizer was not among them"
         assert [page["how"] for page in ended.result["pages"]] == ["structural"] * 2
         one_tool = Override.model_validate({"servers": [{"name": "search", "tools": ["search"]}]})
@@ -174,7 +197,12 @@ async def test_a_page_that_is_found_for_two_topics_counts_once(tmp_path: Path, m
     script = Researcher(WEB, pages=2)
     async with FakeLLMServer(script).listening() as llm, listening(servers) as addresses:
         ended = await research(
-            tmp_path, addresses, subject=WEB.subject, topics=same, environment=model(llm.url) if model_is_there else None, pages=4
+            tmp_path,
+            addresses,
+            subject=WEB.subject,
+            topics=same,
+            environment=model(llm.url) if model_is_there else None,
+            pages=4,
         )
     urls = [page["url"] for page in ended.result["pages"]]
     assert len(urls) == len(set(urls))

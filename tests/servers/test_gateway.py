@@ -57,14 +57,22 @@ class Chatty(Honest):
 async def test_small_results_equal_the_servers_own(era: Any) -> None:
     async with Honest().listening() as url, gateway(at(url)) as ours:
         async with Client(url, mode=era) as direct, Client(ours.url, mode=era) as client:
-            for tool, arguments in (("echo", {"text": "héllo\nthere"}), ("add", {"a": 1, "b": 2}), ("picture", {}), ("fail", {})):
+            for tool, arguments in (
+                ("echo", {"text": "héllo\nthere"}),
+                ("add", {"a": 1, "b": 2}),
+                ("picture", {}),
+                ("fail", {}),
+            ):
                 assert await client.call_tool_mcp(tool, arguments) == await direct.call_tool_mcp(tool, arguments)
 
 
 async def test_what_the_library_does_not_know_passes_byte_for_byte() -> None:
     """Unknown parts, unknown fields, null and nesting: the answer is the server's, not a model's dump of it."""
     odd = {
-        "content": [{"type": "hologram", "x": [1, None, {"y": 0.5}]}, {"type": "text", "text": "ok", "annotations": {"priority": 0.2}}],
+        "content": [
+            {"type": "hologram", "x": [1, None, {"y": 0.5}]},
+            {"type": "text", "text": "ok", "annotations": {"priority": 0.2}},
+        ],
         "structuredContent": {"a": None, "ü": "ß"},
         "_meta": {"server/own": [1, 2]},
         "futureField": {"b": False},
@@ -91,11 +99,15 @@ async def test_prompts_resources_and_templates_pass(era: Any) -> None:
     async with Library().listening() as url, gateway(at(url)) as ours, Client(ours.url, mode=era) as client:
         assert [prompt.name for prompt in await client.list_prompts()] == ["greet"]
         assert [str(resource.uri) for resource in await client.list_resources()] == ["library://note"]
-        assert [template.uri_template for template in await client.list_resource_templates()] == ["library://page/{number}"]
+        assert [template.uri_template for template in await client.list_resource_templates()] == [
+            "library://page/{number}"
+        ]
         (page,) = await client.read_resource("library://page/7")
         assert isinstance(page, TextResourceContents) and page.text == "page 7 of library"
         message = (await client.get_prompt("greet", {"who": "Ada"})).messages[0].content
-        assert isinstance(message, TextContent) and message.text.startswith("Say hello to Ada from library; password=[MASKED:")
+        assert isinstance(message, TextContent) and message.text.startswith(
+            "Say hello to Ada from library; password=[MASKED:"
+        )
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -109,7 +121,9 @@ async def test_four_clients_at_once_get_their_own_progress(era: Any) -> None:
 
             async with Client(ours.url, mode=era) as client:
                 for _ in range(5):
-                    assert text_of(await client.call_tool_mcp("steps", {"label": label}, progress_handler=hear)) == label
+                    assert (
+                        text_of(await client.call_tool_mcp("steps", {"label": label}, progress_handler=hear)) == label
+                    )
 
         async with anyio.create_task_group() as tasks:
             for label in told:
@@ -151,7 +165,11 @@ async def test_what_a_server_wants_a_model_to_read_reaches_it_masked() -> None:
 
 async def test_a_question_in_an_answer_is_masked_and_its_state_stays_as_it_is() -> None:
     """The newer protocol: the client brings the state back, and the server knows it by its letters."""
-    form = {"mode": "form", "message": SECRET, "requestedSchema": {"type": "object", "properties": {"password": {"type": "string"}}}}
+    form = {
+        "mode": "form",
+        "message": SECRET,
+        "requestedSchema": {"type": "object", "properties": {"password": {"type": "string"}}},
+    }
     unfinished = {
         "resultType": "input_required",
         "inputRequests": {"q": {"method": "elicitation/create", "params": form}},
@@ -184,7 +202,11 @@ async def test_what_a_server_logs_reaches_the_caller_masked(era: Any) -> None:
     async def listen(message: Any) -> None:
         heard.append(str(message.data))
 
-    async with Library().listening() as url, gateway(at(url)) as ours, Client(ours.url, mode=era, log_handler=listen) as client:
+    async with (
+        Library().listening() as url,
+        gateway(at(url)) as ours,
+        Client(ours.url, mode=era, log_handler=listen) as client,
+    ):
         if era == "legacy":
             await client.set_logging_level("debug")
         await client.call_tool_mcp("talk", {}, meta={"io.modelcontextprotocol/logLevel": "debug"})
@@ -213,7 +235,10 @@ async def test_clients_that_stay_hear_that_the_tools_changed() -> None:
     async def listen(message: Any) -> None:
         heard.append(getattr(message, "method", ""))
 
-    async with gateway(by_command("changes")) as ours, Client(ours.url, mode="legacy", message_handler=listen) as client:
+    async with (
+        gateway(by_command("changes")) as ours,
+        Client(ours.url, mode="legacy", message_handler=listen) as client,
+    ):
         await client.call_tool_mcp("change", {})
         with anyio.fail_after(20):
             while "notifications/tools/list_changed" not in heard:
@@ -222,7 +247,9 @@ async def test_clients_that_stay_hear_that_the_tools_changed() -> None:
 
 async def test_a_name_too_long_for_models_is_offered_shortened_and_both_can_be_called() -> None:
     long = "get_" + "x" * 90
-    async with gateway(by_command("described", json.dumps([{"name": long, "inputSchema": {"type": "object"}}]))) as ours:
+    async with gateway(
+        by_command("described", json.dumps([{"name": long, "inputSchema": {"type": "object"}}]))
+    ) as ours:
         async with Client(ours.url) as client:
             shown = (await client.list_tools())[0].name
             assert len(shown) <= 64 and shown.startswith("get_xx")
@@ -232,7 +259,11 @@ async def test_a_name_too_long_for_models_is_offered_shortened_and_both_can_be_c
 
 async def test_a_single_server_is_waited_for_because_there_is_nothing_to_say_without_it() -> None:
     """Else a client would learn, for as long as it stays, that there are no resources and no prompts."""
-    async with Library().listening() as url, gateway(at(url), wait=0) as ours, Client(ours.url, mode="legacy") as client:
+    async with (
+        Library().listening() as url,
+        gateway(at(url), wait=0) as ours,
+        Client(ours.url, mode="legacy") as client,
+    ):
         assert [prompt.name for prompt in await client.list_prompts()] == ["greet"]
 
 
@@ -256,7 +287,10 @@ async def test_several_servers_keep_out_of_each_others_way(era: Any) -> None:
 
 
 async def test_a_server_that_dies_takes_nobody_with_it_and_comes_back(tmp_path: Path) -> None:
-    async with Honest().listening() as url, gateway(at(url, "web"), by_command("dies", str(tmp_path / "calls"), name="mortal")) as ours:
+    async with (
+        Honest().listening() as url,
+        gateway(at(url, "web"), by_command("dies", str(tmp_path / "calls"), name="mortal")) as ours,
+    ):
         async with Client(ours.url) as client:
             before = text_of(await client.call_tool_mcp("mortal__pid", {}))
             dead = await client.call_tool_mcp("mortal__die", {})
@@ -365,8 +399,15 @@ async def test_a_policy_for_one_tool_decides_when_and_how_far() -> None:
 async def test_an_error_stays_an_error_and_pictures_stand_beside_the_condensed_text() -> None:
     picture = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
     link = {"type": "resource_link", "uri": "file:///x", "name": "x"}
-    long = {"content": [picture, {"type": "text", "text": log()}, link, {"type": "text", "text": "the end"}], "isError": True}
-    async with Rude(lambda message, request: long).listening() as url, gateway(at(url)) as ours, Client(ours.url) as client:
+    long = {
+        "content": [picture, {"type": "text", "text": log()}, link, {"type": "text", "text": "the end"}],
+        "isError": True,
+    }
+    async with (
+        Rude(lambda message, request: long).listening() as url,
+        gateway(at(url)) as ours,
+        Client(ours.url) as client,
+    ):
         result = await client.call_tool_mcp("call", {})
     assert result.is_error and (result.meta or {})["tersely/handle"].startswith("r_")
     assert [part.type for part in result.content] == ["image", "text", "resource_link"]
@@ -377,16 +418,28 @@ async def test_structured_content_that_is_too_long_is_condensed_even_beside_a_sh
     rows = [{"pod": f"web-{number}", "status": "Running", "restarts": 0} for number in range(2_000)]
     rows[777]["status"] = "CrashLoopBackOff"
     long = {"content": [{"type": "text", "text": "2000 pods"}], "structuredContent": {"pods": rows}}
-    async with Rude(lambda message, request: long).listening() as url, gateway(at(url)) as ours, Client(ours.url) as client:
+    async with (
+        Rude(lambda message, request: long).listening() as url,
+        gateway(at(url)) as ours,
+        Client(ours.url) as client,
+    ):
         result = await client.call_tool_mcp("call", {})
     assert result.structured_content is None and text_of(result) == "2000 pods"
     condensed = result.content[1]
-    assert isinstance(condensed, TextContent) and "CrashLoopBackOff" in condensed.text and O200K.count(condensed.text) <= 1_000
+    assert (
+        isinstance(condensed, TextContent)
+        and "CrashLoopBackOff" in condensed.text
+        and O200K.count(condensed.text) <= 1_000
+    )
 
 
 async def test_structured_content_that_says_more_than_a_condensed_text_is_kept_beside_it() -> None:
     both = {"content": [{"type": "text", "text": log()}], "structuredContent": {"failed": [500, 1000]}}
-    async with Rude(lambda message, request: both).listening() as url, gateway(at(url)) as ours, Client(ours.url) as client:
+    async with (
+        Rude(lambda message, request: both).listening() as url,
+        gateway(at(url)) as ours,
+        Client(ours.url) as client,
+    ):
         result = await client.call_tool_mcp("call", {})
         handle = (result.meta or {})["tersely/structured_handle"]
         assert result.structured_content is None
@@ -413,7 +466,9 @@ async def test_resources_and_prompts_that_are_too_long_are_condensed_too() -> No
 async def test_a_model_summarizes_only_where_a_policy_says_so_and_is_paid_once() -> None:
     policy = {"logs": {"summarization": {"use_model": True}}}
     async with FakeLLMServer(lambda body: "Some payments failed.").listening() as llm, Chatty().listening() as url:
-        async with gateway(at(url, tool_policies=policy), OPENROUTER_BASE_URL=llm.url, LLM_CONTEXT_WINDOW="1000000") as ours:
+        async with gateway(
+            at(url, tool_policies=policy), OPENROUTER_BASE_URL=llm.url, LLM_CONTEXT_WINDOW="1000000"
+        ) as ours:
             async with Client(ours.url) as client:
                 first = await client.call_tool_mcp("logs", {"looking_for": f"payments; {SECRET}"})
                 asked = len(llm.requests)
@@ -439,7 +494,8 @@ async def test_a_policy_names_the_provider_that_summarizes(tmp_path: Path) -> No
         file = tmp_path / "tersely.yaml"
         provider = "type: openrouter, model: m, context_window: 1000000"
         file.write_text(
-            f"llm_providers:\n  usual: {{{provider}, base_url: '{usual.url}'}}\n  named: {{{provider}, base_url: '{named.url}'}}\n"
+            f"llm_providers:\n  usual: {{{provider}, base_url: '{usual.url}'}}\n  named: {{{provider}, base_url: "
+            f"'{named.url}'}}\n"
             "defaults: {llm_provider: usual}\n",
             encoding="utf-8",
         )
@@ -460,7 +516,10 @@ async def test_a_model_that_fails_gives_way_to_the_structure() -> None:
             async with Client(ours.url) as client:
                 result = await client.call_tool_mcp("logs", {})
     meta = result.meta or {}
-    assert (meta["tersely/status"], meta["tersely/returned"]) == ("fallback", "structural") and "card declined" in text_of(result)
+    assert (meta["tersely/status"], meta["tersely/returned"]) == (
+        "fallback",
+        "structural",
+    ) and "card declined" in text_of(result)
 
 
 async def test_when_condensing_fails_the_masked_text_is_cut_to_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -487,7 +546,11 @@ async def test_secrets_and_deceptions_are_taken_out_of_everything(era: Any) -> N
         "structuredContent": {"password": "hunter2-is-secret", "n": 1},
         "_meta": {"own/note": SECRET},
     }
-    async with Rude(lambda message, request: answer).listening() as url, gateway(at(url)) as ours, Client(ours.url, mode=era) as client:
+    async with (
+        Rude(lambda message, request: answer).listening() as url,
+        gateway(at(url)) as ours,
+        Client(ours.url, mode=era) as client,
+    ):
         result = await client.call_tool_mcp("call", {})
     said = result.model_dump_json()
     assert "hunter2" not in said and said.count("[MASKED:password:") == 4
@@ -501,7 +564,9 @@ class Careless(Library):
         super().__init__()
 
         @self.server.tool(description=f"Log in with {SECRET}.")
-        def login(user: Annotated[str, Field(description=f"For tests: {SECRET}", examples=["description"])], title: str = "Dr") -> str:
+        def login(
+            user: Annotated[str, Field(description=f"For tests: {SECRET}", examples=["description"])], title: str = "Dr"
+        ) -> str:
             return user
 
         @self.server.prompt(description=f"Use {SECRET}")
@@ -514,13 +579,23 @@ class Careless(Library):
 
 
 @pytest.mark.parametrize("several", [False, True])
-async def test_what_a_server_says_of_its_tools_prompts_and_resources_is_masked_and_the_rest_stays(several: bool) -> None:
+async def test_what_a_server_says_of_its_tools_prompts_and_resources_is_masked_and_the_rest_stays(
+    several: bool,
+) -> None:
     async with Careless().listening() as url, Honest().listening() as other:
         servers = [at(url, "one"), at(other, "two")] if several else [at(url)]
         async with gateway(*servers) as ours, Client(ours.url) as client:
-            tools, prompts, resources = await client.list_tools(), await client.list_prompts(), await client.list_resources()
+            tools, prompts, resources = (
+                await client.list_tools(),
+                await client.list_prompts(),
+                await client.list_resources(),
+            )
             login = next(tool for tool in tools if tool.name.endswith("login"))
-            listed = [login, *(one for one in prompts if "confess" in one.name), *(one for one in resources if "key" in str(one.uri))]
+            listed = [
+                login,
+                *(one for one in prompts if "confess" in one.name),
+                *(one for one in resources if "key" in str(one.uri)),
+            ]
     said = [one.model_dump_json() for one in listed]
     assert len(said) == 3 and "hunter2" not in str(said) and str(said).count("[MASKED:password:") == 4
     properties = login.input_schema["properties"]
@@ -533,7 +608,9 @@ async def test_masking_can_be_turned_off_for_a_tool() -> None:
         assert text_of(await client.call_tool_mcp("echo", {"text": SECRET})) == SECRET
 
 
-async def test_what_cannot_be_masked_goes_nowhere(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_cannot_be_masked_goes_nowhere(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("no idea")
 
@@ -574,7 +651,11 @@ async def test_an_older_client_that_only_closes_its_connection_cancels_too() -> 
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "hang", "arguments": {}}}
     headers = {"accept": "application/json, text/event-stream"}
-    async with server.listening() as url, gateway(at(url)) as ours, httpx2.AsyncClient(headers=headers, timeout=20) as client:
+    async with (
+        server.listening() as url,
+        gateway(at(url)) as ours,
+        httpx2.AsyncClient(headers=headers, timeout=20) as client,
+    ):
         greeted = await client.post(ours.url, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
         session = {"mcp-session-id": greeted.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
         await client.post(ours.url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
@@ -616,12 +697,18 @@ async def test_a_hundred_clients_that_hang_up_leave_nothing_behind(protocol: str
 async def test_a_protocol_error_of_the_server_keeps_its_code_and_words() -> None:
     def refuse(message: Any, request: Any) -> Any:
         return JSONResponse(
-            {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32042, "message": f"no: {SECRET}", "data": {"k": [1]}}}
+            {
+                "jsonrpc": "2.0",
+                "id": message["id"],
+                "error": {"code": -32042, "message": f"no: {SECRET}", "data": {"k": [1]}},
+            }
         )
 
     async with Rude(refuse).listening() as url, gateway(at(url)) as ours:
         error = (await post(ours.url, "tools/call", {"name": "call", "arguments": {}}))["error"]
-    assert error["code"] == -32042 and error["message"].startswith("no: password=[MASKED:") and error["data"] == {"k": [1]}
+    assert (
+        error["code"] == -32042 and error["message"].startswith("no: password=[MASKED:") and error["data"] == {"k": [1]}
+    )
 
 
 async def test_a_tool_nobody_knows_is_an_error_that_says_what_there_is() -> None:
@@ -673,7 +760,11 @@ async def test_a_redefined_tool_is_reported_and_withheld_in_strict_mode(caplog: 
 
 
 async def test_a_token_is_asked_for_where_one_is_set_and_strangers_are_turned_away() -> None:
-    async with Honest().listening() as url, gateway(at(url), TERSELY_TOKEN="s3cret") as ours, httpx2.AsyncClient() as client:
+    async with (
+        Honest().listening() as url,
+        gateway(at(url), TERSELY_TOKEN="s3cret") as ours,
+        httpx2.AsyncClient() as client,
+    ):
         assert (await client.post(ours.url, json={})).status_code == 401
         assert (await client.get(f"{ours.root}/metrics")).status_code == 401
         assert (await client.get(f"{ours.root}/health")).json() == {"status": "ok"}
@@ -759,5 +850,7 @@ async def test_a_resource_that_changes_is_told_of_to_those_who_asked(era: Any) -
 async def test_completions_pass(era: Any) -> None:
     async with Noticeboard().listening() as board, gateway(at(board.url), at(board.url, "two")) as ours:
         async with Client(ours.url, mode=era) as client:
-            completed = await client.complete(PromptReference(type="ref/prompt", name="two__greet"), {"name": "who", "value": "A"})
+            completed = await client.complete(
+                PromptReference(type="ref/prompt", name="two__greet"), {"name": "who", "value": "A"}
+            )
     assert completed.values == ["Ada", "Alan"]

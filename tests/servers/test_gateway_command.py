@@ -29,14 +29,18 @@ def started(*arguments: str) -> StdioTransport:
 
 def ended(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tersely", "gateway", *arguments]
-    return subprocess.run(command, env={**os.environ, **environment}, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(
+        command, env={**os.environ, **environment}, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False
+    )
 
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_command_behind_two_dashes_is_the_server(era: Any) -> None:
     async with Client(started("--", *FAKE), mode=era) as client:
         assert "echo" in [tool.name for tool in await client.list_tools()]
-        assert text_of(await client.call_tool_mcp("echo", {"text": "password=hunter2-is-secret"})).startswith("password=[MASKED:")
+        assert text_of(await client.call_tool_mcp("echo", {"text": "password=hunter2-is-secret"})).startswith(
+            "password=[MASKED:"
+        )
         told: list[str | None] = []
 
         async def hear(progress: float, total: float | None, message: str | None) -> None:
@@ -104,10 +108,14 @@ def test_told_to_stop_it_takes_its_servers_with_it(tmp_path: Path) -> None:
     ids = tmp_path / "ids"
     stubborn = [sys.executable, "-m", "tests.fakes.mcp_servers.stubborn", str(ids)]
     command = [sys.executable, "-m", "tersely", "gateway", "--", *stubborn]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT
+    ) as process:
         assert process.stdin and process.stdout
         hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-        process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode() + b"\n")
+        process.stdin.write(
+            json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode() + b"\n"
+        )
         process.stdin.flush()
         assert b'"plain"' in process.stdout.readline()
         process.send_signal(signal.SIGTERM)
@@ -151,7 +159,9 @@ def test_off_loopback_it_does_not_start_without_a_token() -> None:
     assert refused.returncode == 2 and "TERSELY_TOKEN" in refused.stderr and "Traceback" not in refused.stderr
 
 
-async def test_started_by_a_client_it_reads_the_users_settings_and_not_those_of_the_folder_it_is_in(tmp_path: Path) -> None:
+async def test_started_by_a_client_it_reads_the_users_settings_and_not_those_of_the_folder_it_is_in(
+    tmp_path: Path,
+) -> None:
     """The folder may be anybody's project, and the settings say where results are kept and which model reads them."""
     project, home = tmp_path / "project", tmp_path / "home"
     (home / "tersely").mkdir(parents=True)

@@ -1,4 +1,6 @@
-"""What passes through the gateway without the protocol's core knowing it: methods of extensions, masked like the rest."""
+"""What passes through the gateway without the protocol's core knowing it: methods of extensions, masked like the
+rest.
+"""
 
 import json
 from typing import Any
@@ -38,7 +40,10 @@ class Extended:
 
 
 async def test_what_an_extension_answers_is_masked_and_its_handles_stay() -> None:
-    async with serving(Extended().server.streamable_http_app(), lifespan="on") as address, gateway(at(f"{address}/mcp")) as ours:
+    async with (
+        serving(Extended().server.streamable_http_app(), lifespan="on") as address,
+        gateway(at(f"{address}/mcp")) as ours,
+    ):
         answer = await post(ours.url, "tasks/get", {"taskId": FAILED["taskId"]}, **{"mcp-name": str(FAILED["taskId"])})
         refused = await post(ours.url, "tasks/get", {"taskId": "other"}, **{"mcp-name": "other"})
 

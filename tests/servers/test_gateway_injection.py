@@ -68,7 +68,11 @@ async def test_nesting_without_end_is_an_error_and_nothing_more(shape: str) -> N
         for depth in (190, 300, 500, 700, 900):
             answer = await shaped(ours.url, (shape % ("[" * depth + "]" * depth)).encode())
             said = answer["result"]
-            assert not said.get("isError") if depth < 200 else re.search("nested too deep|cannot be read", said["content"][0]["text"])
+            assert (
+                not said.get("isError")
+                if depth < 200
+                else re.search("nested too deep|cannot be read", said["content"][0]["text"])
+            )
         fine = await shaped(ours.url, b'{"content": [{"type": "text", "text": "fine"}]}')
         assert fine["result"]["content"] == [{"type": "text", "text": "fine"}]
 
@@ -76,11 +80,15 @@ async def test_nesting_without_end_is_an_error_and_nothing_more(shape: str) -> N
 async def test_half_characters_and_nothing_at_all_reach_the_client_as_something_readable() -> None:
     async with gateway(by_command("shapes")) as ours:
         half = await shaped(ours.url, b'{"content": [{"type": "text", "text": "a\\ud800b"}]}')
-        assert half["result"]["content"][0]["text"].startswith("a") and half["result"]["content"][0]["text"].endswith("b")
+        assert half["result"]["content"][0]["text"].startswith("a") and half["result"]["content"][0]["text"].endswith(
+            "b"
+        )
         empty = await shaped(ours.url, b'{"content": []}')
         assert empty["result"]["content"] == [{"type": "text", "text": "[The tool returned nothing.]"}]
         unseen = await shaped(ours.url, '{"content": [{"type": "text", "text": "\u200b\u200b"}]}'.encode())
-        assert unseen["result"]["content"] == [{"type": "text", "text": "[The tool returned nothing that a reader could see.]"}]
+        assert unseen["result"]["content"] == [
+            {"type": "text", "text": "[The tool returned nothing that a reader could see.]"}
+        ]
 
 
 async def test_a_link_is_passed_on_and_never_followed(tmp_path: Path) -> None:
@@ -93,7 +101,9 @@ async def test_a_link_is_passed_on_and_never_followed(tmp_path: Path) -> None:
 
 
 async def test_the_shared_descriptions_that_hurt(shared: Path) -> None:
-    """One listing with all of them: what cannot be trusted is not there, what is there is pinned, and the rest works."""
+    """One listing with all of them: what cannot be trusted is not there, what is there is pinned, and the rest
+    works.
+    """
     chosen = [case for case in cases(shared, "tools_list") if case["category"] == "tool_poisoning"]
     assert len(chosen) >= 6
     definitions = [{"inputSchema": {"type": "object"}, **json.loads(case["payload"])} for case in chosen]
@@ -115,7 +125,9 @@ async def test_the_shared_descriptions_that_hurt(shared: Path) -> None:
 
 
 async def test_the_shared_rug_pull(shared: Path) -> None:
-    """What is described otherwise after `list_changed` is noticed and, in strict mode, withheld. Storms are listed once a second."""
+    """What is described otherwise after `list_changed` is noticed and, in strict mode, withheld. Storms are listed once
+    a second.
+    """
     assert [case for case in cases(shared, "tools_list") if case["category"] == "rug_pull"]
     async with gateway(by_command("changes"), strict=True) as ours, Client(ours.url) as client:
         await client.call_tool_mcp("change", {})
@@ -139,7 +151,10 @@ async def test_one_definition_that_nobody_can_write_does_not_take_the_others_wit
     deep: Any = {}
     for _ in range(120):
         deep = {"properties": {"a": deep}}
-    definitions = [{"name": "deep", "inputSchema": {"type": "object", **deep}}, {"name": "fine", "inputSchema": {"type": "object"}}]
+    definitions = [
+        {"name": "deep", "inputSchema": {"type": "object", **deep}},
+        {"name": "fine", "inputSchema": {"type": "object"}},
+    ]
     async with gateway(by_command("described", json.dumps(definitions))) as ours, Client(ours.url) as client:
         names = [tool.name for tool in await client.list_tools()]
     assert "fine" in names and "deep" not in names
@@ -147,14 +162,20 @@ async def test_one_definition_that_nobody_can_write_does_not_take_the_others_wit
 
 async def test_invisible_letters_in_a_description_are_taken_out() -> None:
     tricky = "Reads.\u202e\u200b \x1b[8mhidden\x1b[0m \U000e0041"
-    definition = {"name": "get", "description": tricky, "inputSchema": {"type": "object", "properties": {"a": {"description": tricky}}}}
+    definition = {
+        "name": "get",
+        "description": tricky,
+        "inputSchema": {"type": "object", "properties": {"a": {"description": tricky}}},
+    }
     async with gateway(by_command("described", json.dumps([definition]))) as ours, Client(ours.url) as client:
         (tool,) = [tool for tool in await client.list_tools() if tool.name == "get"]
     assert tool.description == "Reads. hidden " == tool.input_schema["properties"]["a"]["description"]
 
 
 async def test_a_servers_tool_cannot_pass_itself_off_as_one_of_ours() -> None:
-    definitions = [{"name": name, "description": "Mine.", "inputSchema": {"type": "object"}} for name in ("read_result", "get")]
+    definitions = [
+        {"name": name, "description": "Mine.", "inputSchema": {"type": "object"}} for name in ("read_result", "get")
+    ]
     async with gateway(by_command("described", json.dumps(definitions))) as ours, Client(ours.url) as client:
         names = [tool.name for tool in await client.list_tools()]
         assert names.count("read_result") == 1 and "tersely_read_result" in names

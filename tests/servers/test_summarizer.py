@@ -33,12 +33,16 @@ LONG = pages(58)
 
 
 @asynccontextmanager
-async def service(llm: FakeLLMServer | None = None, manners: Manners | None = None, **environment: str) -> AsyncIterator[str]:
+async def service(
+    llm: FakeLLMServer | None = None, manners: Manners | None = None, **environment: str
+) -> AsyncIterator[str]:
     """The address of a running service; its model is the fake one, if there is one."""
     settings = Settings.load({"TERSELY_SUMMARY_CACHE": "no", **environment})
     async with contextlib.AsyncExitStack() as stack:
         parts = await stack.enter_async_context(runtime(settings))
-        model = await stack.enter_async_context(model_at(llm.url, manners=manners or Manners(delays=()))) if llm else None
+        model = (
+            await stack.enter_async_context(model_at(llm.url, manners=manners or Manners(delays=()))) if llm else None
+        )
         server = summarizer.build(Summarizer(settings, model, parts.summarizer.cache, parts.summarizer.masker))
         options = settings.summarizer
         app = http.http_app(server, allowed_hosts=options.allowed_hosts, max_body_bytes=options.max_body_bytes)
@@ -55,7 +59,9 @@ def text_of(result: CallToolResult) -> str:
 async def test_a_long_text_comes_back_as_a_summary_with_its_account(era: Any) -> None:
     async with FakeLLMServer(lambda body: "The gist.").listening() as llm, service(llm) as address:
         async with Client(f"{address}/mcp", mode=era) as client:
-            result = await client.call_tool_mcp("summarize", {"content": LONG, "max_output_tokens": 500, "focus_areas": "entries"})
+            result = await client.call_tool_mcp(
+                "summarize", {"content": LONG, "max_output_tokens": 500, "focus_areas": "entries"}
+            )
     assert text_of(result) == "The gist."
     assert result.structured_content is None, "the text comes once"
     meta = result.meta or {}
@@ -73,9 +79,14 @@ async def test_progress_is_told_for_every_finished_part(era: Any) -> None:
     async def listen(progress: float, total: float | None, message: str | None) -> None:
         told.append((progress, total))
 
-    async with FakeLLMServer(lambda body: "Part.").listening() as llm, service(llm, DEFAULT_CHUNK_SIZE_TOKENS="1000") as address:
+    async with (
+        FakeLLMServer(lambda body: "Part.").listening() as llm,
+        service(llm, DEFAULT_CHUNK_SIZE_TOKENS="1000") as address,
+    ):
         async with Client(f"{address}/mcp", mode=era) as client:
-            await client.call_tool_mcp("summarize", {"content": LONG, "max_output_tokens": 500}, progress_handler=listen)
+            await client.call_tool_mcp(
+                "summarize", {"content": LONG, "max_output_tokens": 500}, progress_handler=listen
+            )
     calls = len(llm.requests)
     assert calls > 8
     assert told == [(done, calls) for done in range(1, calls + 1)]
@@ -87,15 +98,23 @@ async def test_content_within_the_target_comes_back_unchanged_and_nobody_is_aske
     async with FakeLLMServer([]).listening() as llm, service(llm) as address, Client(f"{address}/mcp") as client:
         result = await client.call_tool_mcp("summarize", {"content": content})
         empty = await client.call_tool_mcp("summarize", {"content": ""})
-        extraction = await client.call_tool_mcp("summarize_for_extraction", {"content": content, "schema_hint": "passwords"})
+        extraction = await client.call_tool_mcp(
+            "summarize_for_extraction", {"content": content, "schema_hint": "passwords"}
+        )
     assert text_of(result) == text_of(extraction) == content and (result.meta or {})["status"] == "passthrough"
     assert text_of(empty) == ""
 
 
 async def test_extraction_without_a_target_aims_at_five_to_one() -> None:
     """MS-2: at least 5:1 once the content is over the default target."""
-    async with FakeLLMServer(lambda body: "fact. " * 600).listening() as llm, service(llm) as address, Client(f"{address}/mcp") as client:
-        result = await client.call_tool_mcp("summarize_for_extraction", {"content": LONG, "schema_hint": "entries with numbers"})
+    async with (
+        FakeLLMServer(lambda body: "fact. " * 600).listening() as llm,
+        service(llm) as address,
+        Client(f"{address}/mcp") as client,
+    ):
+        result = await client.call_tool_mcp(
+            "summarize_for_extraction", {"content": LONG, "schema_hint": "entries with numbers"}
+        )
     meta = result.meta or {}
     assert meta["output_tokens"] <= meta["input_tokens"] // 5
     assert "entries with numbers" in llm.prompt(0) and "extract" in llm.prompt(0)
@@ -104,7 +123,11 @@ async def test_extraction_without_a_target_aims_at_five_to_one() -> None:
 async def test_when_the_model_fails_for_good_the_original_comes_back_unchanged() -> None:
     """MS-6: better to attempt extraction on too large content than to lose it."""
     content = LONG + "\napi_key=sk-proj-abcdefghijklmnopqrstuvwx0123456789"
-    async with FakeLLMServer(lambda body: 503).listening() as llm, service(llm) as address, Client(f"{address}/mcp") as client:
+    async with (
+        FakeLLMServer(lambda body: 503).listening() as llm,
+        service(llm) as address,
+        Client(f"{address}/mcp") as client,
+    ):
         result = await client.call_tool_mcp("summarize", {"content": content, "max_output_tokens": 500})
     meta = result.meta or {}
     assert text_of(result) == content and not result.is_error
@@ -125,7 +148,9 @@ async def test_a_partial_summary_names_its_gaps() -> None:
 
 async def test_without_a_key_the_structure_decides_and_the_result_says_so() -> None:
     async with service() as address, Client(f"{address}/mcp") as client:
-        result = await client.call_tool_mcp("summarize", {"content": LONG, "max_output_tokens": 400, "focus_areas": "Entry 55"})
+        result = await client.call_tool_mcp(
+            "summarize", {"content": LONG, "max_output_tokens": 400, "focus_areas": "Entry 55"}
+        )
     meta = result.meta or {}
     assert meta["status"] == "structural" and "OPENROUTER_API_KEY" in meta["note"]
     assert meta["output_tokens"] <= 400 and "Entry 55" in text_of(result)
@@ -158,7 +183,9 @@ async def test_an_unknown_strategy_is_semantic_and_the_result_says_so() -> None:
         ({"content": LONG, "colour": "red"}, "colour: Unexpected keyword argument"),
     ],
 )
-async def test_nonsense_is_an_error_that_names_the_range_and_nobody_is_asked(arguments: dict[str, Any], says: str) -> None:
+async def test_nonsense_is_an_error_that_names_the_range_and_nobody_is_asked(
+    arguments: dict[str, Any], says: str
+) -> None:
     async with FakeLLMServer([]).listening() as llm, service(llm) as address, Client(f"{address}/mcp") as client:
         result = await client.call_tool_mcp("summarize", arguments)
     assert result.is_error and says in text_of(result)
@@ -224,7 +251,9 @@ async def test_a_token_is_asked_for_where_one_is_set() -> None:
     async with service(TERSELY_TOKEN="s3cret") as address:
         async with httpx2.AsyncClient() as client:
             assert (await client.post(f"{address}/mcp", json={})).status_code == 401
-            assert (await client.post(f"{address}/mcp", json={}, headers={"authorization": "Bearer wrong"})).status_code == 401
+            assert (
+                await client.post(f"{address}/mcp", json={}, headers={"authorization": "Bearer wrong"})
+            ).status_code == 401
         async with Client(f"{address}/mcp", auth=BearerAuth("s3cret")) as client_with_token:
             assert len(await client_with_token.list_tools()) == 2
 
@@ -233,8 +262,12 @@ async def test_a_stranger_at_the_door_is_turned_away() -> None:
     """DNS rebinding: Host and Origin are checked, also where no auth is set."""
     async with service(TERSELY_ALLOWED_HOSTS="mcp-summarizer") as address, httpx2.AsyncClient() as client:
         assert (await client.post(f"{address}/mcp", json={}, headers={"host": "evil.example"})).status_code == 421
-        assert (await client.post(f"{address}/mcp", json={}, headers={"origin": "https://evil.example"})).status_code == 403
-        assert (await client.post(f"{address}/mcp", json={}, headers={"host": "mcp-summarizer:8007"})).status_code not in (403, 421)
+        assert (
+            await client.post(f"{address}/mcp", json={}, headers={"origin": "https://evil.example"})
+        ).status_code == 403
+        assert (
+            await client.post(f"{address}/mcp", json={}, headers={"host": "mcp-summarizer:8007"})
+        ).status_code not in (403, 421)
 
 
 async def test_a_body_over_the_limit_is_refused_with_the_limit_in_the_text() -> None:
@@ -253,7 +286,9 @@ async def test_a_body_over_the_limit_is_refused_with_the_limit_in_the_text() -> 
             status = 413  # it hung up on us before we had sent the gigabyte, which is the point
         assert status == 413
         async with Client(f"{address}/mcp") as big:
-            result = await big.call_tool_mcp("summarize", {"content": "12345 abc \n" * 700_000, "max_output_tokens": 100})
+            result = await big.call_tool_mcp(
+                "summarize", {"content": "12345 abc \n" * 700_000, "max_output_tokens": 100}
+            )
         assert (result.meta or {})["status"] == "structural"
 
 
@@ -289,9 +324,16 @@ async def test_each_request_is_one_log_line_with_every_field_and_no_content(capl
     try:
         async with FakeLLMServer(lambda body: "Gist.").listening() as llm, service(llm) as address:
             async with Client(f"{address}/mcp") as client:
-                arguments = {"content": "CANARY-CONTENT " + LONG, "focus_areas": hostile, "strategy": hostile, "max_output_tokens": 500}
+                arguments = {
+                    "content": "CANARY-CONTENT " + LONG,
+                    "focus_areas": hostile,
+                    "strategy": hostile,
+                    "max_output_tokens": 500,
+                }
                 await client.call_tool_mcp("summarize", arguments)
-                await client.call_tool_mcp("summarize", {"content": "CANARY-CONTENT", "max_output_tokens": "CANARY-NUMBER"})
+                await client.call_tool_mcp(
+                    "summarize", {"content": "CANARY-CONTENT", "max_output_tokens": "CANARY-NUMBER"}
+                )
                 with contextlib.suppress(Exception):
                     await client.call_tool_mcp(hostile, {})
     finally:
@@ -307,7 +349,11 @@ async def test_each_request_is_one_log_line_with_every_field_and_no_content(capl
 async def test_secrets_reach_neither_the_model_nor_the_cache(tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     async with FakeLLMServer(lambda body: "Gist.").listening() as llm:
-        environment = {"OPENROUTER_BASE_URL": llm.url, "TERSELY_DATA_DIR": str(tmp_path), "DEFAULT_CHUNK_SIZE_TOKENS": "1000"}
+        environment = {
+            "OPENROUTER_BASE_URL": llm.url,
+            "TERSELY_DATA_DIR": str(tmp_path),
+            "DEFAULT_CHUNK_SIZE_TOKENS": "1000",
+        }
         async with runtime(Settings.load(environment)) as parts:
             condensed = await parts.summarizer.summarize(
                 f"token: {secret}\n" + LONG, max_output_tokens=500, focus_areas=f"password={secret}"
@@ -344,7 +390,9 @@ async def test_what_a_provider_quotes_back_reaches_neither_log_nor_caller(caplog
     key = "sk-or-v1-" + "0123456789abcdef" * 4
 
     def script(body: Body) -> Reply:
-        return Reply(status=401, error=f"Incorrect API key {key}; prompt was: {str(body['messages'][-1]['content'])[-60:]}")
+        return Reply(
+            status=401, error=f"Incorrect API key {key}; prompt was: {str(body['messages'][-1]['content'])[-60:]}"
+        )
 
     async with FakeLLMServer(script).listening() as llm, service(llm) as address, Client(f"{address}/mcp") as client:
         result = await client.call_tool_mcp("summarize", {"content": LONG + " CANARY-END", "max_output_tokens": 500})
@@ -355,12 +403,20 @@ async def test_what_a_provider_quotes_back_reaches_neither_log_nor_caller(caplog
 
 
 async def test_a_text_that_fits_once_its_secrets_are_masked_is_not_called_unchanged() -> None:
-    secret = "-----BEGIN PRIVATE KEY-----\n" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n" * 60 + "-----END PRIVATE KEY-----\n"
+    secret = (
+        "-----BEGIN PRIVATE KEY-----\n"
+        + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n" * 60
+        + "-----END PRIVATE KEY-----\n"
+    )
     content = "the key:\n" + secret
     async with FakeLLMServer([]).listening() as llm, service(llm) as address, Client(f"{address}/mcp") as client:
         result = await client.call_tool_mcp("summarize", {"content": content, "max_output_tokens": 200})
     meta = result.meta or {}
-    assert meta["status"] == "structural" and meta["input_tokens"] == O200K.count(content) and "MIIEvQ" not in text_of(result)
+    assert (
+        meta["status"] == "structural"
+        and meta["input_tokens"] == O200K.count(content)
+        and "MIIEvQ" not in text_of(result)
+    )
 
 
 async def test_white_space_only_is_answered_with_nothing() -> None:
@@ -370,10 +426,18 @@ async def test_white_space_only_is_answered_with_nothing() -> None:
 
 
 async def test_the_shared_cases_of_hostile_parameters(shared: Path) -> None:
-    cases = [json.loads(line) for line in (shared / "safety" / "injection_dev.jsonl").read_text(encoding="utf-8").split("\n") if line]
+    cases = [
+        json.loads(line)
+        for line in (shared / "safety" / "injection_dev.jsonl").read_text(encoding="utf-8").split("\n")
+        if line
+    ]
     chosen = [case for case in cases if case["surface"] == "tool_params" and case["category"].startswith("param_")]
     assert len(chosen) >= 5
-    async with FakeLLMServer(lambda body: "Gist.").listening() as llm, service(llm) as address, Client(f"{address}/mcp") as client:
+    async with (
+        FakeLLMServer(lambda body: "Gist.").listening() as llm,
+        service(llm) as address,
+        Client(f"{address}/mcp") as client,
+    ):
         for case in chosen:
             name = case["category"].removeprefix("param_")
             tool = "summarize_for_extraction" if name == "schema_hint" else "summarize"
@@ -387,4 +451,6 @@ async def test_the_shared_cases_of_hostile_parameters(shared: Path) -> None:
             elif name == "strategy":
                 assert case["payload"] not in llm.prompt(0) and (result.meta or {})["strategy"] == "semantic"
             else:
-                assert case["payload"] not in llm.requests[0]["messages"][0]["content"], "delimited apart from the system text"
+                assert case["payload"] not in llm.requests[0]["messages"][0]["content"], (
+                    "delimited apart from the system text"
+                )

@@ -45,7 +45,9 @@ async def test_an_accepted_alert_is_worked_on_and_ends(opened: Opening) -> None:
         assert "hunter2" not in ended.alert and "[MASKED:" in ended.alert
         async with office.database.reading() as db:
             told = [logged.payload for logged in await events.page(db, accepted.session_id)]
-        assert [status in payload for payload, status in zip(told, ["pending", "in_progress", "completed"], strict=True)] == [True] * 3
+        assert [
+            status in payload for payload, status in zip(told, ["pending", "in_progress", "completed"], strict=True)
+        ] == [True] * 3
 
 
 async def test_a_session_that_waits_is_cancelled_at_once_and_never_begun(opened: Opening) -> None:
@@ -131,7 +133,10 @@ async def test_a_session_given_back_goes_on_after_its_last_finished_step(opened:
     assert before.status == "in_progress"
     assert (ended.analysis, ended.attempt, ended.deaths) == ("one and two", 2, 0)
     assert calls == ["first", "second", "second"]
-    assert sum('"type":"timeline_event.completed"' in payload and '"status":"completed"' in payload for payload in told) == 1
+    assert (
+        sum('"type":"timeline_event.completed"' in payload and '"status":"completed"' in payload for payload in told)
+        == 1
+    )
 
 
 async def test_at_most_as_many_run_as_may(opened: Opening) -> None:

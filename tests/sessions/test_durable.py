@@ -16,7 +16,9 @@ from tersely.sessions.durable import Engine, Interrupted
 def test_a_session_runs_on_the_loop_of_the_engine_though_it_stood_still_when_the_session_was_taken(
     tmp_path: Path,
 ) -> None:
-    """Locks and events belong to a loop: a session on another one would wait for ever. Test runners stop their loop between two tests."""
+    """Locks and events belong to a loop: a session on another one would wait for ever. Test runners stop their loop
+    between two tests.
+    """
     ran: list[asyncio.AbstractEventLoop] = []
 
     async def work(session_id: str) -> None:
@@ -32,7 +34,9 @@ def test_a_session_runs_on_the_loop_of_the_engine_though_it_stood_still_when_the
                 await asyncio.sleep(0.01)
 
     with asyncio.Runner() as runner:
-        launched = Engine.launched(f"sqlite:///{tmp_path / 'tersely.db'}", executor="one", at_once=1, poll=0.02, work=work)
+        launched = Engine.launched(
+            f"sqlite:///{tmp_path / 'tersely.db'}", executor="one", at_once=1, poll=0.02, work=work
+        )
         engine = runner.run(launched.__aenter__())
         try:
             runner.run(engine.enqueue("a session"))
@@ -57,7 +61,11 @@ async def test_a_result_that_could_not_be_stored_is_not_remembered_as_a_failure(
 
         if not seen:
             _change(
-                file, "CREATE TRIGGER full BEFORE INSERT ON operation_outputs WHEN NEW.error IS NULL BEGIN SELECT RAISE(FAIL, 'full'); END"
+                file,
+                (
+                    "CREATE TRIGGER full BEFORE INSERT ON operation_outputs WHEN NEW.error IS NULL BEGIN SELECT "
+                    "RAISE(FAIL, 'full'); END"
+                ),
             )
             with pytest.raises(StoreUnavailable):
                 await engine.step("a step", piece)
@@ -67,7 +75,9 @@ async def test_a_result_that_could_not_be_stored_is_not_remembered_as_a_failure(
         seen.append(await engine.step("a step", piece))
         over.set()
 
-    async with Engine.launched(f"sqlite:///{tmp_path / 'tersely.db'}", executor="one", at_once=1, poll=0.02, work=work) as engine:
+    async with Engine.launched(
+        f"sqlite:///{tmp_path / 'tersely.db'}", executor="one", at_once=1, poll=0.02, work=work
+    ) as engine:
         await engine.enqueue("a session")
         with anyio.fail_after(60):
             while not over.is_set():

@@ -55,7 +55,9 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 async def keeping(database: Database, *urls: str) -> AsyncIterator[None]:
     hooks = Webhooks(urls=urls, secret=b"shh", timeout=5, public_url="https://here.example/")
     nobody = cast(Engine, None)  # it has no steps to forget: nothing is old
-    keeper = Housekeeping(database=database, engine=nobody, keep_sessions=timedelta(days=9), sweep_every=timedelta(days=1), webhooks=hooks)
+    keeper = Housekeeping(
+        database=database, engine=nobody, keep_sessions=timedelta(days=9), sweep_every=timedelta(days=1), webhooks=hooks
+    )
     async with anyio.create_task_group() as group:
         group.start_soon(keeper._tell_again_and_again)
         yield
@@ -100,7 +102,11 @@ async def test_a_webhook_hears_how_a_session_ended_and_can_tell_that_it_was_us(d
 
 
 async def test_only_the_one_who_did_not_answer_is_told_again(database: Database) -> None:
-    async with Receiver([]).listening() as well, Receiver([500, 503]).listening() as ill, keeping(database, well.url, ill.url):
+    async with (
+        Receiver([]).listening() as well,
+        Receiver([500, 503]).listening() as ill,
+        keeping(database, well.url, ill.url),
+    ):
         await ended(database)
         await until(lambda: len(ill.heard) == 3)
         second = await ended(database)

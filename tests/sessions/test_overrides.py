@@ -15,11 +15,21 @@ class Link:
 
 def link(*tools: Tool, **options: object) -> Link:
     transport = {"command": "nothing"}
-    return Link(Server(name="cluster", options=ServerOptions.model_validate({"transport": transport, **options})), tools)
+    return Link(
+        Server(name="cluster", options=ServerOptions.model_validate({"transport": transport, **options})), tools
+    )
 
 
 def tool(name: str, *, read_only: bool = False, destructive: bool = False) -> Tool:
-    return Tool(server="cluster", name=name, input_schema={}, fingerprint="", raw={}, read_only=read_only, destructive=destructive)
+    return Tool(
+        server="cluster",
+        name=name,
+        input_schema={},
+        fingerprint="",
+        raw={},
+        read_only=read_only,
+        destructive=destructive,
+    )
 
 
 def wrong(there: Link, *names: str) -> dict[str, str]:

@@ -29,7 +29,9 @@ async def test_a_migrated_empty_database_has_the_declared_tables(url: str) -> No
         return list(compare_metadata(context, metadata))
 
     def checks(connection: sa.Connection) -> set[str | None]:
-        return {check["name"] for table in metadata.tables for check in sa.inspect(connection).get_check_constraints(table)}
+        return {
+            check["name"] for table in metadata.tables for check in sa.inspect(connection).get_check_constraints(table)
+        }
 
     async with Database.open(url) as database, database.reading() as connection:
         assert await connection.run_sync(differences) == []
@@ -65,7 +67,10 @@ async def test_sqlite_is_migrated_when_it_is_opened_and_belongs_to_its_owner_alo
 
 async def test_sqlite_keeps_its_promises(tmp_path: Path) -> None:
     async with Database.open(f"sqlite:///{tmp_path / 'tersely.db'}") as database, database.reading() as connection:
-        said = {name: await connection.scalar(sa.text(f"PRAGMA {name}")) for name in ("journal_mode", "synchronous", "foreign_keys")}
+        said = {
+            name: await connection.scalar(sa.text(f"PRAGMA {name}"))
+            for name in ("journal_mode", "synchronous", "foreign_keys")
+        }
         assert said == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
         assert int(await connection.scalar(sa.text("PRAGMA busy_timeout")) or 0) >= 5000
 
@@ -97,7 +102,11 @@ async def test_a_schema_of_the_future_is_refused_and_left_alone(database: Databa
 
 @pytest.mark.parametrize(
     ("url", "says"),
-    [("mysql://x/y", "sqlite and postgresql are known"), ("nonsense", "must look like"), ("sqlite://", "names no file")],
+    [
+        ("mysql://x/y", "sqlite and postgresql are known"),
+        ("nonsense", "must look like"),
+        ("sqlite://", "names no file"),
+    ],
 )
 async def test_a_wrong_url_is_a_mistake_of_the_operator(url: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
@@ -151,7 +160,10 @@ async def test_of_many_who_write_at_once_each_stands_for_itself_and_is_stored_wh
             failed.append(number)
             return
         async with database.reading(light=number % 2 == 0) as connection:
-            assert await connection.scalar(sa.text("SELECT number FROM notes WHERE number = :number"), {"number": number}) == number
+            assert (
+                await connection.scalar(sa.text("SELECT number FROM notes WHERE number = :number"), {"number": number})
+                == number
+            )
         stored.append(number)
 
     async with anyio.create_task_group() as tasks:

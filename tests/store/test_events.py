@@ -14,7 +14,9 @@ from tersely.store.events import Logged, SessionStatus, StageStatus
 from tests.fakes.begun import NOON, begun, log, pending
 
 
-async def append(database: Database, session_id: str, step: str, *, attempt: int | None = 1, name: str = "look") -> Logged | None:
+async def append(
+    database: Database, session_id: str, step: str, *, attempt: int | None = 1, name: str = "look"
+) -> Logged | None:
     event = StageStatus(stage_id="s", stage_name=name, stage_index=0, status="in_progress")
     async with database.transaction() as db:
         return await events.append(db, session_id, attempt, step, event, now=NOON)
@@ -111,8 +113,10 @@ async def test_what_no_database_and_no_viewer_takes_is_made_storable(database: D
         deep = [deep]
     async with database.transaction() as db:
         logged = await timeline.create(
-            db, session_id, 1, "nul\x00step", event_id=str(uuid.uuid4()), stage_id=None, execution_id=None, event_type="error",
-            content="a\x00b\ud800", metadata={"k\x00": ["\udc00", float("nan"), float("inf"), NOON, {1: b"x"}], "deep": deep}, now=NOON,
+            db, session_id, 1, "nul\x00step", event_id=str(uuid.uuid4()), stage_id=None, execution_id=None,
+            event_type="error",
+            content="a\x00b\ud800", metadata={"k\x00": ["\udc00", float("nan"), float("inf"), NOON, {1: b"x"}],
+            "deep": deep}, now=NOON,
         )  # fmt: skip
         (shown,) = await timeline.page(db, session_id)
     assert logged is not None
@@ -172,7 +176,9 @@ async def test_where_a_session_stands_is_one_moment(database: Database) -> None:
             now=NOON,
         )
         assert await events.where_it_stands(db, session_id) == (3, [event_id])
-        await timeline.complete(db, session_id, 1, "s", event_id=event_id, event_type="error", content="", metadata={}, now=NOON)
+        await timeline.complete(
+            db, session_id, 1, "s", event_id=event_id, event_type="error", content="", metadata={}, now=NOON
+        )
         assert await events.where_it_stands(db, session_id) == (4, [])
         with pytest.raises(SessionNotFound):
             await events.where_it_stands(db, "nothing")

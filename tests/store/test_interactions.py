@@ -28,10 +28,13 @@ def identity(session_id: str, step: str) -> str:
     return sessions.derived_id(session_id, step)
 
 
-async def add(database: Database, session_id: str, step: str, record: Interaction, *, known: Any = None, seconds: int = 0) -> Logged | None:
+async def add(
+    database: Database, session_id: str, step: str, record: Interaction, *, known: Any = None, seconds: int = 0
+) -> Logged | None:
     async with database.transaction() as db:
         return await interactions.add(
-            db, session_id, 1, step, record, interaction_id=identity(session_id, f"{step}/{record.type}"), stage_id="st",
+            db, session_id, 1, step, record, interaction_id=identity(session_id, f"{step}/{record.type}"),
+            stage_id="st",
             execution_id="ex", now=NOON + timedelta(seconds=seconds), known=known or {},
         )  # fmt: skip
 
@@ -44,17 +47,27 @@ async def find(database: Database, session_id: str) -> Session:
 async def test_an_exchange_is_read_back_with_the_messages_it_was_about(database: Database) -> None:
     session_id = await begun(database)
     record = Interaction(
-        type="iteration", provider="openai", model="gpt", messages=[QUESTION, ASKED, ANSWER, QUESTION], request={"temperature": 0.1},
+        type="iteration", provider="openai", model="gpt", messages=[QUESTION, ASKED, ANSWER, QUESTION],
+        request={"temperature": 0.1},
         response={"text": "It crashes \ud800."}, usage=Usage(1, 100, 20, Decimal("0.0012345")), duration_ms=1234,
     )  # fmt: skip
     logged = await add(database, session_id, "s", record)
     async with database.reading() as db:
         found, told = await interactions.one(db, session_id, identity(session_id, "s/iteration"))
-    assert logged is not None and logged.payload.endswith(f'"interaction_id":"{found.id}","interaction_type":"iteration"}}')
-    assert (found.provider, found.model, found.input_tokens, found.price_micros, found.duration_ms) == ("openai", "gpt", 100, 1235, 1234)
+    assert logged is not None and logged.payload.endswith(
+        f'"interaction_id":"{found.id}","interaction_type":"iteration"}}'
+    )
+    assert (found.provider, found.model, found.input_tokens, found.price_micros, found.duration_ms) == (
+        "openai",
+        "gpt",
+        100,
+        1235,
+        1234,
+    )
     assert found.response == {"text": "It crashes �."} and found.request["temperature"] == 0.1
     assert [(one["role"], one["text"]) for one in told] == [
-        ("user", "Why does checkout crash?"), ("assistant", "I look."), ("tool", "pod � checkout-7"), ("user", "Why does checkout crash?")
+        ("user", "Why does checkout crash?"), ("assistant", "I look."), ("tool", "pod � checkout-7"), ("user",
+        "Why does checkout crash?")
     ]  # fmt: skip
     assert told[1]["tool_calls"] == [{"id": "c1", "name": "cluster__get_pods", "arguments": '{"namespace": "shop"}'}]
     assert told[2]["answers"] == {"id": "c1", "name": "cluster__get_pods"}
@@ -118,7 +131,9 @@ async def test_the_trace_is_paged_in_order_also_within_one_moment(database: Data
         if not page:
             break
         seen += page
-    assert {one.id for one in seen} == {identity(session_id, f"{number}/iteration") for number in range(7)} and len(seen) == 7
+    assert {one.id for one in seen} == {identity(session_id, f"{number}/iteration") for number in range(7)} and len(
+        seen
+    ) == 7
     assert [one.created_at for one in seen] == sorted(one.created_at for one in seen)
 
 

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from tersely.store import packing
 from tersely.store.packing import Frames, pack, storable, unpack
 
-contents = st.lists(st.sampled_from([b"a", b"\n", b"\r\n", "é€😀".encode(), b"\x00", b"word " * 5]), max_size=60).map(b"".join)
+contents = st.lists(st.sampled_from([b"a", b"\n", b"\r\n", "é€😀".encode(), b"\x00", b"word " * 5]), max_size=60).map(
+    b"".join
+)
 
 
 @pytest.fixture(autouse=True)

@@ -23,9 +23,18 @@ CALL = Origin(server="cluster", tool="get_pods", arguments={"namespace": "shop"}
 
 
 async def keep(database: Database, text: str, *, scope: str = "user:1", now: datetime = NOON, **other: Any) -> str:
-    fields: dict[str, Any] = {"origin": CALL, "kind": "text", "mime_type": "text/plain", "part": 0, "tokens": 3, "encoding": "o200k_base"}
+    fields: dict[str, Any] = {
+        "origin": CALL,
+        "kind": "text",
+        "mime_type": "text/plain",
+        "part": 0,
+        "tokens": 3,
+        "encoding": "o200k_base",
+    }
     async with database.transaction() as db:
-        return await results.keep(db, pack(text.encode()), scope=scope, now=now, **{"retention": DAY, **fields, **other})
+        return await results.keep(
+            db, pack(text.encode()), scope=scope, now=now, **{"retention": DAY, **fields, **other}
+        )
 
 
 async def find(database: Database, handle: str, *, scope: str = "user:1", now: datetime = NOON) -> KeptResult:
@@ -55,7 +64,14 @@ async def test_what_was_kept_is_found_with_everything_known_of_it(database: Data
     handle = await keep(database, "one\ntwo é\n", part=2, kind="structured", mime_type="application/json")
     assert re.fullmatch(r"r_[0-9a-hjkmnp-tv-z]{16}", handle)
     found = await find(database, handle)
-    assert (found.size, found.lines, found.part, found.kind, found.tokens, found.encoding) == (11, 2, 2, "structured", 3, "o200k_base")
+    assert (found.size, found.lines, found.part, found.kind, found.tokens, found.encoding) == (
+        11,
+        2,
+        2,
+        "structured",
+        3,
+        "o200k_base",
+    )
     assert found.origin == CALL and found.expires_at == NOON + DAY and found.created_at.tzinfo is UTC
     assert await read(database, handle) == "one\ntwo é\n"
 
@@ -86,7 +102,9 @@ async def test_keeping_again_for_a_shorter_time_takes_nothing_away(database: Dat
         {"origin": Origin(server="cluster", tool="get_pods", arguments={"namespace": "bank"}, called_at=NOON)},
     ],
 )
-async def test_another_scope_part_or_call_has_a_handle_of_its_own_over_the_same_blob(database: Database, other: dict[str, Any]) -> None:
+async def test_another_scope_part_or_call_has_a_handle_of_its_own_over_the_same_blob(
+    database: Database, other: dict[str, Any]
+) -> None:
     assert await keep(database, "same") != await keep(database, "same", **other)
     assert await count(database, blobs) == 1 and await count(database, kept_results) == 2
 
@@ -101,7 +119,9 @@ async def test_another_scopes_handle_is_not_found_in_the_words_for_one_that_neve
     assert str(others.value).replace(handle, "") == str(nobodys.value).replace(never, "")
 
 
-@pytest.mark.parametrize("forged", ["", "r_", "r_\x00", "r_\ud800", "r_' OR 1=1 --", "r_%", "R_" + "0" * 16, "r_" + "0" * 100_000])
+@pytest.mark.parametrize(
+    "forged", ["", "r_", "r_\x00", "r_\ud800", "r_' OR 1=1 --", "r_%", "R_" + "0" * 16, "r_" + "0" * 100_000]
+)
 async def test_a_forged_handle_is_not_found(database: Database, forged: str) -> None:
     await keep(database, "mine")
     with pytest.raises(ResultNotFound):
@@ -114,7 +134,9 @@ async def test_an_expired_result_says_when_it_went_and_what_was_called(database:
     if swept:
         assert (await sweep(database, now=NOON + 2 * DAY)).expired == 1
         assert await count(database, blobs) == 0
-    with pytest.raises(ResultExpired, match=r'expired at 2026-11-16 12:00 UTC.*cluster\.get_pods \{"namespace": "shop"\}'):
+    with pytest.raises(
+        ResultExpired, match=r'expired at 2026-11-16 12:00 UTC.*cluster\.get_pods \{"namespace": "shop"\}'
+    ):
         await find(database, handle, now=NOON + 3 * DAY)
     with pytest.raises(ResultNotFound):
         await find(database, handle, scope="user:2", now=NOON + 3 * DAY)
@@ -174,7 +196,9 @@ async def test_a_sweep_is_bounded_and_says_that_there_is_more(database: Database
 async def test_content_that_nobody_keeps_is_swept_however_it_came_about(database: Database) -> None:
     await keep(database, "kept")
     async with database.transaction() as db:
-        await db.execute(sa.insert(blobs).values(sha256="0" * 64, data=b"x", frames=b"", size=1, packed_size=1, lines=1))
+        await db.execute(
+            sa.insert(blobs).values(sha256="0" * 64, data=b"x", frames=b"", size=1, packed_size=1, lines=1)
+        )
     assert (await sweep(database, now=NOON)).freed == 1
     assert await count(database, blobs) == 1
 
@@ -251,7 +275,14 @@ async def test_a_blob_that_somebody_is_about_to_keep_is_not_swept(postgresql_url
             assert await results.has_blob(keeping, pack(b"contested").sha256)
             with anyio.fail_after(20):
                 assert (await sweep(database, now=NOON + 2 * DAY)).freed == 0
-            fields: dict[str, Any] = {"kind": "text", "mime_type": "", "part": 0, "tokens": 1, "encoding": "o200k_base", "retention": DAY}
+            fields: dict[str, Any] = {
+                "kind": "text",
+                "mime_type": "",
+                "part": 0,
+                "tokens": 1,
+                "encoding": "o200k_base",
+                "retention": DAY,
+            }
             handle = await results.keep(keeping, pack(b"contested"), scope="b", origin=CALL, now=NOON, **fields)
         assert (await find(database, handle, scope="b")).size == 9
 
@@ -270,7 +301,8 @@ async def main(url, who):
             text = f"shared {number}" if number % 2 else f"{who} {number}"
             origin = results.Origin(server="s", tool="t", arguments={}, called_at=datetime.now(UTC))
             async with database.transaction() as db:
-                handles.append(await results.keep(db, pack(text.encode()), scope="both", origin=origin, kind="text", mime_type="text/plain",
+                handles.append(await results.keep(db, pack(text.encode()), scope="both", origin=origin, kind="text",
+                mime_type="text/plain",
                     part=0, tokens=1, encoding="o200k_base", now=datetime.now(UTC), retention=timedelta(days=1)))
     print(json.dumps(handles))
 

@@ -1,4 +1,6 @@
-"""Sessions move forward only, belong to one attempt at a time, and end with everything of their own; on both databases."""
+"""Sessions move forward only, belong to one attempt at a time, and end with everything of their own; on both
+databases.
+"""
 
 import json
 import uuid
@@ -29,7 +31,9 @@ async def find(database: Database, session_id: str) -> Session:
         return await sessions.find(db, session_id)
 
 
-async def end(database: Database, session_id: str, attempt: int | None, status: End = "completed", reason: str = "") -> list[events.Logged]:
+async def end(
+    database: Database, session_id: str, attempt: int | None, status: End = "completed", reason: str = ""
+) -> list[events.Logged]:
     async with database.transaction() as db:
         return await sessions.end_all(db, session_id, attempt, status, reason, now=LATER)
 
@@ -64,9 +68,17 @@ async def test_a_submitted_session_is_pending_and_both_channels_tell_of_it(datab
         created = await sessions.create(db, alert(override={"servers": [{"name": "cluster"}]}), now=NOON)
     session = await find(database, created.session_id)
     assert (
-        created.is_new and session.status == "pending" and not session.has_ended and session.override == {"servers": [{"name": "cluster"}]}
+        created.is_new
+        and session.status == "pending"
+        and not session.has_ended
+        and session.override == {"servers": [{"name": "cluster"}]}
     )
-    assert (session.created_at, session.started_at, session.price_micros, session.mark_key) == (NOON, None, 0, b"0123456789abcdef")
+    assert (session.created_at, session.started_at, session.price_micros, session.mark_key) == (
+        NOON,
+        None,
+        0,
+        b"0123456789abcdef",
+    )
     assert [(one.channel, one.seq) for one in created.told] == [(f"session:{session.id}", 1), ("sessions", 1)]
     assert told(list(created.told)) == [("session.status", "pending")] * 2
 
@@ -79,7 +91,12 @@ async def test_text_that_a_database_refuses_is_stored_all_the_same(database: Dat
     session_id = await begun(database, title="a\x00b", alert="half \ud800", override={"x\x00": "\udfff"}, scope="u\x00")
     await end(database, session_id, 1, "failed", "why \x00 not")
     session = await find(database, session_id)
-    assert (session.title, session.alert, session.reason, session.override) == ("a�b", "half �", "why � not", {"x�": "�"})
+    assert (session.title, session.alert, session.reason, session.override) == (
+        "a�b",
+        "half �",
+        "why � not",
+        {"x�": "�"},
+    )
     with pytest.raises(SessionNotFound):
         await find(database, "no\x00ne")
 
@@ -99,7 +116,9 @@ async def test_the_same_idempotency_key_finds_the_session_it_was_used_for(databa
         await sessions.create(db, first, now=NOON, idempotency=key)
     async with database.transaction() as db:
         again = await sessions.create(db, second, now=NOON + timedelta(hours=23), idempotency=key)
-        other_body = await sessions.create(db, alert(), now=NOON, idempotency=IdempotencyKey(key="k1", digest="another"))
+        other_body = await sessions.create(
+            db, alert(), now=NOON, idempotency=IdempotencyKey(key="k1", digest="another")
+        )
         other_scope = await sessions.create(db, alert(scope="user:2"), now=NOON, idempotency=key)
         assert await sessions.session_of_key(db, "user:1", "k1") == first.id
     assert (again.session_id, again.is_new, again.same_body, again.told) == (first.id, False, True, ())
@@ -150,7 +169,16 @@ async def test_a_worker_that_lost_the_session_changes_nothing(database: Database
     async with database.transaction() as db:
         ids = await sessions.plan_stages(db, session_id, 1, ["look"])
         await sessions.begin_execution(
-            db, session_id, 1, execution_id="e", stage_id=ids[0], agent="a", controller="react", provider="p", model="m", now=NOON
+            db,
+            session_id,
+            1,
+            execution_id="e",
+            stage_id=ids[0],
+            agent="a",
+            controller="react",
+            provider="p",
+            model="m",
+            now=NOON,
         )
     event_id = await open_event(database, session_id, "s")
     async with database.transaction() as db:
@@ -159,7 +187,8 @@ async def test_a_worker_that_lost_the_session_changes_nothing(database: Database
     writes: list[Any] = [
         lambda db: events.append(db, session_id, 1, "x", events.SessionStatus(status="x"), now=NOON),
         lambda db: timeline.create(
-            db, session_id, 1, "x", event_id=str(uuid.uuid4()), stage_id=None, execution_id=None, event_type="error", content="",
+            db, session_id, 1, "x", event_id=str(uuid.uuid4()), stage_id=None, execution_id=None, event_type="error",
+            content="",
             metadata={}, now=NOON,
         ),
         lambda db: timeline.complete(
@@ -172,7 +201,8 @@ async def test_a_worker_that_lost_the_session_changes_nothing(database: Database
         lambda db: sessions.plan_stages(db, session_id, 1, ["look", "again"]),
         lambda db: sessions.move_stage(db, session_id, 1, ids[0], "in_progress", now=NOON),
         lambda db: sessions.begin_execution(
-            db, session_id, 1, execution_id="f", stage_id=ids[0], agent="a", controller="react", provider="p", model="m", now=NOON
+            db, session_id, 1, execution_id="f", stage_id=ids[0], agent="a", controller="react", provider="p",
+            model="m", now=NOON
         ),
         lambda db: sessions.end_execution(db, session_id, 1, "e", "failed", now=NOON),
         lambda db: sessions.release(db, session_id, 1),
@@ -219,7 +249,16 @@ async def test_everything_that_is_open_ends_with_the_session_and_is_told(databas
             await sessions.move_stage(db, session_id, 1, stage, "in_progress", now=NOON)
         await sessions.move_stage(db, session_id, 1, done, "completed", analysis="found", now=NOON)
         await sessions.begin_execution(
-            db, session_id, 1, execution_id="e", stage_id=running, agent="a", controller="react", provider="p", model="m", now=NOON
+            db,
+            session_id,
+            1,
+            execution_id="e",
+            stage_id=running,
+            agent="a",
+            controller="react",
+            provider="p",
+            model="m",
+            now=NOON,
         )
     opened = [await open_event(database, session_id, step) for step in ("one", "two")]
     before = len(await log(database, session_id))
@@ -234,7 +273,11 @@ async def test_everything_that_is_open_ends_with_the_session_and_is_told(databas
         (opened[0], "cancelled", "so far one", LATER),
         (opened[1], "cancelled", "so far two", LATER),
     ]
-    assert [(stage.status, stage.ended_at) for stage in theirs] == [("completed", NOON), ("timed_out", LATER), ("cancelled", LATER)]
+    assert [(stage.status, stage.ended_at) for stage in theirs] == [
+        ("completed", NOON),
+        ("timed_out", LATER),
+        ("cancelled", LATER),
+    ]
     assert (execution.status, execution.ended_at) == ("timed_out", LATER)
     assert told(published) == [
         ("timeline_event.completed", "cancelled"),
@@ -255,7 +298,11 @@ async def test_a_pending_session_is_cancelled_at_once(database: Database) -> Non
     async with database.transaction() as db:
         cancelled = await sessions.request_cancel(db, session_id, reason="ann said so", now=LATER)
     session = await find(database, session_id)
-    assert cancelled.status == session.status == "cancelled" and session.reason == "ann said so" and session.ended_at == LATER
+    assert (
+        cancelled.status == session.status == "cancelled"
+        and session.reason == "ann said so"
+        and session.ended_at == LATER
+    )
 
 
 async def test_a_running_session_is_asked_to_stop_and_only_once(database: Database) -> None:
@@ -269,7 +316,10 @@ async def test_a_running_session_is_asked_to_stop_and_only_once(database: Databa
     async with database.transaction() as db:
         assert (await sessions.claim(db, session_id, "worker-2", now=LATER)).status == "cancelling"
     await end(database, session_id, 2, "cancelled", "ann said so")
-    assert told(await log(database, session_id))[-2:] == [("session.status", "cancelling"), ("session.status", "cancelled")]
+    assert told(await log(database, session_id))[-2:] == [
+        ("session.status", "cancelling"),
+        ("session.status", "cancelled"),
+    ]
 
 
 async def test_cancelling_what_does_not_exist_says_so(database: Database) -> None:
@@ -299,7 +349,16 @@ async def test_executions_begin_and_end_once(database: Database) -> None:
         (stage,) = await sessions.plan_stages(db, session_id, 1, ["look"])
         for model in ("first", "second"):
             await sessions.begin_execution(
-                db, session_id, 1, execution_id="e", stage_id=stage, agent="a", controller="react", provider="p", model=model, now=NOON
+                db,
+                session_id,
+                1,
+                execution_id="e",
+                stage_id=stage,
+                agent="a",
+                controller="react",
+                provider="p",
+                model=model,
+                now=NOON,
             )
         await sessions.end_execution(db, session_id, 1, "e", "failed", reason="refused", now=LATER)
         await sessions.end_execution(db, session_id, 1, "e", "completed", now=LATER)
@@ -350,7 +409,9 @@ async def page(
 
 async def test_pages_of_the_list_are_stable_while_sessions_come_in(database: Database) -> None:
     # Several of one moment: their ids decide, and none is skipped at the edge of a page.
-    ids = [await pending(database, now=NOON + timedelta(seconds=number // 3), title=str(number)) for number in range(10)]
+    ids = [
+        await pending(database, now=NOON + timedelta(seconds=number // 3), title=str(number)) for number in range(10)
+    ]
     seen: list[str] = []
     cursor: str | None = None
     while True:
@@ -366,10 +427,16 @@ async def test_pages_of_the_list_are_stable_while_sessions_come_in(database: Dat
 
 async def test_the_list_is_filtered_by_status_type_time_and_words(database: Database) -> None:
     crash = await begun(database, title="Checkout CRASHES", alert="pod 100%_broken\\here", now=NOON)
-    disk = await pending(database, title="disk full", alert="volume data-1", alert_type="Disk", now=NOON + timedelta(hours=1))
+    disk = await pending(
+        database, title="disk full", alert="volume data-1", alert_type="Disk", now=NOON + timedelta(hours=1)
+    )
     await end(database, crash, 1, "failed")
     async with database.transaction() as db:
-        await db.execute(sa.update(metadata.tables["sessions"]).where(sa.column("id") == crash).values(analysis="The cause is a LIMIT."))
+        await db.execute(
+            sa.update(metadata.tables["sessions"])
+            .where(sa.column("id") == crash)
+            .values(analysis="The cause is a LIMIT.")
+        )
 
     async def found(**filters: Any) -> list[str]:
         return [one.session.id for one in (await page(database, Filters(**filters)))[0]]
@@ -421,18 +488,29 @@ async def test_a_deleted_session_is_gone_with_its_results_and_others_stay(databa
         async with database.transaction() as db:
             origin = results.Origin(server="cluster", tool="get_pods", arguments={}, called_at=NOON)
             handle = await results.keep(
-                db, pack(b"same text"), scope=sessions.results_scope(session_id), origin=origin, kind="text", mime_type="text/plain",
+                db, pack(b"same text"), scope=sessions.results_scope(session_id), origin=origin, kind="text",
+                mime_type="text/plain",
                 part=0, tokens=2, encoding="o200k_base", now=NOON, retention=timedelta(days=30),
             )  # fmt: skip
             record = Interaction(type="iteration", messages=[Message("user", assume_masked("hi"))])
             await interactions.add(
-                db, session_id, 1, "s", record, interaction_id=str(uuid.uuid4()), stage_id=None, execution_id=None, now=NOON
+                db,
+                session_id,
+                1,
+                "s",
+                record,
+                interaction_id=str(uuid.uuid4()),
+                stage_id=None,
+                execution_id=None,
+                now=NOON,
             )
         await end(database, session_id, 1)
     async with database.transaction() as db:
         assert await sessions.delete(db, gone) == 1
     async with database.reading() as db:
-        left = {name: [repr(row) for row in await db.execute(sa.select(table))] for name, table in metadata.tables.items()}
+        left = {
+            name: [repr(row) for row in await db.execute(sa.select(table))] for name, table in metadata.tables.items()
+        }
         await results.find(db, handle, scope=sessions.results_scope(stays), now=NOON)
     assert not [name for name, rows in left.items() if any(gone in row for row in rows)]
     for name in ("sessions", "timeline_events", "event_log", "feed", "interactions", "messages", "kept_results"):
@@ -478,9 +556,13 @@ async def test_a_process_that_is_not_seen_for_a_lease_is_dead_by_the_databases_c
         assert {(one.id, one.leaving) for one in await sessions.alive(db, lease=30)} == {("w1", False), ("w2", True)}
         assert await sessions.dead(db, lease=30) == []
     async with database.transaction() as db:
-        await db.execute(sa.update(executors).where(executors.c.id == "w1").values(seen_at=seen - timedelta(seconds=40)))
+        await db.execute(
+            sa.update(executors).where(executors.c.id == "w1").values(seen_at=seen - timedelta(seconds=40))
+        )
     async with database.reading() as db:
-        assert await sessions.dead(db, lease=30) == ["w1"] and [one.id for one in await sessions.alive(db, lease=30)] == ["w2"]
+        assert await sessions.dead(db, lease=30) == ["w1"] and [
+            one.id for one in await sessions.alive(db, lease=30)
+        ] == ["w2"]
     async with database.transaction() as db:
         await sessions.heartbeat(db, "w1", host="a", version="1")
         assert await sessions.dead(db, lease=30) == []

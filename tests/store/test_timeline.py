@@ -14,7 +14,9 @@ from tests.fakes.begun import NOON, begun, log
 LATER = NOON + timedelta(seconds=3)
 
 
-async def create(database: Database, session_id: str, step: str, *, status: EventStatus = "streaming", content: str = "") -> Logged | None:
+async def create(
+    database: Database, session_id: str, step: str, *, status: EventStatus = "streaming", content: str = ""
+) -> Logged | None:
     async with database.transaction() as db:
         return await timeline.create(
             db, session_id, 1, step, event_id=sessions.derived_id(session_id, step), stage_id="st", execution_id="ex",
@@ -23,11 +25,18 @@ async def create(database: Database, session_id: str, step: str, *, status: Even
 
 
 async def complete(
-    database: Database, session_id: str, step: str, content: str, *, metadata: Mapping[str, Any] = {}, status: EventStatus = "completed"
+    database: Database,
+    session_id: str,
+    step: str,
+    content: str,
+    *,
+    metadata: Mapping[str, Any] = {},
+    status: EventStatus = "completed",
 ) -> Logged | None:
     async with database.transaction() as db:
         return await timeline.complete(
-            db, session_id, 1, step, event_id=sessions.derived_id(session_id, step), event_type="llm_tool_call", content=content,
+            db, session_id, 1, step, event_id=sessions.derived_id(session_id, step), event_type="llm_tool_call",
+            content=content,
             metadata=metadata, status=status, now=LATER,
         )  # fmt: skip
 
@@ -44,11 +53,28 @@ async def test_an_event_is_begun_and_ended_and_told_twice(database: Database) ->
     assert first and second and [first, second] == (await log(database, session_id))[2:]
     created, completed = json.loads(first.payload), json.loads(second.payload)
     (event,) = await shown(database, session_id)
-    assert list(created)[5:] == ["event_id", "stage_id", "execution_id", "event_type", "status", "content", "metadata", "sequence"]
+    assert list(created)[5:] == [
+        "event_id",
+        "stage_id",
+        "execution_id",
+        "event_type",
+        "status",
+        "content",
+        "metadata",
+        "sequence",
+    ]
     assert list(completed)[5:] == ["event_id", "event_type", "status", "content", "metadata"]
-    assert (created["status"], created["sequence"], completed["status"], completed["content"]) == ("streaming", 1, "completed", "pods")
+    assert (created["status"], created["sequence"], completed["status"], completed["content"]) == (
+        "streaming",
+        1,
+        "completed",
+        "pods",
+    )
     assert timeline.as_json(event) == {
-        **{name: created[name] for name in ("event_id", "session_id", "stage_id", "execution_id", "event_type", "sequence")},
+        **{
+            name: created[name]
+            for name in ("event_id", "session_id", "stage_id", "execution_id", "event_type", "sequence")
+        },
         **{name: completed[name] for name in ("status", "content", "metadata")},
         "created_at": "2026-11-15T12:00:00.000Z",
         "completed_at": "2026-11-15T12:00:03.000Z",

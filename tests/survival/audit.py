@@ -1,4 +1,5 @@
-"""Who wrote what, as PostgreSQL saw it: each replica signs its connections, and triggers note the signature under every row.
+"""Who wrote what, as PostgreSQL saw it: each replica signs its connections, and triggers note the signature under every
+row.
 
 So it can be shown, and not only be believed, that a process which lost a session writes
 nothing for it any more. The times are the server's, whatever the replicas' clocks say.
@@ -35,7 +36,10 @@ END $$;
 def signed(url: str, name: str) -> str:
     """The same database, by a name that its statistics and triggers see."""
     parts = urlsplit(url)
-    query = [*((key, value) for key, value in parse_qsl(parts.query) if key != "application_name"), ("application_name", name)]
+    query = [
+        *((key, value) for key, value in parse_qsl(parts.query) if key != "application_name"),
+        ("application_name", name),
+    ]
     return urlunsplit(parts._replace(query=urlencode(query)))
 
 
@@ -47,22 +51,40 @@ def begin(url: str) -> None:
             for table in tables:
                 events = "INSERT OR UPDATE OR DELETE"
                 connection.execute(
-                    f"CREATE OR REPLACE TRIGGER audited AFTER {events} ON {schema}.{table} FOR EACH ROW EXECUTE FUNCTION public.audit_row()"
+                    f"CREATE OR REPLACE TRIGGER audited AFTER {events} ON {schema}.{table} FOR EACH ROW EXECUTE "
+                    "FUNCTION public.audit_row()"
                 )
 
 
 def seen(url: str) -> list[Record]:
     """Every row that was written, as `wrote` records, and the claims among them."""
     with psycopg.connect(url, autocommit=True) as connection:
-        rows = connection.execute("SELECT number, at, who, place, session, attempt, executor FROM audit ORDER BY number").fetchall()
+        rows = connection.execute(
+            "SELECT number, at, who, place, session, attempt, executor FROM audit ORDER BY number"
+        ).fetchall()
     found: list[Record] = []
     attempts: dict[str, int] = {}
     for number, at, who, place, session, attempt, executor in rows:
-        record: dict[str, Any] = {"kind": "wrote", "at": at.timestamp(), "number": number, "who": who, "place": place, "session": session}
+        record: dict[str, Any] = {
+            "kind": "wrote",
+            "at": at.timestamp(),
+            "number": number,
+            "who": who,
+            "place": place,
+            "session": session,
+        }
         if place == "sessions":
             record |= {"attempt": attempt, "executor": executor}
             if executor and attempt > attempts.get(session, 0):
-                found.append({"kind": "claim", "at": at.timestamp(), "session": session, "attempt": attempt, "executor": executor})
+                found.append(
+                    {
+                        "kind": "claim",
+                        "at": at.timestamp(),
+                        "session": session,
+                        "attempt": attempt,
+                        "executor": executor,
+                    }
+                )
             attempts[session] = attempt
         found.append(record)
     return found

@@ -2,7 +2,8 @@
 
     python -m tests.survival.chaos kills              make kills: real kills only
     python -m tests.survival.chaos all                make chaos: everything, within 40 minutes on two processors
-    python -m tests.survival.chaos some F05 F20       parts by row (or word: cancel, retention), --scale 0.2 for a small run
+    python -m tests.survival.chaos some F05 F20       parts by row (or word: cancel, retention), --scale 0.2 for a small
+    run
     python -m tests.survival.chaos figures            put the last report into docs/survival.md
 
 Each part has a house, a seed and a time limit of its own; a part that hangs is
@@ -90,7 +91,16 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
     def times(count: int) -> int:
         return max(1, round(count * scale))
 
-    def part(rows: str, what: str, store: str, seconds: int, scenario: Any, settings: dict[str, Any] | None = None, /, **more: Any) -> None:
+    def part(
+        rows: str,
+        what: str,
+        store: str,
+        seconds: int,
+        scenario: Any,
+        settings: dict[str, Any] | None = None,
+        /,
+        **more: Any,
+    ) -> None:
         about = {name: more.pop(name) for name in ("alone", "needs", "missing") if name in more}
         scenario = functools.partial(scenario, **more)
         found.append(Part(rows, what, store, scenario, seconds, settings or {}, number=len(found), **about))
@@ -98,7 +108,14 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
     pg, lite = "postgresql", "sqlite"
     # Whose times are promised.
     part(
-        "F05", "loops stand still for 0.3 leases, two processors busy", pg, 45, scenarios.standing_still, {"lease": 6.0}, hogs=2, alone=True
+        "F05",
+        "loops stand still for 0.3 leases, two processors busy",
+        pg,
+        45,
+        scenarios.standing_still,
+        {"lease": 6.0},
+        hogs=2,
+        alone=True,
     )
     part(
         "F07",
@@ -117,8 +134,25 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
     flood = {"alerts": times(1000), "pending": times(300), "seconds": 10 * scale, "alone": True}
     part("F38", what, pg, 120, scenarios.flood, {"looks": 0, "limit": 8}, **flood)
     # The long ones, side by side.
-    part("F01 F15", f"kill -9, {kills} times, each time a copy is looked at", lite, 7 * kills // 2, scenarios.kills, count=kills, load=8)
-    part("F01", f"kill -9, {kills} times, three replicas", pg, 7 * kills // 2, scenarios.kills, count=kills, replicas=3, load=8)
+    part(
+        "F01 F15",
+        f"kill -9, {kills} times, each time a copy is looked at",
+        lite,
+        7 * kills // 2,
+        scenarios.kills,
+        count=kills,
+        load=8,
+    )
+    part(
+        "F01",
+        f"kill -9, {kills} times, three replicas",
+        pg,
+        7 * kills // 2,
+        scenarios.kills,
+        count=kills,
+        replicas=3,
+        load=8,
+    )
     rounds = times(3)
     what = f"ends itself at every named point, up to {rounds} times in 4 minutes"
     part("F02", what, lite, 240, scenarios.every_point, times=rounds, seconds=240)
@@ -126,23 +160,76 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
     what = f"PostgreSQL stopped as by a crash, {times(12)} times, 0 to 2 s away"
     part("F09", what, pg, 90, scenarios.restarts, count=times(12), needs="server")
     part("F03", f"SIGSTOP for 2.5 leases, then SIGCONT, {times(12)} times", pg, 100, scenarios.zombies, count=times(12))
-    part("F17–F28", "models and tools that misbehave, and a kill", lite, 120, scenarios.bad_models_and_tools, each=times(3))
+    part(
+        "F17–F28",
+        "models and tools that misbehave, and a kill",
+        lite,
+        120,
+        scenarios.bad_models_and_tools,
+        each=times(3),
+    )
     part("F17–F28", "the same, two replicas", pg, 120, scenarios.bad_models_and_tools, each=times(3), replicas=2)
     part("F13", f"both files locked for 5 s, {times(6)} times", lite, 45, scenarios.locked, times=times(6))
     part("F08", f"rolling restart of three replicas, {times(4)} times", pg, 80, scenarios.rolling, rounds=times(4))
-    part("F04", f"a session whose result ends its process, among {times(30)} good ones", lite, 90, scenarios.poison, good=times(30))
+    part(
+        "F04",
+        f"a session whose result ends its process, among {times(30)} good ones",
+        lite,
+        90,
+        scenarios.poison,
+        good=times(30),
+    )
     part("F04", "the same, three replicas", pg, 90, scenarios.poison, good=times(30), replicas=3)
     what = f"the network holds everything for 2.5 leases, {times(6)} times, and cuts it every other time"
     part("F09 F10", what, pg, 60, scenarios.held, count=times(6))
     part("F10", "all connections cut every second", pg, 60, scenarios.cuts, seconds=times(30), needs="server")
-    part("F10", f"{times(20)} s with 10 connections for three replicas", pg, 60, scenarios.crowded, seconds=times(20), needs="server")
+    part(
+        "F10",
+        f"{times(20)} s with 10 connections for three replicas",
+        pg,
+        60,
+        scenarios.crowded,
+        seconds=times(20),
+        needs="server",
+    )
     what = "one commit in twenty fails with 40001 or 40P01"
     part("F12", what, pg, 90, scenarios.conflicts, commits=times(1500), needs="server")
-    part("F14", f"the disk is full for 4 s, {times(6)} times", lite, 45, scenarios.full, times=times(6), needs="disk", missing=_no_disk())
-    part("F06", "a result of 100 MB, and a process that takes 100 MB more than at its start is killed", lite, 90, scenarios.no_memory)
+    part(
+        "F14",
+        f"the disk is full for 4 s, {times(6)} times",
+        lite,
+        45,
+        scenarios.full,
+        times=times(6),
+        needs="disk",
+        missing=_no_disk(),
+    )
+    part(
+        "F06",
+        "a result of 100 MB, and a process that takes 100 MB more than at its start is killed",
+        lite,
+        90,
+        scenarios.no_memory,
+    )
     part("F06", "the same, two replicas", pg, 90, scenarios.no_memory)
-    part("cancel", "cancelled just after its worker was killed", pg, 40, scenarios.cancelling, replicas=2, kill=True, count=times(5))
-    part("retention", "ended sessions are swept away every second while others run", lite, 40, scenarios.retention, seconds=times(20))
+    part(
+        "cancel",
+        "cancelled just after its worker was killed",
+        pg,
+        40,
+        scenarios.cancelling,
+        replicas=2,
+        kill=True,
+        count=times(5),
+    )
+    part(
+        "retention",
+        "ended sessions are swept away every second while others run",
+        lite,
+        40,
+        scenarios.retention,
+        seconds=times(20),
+    )
     part("retention", "the same, three replicas", pg, 40, scenarios.retention, seconds=times(20))
     missing = "" if shutil.which("cc") else "there is no C compiler"
     what = "the replicas' clocks are 10 minutes apart and jump by an hour, four times"
@@ -168,7 +255,9 @@ async def play(part: Part, cradle: Nursery | None, seed: int, most: float) -> Li
                 url = server.empty()
                 if part.needs == "server":
                     scenario = functools.partial(scenario, server=server)
-            house, counted = await scenarios.played(scenario, folder, url, seed=seed, what=part.what, nursery=cradle, **part.settings)
+            house, counted = await scenarios.played(
+                scenario, folder, url, seed=seed, what=part.what, nursery=cradle, **part.settings
+            )
     except Exception as problem:
         # Whatever it is: the report says so, and the other parts go on.
         first: BaseException = problem
@@ -199,7 +288,9 @@ class _SmallDisk:
         self.folder = Path(tempfile.mkdtemp(prefix="tersely-small-"))
 
     def __enter__(self) -> Path:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(self.folder)], capture_output=True, check=True)
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(self.folder)], capture_output=True, check=True
+        )
         return self.folder
 
     def __exit__(self, *_: object) -> None:
@@ -219,7 +310,8 @@ def _no_disk() -> str:
 # The report
 
 HEAD = (
-    "| rows | store | injected | sessions | faults | made twice | gone on after (median / most) | counted | invariants | seed | took |\n"
+    "| rows | store | injected | sessions | faults | made twice | gone on after (median / most) | counted | "
+    "invariants | seed | took |\n"
     "|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
@@ -229,7 +321,18 @@ def told(line: Line) -> str:
     counted = "; ".join(f"{name}: {value}" for name, value in line.counted.items())
     verdict = "hold" if not line.violations else f"**{len(line.violations)} violations**"
     part = line.part
-    cells = [part.rows, part.store, part.what, line.sessions, line.faults, line.twice, resumed, counted, verdict, line.seed]
+    cells = [
+        part.rows,
+        part.store,
+        part.what,
+        line.sessions,
+        line.faults,
+        line.twice,
+        resumed,
+        counted,
+        verdict,
+        line.seed,
+    ]
     return "| " + " | ".join([*map(str, cells), f"{line.seconds:.0f} s"]) + " |"
 
 
@@ -273,7 +376,10 @@ class Report:
             rows[number] = f"| {part.rows} | {part.store} | {part.what} | | | | | **not run**: {why} | | | |"
         shown = [HEAD, *(rows[number] for number in sorted(rows)), "", *self.after]
         for line in self.lines.values():
-            shown += [f"\n`{line.part.rows}` on {line.part.store}, seed {line.seed}:\n\n```\n{one}\n```" for one in line.violations[:5]]
+            shown += [
+                f"\n`{line.part.rows}` on {line.part.store}, seed {line.seed}:\n\n```\n{one}\n```"
+                for one in line.violations[:5]
+            ]
         self.file.write_text("\n".join(shown) + "\n")
 
 
@@ -337,7 +443,9 @@ class Lanes:
                 return
             except concurrent.futures.TimeoutError:
                 self.hung = True
-                self.report.add(Line(part, self.seed + part.number, {}, 0, 0, 0, [], [Violation("run", "it hangs")], most + 60))
+                self.report.add(
+                    Line(part, self.seed + part.number, {}, 0, 0, 0, [], [Violation("run", "it hangs")], most + 60)
+                )
                 return
             finally:
                 self.running.discard(future)
@@ -346,7 +454,9 @@ class Lanes:
 def chosen(every: Sequence[Part], words: Sequence[str], store: str) -> Iterator[Part]:
     for part in every:
         low, _, high = part.rows.partition("–")
-        covers = {f"F{number:02d}" for number in range(int(low[1:]), int(high[1:]) + 1)} if high else set(part.rows.split())
+        covers = (
+            {f"F{number:02d}" for number in range(int(low[1:]), int(high[1:]) + 1)} if high else set(part.rows.split())
+        )
         if store in part.store and (not words or covers & {word if word.islower() else word.upper() for word in words}):
             yield part
 
@@ -362,7 +472,9 @@ def put_into_docs(report: Path) -> None:
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("what", choices=["kills", "all", "some", "list", "figures"])
-    arguments.add_argument("rows", nargs="*", help="With `some`: rows of the fault matrix, or cancel, retention, simulation.")
+    arguments.add_argument(
+        "rows", nargs="*", help="With `some`: rows of the fault matrix, or cancel, retention, simulation."
+    )
     arguments.add_argument("--kills", type=int, help="Per store  [default: 20, all: 200]")
     arguments.add_argument("--scale", type=float, default=1.0, help="Of the other counts  [default: 1]")
     arguments.add_argument("--minutes", type=float, default=MINUTES, help=f"For all of it  [default: {MINUTES:g}]")

@@ -1,4 +1,6 @@
-"""The invariants I1 to I6, stated over a history; each violation with the few records that show it, the shortest first."""
+"""The invariants I1 to I6, stated over a history; each violation with the few records that show it, the shortest
+first.
+"""
 
 import itertools
 import json
@@ -16,7 +18,8 @@ CLOCK = 0.005
 """Times are written down in milliseconds."""
 
 WAKING = 1.0
-"""Seconds in which a process that was stopped on its way to a call sends it once it has woken: that call was in flight."""
+"""Seconds in which a process that was stopped on its way to a call sends it once it has woken: that call was in flight.
+"""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,9 @@ def _ends(history: History) -> Iterator[Violation]:
         expected = submitted.get("expected", "completed")
         status = "given up" if was_given_up(end) else end["status"]
         if end["status"] in ENDS and status not in expected.split("|"):
-            yield Violation("I1", f"{session} ended as {end['status']} ({end['reason']}), not as {expected}", (submitted, end))
+            yield Violation(
+                "I1", f"{session} ended as {end['status']} ({end['reason']}), not as {expected}", (submitted, end)
+            )
 
 
 def _moves(history: History) -> Iterator[Violation]:
@@ -89,7 +94,9 @@ def _moves(history: History) -> Iterator[Violation]:
         for (before, first), (after, second) in itertools.pairwise(statuses):
             if ORDER[after] <= ORDER[before]:
                 yield Violation("I2", f"{session} went from {before} to {after}", (first, second))
-        after_end = [event for event in events if statuses and statuses[-1][0] in ENDS and event["seq"] > statuses[-1][1]["seq"]]
+        after_end = [
+            event for event in events if statuses and statuses[-1][0] in ENDS and event["seq"] > statuses[-1][1]["seq"]
+        ]
         if after_end:
             yield Violation("I2", f"{session} told something after its end", (statuses[-1][1], after_end[0]))
     holders: dict[tuple[str, int], Record] = {}
@@ -110,7 +117,11 @@ def _numbers(history: History) -> Iterator[Violation]:
         if numbers != list(range(1, len(numbers) + 1)):
             odd = next((event for place, event in enumerate(events, 1) if event["seq"] != place), events[-1])
             yield Violation("I3", f"{session}: numbers are not 1..{len(numbers)}", (odd,))
-        shown = [payload["sequence"] for payload in (json.loads(event["payload"]) for event in events) if "sequence" in payload]
+        shown = [
+            payload["sequence"]
+            for payload in (json.loads(event["payload"]) for event in events)
+            if "sequence" in payload
+        ]
         if sorted(shown) != list(range(1, len(shown) + 1)):
             yield Violation("I3", f"{session}: the timeline is numbered {sorted(shown)}")
     for session, frames in _by_session(history.of("live")).items():
@@ -123,7 +134,9 @@ def _numbers(history: History) -> Iterator[Violation]:
             last = frame["seq"]
             if frame["seq"] not in texts or texts[frame["seq"]]["payload"] != frame["payload"]:
                 yield Violation(
-                    "I3", f"a viewer of {session} saw other bytes than are stored", (frame, texts.get(frame["seq"], {"kind": "none"}))
+                    "I3",
+                    f"a viewer of {session} saw other bytes than are stored",
+                    (frame, texts.get(frame["seq"], {"kind": "none"})),
                 )
                 break
         if last != len(texts):
@@ -157,7 +170,9 @@ def _steps(history: History) -> Iterator[Violation]:
             late |= waking
             if waking:
                 continue
-            yield Violation("I4", f"{call['what']} {call['number']} of {call['case']} ran again after it was stored", (step, call))
+            yield Violation(
+                "I4", f"{call['what']} {call['number']} of {call['case']} ran again after it was stored", (step, call)
+            )
     repeated, most = again(history), most_again(history)
     if repeated > most:
         yield Violation("I4", f"{repeated} calls were made again, at most {most} were in flight at the faults")
@@ -211,12 +226,16 @@ def call_of(name: str) -> tuple[str, int] | None:
 
 def again(history: History) -> int:
     """How many calls of models and tools were made more than once."""
-    counted = Counter((call["case"], call["what"], call["number"]) for call in history.of("call") if call["what"] != "summary")
+    counted = Counter(
+        (call["case"], call["what"], call["number"]) for call in history.of("call") if call["what"] != "summary"
+    )
     return sum(times - 1 for times in counted.values())
 
 
 def most_again(history: History) -> int:
-    """As many sessions as may run at once are interrupted by a fault; and those that were taken from a process that only was slow."""
+    """As many sessions as may run at once are interrupted by a fault; and those that were taken from a process that
+    only was slow.
+    """
     run = history.of("run")[0]
     known = {fault.get("executor") for fault in history.of("fault")}
     slow = sum(int(taken["sessions"]) for taken in history.of("takeover") if taken["executor"] not in known)
@@ -231,7 +250,8 @@ def _limit(history: History) -> Iterator[Violation]:
     claims = _by_session(history.of("claim"))
     ends = {end["session"]: end for end in history.of("end")}
     for session, taken in claims.items():
-        # Held from the last claim to the end for certain; what came before was cut short by a fault at an unknown moment.
+        # Held from the last claim to the end for certain; what came before was cut short by a fault at an unknown
+        # moment.
         last = max(taken, key=lambda claim: claim["attempt"])
         if (ends.get(session, {}).get("ended") or 0) > last["at"] + 2 * CLOCK:
             moves += [(last["at"] + CLOCK, 1, session, last), (ends[session]["ended"] - CLOCK, -1, session, last)]
@@ -248,7 +268,9 @@ def _limit(history: History) -> Iterator[Violation]:
 
 def slowest_event(history: History) -> float:
     """Seconds from when an event was stored, by the store's clock, to when a viewer who was there already got it."""
-    stored = {(event["session"], event["seq"]): json.loads(event["payload"]).get("timestamp") for event in history.of("event")}
+    stored = {
+        (event["session"], event["seq"]): json.loads(event["payload"]).get("timestamp") for event in history.of("event")
+    }
     slowest = 0.0
     for session, frames in _by_session(history.of("live")).items():
         for frame in frames[1:]:
@@ -258,7 +280,8 @@ def slowest_event(history: History) -> float:
 
 
 def resumed_after(history: History) -> list[float]:
-    """Seconds from each kill, or from when a process was there again, to the next claim of each session that the killed one held.
+    """Seconds from each kill, or from when a process was there again, to the next claim of each session that the killed
+    one held.
 
     Sessions that are suspected of killing their workers wait on purpose, and do not count.
     """
@@ -274,9 +297,15 @@ def resumed_after(history: History) -> list[float]:
             if claim["at"] <= fault["at"]:
                 held[claim["session"]] = claim
         for session, claim in held.items():
-            if claim["executor"] == fault.get("executor") and ended.get(session, 0) > fault["at"] and session not in suspected:
+            if (
+                claim["executor"] == fault.get("executor")
+                and ended.get(session, 0) > fault["at"]
+                and session not in suspected
+            ):
                 later = [other["at"] for other in claims if other["session"] == session and other["at"] > fault["at"]]
                 if later:
-                    back = max([at for at in readies if at <= min(later)], default=fault["at"]) if alone else fault["at"]
+                    back = (
+                        max([at for at in readies if at <= min(later)], default=fault["at"]) if alone else fault["at"]
+                    )
                     found.append(min(later) - back)
     return sorted(found)

@@ -1,4 +1,5 @@
-"""`make demo-kill`: three replicas on PostgreSQL investigate an incident; the one at work is killed; the timeline goes on.
+"""`make demo-kill`: three replicas on PostgreSQL investigate an incident; the one at work is killed; the timeline goes
+on.
 
 Everything is real but the incident: the processes, the database, the signal. Nothing is left behind.
 """
@@ -59,15 +60,24 @@ async def _shown(console: Console, folder: Path, url: str, config: Path, inciden
     await Database.migrate(url)
     from tests.survival.history import History
 
-    settings = {"TERSELY_DATABASE_URL": url, "TERSELY_DATA_DIR": str(folder / "data"), "TERSELY_LEASE": str(LEASE), "TERSELY_GRACE": "5"}
+    settings = {
+        "TERSELY_DATABASE_URL": url,
+        "TERSELY_DATA_DIR": str(folder / "data"),
+        "TERSELY_LEASE": str(LEASE),
+        "TERSELY_GRACE": "5",
+    }
     house = House(folder, url, History(), config, limit=5, lease=LEASE, environment=settings)
     try:
         await house.start_all(3)
         for replica in house.replicas:
-            console.print(f"  [green]●[/] replica {replica.slot + 1}  [dim]{replica.address}  process {replica.process.pid}[/]")
+            console.print(
+                f"  [green]●[/] replica {replica.slot + 1}  [dim]{replica.address}  process {replica.process.pid}[/]"
+            )
         alert = incident.alert["alerts"][0]
         said = Text.assemble((alert["annotations"]["summary"], "bold"), "\n", alert["annotations"]["description"])
-        console.print(Panel(said, title=f"an alert comes in · seed {incident.seed}", title_align="left", border_style="yellow"))
+        console.print(
+            Panel(said, title=f"an alert comes in · seed {incident.seed}", title_align="left", border_style="yellow")
+        )
         async with httpx2.AsyncClient(timeout=30) as http:
             answer = await http.post(f"{house.replicas[0].address}/api/v1/alerts", json={"data": incident.alert})
         session = str(answer.json()["session_id"])
@@ -82,7 +92,11 @@ async def _shown(console: Console, folder: Path, url: str, config: Path, inciden
         found = names_cause(detail["analysis"], incident)
         console.print(
             f"\nThe cause that was drawn: [bold]{incident.cause.what}[/]; "
-            + ("that is what the analysis says." if found else f"the analysis says something else; please report seed {incident.seed}.")
+            + (
+                "that is what the analysis says."
+                if found
+                else f"the analysis says something else; please report seed {incident.seed}."
+            )
         )
         return status or (0 if found else 1)
     finally:
@@ -114,7 +128,10 @@ async def _worker(house: House, session: str, before: dict[str, Any]) -> Replica
 
 
 async def _kill_it(console: Console, house: House, session: str, worker: Replica) -> None:
-    count = f"SELECT count(*) FROM timeline_events WHERE session_id = '{session}' AND event_type = 'llm_tool_call' AND status = 'completed'"
+    count = (
+        f"SELECT count(*) FROM timeline_events WHERE session_id = '{session}' AND event_type = 'llm_tool_call' "
+        "AND status = 'completed'"
+    )
     with psycopg.connect(house.url, autocommit=True) as connection:
         while (connection.execute(count).fetchone() or (0,))[0] < CALLS:
             await anyio.sleep(0.01)
@@ -122,13 +139,19 @@ async def _kill_it(console: Console, house: House, session: str, worker: Replica
     worker.process.kill()
     killed = time.monotonic()
     console.print(
-        Rule(f"[bold red]kill -9 {worker.process.pid}[/]: replica {worker.slot + 1} is gone, in the middle of its work", style="red")
+        Rule(
+            f"[bold red]kill -9 {worker.process.pid}[/]: replica {worker.slot + 1} is gone, in the middle of its work",
+            style="red",
+        )
     )
     worker.process.wait()
     other = await _worker(house, session, {"executor": executor})
     after = time.monotonic() - killed
     console.print(
-        Rule(f"[bold green]replica {other.slot + 1} goes on[/] where it stood, {after:.1f} s later (lease {LEASE:g} s)", style="green")
+        Rule(
+            f"[bold green]replica {other.slot + 1} goes on[/] where it stood, {after:.1f} s later (lease {LEASE:g} s)",
+            style="green",
+        )
     )
 
 

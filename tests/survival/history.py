@@ -5,7 +5,8 @@ Kinds and their fields (`at` is seconds since 1970 everywhere; all processes of 
     run      seed, store, limit, lease, what, clocks_differ (the replicas' own clocks do)
     submit   session, case, accepted (true: answered 202)
     fault    what (kill, stop, term, …), executor (of a killed or stopped process, as far as it is known)
-    wrote    number, who, place, session (place "sessions": attempt, executor)   every row, by the name of its writer; see audit.py
+    wrote    number, who, place, session (place "sessions": attempt, executor)   every row, by the name of its writer;
+    see audit.py
     ready    slot                                         a replica listens
     claim    session, attempt, executor
     takeover executor, sessions                           what a survivor queued again
@@ -15,7 +16,8 @@ Kinds and their fields (`at` is seconds since 1970 everywhere; all processes of 
     event    session, seq, payload                        as the API has it in the end
     live     session, seq, payload                        as a viewer got it
     end      session, status, reason, attempt, began, ended
-    left     session, where                               what is unfinished after everything: queue, streaming event, open part
+    left     session, where                               what is unfinished after everything: queue, streaming event,
+        open part
     leak     where                                        a secret was found there
 """
 

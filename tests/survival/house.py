@@ -1,4 +1,6 @@
-"""A house full of processes: replicas of `tersely up`, a model, tools and a store, all real, and everything they do written down."""
+"""A house full of processes: replicas of `tersely up`, a model, tools and a store, all real, and everything they do
+written down.
+"""
 
 import json
 import os
@@ -119,7 +121,9 @@ class House:
         words = ["up", "--config", str(self.config), "--port", str(port)]
         everything = {**_bare(), **self.environment, **(environment or {})}
         if self.audited:
-            everything["TERSELY_DATABASE_URL"] = audit.signed(everything["TERSELY_DATABASE_URL"], f"r{slot}-{self.started}")
+            everything["TERSELY_DATABASE_URL"] = audit.signed(
+                everything["TERSELY_DATABASE_URL"], f"r{slot}-{self.started}"
+            )
         process: subprocess.Popen[bytes] | Forked
         if self.nursery and not _needs_its_own(everything):
             process = self.nursery.start(words, everything, log)
@@ -169,7 +173,9 @@ class House:
                         self.history.note("submit", session=session_id, case=case, accepted=True, expected=expected)
                         return session_id
                     if answer.status_code not in (429, 503, 507) or not answer.headers.get("retry-after"):
-                        self.history.note("left", session=case, where=f"a submission got {answer.status_code}: {answer.text[:300]}")
+                        self.history.note(
+                            "left", session=case, where=f"a submission got {answer.status_code}: {answer.text[:300]}"
+                        )
                         return None
             if not patient:
                 self.history.note("submit", session=None, case=case, accepted=False)
@@ -200,7 +206,9 @@ class House:
             while True:
                 for replica in self.draw.sample(self.replicas, len(self.replicas)):
                     with suppress(httpx2.HTTPError):
-                        if (await self.http.post(f"{replica.address}/api/v1/sessions/{session_id}/cancel", timeout=10)).status_code < 500:
+                        if (
+                            await self.http.post(f"{replica.address}/api/v1/sessions/{session_id}/cancel", timeout=10)
+                        ).status_code < 500:
                             return
                 await anyio.sleep(0.1)
 
@@ -211,7 +219,9 @@ class House:
             replica = self.draw.choice(self.replicas)
             with suppress(OSError, websockets.WebSocketException, TimeoutError):
                 async with websockets.connect(f"ws://127.0.0.1:{replica.port}/api/v1/ws", open_timeout=5) as socket:
-                    await socket.send(json.dumps({"action": "subscribe", "channel": f"session:{session_id}", "last_seq": seen}))
+                    await socket.send(
+                        json.dumps({"action": "subscribe", "channel": f"session:{session_id}", "last_seq": seen})
+                    )
                     async for message in socket:
                         event = json.loads(message)
                         if event["type"] == "subscription.error":
@@ -231,7 +241,9 @@ class House:
                 await anyio.sleep(0.1)
 
     async def counts(self) -> dict[str, int]:
-        return {str(row[0]): int(row[1]) for row in await self.rows("SELECT status, count(*) FROM sessions GROUP BY status")}
+        return {
+            str(row[0]): int(row[1]) for row in await self.rows("SELECT status, count(*) FROM sessions GROUP BY status")
+        }
 
     # The store, looked into from outside
 
@@ -241,7 +253,10 @@ class House:
     def _rows(self, question: str, engine: bool) -> list[tuple[Any, ...]]:
         if not self.is_sqlite:
             for _ in range(100):
-                with suppress(psycopg.OperationalError), psycopg.connect(self.url, autocommit=True, connect_timeout=5) as connection:
+                with (
+                    suppress(psycopg.OperationalError),
+                    psycopg.connect(self.url, autocommit=True, connect_timeout=5) as connection,
+                ):
                     if engine:
                         connection.execute("SET search_path TO dbos")
                     return list(connection.execute(question))
@@ -288,18 +303,26 @@ class House:
                 if line.get("event") == "session_claimed" and not self.audited:
                     at = datetime.fromisoformat(line["timestamp"]).timestamp()
                     self.history.records.append(
-                        {"kind": "claim", "at": at, **{k: line[k] for k in ("attempt", "executor")}, "session": line["session_id"]}
+                        {
+                            "kind": "claim",
+                            "at": at,
+                            **{k: line[k] for k in ("attempt", "executor")},
+                            "session": line["session_id"],
+                        }
                     )
         if self.audited:
             self.history.records += await anyio.to_thread.run_sync(audit.seen, self.url)
         for session, name, began, stored in await self.rows(
-            "SELECT workflow_uuid, function_name, started_at_epoch_ms, completed_at_epoch_ms FROM operation_outputs", engine=True
+            "SELECT workflow_uuid, function_name, started_at_epoch_ms, completed_at_epoch_ms FROM operation_outputs",
+            engine=True,
         ):
             note("step", session=session, name=name, began=began / 1000, stored=stored / 1000)
         await self._note_unfinished()
         for session_id in self.cases:
             detail = (await self.get(f"/api/v1/sessions/{session_id}")).json()
-            began, ended = (detail[name] and datetime.fromisoformat(detail[name]).timestamp() for name in ("started_at", "ended_at"))
+            began, ended = (
+                detail[name] and datetime.fromisoformat(detail[name]).timestamp() for name in ("started_at", "ended_at")
+            )
             note(
                 "end",
                 session=session_id,
@@ -310,7 +333,9 @@ class House:
                 ended=ended,
             )
             body = (await self.get(f"/api/v1/sessions/{session_id}/events?limit=200")).text
-            for seq, payload in await self.rows(f"SELECT seq, payload FROM event_log WHERE session_id = '{session_id}' ORDER BY seq"):
+            for seq, payload in await self.rows(
+                f"SELECT seq, payload FROM event_log WHERE session_id = '{session_id}' ORDER BY seq"
+            ):
                 if payload not in body:
                     note("left", session=session_id, where=f"event {seq} is not in the API as it is stored")
                 note("event", session=session_id, seq=seq, payload=payload)
@@ -319,10 +344,18 @@ class House:
 
     async def _note_unfinished(self) -> None:
         for question, engine, where in (
-            ("SELECT workflow_uuid, status FROM workflow_status WHERE status IN ('PENDING', 'ENQUEUED', 'DELAYED')", True, "queue"),
+            (
+                "SELECT workflow_uuid, status FROM workflow_status WHERE status IN ('PENDING', 'ENQUEUED', 'DELAYED')",
+                True,
+                "queue",
+            ),
             ("SELECT session_id, id FROM timeline_events WHERE status = 'streaming'", False, "streaming event"),
             ("SELECT session_id, id FROM stages WHERE status IN ('pending', 'in_progress')", False, "open stage"),
-            ("SELECT session_id, id FROM executions WHERE status IN ('pending', 'in_progress')", False, "open execution"),
+            (
+                "SELECT session_id, id FROM executions WHERE status IN ('pending', 'in_progress')",
+                False,
+                "open execution",
+            ),
         ):
             # The engine stores its own end a moment after ours.
             for _ in range(100):
@@ -342,7 +375,11 @@ class House:
         needle = SECRET.encode()
         for file in self.folder.rglob("*"):
             # The model's and the tools' own logs are the other side of the wire.
-            if file.is_file() and file.name not in ("model.log", "tools.log", "history.jsonl") and needle in file.read_bytes():
+            if (
+                file.is_file()
+                and file.name not in ("model.log", "tools.log", "history.jsonl")
+                and needle in file.read_bytes()
+            ):
                 self.history.note("leak", where=file.name)
         if not self.is_sqlite:
             with psycopg.connect(self.url, autocommit=True) as connection:
@@ -375,14 +412,24 @@ async def house(
     nursery: Nursery | None = None,
     **environment: str,
 ) -> AsyncIterator[House]:
-    """A house on the store at `url` (PostgreSQL: an empty database), without replicas yet; nothing is left running after it."""
+    """A house on the store at `url` (PostgreSQL: an empty database), without replicas yet; nothing is left running
+    after it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     history = History(folder / "history.jsonl")
     history.note("run", seed=seed, store=url.partition(":")[0], limit=limit, lease=lease, what=what)
     if url.startswith("postgresql"):
         await Database.migrate(url)
     address = folder / "model.address"
-    command = [sys.executable, "-m", "tests.survival.model", "--address", str(address), "--log", str(folder / "model.log")]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.survival.model",
+        "--address",
+        str(address),
+        "--log",
+        str(folder / "model.log"),
+    ]
     command += ["--looks", str(looks), "--slowest", str(slowest), "--seed", str(seed)]
     model = _started(command, _bare(), subprocess.DEVNULL)
     try:
@@ -390,17 +437,31 @@ async def house(
             while not address.exists() or not address.read_text():
                 await anyio.sleep(0.05)
         config = folder / "tersely.yaml"
-        tools = {"command": sys.executable, "args": ["-m", "tests.survival.tools", str(folder / "tools.log")], "cwd": str(ROOT)}
+        tools = {
+            "command": sys.executable,
+            "args": ["-m", "tests.survival.tools", str(folder / "tools.log")],
+            "cwd": str(ROOT),
+        }
         server: dict[str, Any] = {
             "transport": tools,
             "read_only": True,
             "timeout": 5,
             "summarization": {"size_threshold_tokens": 1_000, "summary_max_token_limit": 300},
         }
-        provider = {"type": "openai", "model": "scripted", "base_url": address.read_text(), "api_key": "none", "context_window": 60_000}
+        provider = {
+            "type": "openai",
+            "model": "scripted",
+            "base_url": address.read_text(),
+            "api_key": "none",
+            "context_window": 60_000,
+        }
         config.write_text(
             yaml.safe_dump(
-                {"llm_providers": {"scripted": provider}, "defaults": {"llm_provider": "scripted"}, "mcp_servers": {"ops": server}}
+                {
+                    "llm_providers": {"scripted": provider},
+                    "defaults": {"llm_provider": "scripted"},
+                    "mcp_servers": {"ops": server},
+                }
             )
         )
         settings = {
@@ -414,7 +475,9 @@ async def house(
             "TERSELY_SUMMARY_CACHE": "false",
         }
         draw = random.Random(seed)
-        it = House(folder, url, history, config, limit, lease, environment=settings | environment, nursery=nursery, draw=draw)
+        it = House(
+            folder, url, history, config, limit, lease, environment=settings | environment, nursery=nursery, draw=draw
+        )
         try:
             yield it
         finally:
@@ -432,7 +495,9 @@ async def house(
 
 
 def _started(command: list[str], environment: dict[str, str], out: Any) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(command, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+    return subprocess.Popen(
+        command, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+    )
 
 
 def _needs_its_own(environment: Mapping[str, str]) -> bool:
@@ -442,7 +507,11 @@ def _needs_its_own(environment: Mapping[str, str]) -> bool:
 
 def _bare() -> dict[str, str]:
     """The environment without whatever the user has set for services of their own."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TERSELY_", "FAULT_", "LLM_", "OPENROUTER", "MCP_"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TERSELY_", "FAULT_", "LLM_", "OPENROUTER", "MCP_"))
+    }
     return kept | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
 
 

@@ -33,9 +33,14 @@ def answering(log: Path, looks: int, slowest: float, seed: int) -> "FakeLLMServe
         asks = bool(body.get("tools"))
         # A conversation that was too long has lost its oldest rounds; the newest calls tell how far it is.
         called = [int(digits) for digits in CALL.findall(text)]
-        number = max(sum(message["role"] == "assistant" for message in body["messages"]), *(one + 1 for one in called), 0)
+        number = max(
+            sum(message["role"] == "assistant" for message in body["messages"]), *(one + 1 for one in called), 0
+        )
         what = "model" if asks else "summary"
-        file.write(json.dumps({"kind": "call", "what": what, "case": case, "number": number, "at": time.time(), "asked": text}) + "\n")
+        file.write(
+            json.dumps({"kind": "call", "what": what, "case": case, "number": number, "at": time.time(), "asked": text})
+            + "\n"
+        )
         delay = draw.uniform(0, slowest)
         times[case, what] = times.get((case, what), 0) + 1
         tries[case, number] = tries.get((case, number), 0) + asks
@@ -80,7 +85,9 @@ def misbehaviour(case: str, time: int, number: int, tries: int, delay: float) ->
         return Reply(text="word " * 4_000, finish="length")
     if row == "f23" and time == 1:
         wrong = [("ops__look", "{broken"), ("nothing__there", "{}"), *[("ops__look", '{"case": "x"}')] * 48]
-        calls = tuple({"id": "same", "type": "function", "function": {"name": name, "arguments": given}} for name, given in wrong)
+        calls = tuple(
+            {"id": "same", "type": "function", "function": {"name": name, "arguments": given}} for name, given in wrong
+        )
         return Reply(text="Everything at once.", tool_calls=calls, finish="tool_calls", delay=delay)
     if row == "f24" and number == 2 and tries <= 2:
         return Reply(status=400, error=TOO_LONG, code="context_length_exceeded")
@@ -92,9 +99,14 @@ def misbehaviour(case: str, time: int, number: int, tries: int, delay: float) ->
 
 
 def _cut_stream(chunks: int, *, in_a_line: bool) -> Reply:
-    """A stream that ends after that many chunks: in good order but for its end, or in the middle of a line and of what was announced."""
+    """A stream that ends after that many chunks: in good order but for its end, or in the middle of a line and of what
+    was announced.
+    """
     envelope = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
-    chunk = {**envelope, "choices": [{"index": 0, "delta": {"role": "assistant", "content": f"{HALF} "}, "finish_reason": None}]}
+    chunk = {
+        **envelope,
+        "choices": [{"index": 0, "delta": {"role": "assistant", "content": f"{HALF} "}, "finish_reason": None}],
+    }
     said = f"data: {json.dumps(chunk)}\n\n".encode()
     if not in_a_line:
         return Reply(raw=said * chunks, headers={"Content-Type": "text/event-stream"})

@@ -92,7 +92,9 @@ class Nursery:
     def start(self, words: Sequence[str], environment: Mapping[str, str], log: Path) -> Forked:
         assert self._mother.stdin and self._mother.stdout
         with self._turn:
-            self._mother.stdin.write(json.dumps({"words": list(words), "environment": dict(environment), "log": str(log)}) + "\n")
+            self._mother.stdin.write(
+                json.dumps({"words": list(words), "environment": dict(environment), "log": str(log)}) + "\n"
+            )
             self._mother.stdin.flush()
             pid = int(self._mother.stdout.readline())
         return Forked(pid, self._folder / str(pid))
@@ -109,7 +111,9 @@ def nursery(folder: Path) -> Iterator[Nursery | None]:
         old.unlink()
     command = [sys.executable, "-m", "tests.survival.nursery", str(folder)]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as mother:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
+    ) as mother:
         try:
             yield Nursery(mother, folder)
         finally:
@@ -167,11 +171,17 @@ def _become(words: Sequence[str], environment: Mapping[str, str], log: Path) -> 
             signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
         os.setsid()
-        for descriptor, file in ((0, _opened(Path(os.devnull), "rb")), (1, _opened(log, "ab")), (2, _opened(log, "ab"))):
+        for descriptor, file in (
+            (0, _opened(Path(os.devnull), "rb")),
+            (1, _opened(log, "ab")),
+            (2, _opened(log, "ab")),
+        ):
             os.dup2(file.fileno(), descriptor)
         os.environ.clear()
         os.environ.update(environment)
-        sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode, buffering=1) for number, mode in ((0, "r"), (1, "w"), (2, "w")))
+        sys.stdin, sys.stdout, sys.stderr = (
+            os.fdopen(number, mode, buffering=1) for number, mode in ((0, "r"), (1, "w"), (2, "w"))
+        )
         sys.argv = ["replica", *words]
         # Reads its environment when it is imported; whoever imported it before has the same module still.
         importlib.reload(importlib.import_module("tersely.faults"))

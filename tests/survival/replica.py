@@ -1,4 +1,5 @@
-"""`tersely up` with two weaknesses that tests need: a result that kills whoever reads it, and a loop that can be made to stand still.
+"""`tersely up` with two weaknesses that tests need: a result that kills whoever reads it, and a loop that can be made
+to stand still.
 
 The first stands for every bug that ends a process; the second for work that holds the
 loop. Nothing else differs from `python -m tersely`.

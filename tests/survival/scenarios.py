@@ -57,12 +57,15 @@ async def kills(it: House, draw: random.Random, *, count: int = 5, replicas: int
 
 
 def _copy_is_whole(it: House) -> None:
-    """F15: what a power cut would have left, copied between death and restart: it is in order, and has every acknowledged alert."""
+    """F15: what a power cut would have left, copied between death and restart: it is in order, and has every
+    acknowledged alert.
+    """
     copies = it.folder / "copies"
     copies.mkdir(exist_ok=True)
     for file in (it.file, it.engine_file):
         with closing(sqlite3.connect(file, timeout=30)) as held:
-            # Whoever closes a file as the last one empties its log into it: as long as we have it open, nobody does so while it is copied.
+            # Whoever closes a file as the last one empties its log into it: as long as we have it open, nobody does so
+            # while it is copied.
             held.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             for part in ("", "-wal"):
                 with suppress(FileNotFoundError):
@@ -76,7 +79,9 @@ def _copy_is_whole(it: House) -> None:
     shutil.rmtree(copies)
 
 
-async def every_point(it: House, draw: random.Random, *, times: int = 1, replicas: int = 1, seconds: float = 600) -> Counted:
+async def every_point(
+    it: House, draw: random.Random, *, times: int = 1, replicas: int = 1, seconds: float = 600
+) -> Counted:
     """F02: the process ends itself at each named point in turn; all of them once, and again as long as there is time.
 
     The points are those that the code passes, and no others.
@@ -92,7 +97,9 @@ async def every_point(it: House, draw: random.Random, *, times: int = 1, replica
         for number, point in enumerate(points * times):
             if number >= len(points) and anyio.current_time() > until:
                 break
-            crashing = it.start(0, environment={"FAULT_AT": f"{point}:{1 if 'requeue' in point else draw.randint(1, 2)}"})
+            crashing = it.start(
+                0, environment={"FAULT_AT": f"{point}:{1 if 'requeue' in point else draw.randint(1, 2)}"}
+            )
             with anyio.move_on_after(40) as late:
                 if "requeue" in point and replicas > 1:
                     # Only survivors queue again, and one at a time: this one has to be the only one.
@@ -133,7 +140,11 @@ async def _passed(it: House) -> list[str]:
     await it.settled(120)
     it.kill(replica)
     passed = sorted(set(file.read_text().splitlines()))
-    written = {name for name in _NAMED.findall("".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))) if "{" not in name}
+    written = {
+        name
+        for name in _NAMED.findall("".join(path.read_text() for path in (ROOT / "src").rglob("*.py")))
+        if "{" not in name
+    }
     for name in sorted(written - set(passed) - {"after claim"}):
         it.history.note("left", session="", where=f"the point {name!r} is never passed")
     return passed
@@ -142,7 +153,9 @@ async def _passed(it: House) -> list[str]:
 _NAMED = re.compile(r'crash_point\(f?"([^"]+)"\)')
 
 
-async def bad_models_and_tools(it: House, draw: random.Random, *, replicas: int = 1, each: int = 2, kill: bool = True) -> Counted:
+async def bad_models_and_tools(
+    it: House, draw: random.Random, *, replicas: int = 1, each: int = 2, kill: bool = True
+) -> Counted:
     """F17 to F28 inside sessions, while a process is killed and others go on."""
     await it.start_all(replicas)
     ends = {"f25": "failed", "f26": "failed"}
@@ -166,12 +179,16 @@ async def bad_models_and_tools(it: House, draw: random.Random, *, replicas: int 
         if detail["status"] == "failed" and (not detail["reason"] or "Traceback" in detail["reason"]):
             it.history.note("left", session=session_id, where="no plain reason")
         told = await it.rows(f"SELECT payload FROM event_log WHERE session_id = '{session_id}'")
-        if any(HALF in payload and '"status":"completed"' in payload.replace(" ", "") for (payload,) in told) or HALF in str(detail):
+        if any(
+            HALF in payload and '"status":"completed"' in payload.replace(" ", "") for (payload,) in told
+        ) or HALF in str(detail):
             it.history.note("left", session=session_id, where="part of an answer counts as one")
     _tries_are_shorter(it)
     # Calls that a misbehaving model or tool has to be asked again are not repeated steps.
     it.history.note("fault", what="misbehaviour", interrupts=True, times=100)
-    return {row: ", ".join(f"{count} {status}" for status, count in found.items()) for row, found in sorted(ended.items())}
+    return {
+        row: ", ".join(f"{count} {status}" for status, count in found.items()) for row, found in sorted(ended.items())
+    }
 
 
 def _tries_are_shorter(it: House) -> None:
@@ -187,7 +204,9 @@ def _tries_are_shorter(it: House) -> None:
 
 
 async def zombies(it: House, draw: random.Random, *, count: int = 3) -> Counted:
-    """F03: SIGSTOP for two leases, so that others take over, then SIGCONT. Whoever lost a session writes nothing for it (`audit`)."""
+    """F03: SIGSTOP for two leases, so that others take over, then SIGCONT. Whoever lost a session writes nothing for
+    it (`audit`).
+    """
     it.audited = True
     await it.start_all(3)
     await anyio.to_thread.run_sync(audit.begin, it.url)
@@ -224,18 +243,24 @@ async def poison(it: House, draw: random.Random, *, good: int = 10, replicas: in
 
 
 async def no_memory(it: House, draw: random.Random, *, times: int = 2, good: int = 6, mebibytes: int = 100) -> Counted:
-    """F06: a result of 100 MB in a process that is killed when it takes `mebibytes` more than it had; the others go on."""
+    """F06: a result of 100 MB in a process that is killed when it takes `mebibytes` more than it had; the others go
+    on.
+    """
     await it.start_all(1 if it.is_sqlite else 2)
     async with anyio.create_task_group() as group:
         group.start_soon(_supervised, it)
         group.start_soon(_memory_watched, it, mebibytes)
-        large = [await it.submit(f"case-{number}large", expected="completed|failed|given up") for number in range(times)]
+        large = [
+            await it.submit(f"case-{number}large", expected="completed|failed|given up") for number in range(times)
+        ]
         for _ in range(good):
             await it.submit()
         await it.settled(200)
         group.cancel_scope.cancel()
     ended = [(await it.get(f"/api/v1/sessions/{session}")).json() for session in large]
-    asked = Counter(line["case"] for line in lines_of(it.folder / "tools.log") if line["number"] == 1 and "large" in line["case"])
+    asked = Counter(
+        line["case"] for line in lines_of(it.folder / "tools.log") if line["number"] == 1 and "large" in line["case"]
+    )
     if max(asked.values(), default=0) > 6:
         it.history.note("left", session="", where=f"the large result was asked for {max(asked.values())} times")
     return {
@@ -286,7 +311,9 @@ async def leaving(it: House, draw: random.Random, *, count: int = 3) -> Counted:
                 it.history.note("left", session="", where=f"SIGTERM ended with {victim.process.returncode}")
             late = [at for at in _claims(victim) if at > told + 1]
             if late:
-                it.history.note("left", session="", where=f"it took a session {late[0] - told:.1f} s after it was told to leave")
+                it.history.note(
+                    "left", session="", where=f"it took a session {late[0] - told:.1f} s after it was told to leave"
+                )
             await it.start_again(victim).ready()
         feeding.cancel()
         await it.settled(120)
@@ -358,7 +385,9 @@ async def cuts(it: House, draw: random.Random, *, server: PostgreSQL, seconds: i
     return {"connections cut": ended, "slowest event": f"{slowest:.1f} s"}
 
 
-async def crowded(it: House, draw: random.Random, *, server: PostgreSQL, connections: int = 10, seconds: int = 20) -> Counted:
+async def crowded(
+    it: House, draw: random.Random, *, server: PostgreSQL, connections: int = 10, seconds: int = 20
+) -> Counted:
     """F10: for a while PostgreSQL has fewer connections than three replicas want, and they hold each other up."""
     it.environment["TERSELY_DATABASE_URL"] = await anyio.to_thread.run_sync(server.as_guest, it.url)
     await it.start_all(3)
@@ -381,7 +410,11 @@ async def crowded(it: House, draw: random.Random, *, server: PostgreSQL, connect
         await it.settled(180)
     refused = sum("store_unavailable" in line for replica in replicas for line in replica.log.read_text().splitlines())
     _all_alive(it, processes)
-    return {"connections": f"{connections} of {wanted}", "times refused": refused, "ready again after": f"{ready:.1f} s"}
+    return {
+        "connections": f"{connections} of {wanted}",
+        "times refused": refused,
+        "ready again after": f"{ready:.1f} s",
+    }
 
 
 async def conflicts(it: House, draw: random.Random, *, server: PostgreSQL, commits: int = 1000) -> Counted:
@@ -399,7 +432,8 @@ async def conflicts(it: House, draw: random.Random, *, server: PostgreSQL, commi
     ((tried, failed),) = await it.rows("SELECT t.last_value, f.last_value FROM commits_tried AS t, commits_failed AS f")
     await anyio.to_thread.run_sync(server.fail_commits, it.url, 0)
     _all_alive(it, processes)
-    # A step whose result was not stored is not done again, it is stored again; but a session may be begun again at its last stored step.
+    # A step whose result was not stored is not done again, it is stored again; but a session may be begun again at its
+    # last stored step.
     it.history.note("fault", what="failed commits", times=failed)
     return {"commits": tried, "failed": failed}
 
@@ -429,7 +463,10 @@ async def clocks(it: House, draw: random.Random) -> Counted:
         await it.settled(120)
     if taken := _taken_over(it):
         it.history.note("left", session="", where=f"taken over although all lived: {taken[0][:200]}")
-    own = [datetime.fromisoformat(next(iter(lines_of(replica.log)))["timestamp"]).timestamp() - time.time() for replica in it.replicas]
+    own = [
+        datetime.fromisoformat(next(iter(lines_of(replica.log)))["timestamp"]).timestamp() - time.time()
+        for replica in it.replicas
+    ]
     return {"jumps": 4, "taken over": len(taken), "clocks apart by": f"{(max(own) - min(own)) / 60:.0f} min"}
 
 
@@ -444,7 +481,9 @@ async def retention(it: House, draw: random.Random, *, seconds: int = 15) -> Cou
         for _ in range(seconds):
             await anyio.sleep(1)
             old = "datetime(ended_at, '-3 days')" if it.is_sqlite else "ended_at - interval '3 days'"
-            aged += await it.change(f"UPDATE sessions SET ended_at = {old} WHERE status IN {ends} AND ended_at > {_yesterday(it)}")
+            aged += await it.change(
+                f"UPDATE sessions SET ended_at = {old} WHERE status IN {ends} AND ended_at > {_yesterday(it)}"
+            )
         feeding.cancel()
         await it.settled(120)
         with anyio.move_on_after(20):
@@ -457,7 +496,11 @@ async def retention(it: House, draw: random.Random, *, seconds: int = 15) -> Cou
         frames = [json.loads(frame["payload"]) for frame in it.history.of("live") if frame["session"] == session]
         it.history.records = [record for record in it.history.records if record.get("session") != session]
         del it.cases[session]
-        if not frames or frames[-1].get("status") != "completed" or [frame["seq"] for frame in frames] != list(range(1, len(frames) + 1)):
+        if (
+            not frames
+            or frames[-1].get("status") != "completed"
+            or [frame["seq"] for frame in frames] != list(range(1, len(frames) + 1))
+        ):
             it.history.note("left", session=session, where=f"swept, and its viewer saw {len(frames)} events and no end")
     for table in ("event_log", "timeline_events", "stages", "executions", "interactions", "feed"):
         left = {row[0] for row in await it.rows(f"SELECT DISTINCT session_id FROM {table}")} - kept
@@ -474,7 +517,9 @@ def _yesterday(it: House) -> str:
 
 
 async def held(it: House, draw: random.Random, *, count: int = 3) -> Counted:
-    """F09, F10: the network between the replicas and PostgreSQL holds everything for two leases, or cuts it; nobody is told."""
+    """F09, F10: the network between the replicas and PostgreSQL holds everything for two leases, or cuts it; nobody is
+    told.
+    """
     async with Proxy(it.url).listening() as between:
         it.environment["TERSELY_DATABASE_URL"] = between.url
         await it.start_all(3)
@@ -546,7 +591,12 @@ async def standing_still(it: House, draw: random.Random, *, hogs: int = 0) -> Co
 
 
 def _taken_over(it: House) -> list[str]:
-    return [line for log in it.folder.glob("replica-*.log") for line in log.read_text().splitlines() if '"taken_over"' in line]
+    return [
+        line
+        for log in it.folder.glob("replica-*.log")
+        for line in log.read_text().splitlines()
+        if '"taken_over"' in line
+    ]
 
 
 async def locked(it: House, draw: random.Random, *, times: int = 3) -> Counted:
@@ -556,7 +606,10 @@ async def locked(it: House, draw: random.Random, *, times: int = 3) -> Counted:
     async with anyio.create_task_group() as group:
         feeding = await _fed(it, group, 3)
         for _ in range(times):
-            with closing(sqlite3.connect(it.file, isolation_level=None)) as one, closing(sqlite3.connect(it.engine_file)) as two:
+            with (
+                closing(sqlite3.connect(it.file, isolation_level=None)) as one,
+                closing(sqlite3.connect(it.engine_file)) as two,
+            ):
                 one.execute("BEGIN IMMEDIATE")
                 two.execute("BEGIN IMMEDIATE")
                 began = anyio.current_time()
@@ -613,7 +666,9 @@ async def two_on_one_file(it: House, draw: random.Random, *, times: int = 3) -> 
     return {"tries": times, "exit code": second.process.returncode}
 
 
-async def flood(it: House, draw: random.Random, *, alerts: int = 300, pending: int = 100, seconds: float = 0) -> Counted:
+async def flood(
+    it: House, draw: random.Random, *, alerts: int = 300, pending: int = 100, seconds: float = 0
+) -> Counted:
     """F38: many more alerts than may wait, within some seconds, from many clients."""
     it.environment["TERSELY_MAX_PENDING"] = str(pending)
     await it.start_all(1 if it.is_sqlite else 3)
@@ -633,7 +688,11 @@ async def flood(it: House, draw: random.Random, *, alerts: int = 300, pending: i
     await it.settled(600)
     if accepted == alerts:
         it.history.note("left", session="", where=f"all of {alerts} were accepted where {pending} may wait")
-    return {"sent": alerts, "accepted": accepted, "95 % answered within": f"{took[len(took) * 95 // 100] * 1000:.0f} ms"}
+    return {
+        "sent": alerts,
+        "accepted": accepted,
+        "95 % answered within": f"{took[len(took) * 95 // 100] * 1000:.0f} ms",
+    }
 
 
 # How
@@ -649,7 +708,12 @@ def _fill(file: Path) -> None:
 
 
 async def _fed(
-    it: House, group: anyio.abc.TaskGroup, at_a_time: int, *, expected: str = "completed|given up", watched: bool = False
+    it: House,
+    group: anyio.abc.TaskGroup,
+    at_a_time: int,
+    *,
+    expected: str = "completed|given up",
+    watched: bool = False,
 ) -> anyio.CancelScope:
     """Keep a few more sessions open than may run, half of them watched, until the scope is cancelled.
 
@@ -678,7 +742,9 @@ async def _fed(
 
 
 async def _one_at_work(it: House, draw: random.Random) -> Replica:
-    """A replica that has taken something since it was started, and is not the only one that is there; any, if none has for a while."""
+    """A replica that has taken something since it was started, and is not the only one that is there; any, if none has
+    for a while.
+    """
     with anyio.move_on_after(2 if len(it.replicas) == 1 else 30):
         while True:
             there = [replica for replica in it.replicas if replica.is_running and replica.listens]
@@ -705,7 +771,9 @@ def _all_alive(it: House, processes: list[int]) -> None:
             it.history.note("left", session="", where=f"a process ended: {replica.log.read_text()[-500:]}")
 
 
-async def played(scenario: Scenario, folder: Path, url: str, *, seed: int, what: str, **settings: Any) -> tuple[House, Counted]:
+async def played(
+    scenario: Scenario, folder: Path, url: str, *, seed: int, what: str, **settings: Any
+) -> tuple[House, Counted]:
     """A scenario in a house of its own, and its whole history."""
     async with house(folder, url, seed=seed, what=what, **settings) as it:
         counted = await scenario(it, random.Random(seed))

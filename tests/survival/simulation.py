@@ -129,7 +129,9 @@ class World:
             raw.execute(f"DELETE FROM {table.name}")
         self.queue: dict[str, Queued] = {}
         self.poison: set[str] = set()
-        self.history.records.append({"kind": "run", "at": 0.0, "seed": seed, "limit": self.limit, "lease": LEASE, "store": "simulated"})
+        self.history.records.append(
+            {"kind": "run", "at": 0.0, "seed": seed, "limit": self.limit, "lease": LEASE, "store": "simulated"}
+        )
 
     def _strftime(self, form: str, moment: str, shift: str = "+0 seconds") -> str:
         at = self.database_time() + timedelta(seconds=float(shift.split()[0]))
@@ -247,7 +249,9 @@ class PlayedEngine:
 
         return launched
 
-    async def _poll(self, at_once: int, poll: float, work: Callable[[str], Awaitable[None]], tasks: set["asyncio.Task[None]"]) -> None:
+    async def _poll(
+        self, at_once: int, poll: float, work: Callable[[str], Awaitable[None]], tasks: set["asyncio.Task[None]"]
+    ) -> None:
         draw, queue = self.world.draw, self.world.queue
         while self.takes:
             await anyio.sleep(poll * draw.uniform(0.9, 1.1))
@@ -304,8 +308,13 @@ class PlayedEngine:
 
     async def states(self, session_ids: Any) -> dict[str, str]:
         await self._answering()
-        known = {session_id: self.world.queue[session_id] for session_id in session_ids if session_id in self.world.queue}
-        return {session_id: "open" if one.status in ("ENQUEUED", "PENDING") else "ended" for session_id, one in known.items()}
+        known = {
+            session_id: self.world.queue[session_id] for session_id in session_ids if session_id in self.world.queue
+        }
+        return {
+            session_id: "open" if one.status in ("ENQUEUED", "PENDING") else "ended"
+            for session_id, one in known.items()
+        }
 
     def take_no_more(self) -> None:
         self.takes = False
@@ -446,7 +455,10 @@ async def day(seed: int) -> History:
 
         for _ in range(draw.choice((1, 2, 3))):
             start()
-        sessions = [await _submitted(world, processes, expected="completed|failed|given up|timed_out") for _ in range(draw.randint(1, 3))]
+        sessions = [
+            await _submitted(world, processes, expected="completed|failed|given up|timed_out")
+            for _ in range(draw.randint(1, 3))
+        ]
         if draw.random() < 0.1:
             world.poison.add(draw.choice(sessions))
         for _ in range(draw.randint(0, 4)):
@@ -529,7 +541,9 @@ async def _something_happens(
             store = Store(world, Process(0))
             with suppress(StoreUnavailable):
                 async with store.transaction() as db:
-                    asked = await rows.request_cancel(cast(Any, db), session_id, reason="asked", now=world.database_time())
+                    asked = await rows.request_cancel(
+                        cast(Any, db), session_id, reason="asked", now=world.database_time()
+                    )
                 if asked.status == "cancelled":
                     with suppress(StoreUnavailable):
                         await PlayedEngine(world, Process(0), "desk").withdraw(session_id)
@@ -641,7 +655,10 @@ def main() -> int:
     for seed, shortest in played.bad:
         print(f"seed {seed}: {shortest}")
     pace = played.runs / given.seconds * 60
-    print(f"{played.runs} runs, {played.sessions} sessions, {played.faults} faults, {len(played.bad)} with violations; {pace:.0f} a minute")
+    print(
+        f"{played.runs} runs, {played.sessions} sessions, {played.faults} faults, {len(played.bad)} with violations; "
+        f"{pace:.0f} a minute"
+    )
     return 1 if played.bad else 0
 
 

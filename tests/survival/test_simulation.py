@@ -11,7 +11,9 @@ SEED = int(os.environ.get("SIMULATION_SEED", "1"))
 def test_nothing_is_lost_doubled_or_stuck_on_any_bad_day() -> None:
     played = play_on_all_cores(SECONDS, SEED)
     assert played.runs > 0
-    assert not played.bad, "\n".join(f"python -m tests.survival.simulation --seed {seed}: {what}" for seed, what in played.bad)
+    assert not played.bad, "\n".join(
+        f"python -m tests.survival.simulation --seed {seed}: {what}" for seed, what in played.bad
+    )
 
 
 def test_a_day_is_decided_by_its_seed() -> None:

@@ -61,7 +61,9 @@ def built(folder: Path) -> Path:
     """The library, for `LD_PRELOAD`; it reads its offset from the file that `CLOCK_OFFSET` names."""
     source, library = folder / "wrong_clock.c", folder / "wrong_clock.so"
     source.write_text(_SOURCE)
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True, capture_output=True)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True, capture_output=True
+    )
     return library
 
 

@@ -21,7 +21,9 @@ UNKNOWN_MODEL = Tokenizer("o200k_base", 1.25)
 
 
 def words(count: int, seed: int = 1) -> str:
-    return " ".join(random.Random(seed).choices("the disk of node seven filled up while backup was running again".split(), k=count))
+    return " ".join(
+        random.Random(seed).choices("the disk of node seven filled up while backup was running again".split(), k=count)
+    )
 
 
 def sources(text: str, chunks: list[Chunk]) -> list[str]:
@@ -182,7 +184,11 @@ def test_a_long_list_is_cut_between_its_items_and_nested_ones_stay_with_theirs()
 
 
 def test_a_long_paragraph_is_cut_between_sentences() -> None:
-    for sentence in ("The disk of node 7 filled up (again), see e.g. the log. ", "ディスクがいっぱいになりました。", "डिस्क भर गई। "):
+    for sentence in (
+        "The disk of node 7 filled up (again), see e.g. the log. ",
+        "ディスクがいっぱいになりました。",
+        "डिस्क भर गई। ",
+    ):
         text = sentence * 100
         for part in sources(text, chunk(text, size=120, overlap=20)):
             assert part.strip().endswith(sentence.strip())
@@ -200,7 +206,9 @@ def test_small_neighbours_are_packed_together() -> None:
 
 
 def test_logs_are_cut_between_lines_and_a_stack_trace_stays_with_its_line() -> None:
-    entry = "2026-11-15T05:00:00Z ERROR worker-7 failed on job 12\n    at run (worker.js:10)\n    at main (index.js:3)\n"
+    entry = (
+        "2026-11-15T05:00:00Z ERROR worker-7 failed on job 12\n    at run (worker.js:10)\n    at main (index.js:3)\n"
+    )
     text = entry * 100
     for part in sources(text, chunk(text, size=300, overlap=50)):
         assert part.startswith("2026-11")
@@ -223,7 +231,9 @@ def test_indented_json_is_cut_between_records() -> None:
 
 
 def test_json_on_one_line_is_cut_between_records() -> None:
-    records = [{"id": number, "note": f'he said "{words(5, number)}", or {{so}}', "of": [1, 2, 3]} for number in range(300)]
+    records = [
+        {"id": number, "note": f'he said "{words(5, number)}", or {{so}}', "of": [1, 2, 3]} for number in range(300)
+    ]
     for text in (json.dumps(records), json.dumps({"total": 300, "items": records})):
         parts = sources(text, chunk(text, size=400, overlap=50))
         assert len(parts) > 10
@@ -287,7 +297,16 @@ def test_no_character_is_torn_apart(strategy: str) -> None:
 # What is always true
 
 FRAGMENTS = [
-    *("# Head\n", "## Sub head\n", "###### deep\n", "#\n", "Title\n===\n", "Sub\n---\n", "\n---\n\n", "# " + "long heading " * 20 + "\n"),
+    *(
+        "# Head\n",
+        "## Sub head\n",
+        "###### deep\n",
+        "#\n",
+        "Title\n===\n",
+        "Sub\n---\n",
+        "\n---\n\n",
+        "# " + "long heading " * 20 + "\n",
+    ),
     *(
         "A sentence is here. And more! Yes? ok\n",
         "\n",
@@ -310,7 +329,17 @@ FRAGMENTS = [
         "| a | b |\n|---|---|\n| 1 | 2 |\n",
         "a | b\n--- | ---\n1 | 2\n",
     ),
-    *("- item one\n", "  - nested\n", "1. first\n", '{"a": 1, "b": [1,2,{"c":"x, y"}]}\n', '{"a":1}', "}\n", '["', '\\"', ","),
+    *(
+        "- item one\n",
+        "  - nested\n",
+        "1. first\n",
+        '{"a": 1, "b": [1,2,{"c":"x, y"}]}\n',
+        '{"a":1}',
+        "}\n",
+        '["',
+        '\\"',
+        ",",
+    ),
     *(
         "2026-01-01 INFO it happened id=3\n",
         "    at foo.bar(Baz.java:3)\n",
@@ -332,7 +361,9 @@ TEXTS = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=8), max_size=50).
     tokenizer=st.sampled_from([O200K, CL100K, UNKNOWN_MODEL]),
 )
 @settings(max_examples=400, deadline=None)
-def test_nothing_is_lost_and_nothing_is_too_large(text: str, size: int, share: float, strategy: str, tokenizer: Tokenizer) -> None:
+def test_nothing_is_lost_and_nothing_is_too_large(
+    text: str, size: int, share: float, strategy: str, tokenizer: Tokenizer
+) -> None:
     overlap = int(share * size)
     parts = chunk(text, size, overlap, strategy, tokenizer=tokenizer)
 
@@ -342,7 +373,9 @@ def test_nothing_is_lost_and_nothing_is_too_large(text: str, size: int, share: f
 
 @given(text=TEXTS, size=st.integers(1, 5), strategy=st.sampled_from(["semantic", "token"]))
 @settings(deadline=None)
-def test_below_the_size_of_a_character_every_chunk_is_one_character_at_least(text: str, size: int, strategy: str) -> None:
+def test_below_the_size_of_a_character_every_chunk_is_one_character_at_least(
+    text: str, size: int, strategy: str
+) -> None:
     """Characters are not cut: four tokens for one is the most there is, and a size below that cannot be kept to."""
     parts = chunk(text, size, 0, strategy)
 

@@ -80,12 +80,15 @@ def test_the_shared_smuggling_cases_hide_nothing_afterwards() -> None:
     else:
         pytest.skip("The shared injection cases are not here.")
     cases = [
-        case for case in map(json.loads, path.read_text("utf8").strip().split("\n")) if case["category"] in ("unicode_smuggling", "ansi")
+        case
+        for case in map(json.loads, path.read_text("utf8").strip().split("\n"))
+        if case["category"] in ("unicode_smuggling", "ansi")
     ]
     assert cases
     for case in cases:
         cleaned = clean(case["payload"])
         assert cleaned.removed > 0, case["id"]
         assert not re.search(
-            "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ef]", cleaned.text
+            "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ef]",
+            cleaned.text,
         )

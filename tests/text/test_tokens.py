@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 from tiktoken_ext import openai_public  # type: ignore[import-untyped]
 
 from tersely.text import tokens
-from tersely.text.tokens import LONGEST_TOKEN, O200K, UNKNOWN_MODEL_FACTOR, EncodingName, Tokenizer, count_tokens, is_seam, tokenizer_for
+from tersely.text.tokens import (
+    LONGEST_TOKEN,
+    O200K,
+    UNKNOWN_MODEL_FACTOR,
+    EncodingName,
+    Tokenizer,
+    count_tokens,
+    is_seam,
+    tokenizer_for,
+)
 
 CL100K = Tokenizer("cl100k_base")
 UNKNOWN_MODEL = Tokenizer("o200k_base", UNKNOWN_MODEL_FACTOR)
@@ -65,7 +74,25 @@ NASTY = [
         "\x00",
         "\u00a0",
     ),
-    *("\ud83d", "\ude00", "|", "#", "```", '"', ",", "{", "}", "Ω", "ß", "ǅ", "ا", "ไทย", "<|endoftext|>", "<|im_start|>", "\ufeff"),
+    *(
+        "\ud83d",
+        "\ude00",
+        "|",
+        "#",
+        "```",
+        '"',
+        ",",
+        "{",
+        "}",
+        "Ω",
+        "ß",
+        "ǅ",
+        "ا",
+        "ไทย",
+        "<|endoftext|>",
+        "<|im_start|>",
+        "\ufeff",
+    ),
 ]
 TEXTS = st.lists(st.sampled_from(NASTY) | st.text(max_size=4), max_size=40).map("".join)
 
@@ -79,7 +106,9 @@ def plain(text: str, name: EncodingName) -> int:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_vocabulary_and_pattern_are_those_that_tiktoken_would_download(name: EncodingName, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vocabulary_and_pattern_are_those_that_tiktoken_would_download(
+    name: EncodingName, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: dict[str, str] = {}
 
     def note_the_hash(address: str, expected_hash: str) -> dict[bytes, int]:
@@ -104,13 +133,18 @@ def test_counts_are_those_that_openai_publishes(text: str, o200k: int, cl100k: i
 
 @pytest.mark.parametrize("name", NAMES)
 def test_long_texts_count_exactly_as_in_one_go(name: EncodingName) -> None:
-    """They go through tiktoken in pieces; characters divided by four would be wrong by a third on JSON and by most on Japanese."""
+    """They go through tiktoken in pieces; characters divided by four would be wrong by a third on JSON and by most
+    on Japanese.
+    """
     texts = {
         "prose": "The disk of node 7 filled up, while the backup was running again. " * 2_000,
         "json": json.dumps([{"id": number, "state": "running", "at": [number, None]} for number in range(4_000)]),
         "japanese": "ディスクが正午にいっぱいになりました。再起動して、空き容量を増やしました。" * 3_000,
         "korean": "디스크가 정오에 가득 찼습니다. 다시 시작했습니다!\n" * 3_000,
-        "log": "".join(f"2026-11-15T05:{number % 60:02}Z [/api/v1] status={number} path=/x/y\n/var/log\n" for number in range(3_000)),
+        "log": "".join(
+            f"2026-11-15T05:{number % 60:02}Z [/api/v1] status={number} path=/x/y\n/var/log\n"
+            for number in range(3_000)
+        ),
         "crlf": "one line!\r\n\r\n  another one\t\r\n" * 4_000,
     }
     for kind, text in texts.items():
@@ -162,7 +196,9 @@ def test_special_tokens_in_a_text_are_ordinary_text() -> None:
 
 @pytest.mark.parametrize("unit", [" ", "\n", "a", "-", "漢", "\ud800", "\t", "\u200b"])
 def test_a_long_run_of_one_character_is_counted_in_little_work(unit: str) -> None:
-    """A million white space characters in one go panic tiktoken with an error that `except Exception` does not catch."""
+    """A million white space characters in one go panic tiktoken with an error that `except Exception` does not
+    catch.
+    """
     assert O200K.count(unit * 1_000_000) > 1_000
 
 
@@ -188,7 +224,9 @@ def test_counting_needs_no_network_and_writes_no_cache(tmp_path: Any) -> None:
         "print(count_tokens('hello world'), count_tokens('hello world', 'gpt-4'))\n"
     )
     environment = {"TIKTOKEN_CACHE_DIR": str(tmp_path), "TMPDIR": str(tmp_path), "PATH": ""}
-    finished = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    finished = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+    )
 
     assert (finished.stdout, finished.stderr) == ("2 2\n", "")
     assert not list(tmp_path.iterdir())
@@ -336,7 +374,9 @@ def test_head_and_tail_of_one_endless_word_use_nearly_all_of_the_limit() -> None
         ("olmo-3", UNKNOWN_MODEL),
     ],
 )
-def test_the_model_name_chooses_the_encoding_and_unknown_ones_get_a_safety_factor(model: str | None, expected: Tokenizer) -> None:
+def test_the_model_name_chooses_the_encoding_and_unknown_ones_get_a_safety_factor(
+    model: str | None, expected: Tokenizer
+) -> None:
     assert tokenizer_for(model) == expected
 
 

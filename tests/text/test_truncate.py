@@ -50,7 +50,9 @@ def test_a_huge_second_line_does_not_take_everything_with_it() -> None:
 
 
 def test_the_number_of_a_list_item_and_an_abbreviation_end_no_sentence() -> None:
-    assert without_half_sentence("1. The first thing is over.\n2. The second, e.g. when") == "1. The first thing is over."
+    assert (
+        without_half_sentence("1. The first thing is over.\n2. The second, e.g. when") == "1. The first thing is over."
+    )
     assert without_half_sentence("It failed twice. Then Dr. Who") == "It failed twice."
 
 

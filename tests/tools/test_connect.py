@@ -1,4 +1,6 @@
-"""Connections to real servers over real transports, in both eras; each server with a bad habit has a test of its own."""
+"""Connections to real servers over real transports, in both eras; each server with a bad habit has a test of its
+own.
+"""
 
 import base64
 import contextlib
@@ -36,7 +38,12 @@ ERAS = ["2025-11-25", "2026-07-28"]
 
 
 def stdio(
-    habit: str, *args: str, name: str = "", env: dict[str, str] | None = None, inherit: tuple[str, ...] = (), **options: Any
+    habit: str,
+    *args: str,
+    name: str = "",
+    env: dict[str, str] | None = None,
+    inherit: tuple[str, ...] = (),
+    **options: Any,
 ) -> Server:
     transport = TransportOptions.model_validate(
         {
@@ -49,7 +56,9 @@ def stdio(
     return Server(name=name or habit, options=ServerOptions(transport=transport, **options))
 
 
-def web(url: str, name: str = "web", *, kind: str = "http", transport: dict[str, Any] | None = None, **options: Any) -> Server:
+def web(
+    url: str, name: str = "web", *, kind: str = "http", transport: dict[str, Any] | None = None, **options: Any
+) -> Server:
     reached = TransportOptions.model_validate({"type": kind, "url": url, **(transport or {})})
     return Server(name=name, options=ServerOptions(transport=reached, **options))
 
@@ -66,7 +75,9 @@ def tool(connection: Connection, name: str) -> Tool:
     return next(tool for tool in connection.tools if tool.name == name)
 
 
-async def call(connection: Connection, name: str, *, timeout: float | None = None, on_progress: Any = None, **arguments: Any) -> RawResult:
+async def call(
+    connection: Connection, name: str, *, timeout: float | None = None, on_progress: Any = None, **arguments: Any
+) -> RawResult:
     return await connection.call(tool(connection, name), arguments, timeout=timeout, on_progress=on_progress)
 
 
@@ -132,7 +143,9 @@ async def test_the_newest_protocol_both_sides_know_is_found_without_being_told(w
 
 async def test_a_server_on_the_official_library_is_spoken_to_over_stdio_in_both_eras() -> None:
     with anyio.fail_after(60):
-        async with connected([stdio("fast", name="auto"), stdio("fast", name="old", protocol=ERAS[0])], wait=40) as connections:
+        async with connected(
+            [stdio("fast", name="auto"), stdio("fast", name="old", protocol=ERAS[0])], wait=40
+        ) as connections:
             assert [connections[name].status().protocol for name in ("auto", "old")] == [ERAS[1], ERAS[0]]
             for connection in connections.values():
                 assert await said(connection, "echo", text="x") == "x"
@@ -196,7 +209,9 @@ async def test_a_request_of_any_kind_can_be_passed_on_and_a_refusal_keeps_its_co
 # What a child process gets, and what is left of it
 
 
-async def test_a_child_sees_a_minimal_environment_and_what_the_configuration_names(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_child_sees_a_minimal_environment_and_what_the_configuration_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """LESSONS: servers were started with the whole environment, database and API keys included."""
     monkeypatch.setenv("DATABASE_URL", "postgresql://user:secret@db")
     monkeypatch.setenv("LANGUAGE", "de")
@@ -211,7 +226,9 @@ async def test_a_child_sees_a_minimal_environment_and_what_the_configuration_nam
     assert "OPENROUTER_API_KEY" not in seen
 
 
-async def test_nothing_is_left_of_a_server_that_does_not_want_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_left_of_a_server_that_does_not_want_to_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tersely.tools.connect.stdio.ASKED_SECONDS", 0.1)
     monkeypatch.setattr("tersely.tools.connect.stdio.TOLD_SECONDS", 0.2)
     ids = tmp_path / "ids"
@@ -241,7 +258,9 @@ async def test_a_command_that_does_not_exist_is_named_and_tried_again() -> None:
         assert status.state == "retrying"
         assert status.last_error == "Server 'missing' cannot be started: /no/such/program: No such file or directory."
         assert status.next_try
-        with pytest.raises(ToolUnavailable, match=r"is not available: Server 'missing' cannot be started.*tried again in"):
+        with pytest.raises(
+            ToolUnavailable, match=r"is not available: Server 'missing' cannot be started.*tried again in"
+        ):
             await connection.request("tools/list")
         await until(lambda: connection.status().restarts >= 2)
 
@@ -250,7 +269,9 @@ async def test_what_a_dying_server_last_said_is_shown_without_its_secrets() -> N
     broken = Server(
         name="broken",
         options=ServerOptions(
-            transport=TransportOptions(command=sys.executable, args=("-c", "import sys; sys.exit('no way: password=hunter2-secret')"))
+            transport=TransportOptions(
+                command=sys.executable, args=("-c", "import sys; sys.exit('no way: password=hunter2-secret')")
+            )
         ),
     )
     async with one(broken) as connection:
@@ -325,7 +346,9 @@ async def test_a_server_that_dies_again_and_again_is_given_more_and_more_time(tm
             status = connection.status()
             assert status.next_try
             waited.append((status.next_try - status.since).total_seconds())
-            await until(lambda deaths=deaths: connection.status().restarts == deaths and connection.status().state == "ready")  # type: ignore[misc]
+            await until(
+                lambda deaths=deaths: connection.status().restarts == deaths and connection.status().state == "ready"
+            )  # type: ignore[misc]
 
     assert waited[-1] > 3 * waited[0]
 
@@ -425,7 +448,9 @@ class Stoppable:
 
     async def start(self) -> None:
         app = Honest().server.http_app()
-        config = uvicorn.Config(app, host="127.0.0.1", port=self.port, log_config=None, lifespan="on", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            app, host="127.0.0.1", port=self.port, log_config=None, lifespan="on", timeout_graceful_shutdown=1
+        )
         self._server, self._stopped = uvicorn.Server(config), anyio.Event()
         self._tasks.start_soon(self._serve, self._server, self._stopped)
         await until(lambda: bool(self._server and self._server.started))
@@ -502,7 +527,10 @@ async def test_a_caller_who_leaves_stops_the_work_at_the_server(era: str) -> Non
 
 
 async def test_a_stream_without_an_end_is_left_when_the_time_is_up() -> None:
-    async with Rude(lambda message, request: endless_stream()).listening() as url, one(web(url, timeout=0.3)) as connection:
+    async with (
+        Rude(lambda message, request: endless_stream()).listening() as url,
+        one(web(url, timeout=0.3)) as connection,
+    ):
         with pytest.raises(ToolTimedOut):
             await call(connection, "call")
 
@@ -510,7 +538,9 @@ async def test_a_stream_without_an_end_is_left_when_the_time_is_up() -> None:
 async def test_a_server_that_never_gets_ready_is_given_up_for_now() -> None:
     silent = Server(
         name="silent",
-        options=ServerOptions(transport=TransportOptions(command=sys.executable, args=("-c", "input(); input()")), start_timeout=0.3),
+        options=ServerOptions(
+            transport=TransportOptions(command=sys.executable, args=("-c", "input(); input()")), start_timeout=0.3
+        ),
     )
     async with one(silent) as connection:
         assert connection.status().last_error == "It was not ready within 0.3 s."
@@ -638,7 +668,10 @@ SHAPES = {
     "half a character": (b'{"content": [{"type": "text", "text": "a\\ud83db"}]}', "a�b"),
     "duplicate keys": (b'{"content": [{"type": "text", "text": "a", "text": "b"}]}', "b"),
     "an unknown piece": (b'{"content": [{"type": "unknown-type", "x": 1}, {"type": "text", "text": "t"}]}', "t"),
-    "a picture that is none": (b'{"content": [{"type": "image", "mimeType": "image/png", "data": "!!!notbase64"}]}', ""),
+    "a picture that is none": (
+        b'{"content": [{"type": "image", "mimeType": "image/png", "data": "!!!notbase64"}]}',
+        "",
+    ),
     "nothing": (b'{"content": []}', ""),
     "a link": (b'{"content": [{"type": "resource_link", "uri": "file:///etc/passwd", "name": "x"}]}', ""),
     "a resource": (b'{"content": [{"type": "resource", "resource": {"uri": "a://b", "text": "inside"}}]}', "inside"),
@@ -681,7 +714,9 @@ async def test_strange_results_are_read_as_far_as_they_can_be_and_broken_ones_be
         assert (await shaped(b'{"content": [{"type": "text", "text": "still here"}]}')).texts == ("still here",)
 
 
-HALVES = st.lists(st.sampled_from(["\\ud83d", "\\uDE00", "\\\\", "\\n", "\\u0041", "ud800", "a", "é", '\\"']), max_size=30)
+HALVES = st.lists(
+    st.sampled_from(["\\ud83d", "\\uDE00", "\\\\", "\\n", "\\u0041", "ud800", "a", "é", '\\"']), max_size=30
+)
 
 
 @given(HALVES, st.lists(st.integers(0, 200), max_size=8))
@@ -829,7 +864,10 @@ async def test_an_sse_server_that_sends_us_elsewhere_is_refused() -> None:
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
-    async with serving(Starlette(routes=[Route("/sse", lure)])) as address, one(web(f"{address}/sse", kind="sse")) as connection:
+    async with (
+        serving(Starlette(routes=[Route("/sse", lure)])) as address,
+        one(web(f"{address}/sse", kind="sse")) as connection,
+    ):
         assert "wants its messages sent to another place" in connection.status().last_error
 
 

@@ -45,7 +45,12 @@ class OneTool:
         return Server(name="cluster", options=self.options)
 
     async def call(
-        self, tool: Tool, arguments: Mapping[str, Any], *, on_progress: Callable[..., Any] | None = None, meta: Any = None
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        *,
+        on_progress: Callable[..., Any] | None = None,
+        meta: Any = None,
     ) -> RawResult:
         self.calls.append(arguments)
         if isinstance(self.answer, Exception):
@@ -65,7 +70,11 @@ def ask(arguments: str = '{"namespace": "prod"}') -> ToolCall:
 
 async def test_a_small_result_reaches_the_conversation_untouched_and_is_kept(results: KeptResults) -> None:
     observation = await ToolExecutor(registry=OneTool("three pods, all well"), results=results).execute(ask(), scope=ME)
-    assert (observation.text, observation.status, observation.is_error) == ("three pods, all well", "passthrough", False)
+    assert (observation.text, observation.status, observation.is_error) == (
+        "three pods, all well",
+        "passthrough",
+        False,
+    )
     assert observation.handle is not None
     assert await results.load(observation.handle, ME.name) == "three pods, all well"
 
@@ -99,9 +108,13 @@ async def test_structured_content_and_error_texts_are_masked_too(results: KeptRe
     structured = RawResult(structured={"password": SECRET, "user": "admin"})
     observation = await ToolExecutor(registry=OneTool(structured), results=results).execute(ask(), scope=ME)
     assert SECRET not in observation.text and json.loads(observation.text)["user"] == "admin"
-    failed = await ToolExecutor(registry=OneTool(ToolError(f"401 for token={SECRET}")), results=results).execute(ask(), scope=ME)
+    failed = await ToolExecutor(registry=OneTool(ToolError(f"401 for token={SECRET}")), results=results).execute(
+        ask(), scope=ME
+    )
     assert failed.is_error and SECRET not in failed.text and "401" in failed.text
-    endless = await ToolExecutor(registry=OneTool(ToolError("no " * 1_000_000)), results=results).execute(ask(), scope=ME)
+    endless = await ToolExecutor(registry=OneTool(ToolError("no " * 1_000_000)), results=results).execute(
+        ask(), scope=ME
+    )
     assert endless.is_error and len(endless.text) <= 8_000
 
 
@@ -121,7 +134,9 @@ async def test_what_cannot_be_masked_is_dropped(results: KeptResults, monkeypatc
 
 
 async def test_what_only_deceives_is_taken_out_and_counted(results: KeptResults) -> None:
-    observation = await ToolExecutor(registry=OneTool("all\u200b \x1b[31mwell\x1b[0m\u202e"), results=results).execute(ask(), scope=ME)
+    observation = await ToolExecutor(registry=OneTool("all\u200b \x1b[31mwell\x1b[0m\u202e"), results=results).execute(
+        ask(), scope=ME
+    )
     assert observation.text == "all well" and observation.cleaned > 0
 
 
@@ -129,7 +144,9 @@ async def test_an_error_result_is_never_given_to_a_model_and_still_fits_the_wind
     """LESSONS: fail-open put a result of any size into the conversation and killed the session."""
     failed = RawResult(parts=(Part(kind="text", text=PODS),), is_error=True)
     async with FakeLLMServer([]).listening() as server, model_at(server.url) as llm:
-        observation = await ToolExecutor(registry=OneTool(failed), results=results).execute(ask(), scope=ME, llm=llm, window=2000)
+        observation = await ToolExecutor(registry=OneTool(failed), results=results).execute(
+            ask(), scope=ME, llm=llm, window=2000
+        )
     assert observation.is_error and observation.tokens_after <= 2000 and observation.handle
 
 
@@ -146,7 +163,10 @@ async def test_a_model_is_told_the_call_its_arguments_and_the_conversation(resul
         Message("user", assume_masked("why is checkout slow?")),
         Message("assistant", assume_masked("x" * 50_000)),
     ]
-    async with FakeLLMServer(lambda body: "One pod crashes: api-1234.").listening() as server, model_at(server.url) as llm:
+    async with (
+        FakeLLMServer(lambda body: "One pod crashes: api-1234.").listening() as server,
+        model_at(server.url) as llm,
+    ):
         observation = await ToolExecutor(registry=OneTool(PODS), results=results).execute(
             ask(), scope=ME, llm=llm, intent=Intent(conversation=conversation)
         )
@@ -157,7 +177,10 @@ async def test_a_model_is_told_the_call_its_arguments_and_the_conversation(resul
 
 
 async def test_when_the_model_fails_the_structure_decides_and_the_observation_says_so(results: KeptResults) -> None:
-    async with FakeLLMServer(lambda body: 503).listening() as server, model_at(server.url, manners=Manners(delays=())) as llm:
+    async with (
+        FakeLLMServer(lambda body: 503).listening() as server,
+        model_at(server.url, manners=Manners(delays=())) as llm,
+    ):
         observation = await ToolExecutor(registry=OneTool(PODS), results=results).execute(ask(), scope=ME, llm=llm)
     assert (observation.status, observation.returned) == ("fallback", "structural")
     assert observation.tokens_after <= 1000 and "503" in observation.reason
@@ -173,7 +196,9 @@ async def test_a_summarizer_that_stalls_has_its_own_time_limit(results: KeptResu
 
 
 @pytest.mark.parametrize("arguments", ["{not json", "[1]", '"x"'])
-async def test_arguments_that_are_no_object_are_answered_and_nobody_is_called(results: KeptResults, arguments: str) -> None:
+async def test_arguments_that_are_no_object_are_answered_and_nobody_is_called(
+    results: KeptResults, arguments: str
+) -> None:
     registry = OneTool("never")
     observation = await ToolExecutor(registry=registry, results=results).execute(ask(arguments), scope=ME)
     assert observation.is_error and "JSON" in observation.text and not registry.calls
@@ -181,7 +206,9 @@ async def test_arguments_that_are_no_object_are_answered_and_nobody_is_called(re
 
 async def test_a_made_up_tool_is_an_error_and_never_a_success(results: KeptResults) -> None:
     """LESSONS: with no server configured, a made-up tool call was answered as a success by a stub."""
-    observation = await ToolExecutor(registry=OneTool("x"), results=results).execute(ToolCall("c1", "make_coffee"), scope=ME)
+    observation = await ToolExecutor(registry=OneTool("x"), results=results).execute(
+        ToolCall("c1", "make_coffee"), scope=ME
+    )
     assert observation.is_error and "cluster__get" in observation.text
 
 
@@ -207,7 +234,9 @@ async def test_a_handle_as_an_argument_stands_for_the_whole(results: KeptResults
     executor = ToolExecutor(registry=OneTool(PODS), results=results)
     handle = (await executor.execute(ask(), scope=ME)).handle
     registry = OneTool("got it")
-    await ToolExecutor(registry=registry, results=results).execute(ask(json.dumps({"content": f"result:{handle}"})), scope=ME)
+    await ToolExecutor(registry=registry, results=results).execute(
+        ask(json.dumps({"content": f"result:{handle}"})), scope=ME
+    )
     assert registry.calls == [{"content": PODS}]
     stranger = await ToolExecutor(registry=registry, results=results).execute(
         ask(json.dumps({"content": f"result:{handle}"})), scope=Scope("user:somebody else")

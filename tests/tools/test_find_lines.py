@@ -14,14 +14,20 @@ from tersely.tools.find_lines import find_lines
 texts = st.lists(st.sampled_from(["a", "ab", "error", "é", "\n", "\r\n", " ", "x" * 30]), max_size=60).map("".join)
 
 
-@given(texts, st.sampled_from(["a", "^a", "b$", "err.r", "é", "x{5}", "$", "^$", "[^a]", r"\s", "a|b", "(?i)ERROR"]), st.integers(1, 8))
+@given(
+    texts,
+    st.sampled_from(["a", "^a", "b$", "err.r", "é", "x{5}", "$", "^$", "[^a]", r"\s", "a|b", "(?i)ERROR"]),
+    st.integers(1, 8),
+)
 def test_it_finds_the_lines_that_match_by_themselves(text: str, pattern: str, from_line: int) -> None:
     lines = text.split("\n")[: -1 if text.endswith("\n") or not text else None]
     expected = [number for number, line in enumerate(lines, 1) if re.search(pattern, line)]
     found = find_lines(text.encode(), pattern, from_line=from_line)
     assert found.total == len(expected) and found.counted_all
     assert [hit.number for hit in found.hits] == [number for number in expected if number >= from_line]
-    assert [text.encode()[hit.start : hit.end].decode() for hit in found.hits] == [lines[hit.number - 1] for hit in found.hits]
+    assert [text.encode()[hit.start : hit.end].decode() for hit in found.hits] == [
+        lines[hit.number - 1] for hit in found.hits
+    ]
 
 
 @given(texts, st.sampled_from(["a", "error", "^", "x{30}"]))
@@ -31,12 +37,17 @@ def test_stretches_change_nothing(text: str, pattern: str) -> None:
         patch.setattr(module, "_STRETCH", 40)
         patch.setattr(module, "_LONGEST_STRETCH", 120)
         patch.setattr(module, "_OVERLAP", 35)
-        assert [hit.number for hit in find_lines((text * 3).encode(), pattern).hits] == [hit.number for hit in whole.hits]
+        assert [hit.number for hit in find_lines((text * 3).encode(), pattern).hits] == [
+            hit.number for hit in whole.hits
+        ]
 
 
 def test_a_match_deep_in_an_endless_line_is_found() -> None:
     text = b"a" * 300_000 + b" needle " + b"b" * 300_000 + b"\nsecond needle\n"
-    assert [(hit.number, hit.match) for hit in find_lines(text, "needle").hits] == [(1, (300_001, 300_007)), (2, (600_016, 600_022))]
+    assert [(hit.number, hit.match) for hit in find_lines(text, "needle").hits] == [
+        (1, (300_001, 300_007)),
+        (2, (600_016, 600_022)),
+    ]
 
 
 def test_matches_are_counted_in_all_though_few_are_returned() -> None:
@@ -50,7 +61,9 @@ def test_counting_ends_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.total, found.counted_all) == (50, False)
 
 
-@pytest.mark.parametrize("wrong", ["(", "a)(b", "[z-a]", "(?=x)", r"(a)\1", "a{5000}", "*", ")", "((((((((((x{100}){100}){100})))))))"])
+@pytest.mark.parametrize(
+    "wrong", ["(", "a)(b", "[z-a]", "(?=x)", r"(a)\1", "a{5000}", "*", ")", "((((((((((x{100}){100}){100})))))))"]
+)
 def test_a_bad_pattern_is_explained(wrong: str) -> None:
     with pytest.raises(InputError, match="is not a valid re2 expression"):
         find_lines(b"text", wrong)

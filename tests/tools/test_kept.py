@@ -54,7 +54,12 @@ async def test_a_handle_can_be_given_with_or_without_its_prefix(tmp_path: Path) 
 def test_masking_leaves_handles_alone() -> None:
     """They stand in every observation, and a masked one could not be used."""
     handle = "r_0h3kq9x7v2m5c8dz"
-    for text in (f"whole result: {handle}", f'{{"$result": "{handle}"}}', f"content=result:{handle}", f"read_result(handle={handle!r})"):
+    for text in (
+        f"whole result: {handle}",
+        f'{{"$result": "{handle}"}}',
+        f"content=result:{handle}",
+        f"read_result(handle={handle!r})",
+    ):
         assert mask(text) == text
 
 
@@ -68,7 +73,9 @@ def in_one_loop(tmp_path: Path, story: Callable[[KeptResults], Any]) -> None:
 
 @slow
 @given(text=texts, first=st.integers(1, 30), last=st.integers(1, 30))
-def test_lines_equal_slicing_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, first: int, last: int) -> None:
+def test_lines_equal_slicing_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, first: int, last: int
+) -> None:
     monkeypatch.setattr(packing, "FRAME_BYTES", 16)
 
     lines = [line + "\n" for line in text.split("\n")]
@@ -146,7 +153,9 @@ async def test_what_is_not_exactly_a_handle_is_just_a_string(tmp_path: Path, lit
         assert await kept.expand([literal], ME) == [literal]
 
 
-@pytest.mark.parametrize("unknown", ["result:r_0123456789abcdef", {"$result": "r_0"}, {"$result": 7}, {"$result": None}])
+@pytest.mark.parametrize(
+    "unknown", ["result:r_0123456789abcdef", {"$result": "r_0"}, {"$result": 7}, {"$result": None}]
+)
 async def test_a_handle_that_stands_for_nothing_is_said_and_never_passed_on(tmp_path: Path, unknown: Any) -> None:
     async with keeping(tmp_path) as kept:
         with pytest.raises(ResultNotFound, match="Call the tool again"):

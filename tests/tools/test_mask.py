@@ -55,7 +55,10 @@ def test_only_the_value_is_replaced_and_the_mark_says_what_it_was() -> None:
         ("GET /me?access_token=b418d55fcc8c4360b72dd7d7671d76e0&page=2", "GET /me?access_token=«»&page=2"),
         ("Authorization: Bearer t6bME6PM8LFRIBQxM4H8L5hYVM8n", "Authorization: Bearer «»"),
         ("Authorization:[Basic YWRtaW46RmFsY29u]", "Authorization:[Basic «»]"),
-        ("Cookie: theme=dark; sessionid=j1c43uwilw0y7n3qp5pymdf3d; lang=en", "Cookie: theme=dark; sessionid=«»; lang=en"),
+        (
+            "Cookie: theme=dark; sessionid=j1c43uwilw0y7n3qp5pymdf3d; lang=en",
+            "Cookie: theme=dark; sessionid=«»; lang=en",
+        ),
         (f"$ mysql -h db -u root -p{SECRET} -e 'select 1'", "$ mysql -h db -u root -p«» -e 'select 1'"),
         ("$ app --token 99adPRWm5jNrg3Wh5ZX5Z5AM --port 80", "$ app --token «» --port 80"),
         (f"Args:\n  --db-password\n  {SECRET}\n  --verbose", "Args:\n  --db-password\n  «»\n  --verbose"),
@@ -71,9 +74,15 @@ def test_a_secret_is_taken_out_and_its_surroundings_stay(text: str, expected: st
 @pytest.mark.parametrize(
     "document",
     [
-        f"apiVersion: v1\nkind: List\nitems:\n- kind: Secret\n  data:\n    field: {BASE64}\n- kind: ConfigMap\n  data:\n    mode: blue\n",
+        (
+            f"apiVersion: v1\nkind: List\nitems:\n- kind: Secret\n  data:\n    field: {BASE64}\n- kind: ConfigMap\n  "
+            "data:\n    mode: blue\n"
+        ),
         f"- kind: ConfigMap\n  data:\n    mode: blue\n- data:\n    field: {BASE64}\n  kind: Secret\n",
-        f"kind: ConfigMap\ndata:\n  mode: blue\n---\nkind: Secret\nstringData:\n  field: |\n    first line\n    {SECRET}\n",
+        (
+            "kind: ConfigMap\ndata:\n  mode: blue\n---\nkind: Secret\nstringData:\n  field: |\n    first line\n    "
+            f"{SECRET}\n"
+        ),
         f"mode: blue\n---\nkind: Secret\ndata: {{field: {BASE64}, other: {BASE64}}}\n",
         json.dumps([{"kind": "ConfigMap", "data": {"mode": "blue"}}, {"kind": "Secret", "data": {"field": BASE64}}]),
         json.dumps({"kind": "SecretList", "items": [{"data": {"field": BASE64}}], "mode": "blue"}, indent=1),
@@ -83,7 +92,19 @@ def test_a_secret_is_taken_out_and_its_surroundings_stay(text: str, expected: st
         f"mode: blue map[kind:Secret data:map[field:{BASE64}] type:Opaque]",
         f'{{"mode": "blue", "kind": "Secret", "data": {{"field": "{BASE64}"',
     ],
-    ids=["List", "root list", "documents", "flow", "JSON array", "SecretList", "YAML in JSON", "JSON³", "last-applied", "Go", "cut off"],
+    ids=[
+        "List",
+        "root list",
+        "documents",
+        "flow",
+        "JSON array",
+        "SecretList",
+        "YAML in JSON",
+        "JSON³",
+        "last-applied",
+        "Go",
+        "cut off",
+    ],
 )
 def test_a_kubernetes_secret_is_masked_in_any_nesting(document: str) -> None:
     """A Secret in a `kind: List`, a root list or a JSON array once went through in clear."""
@@ -99,7 +120,13 @@ def test_a_kubernetes_secret_is_masked_in_any_nesting(document: str) -> None:
         f"env:\n- value: {SECRET}\n  name: DB_PASSWORD\n- name: REGION\n  value: eu-west-1\n",
         json.dumps({"env": [{"name": "DB_PASSWORD", "value": SECRET}, {"name": "REGION", "value": "eu-west-1"}]}),
         json.dumps(
-            {"env": [{"value": SECRET, "meta": {"x": 1}, "name": "DB_PASSWORD"}, {"value": "eu-west-1", "name": "REGION"}]}, indent=2
+            {
+                "env": [
+                    {"value": SECRET, "meta": {"x": 1}, "name": "DB_PASSWORD"},
+                    {"value": "eu-west-1", "name": "REGION"},
+                ]
+            },
+            indent=2,
         ),
         f"<name>db.password</name>\n<value>{SECRET}</value>\n<name>region</name><value>eu-west-1</value>",
     ],
@@ -130,7 +157,10 @@ def test_a_column_is_masked_for_its_heading(table: str, expected: str) -> None:
 def test_lists_under_a_telling_name_are_masked_item_by_item() -> None:
     assert masked(f"passwords: [{BASE64}x1, none]\n") == "passwords: [«», none]\n"
     assert masked(f'{{"tokens": ["{BASE64}x1", "{BASE64}x2"], "n": 1}}') == '{"tokens": ["«»", "«»"], "n": 1}'
-    assert masked(f"api_keys:\n  - {BASE64}x1\n  - {BASE64}x2 # old\nport: 1\n") == "api_keys:\n  - «»\n  - «» # old\nport: 1\n"
+    assert (
+        masked(f"api_keys:\n  - {BASE64}x1\n  - {BASE64}x2 # old\nport: 1\n")
+        == "api_keys:\n  - «»\n  - «» # old\nport: 1\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -262,12 +292,15 @@ def test_arguments_are_masked_by_their_names_at_any_depth() -> None:
     }
     out = MASKER.mask_json(arguments)
     assert MARK.sub("«»", json.dumps(out, ensure_ascii=False)) == (
-        '{"host": "db", "auth": {"user": "bob", "password": "«»", "pin": "«»"}, "headers": [["authorization", "Bearer «»"]]}'
+        '{"host": "db", "auth": {"user": "bob", "password": "«»", "pin": "«»"}, "headers": [["authorization", "Bearer '
+        '«»"]]}'
     )
 
 
 def test_a_document_among_the_arguments_is_masked_as_a_document() -> None:
-    out = MASKER.mask_json({"manifest": f"kind: Secret\ndata:\n  field: {BASE64}\n", "count": 2, "dry": True, "none": None})
+    out = MASKER.mask_json(
+        {"manifest": f"kind: Secret\ndata:\n  field: {BASE64}\n", "count": 2, "dry": True, "none": None}
+    )
     assert BASE64 not in json.dumps(out)
     assert out["count"] == 2 and out["dry"] is True and out["none"] is None
     assert yaml.safe_load(out["manifest"])["kind"] == "Secret"
@@ -361,7 +394,11 @@ def test_a_search_that_takes_too_long_ends_in_a_failure() -> None:
 @pytest.mark.parametrize("border", [4_096, 65_536])
 def test_a_secret_across_a_border_is_masked_as_anywhere_else(border: int) -> None:
     """The whole text is searched at once: no window, no border. This stays true should that change."""
-    for secret in (f"password={SECRET}", "rejected ghp_BnJPZHxjJHZ03Ap4O5JpIDrplVkw19Qc92MS", f"postgres://app:{SECRET}@db/x"):
+    for secret in (
+        f"password={SECRET}",
+        "rejected ghp_BnJPZHxjJHZ03Ap4O5JpIDrplVkw19Qc92MS",
+        f"postgres://app:{SECRET}@db/x",
+    ):
         alone = MASKER.mask(f"\n{secret}\n")
         for offset in range(0, len(secret) + 2, 3):
             before = ("an ordinary line of a log\n" * (border // 26 + 1))[: border - offset]
@@ -370,8 +407,18 @@ def test_a_secret_across_a_border_is_masked_as_anywhere_else(border: int) -> Non
 
 # --------------------------------------------------------------------------- properties
 
-NAMES = st.sampled_from(["password", "api_key", "clientSecret", "token", "name", "value", "kind", "data", "url", "note", "x-y", "items"])
-SPECIAL = [SECRET, BASE64, "Secret", "hello", "DB_PASSWORD", "ghp_BnJPZHxjJHZ03Ap4O5JpIDrplVkw19Qc92MS", f"postgres://app:{SECRET}@db"]
+NAMES = st.sampled_from(
+    ["password", "api_key", "clientSecret", "token", "name", "value", "kind", "data", "url", "note", "x-y", "items"]
+)
+SPECIAL = [
+    SECRET,
+    BASE64,
+    "Secret",
+    "hello",
+    "DB_PASSWORD",
+    "ghp_BnJPZHxjJHZ03Ap4O5JpIDrplVkw19Qc92MS",
+    f"postgres://app:{SECRET}@db",
+]
 AWKWARD = [
     "a: b",
     "- c",
@@ -388,10 +435,17 @@ AWKWARD = [
     "{",
     "[",
 ]
-SENTENCES = [f"password={SECRET} and more", f"run --token {BASE64} now", f"{SECRET} {SECRET}", f"password: {SECRET}, ask Bob"]
+SENTENCES = [
+    f"password={SECRET} and more",
+    f"run --token {BASE64} now",
+    f"{SECRET} {SECRET}",
+    f"password: {SECRET}, ask Bob",
+]
 VALUES = st.sampled_from(SPECIAL + AWKWARD + SENTENCES)
 LEAVES = VALUES | st.integers(0, 99_999_999) | st.booleans() | st.none() | st.text(max_size=12)
-DOCUMENTS = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4), max_leaves=12)
+DOCUMENTS = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4), max_leaves=12
+)
 
 
 def shape(value: Any) -> Any:
@@ -403,7 +457,9 @@ def shape(value: Any) -> Any:
 
 @settings(max_examples=300, deadline=None)
 @given(document=DOCUMENTS, indent=st.sampled_from([None, 2]), ascii_only=st.booleans())
-def test_json_stays_json_of_the_same_shape_and_masking_again_changes_nothing(document: Any, indent: int | None, ascii_only: bool) -> None:
+def test_json_stays_json_of_the_same_shape_and_masking_again_changes_nothing(
+    document: Any, indent: int | None, ascii_only: bool
+) -> None:
     text = json.dumps(document, indent=indent, ensure_ascii=ascii_only)
     out = MASKER.mask(text)
     assert shape(json.loads(out)) == shape(document)
@@ -420,7 +476,22 @@ def test_yaml_stays_yaml_and_masking_again_changes_nothing(document: Any, flow: 
     assert MASKER.mask(out) == out
 
 
-WORDS = ["password", "token", "api_key", "Secret", "kind", "data", "Bearer ", "ghp_", "eyJ", "curl -u ", "mysql -p", "${X}", SECRET, BASE64]
+WORDS = [
+    "password",
+    "token",
+    "api_key",
+    "Secret",
+    "kind",
+    "data",
+    "Bearer ",
+    "ghp_",
+    "eyJ",
+    "curl -u ",
+    "mysql -p",
+    "${X}",
+    SECRET,
+    BASE64,
+]
 SIGNS = [
     "://",
     "@",
@@ -518,7 +589,13 @@ def test_ordinary_logs_stay_as_they_are() -> None:
 
 def test_a_cookie_header_inside_of_a_json_string_ends_where_its_escaped_line_does() -> None:
     """Once the rest of the string was read as more cookies, and a mark swallowed a backslash."""
-    text = json.dumps({"result": 'Set-Cookie: session=9f8a7c6b5d4e3f2a1b0c9d8e; HttpOnly\npassword=Qm4xTr8zLw2k\n{"clientSecret": "x"}'})
+    text = json.dumps(
+        {
+            "result": (
+                'Set-Cookie: session=9f8a7c6b5d4e3f2a1b0c9d8e; HttpOnly\npassword=Qm4xTr8zLw2k\n{"clientSecret": "x"}'
+            )
+        }
+    )
     assert json.loads(mask(text))["result"].endswith('\n{"clientSecret": "x"}')
 
 
@@ -530,5 +607,9 @@ def test_a_command_in_a_line_of_a_text_inside_of_json_is_a_command() -> None:
 
 
 def test_a_name_with_its_value_is_masked_in_a_list_whatever_stands_beside_it() -> None:
-    beside = ['{"clientSecret": "pL0oK9iJ8uH7yG6t"}', "DB_PASSWORD: nj6CDJgnNsnggHrWyzjx", "--api-key Qm3nVb71xTzKp0aLw9Yd"]
+    beside = [
+        '{"clientSecret": "pL0oK9iJ8uH7yG6t"}',
+        "DB_PASSWORD: nj6CDJgnNsnggHrWyzjx",
+        "--api-key Qm3nVb71xTzKp0aLw9Yd",
+    ]
     assert "nj6CDJ" not in json.dumps(Masker().mask_json({"text": "\n".join(beside), "notes": beside}))

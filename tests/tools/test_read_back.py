@@ -50,21 +50,35 @@ async def pages(back: ReadBack, tool: str, arguments: dict[str, Any]) -> list[An
 
 @pytest.mark.parametrize(
     "text",
-    [LOG, LOG.replace("\n", "\r\n"), "x" * 50_000, "é€😀 " * 9000, "short", "", "\n" * 50_000, "a\n" + "b" * 30_000 + "\nc\n", LOG[:-1]],
+    [
+        LOG,
+        LOG.replace("\n", "\r\n"),
+        "x" * 50_000,
+        "é€😀 " * 9000,
+        "short",
+        "",
+        "\n" * 50_000,
+        "a\n" + "b" * 30_000 + "\nc\n",
+        LOG[:-1],
+    ],
 )
 async def test_the_pages_of_a_text_are_the_text(back: ReadBack, text: str) -> None:
     answers = await pages(back, "read_result", {"handle": await keep(back, text)})
     assert "".join(answer.body for answer in answers) == text
     assert all(count_tokens(answer.body) <= 1000 for answer in answers)
     assert len(answers) > 1 or len(text) < 10
-    assert answers[-1].text.endswith("[End]") and all("[More: read_result(handle=" in answer.text for answer in answers[:-1])
+    assert answers[-1].text.endswith("[End]") and all(
+        "[More: read_result(handle=" in answer.text for answer in answers[:-1]
+    )
 
 
 async def test_lines_are_read_as_asked_and_the_page_says_where_it_is(back: ReadBack) -> None:
     handle = await keep(back, LOG)
     answer = await back.call("read_result", {"handle": handle, "start_line": 10, "end_line": 12}, ME)
     assert answer.body == "".join(LOG.splitlines(keepends=True)[9:12])
-    assert answer.text.startswith(f"[{handle} (cluster.logs): lines 10-12 of 3,000, bytes ") and answer.text.endswith("ms\n[End]")
+    assert answer.text.startswith(f"[{handle} (cluster.logs): lines 10-12 of 3,000, bytes ") and answer.text.endswith(
+        "ms\n[End]"
+    )
     assert (answer.facts["first_line"], answer.facts["last_line"], answer.next) == (10, 12, None)
 
 
@@ -76,8 +90,13 @@ async def test_a_page_ends_with_a_whole_line_where_it_can(back: ReadBack) -> Non
 
 async def test_a_range_larger_than_a_page_goes_on_to_its_end_and_no_further(back: ReadBack) -> None:
     answers = await pages(back, "read_result", {"handle": await keep(back, LOG), "start_line": 100, "end_line": 900})
-    assert "".join(answer.body for answer in answers) == "".join(LOG.splitlines(keepends=True)[99:900]) and len(answers) > 3
-    answers = await pages(back, "read_result", {"handle": await keep(back, "ab\n" * 9000), "start_byte": 4, "end_byte": 20_000})
+    assert (
+        "".join(answer.body for answer in answers) == "".join(LOG.splitlines(keepends=True)[99:900])
+        and len(answers) > 3
+    )
+    answers = await pages(
+        back, "read_result", {"handle": await keep(back, "ab\n" * 9000), "start_byte": 4, "end_byte": 20_000}
+    )
     assert "".join(answer.body for answer in answers) == ("ab\n" * 9000)[4:20_000]
 
 
@@ -99,7 +118,9 @@ async def test_a_wrong_range_is_explained(back: ReadBack, arguments: dict[str, A
 
 
 async def test_a_search_shows_matches_with_numbers_neighbours_and_their_count(back: ReadBack) -> None:
-    answer = await back.call("search_result", {"handle": await keep(back, LOG), "pattern": r"request (500|501|2000)\b", "context": 1}, ME)
+    answer = await back.call(
+        "search_result", {"handle": await keep(back, LOG), "pattern": r"request (500|501|2000)\b", "context": 1}, ME
+    )
     lines = LOG.splitlines()
     assert answer.body.splitlines() == [
         f"499- {lines[498]}", f"500: {lines[499]}", f"501: {lines[500]}", f"502- {lines[501]}",
@@ -110,8 +131,15 @@ async def test_a_search_shows_matches_with_numbers_neighbours_and_their_count(ba
 
 @pytest.mark.parametrize("context", [0, 3])
 async def test_the_pages_of_a_search_show_every_match_once(back: ReadBack, context: int) -> None:
-    answers = await pages(back, "search_result", {"handle": await keep(back, LOG), "pattern": "7 ms$", "context": context})
-    shown = [int(line.split(":")[0]) for answer in answers for line in answer.body.splitlines() if line.partition(" ")[0].endswith(":")]
+    answers = await pages(
+        back, "search_result", {"handle": await keep(back, LOG), "pattern": "7 ms$", "context": context}
+    )
+    shown = [
+        int(line.split(":")[0])
+        for answer in answers
+        for line in answer.body.splitlines()
+        if line.partition(" ")[0].endswith(":")
+    ]
     assert shown == [n for n, line in enumerate(LOG.splitlines(), 1) if line.endswith("7 ms")] and len(answers) > 1
     assert all(count_tokens(answer.body) <= 1000 and answer.facts["matching_lines"] == len(shown) for answer in answers)
 
@@ -135,35 +163,52 @@ async def test_nothing_found_is_said(back: ReadBack) -> None:
 
 async def test_a_query_is_answered_in_pages(back: ReadBack) -> None:
     handle = await keep(back, json.dumps([{"n": n, "word": f"word {n}", "none": None} for n in range(800)]))
-    answers = await pages(back, "query_result", {"handle": handle, "sql": "SELECT n, word, none FROM result ORDER BY n DESC"})
+    answers = await pages(
+        back, "query_result", {"handle": handle, "sql": "SELECT n, word, none FROM result ORDER BY n DESC"}
+    )
     assert len(answers) > 2 and all(answer.body.startswith("n,word,none\n") for answer in answers)
     rows = [line for answer in answers for line in answer.body.splitlines()[1:]]
     assert rows == [f"{n},word {n}," for n in range(799, -1, -1)]
     assert all(count_tokens(answer.body) <= 1010 for answer in answers)
-    assert "a JSON list, 800 rows): rows 1-" in answers[0].text and answers[0].facts["columns"][0] == {"name": "n", "type": "BIGINT"}
+    assert "a JSON list, 800 rows): rows 1-" in answers[0].text and answers[0].facts["columns"][0] == {
+        "name": "n",
+        "type": "BIGINT",
+    }
 
 
 async def test_a_summary_is_made_from_the_whole_without_a_model(back: ReadBack) -> None:
     text = LOG + "03001 ERROR pool orders-primary exhausted (20 of 20)\n" + LOG
-    answer = await back.call("summarize_result", {"handle": await keep(back, text), "focus": "why does it fail", "max_tokens": 200}, ME)
+    answer = await back.call(
+        "summarize_result", {"handle": await keep(back, text), "focus": "why does it fail", "max_tokens": 200}, ME
+    )
     assert "pool orders-primary exhausted" in answer.body and count_tokens(answer.body) <= 200
     assert answer.facts["status"] == "structural" and "→" in answer.text
 
 
 async def test_a_model_that_stalls_over_a_summary_gives_way_to_the_structure_in_time(kept: KeptResults) -> None:
-    async with FakeLLMServer(lambda request: Reply("late", delay=60)).listening() as server, model_at(server.url) as llm:
+    async with (
+        FakeLLMServer(lambda request: Reply("late", delay=60)).listening() as server,
+        model_at(server.url) as llm,
+    ):
         back = ReadBack(kept, masker=Masker(), llm=llm, summary_seconds=0.2)
         handle = await kept.keep(mask(LOG + "03001 ERROR pool orders-primary exhausted\n"), scope=ME, origin=CALL)
         with anyio.fail_after(30):
-            answer = await back.call("summarize_result", {"handle": handle, "focus": "why does it fail", "max_tokens": 100}, ME)
+            answer = await back.call(
+                "summarize_result", {"handle": handle, "focus": "why does it fail", "max_tokens": 100}, ME
+            )
     assert answer.facts["status"] == "fallback" and "pool orders-primary exhausted" in answer.body
 
 
 async def test_a_model_is_never_shown_a_secret_that_the_focus_names(kept: KeptResults) -> None:
-    async with FakeLLMServer(lambda request: "The pool is exhausted.").listening() as server, model_at(server.url) as llm:
+    async with (
+        FakeLLMServer(lambda request: "The pool is exhausted.").listening() as server,
+        model_at(server.url) as llm,
+    ):
         back = ReadBack(kept, masker=Masker(), llm=llm)
         handle = await kept.keep(mask(LOG[:9000]), scope=ME, origin=CALL)
-        answer = await back.call("summarize_result", {"handle": handle, "focus": "who uses password=hunter2hunter2", "max_tokens": 100}, ME)
+        answer = await back.call(
+            "summarize_result", {"handle": handle, "focus": "who uses password=hunter2hunter2", "max_tokens": 100}, ME
+        )
     assert answer.facts["status"] == "summarized" and answer.body == "The pool is exhausted."
     assert server.requests and "hunter2" not in json.dumps(server.requests)
 

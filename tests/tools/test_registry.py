@@ -61,7 +61,9 @@ async def test_without_any_server_a_made_up_call_is_an_error() -> None:
 
 
 async def test_a_filter_holds_when_listing_and_when_calling() -> None:
-    async with over(stdio("honest"), stdio("honest", name="narrow", tools={"allow": ["e*"], "deny": ["environment"]})) as registry:
+    async with over(
+        stdio("honest"), stdio("honest", name="narrow", tools={"allow": ["e*"], "deny": ["environment"]})
+    ) as registry:
         assert [named.name for named in registry.tools(["narrow"])] == ["narrow__echo"]
         with pytest.raises(ToolNotFound):
             registry.resolve("narrow__count")

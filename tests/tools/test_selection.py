@@ -64,7 +64,10 @@ def test_a_tool_that_claims_to_be_both_read_only_and_destructive_counts_as_read_
         (tool("pods_l\u0456st"), "not plain ASCII"),
         (tool("a" * 129), "longer than 128"),
         (tool("a\nb"), "control characters"),
-        (tool("x", schema={"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A\r\nX: 1"}}}), "header that is none"),
+        (
+            tool("x", schema={"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A\r\nX: 1"}}}),
+            "header that is none",
+        ),
         (
             tool("x", schema={"type": "object", "properties": {"api_key": {"type": "string", "x-mcp-header": "K"}}}),
             "'api_key' sent in a header",
@@ -76,7 +79,12 @@ def test_deceiving_definitions_are_refused_by_name(bad: Tool, why: str) -> None:
 
 
 def test_ordinary_definitions_are_fine() -> None:
-    for fine in (tool("get_pods"), tool("a.b-c"), tool("files/read it"), tool("x", schema=with_header("region", "Region"))):
+    for fine in (
+        tool("get_pods"),
+        tool("a.b-c"),
+        tool("files/read it"),
+        tool("x", schema=with_header("region", "Region")),
+    ):
         assert why_unusable(fine) is None
 
 
@@ -108,7 +116,11 @@ def test_a_single_server_may_keep_its_names() -> None:
 def test_a_single_servers_name_that_no_model_can_be_given_is_changed_all_the_same() -> None:
     """One of them would make providers refuse the whole request."""
     names = list(names_for_models([tool("x" * 100), tool("get pods; now"), tool("fine")], keep=True))
-    assert all(re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name) for name in names) and names[2] == "fine" and len(set(names)) == 3
+    assert (
+        all(re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name) for name in names)
+        and names[2] == "fine"
+        and len(set(names)) == 3
+    )
 
 
 SERVERS = st.sampled_from(["a", "a__b", "b.c", "k 8"])
@@ -122,4 +134,7 @@ def test_every_tool_has_one_name_that_every_provider_takes(pairs: list[tuple[str
     names = names_for_models(tools)
 
     assert list(names.values()) == tools
-    assert all((len(name) <= 64 and name.replace("_", "").replace("-", "").isalnum()) or set(name) <= set("_-") for name in names)
+    assert all(
+        (len(name) <= 64 and name.replace("_", "").replace("-", "").isalnum()) or set(name) <= set("_-")
+        for name in names
+    )

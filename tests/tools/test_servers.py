@@ -19,7 +19,12 @@ def test_everything_has_a_default_but_the_way_to_the_server() -> None:
 
     assert options.summarization.enabled and options.data_masking.enabled
     assert (options.summarization.size_threshold_tokens, options.summarization.summary_max_token_limit) == (5000, 1000)
-    assert (options.timeout, options.max_result_bytes, options.read_only, options.allow_destructive) == (60, 32 * 2**20, False, False)
+    assert (options.timeout, options.max_result_bytes, options.read_only, options.allow_destructive) == (
+        60,
+        32 * 2**20,
+        False,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,12 +62,16 @@ def test_a_way_that_leads_nowhere_is_explained(transport: dict[str, Any], messag
 def test_bounds_hold_and_a_summary_must_be_smaller_than_what_it_stands_for() -> None:
     assert "greater than or equal to 100" in complaint(summarization={"size_threshold_tokens": 99})
     assert "greater than or equal to 50" in complaint(summarization={"summary_max_token_limit": 49})
-    assert "summary_max_token_limit (5000) must be smaller" in complaint(summarization={"summary_max_token_limit": 5000})
+    assert "summary_max_token_limit (5000) must be smaller" in complaint(
+        summarization={"summary_max_token_limit": 5000}
+    )
     assert "Extra inputs are not permitted" in complaint(sumarization={})
 
 
 def test_a_bad_masking_pattern_or_group_is_named() -> None:
-    assert "Masking pattern 'mine' is not a valid re2 expression" in complaint(data_masking={"custom_patterns": {"mine": "("}})
+    assert "Masking pattern 'mine' is not a valid re2 expression" in complaint(
+        data_masking={"custom_patterns": {"mine": "("}}
+    )
     assert "Masking group 'nope' does not exist" in complaint(data_masking={"groups": ["nope"]})
 
 
@@ -76,10 +85,15 @@ def test_patterns_may_be_a_list_with_names() -> None:
 
 
 def test_numbers_and_truth_values_reach_a_program_as_text() -> None:
-    transport = TransportOptions.model_validate({"command": "x", "args": ["--port", 8080], "env": {"PORT": 8080, "DEBUG": True}})
+    transport = TransportOptions.model_validate(
+        {"command": "x", "args": ["--port", 8080], "env": {"PORT": 8080, "DEBUG": True}}
+    )
 
     assert transport.args == ("--port", "8080")
-    assert {name: value.get_secret_value() for name, value in transport.env.items()} == {"PORT": "8080", "DEBUG": "true"}
+    assert {name: value.get_secret_value() for name, value in transport.env.items()} == {
+        "PORT": "8080",
+        "DEBUG": "true",
+    }
 
 
 def test_secrets_do_not_show_in_what_is_printed() -> None:

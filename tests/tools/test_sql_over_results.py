@@ -33,16 +33,36 @@ async def query(text: str, sql: str, **limits: float) -> Table:
         ("a\tb\n1\tx\n2\t\n", "tab-separated", ["a BIGINT", "b VARCHAR"], [1, "x"]),
         ("1,2\n3,4\n", "CSV", ["c1 BIGINT", "c2 BIGINT"], [1, 2]),
         ("| a | b |\n|---|:-:|\n| 1 | x |\n| 2 | y |\n", "a drawn table", ["a BIGINT", "b VARCHAR"], [1, "x"]),
-        ("+---+---+\n| a | b |\n+---+---+\n| 1 | x |\n+---+---+\n", "a drawn table", ["a BIGINT", "b VARCHAR"], [1, "x"]),
+        (
+            "+---+---+\n| a | b |\n+---+---+\n| 1 | x |\n+---+---+\n",
+            "a drawn table",
+            ["a BIGINT", "b VARCHAR"],
+            [1, "x"],
+        ),
         (
             PODS,
             "aligned columns",
             ["NAME VARCHAR", "READY VARCHAR", "STATUS VARCHAR", "RESTARTS BIGINT", "AGE VARCHAR"],
             ["web-1", "1/1", "Running", 0, "3d"],
         ),
-        ("PID USER CMD\n1 root init\n77 me sh -c x\n", "columns", ["PID BIGINT", "USER VARCHAR", "CMD VARCHAR"], [1, "root", "init"]),
-        ('[{"a": 1, "b": {"c": 2}}, {"a": null, "d": true}]', "a JSON list", ["a BIGINT", "b JSON", "d BOOLEAN"], [1, {"c": 2}, None]),
-        ('{"kind": "List", "items": [{"a": 1.5}, {"a": 2}]}', "the list at $.items of a JSON document", ["a DOUBLE"], [1.5]),
+        (
+            "PID USER CMD\n1 root init\n77 me sh -c x\n",
+            "columns",
+            ["PID BIGINT", "USER VARCHAR", "CMD VARCHAR"],
+            [1, "root", "init"],
+        ),
+        (
+            '[{"a": 1, "b": {"c": 2}}, {"a": null, "d": true}]',
+            "a JSON list",
+            ["a BIGINT", "b JSON", "d BOOLEAN"],
+            [1, {"c": 2}, None],
+        ),
+        (
+            '{"kind": "List", "items": [{"a": 1.5}, {"a": 2}]}',
+            "the list at $.items of a JSON document",
+            ["a DOUBLE"],
+            [1.5],
+        ),
         ('{"x": {"n": 1}, "y": {"n": 2}}', "a JSON object, one row per key", ["key VARCHAR", "n BIGINT"], ["x", 1]),
         ('{"one": "row", "n": 1}', "a JSON document, as one row", ["one VARCHAR", "n BIGINT"], ["row", 1]),
         ('{"a": 1}\n{"a": "x"}\n', "JSON lines", ["a VARCHAR"], ["1"]),
@@ -55,10 +75,16 @@ async def query(text: str, sql: str, **limits: float) -> Table:
 def test_rows_are_found_in_every_form(text: str, form: str, columns: list[str], first: list[object]) -> None:
     rows = rows_of(text)
     assert rows is not None
-    assert (rows.form, [f"{column.name} {column.type}" for column in rows.columns], rows.values[0]) == (form, columns, first)
+    assert (rows.form, [f"{column.name} {column.type}" for column in rows.columns], rows.values[0]) == (
+        form,
+        columns,
+        first,
+    )
 
 
-@pytest.mark.parametrize("text", ["", "one line", "Just prose, that is.\nAnd more of it, as it goes on.\nThe end.\n", "{", "[[["])
+@pytest.mark.parametrize(
+    "text", ["", "one line", "Just prose, that is.\nAnd more of it, as it goes on.\nThe end.\n", "{", "[[["]
+)
 def test_what_is_no_table_has_no_rows(text: str) -> None:
     assert rows_of(text) is None
 
@@ -70,18 +96,29 @@ async def test_a_question_is_answered_with_names_types_and_rows() -> None:
 
 
 async def test_nested_values_are_json() -> None:
-    pods = json.dumps({"items": [{"metadata": {"name": f"web-{n}", "labels": {"odd": bool(n % 2)}}, "n": n} for n in range(1000)]})
-    table = await query(pods, "SELECT count(*) c, max(metadata->>'$.name') m FROM result WHERE (metadata->'$.labels.odd')::BOOLEAN")
+    pods = json.dumps(
+        {"items": [{"metadata": {"name": f"web-{n}", "labels": {"odd": bool(n % 2)}}, "n": n} for n in range(1000)]}
+    )
+    table = await query(
+        pods, "SELECT count(*) c, max(metadata->>'$.name') m FROM result WHERE (metadata->'$.labels.odd')::BOOLEAN"
+    )
     assert table.rows == [[500, "web-999"]]
 
 
 async def test_awkward_values_come_out_as_words() -> None:
-    sql = "SELECT [1, 2] l, {'a': 1} s, 1.5::DECIMAL(5, 2) d, 'inf'::DOUBLE i, '2026-01-01T00:00:00Z'::TIMESTAMPTZ t, NULL n, 1 x, 2 x"
+    sql = (
+        "SELECT [1, 2] l, {'a': 1} s, 1.5::DECIMAL(5, 2) d, 'inf'::DOUBLE i, '2026-01-01T00:00:00Z'::TIMESTAMPTZ t, "
+        "NULL n, 1 x, 2 x"
+    )
     assert (await query(CSV, sql)).rows == [["[1, 2]", "{'a': 1}", "1.50", "inf", "2026-01-01 00:00:00+00", None, 1, 2]]
 
 
 async def test_half_characters_nuls_and_numbers_beyond_all_bounds_do_no_harm() -> None:
-    text = '[{"a": "\\ud800", "b": "x\\u0000y", "c": 1' + "0" * 30 + ', "d": 1e400}, {"a": "é", "b": "", "c": 1, "d": null}]'
+    text = (
+        '[{"a": "\\ud800", "b": "x\\u0000y", "c": 1'
+        + "0" * 30
+        + ', "d": 1e400}, {"a": "é", "b": "", "c": 1, "d": null}]'
+    )
     assert len((await query(text, "SELECT * FROM result")).rows) == 2
 
 
@@ -95,14 +132,20 @@ async def test_answers_are_bounded_and_go_on_at_an_offset() -> None:
     numbers = json.dumps([{"n": n} for n in range(1000)])
     table = await ask(assume_masked(numbers), "SELECT n FROM result ORDER BY n", offset=990, limits=Limits(rows=6))
     assert [row[0] for row in table.rows] == [990, 991, 992, 993, 994, 995] and table.more
-    assert not (await ask(assume_masked(numbers), "SELECT n FROM result ORDER BY n", offset=996, limits=Limits(rows=6))).more
+    assert not (
+        await ask(assume_masked(numbers), "SELECT n FROM result ORDER BY n", offset=996, limits=Limits(rows=6))
+    ).more
     wide = await query(numbers, "SELECT repeat('x', 50) || n FROM result", answer_bytes=1000)
     assert 10 < len(wide.rows) < 30 and wide.more
-    assert (await query(numbers, "SELECT repeat('x', 5000) LIMIT 1", cell_characters=10)).rows == [["x" * 10 + "… (5,000 characters)"]]
+    assert (await query(numbers, "SELECT repeat('x', 5000) LIMIT 1", cell_characters=10)).rows == [
+        ["x" * 10 + "… (5,000 characters)"]
+    ]
 
 
 async def test_a_wrong_column_is_answered_with_the_right_ones() -> None:
-    with pytest.raises(InputError, match=r"(?s)\"nam\" not found.*Table result has: id BIGINT; name VARCHAR; score DOUBLE"):
+    with pytest.raises(
+        InputError, match=r"(?s)\"nam\" not found.*Table result has: id BIGINT; name VARCHAR; score DOUBLE"
+    ):
         await query(CSV, "SELECT nam FROM result")
 
 
@@ -147,7 +190,9 @@ async def test_nothing_but_the_text_can_be_reached(sql: str, tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
 
 
-@pytest.mark.parametrize("sql", ["DELETE FROM result", "SELECT 1; SELECT 2", "SET threads = 8", "PRAGMA version", "EXPLAIN SELECT 1"])
+@pytest.mark.parametrize(
+    "sql", ["DELETE FROM result", "SELECT 1; SELECT 2", "SET threads = 8", "PRAGMA version", "EXPLAIN SELECT 1"]
+)
 async def test_what_is_not_one_select_is_told_so(sql: str) -> None:
     with pytest.raises(InputError, match="One SELECT is allowed"):
         await query(CSV, sql)
@@ -171,7 +216,11 @@ async def test_what_takes_too_long_is_stopped(sql: str) -> None:
     [
         "SELECT length(repeat('x', 2000000000))",
         "SELECT list(a.range) FROM range(100000000) a",
-        "SELECT count(*) FROM (SELECT DISTINCT a.range || 'some more words to fill the memory' FROM range(100000000) a)",
+        (
+            "SELECT count(*) FROM (SELECT DISTINCT a.range || 'some more words to fill the memory' FROM "
+            "range(100000000) "
+            "a)"
+        ),
     ],
 )
 async def test_what_needs_too_much_memory_is_stopped(sql: str) -> None:

@@ -1,4 +1,6 @@
-"""A real service for the tests of its door: real HTTP and WebSocket, queue and store; only the work on a session is scripted."""
+"""A real service for the tests of its door: real HTTP and WebSocket, queue and store; only the work on a session is
+scripted.
+"""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -13,7 +15,15 @@ import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 
 from tersely.agent.options import AgentOptions
-from tersely.config import AuthSettings, ProxySettings, QueueSettings, Settings, StoreSettings, TokenSettings, UpSettings
+from tersely.config import (
+    AuthSettings,
+    ProxySettings,
+    QueueSettings,
+    Settings,
+    StoreSettings,
+    TokenSettings,
+    UpSettings,
+)
 from tersely.events.diary import SessionDiary
 from tersely.events.replicas import open_bus
 from tersely.sessions.chains import ChainOptions, Defaults, StageOptions
@@ -40,11 +50,16 @@ async def quick(session: Session, diary: SessionDiary, kept: KeptResults) -> Out
     """Looks at one thing and is done."""
     (stage,) = await diary.plan(["look"])
     await diary.stage_status(stage, "in_progress")
-    lines = "".join(f"line {number}: pod web-{number} {'Failed' if number == 7 else 'Running'} ü\n" for number in range(1, 101))
+    lines = "".join(
+        f"line {number}: pod web-{number} {'Failed' if number == 7 else 'Running'} ü\n" for number in range(1, 101)
+    )
     origin = Origin(server="cluster", tool="get_pods", arguments={"namespace": "shop"}, called_at=datetime.now(UTC))
     handle = await kept.keep(assume_masked(lines), scope=session.results_scope, origin=origin)
     await diary.tell(
-        "1", "llm_tool_call", assume_masked(lines[:100]), {"server_name": "cluster", "tool_name": "get_pods", "handle": handle}
+        "1",
+        "llm_tool_call",
+        assume_masked(lines[:100]),
+        {"server_name": "cluster", "tool_name": "get_pods", "handle": handle},
     )
     await diary.tell("2", "final_analysis", assume_masked("web-7 failed"))
     await diary.stage_status(stage, "completed", analysis="web-7 failed")
@@ -86,7 +101,9 @@ class Running:
     async def viewer(self, **how: Any) -> "AsyncIterator[Viewer]":
         """A viewer who has been greeted."""
         how.setdefault("additional_headers", self.headers)
-        async with connect(self.address.replace("http", "ws") + "/api/v1/ws", proxy=None, compression=None, **how) as socket:
+        async with connect(
+            self.address.replace("http", "ws") + "/api/v1/ws", proxy=None, compression=None, **how
+        ) as socket:
             viewer = Viewer(socket)
             assert (await viewer.hear())["type"] == "connection.established"
             yield viewer
@@ -119,7 +136,12 @@ class Viewer:
 
 
 def settings_for(
-    url: str, *, tokens: Sequence[TokenSettings] = (), proxies: ProxySettings | None = None, max_pending: int = 1_000, **up: Any
+    url: str,
+    *,
+    tokens: Sequence[TokenSettings] = (),
+    proxies: ProxySettings | None = None,
+    max_pending: int = 1_000,
+    **up: Any,
 ) -> Settings:
     return Settings(
         store=StoreSettings.model_validate({"database_url": url}),
@@ -154,7 +176,9 @@ async def running(
 ) -> AsyncIterator[Running]:
     """The service on a free port, for as long as the block lasts."""
     settings = settings or settings_for(url)
-    plan = Plan(agents=settings.agents, chains=settings.chains, providers=settings.llm_providers, defaults=settings.defaults)
+    plan = Plan(
+        agents=settings.agents, chains=settings.chains, providers=settings.llm_providers, defaults=settings.defaults
+    )
     if not url.startswith("sqlite"):
         await Database.migrate(url)
     async with Database.open(url) as database, open_bus(database) as bus, registered(servers, wait=20) as registry:

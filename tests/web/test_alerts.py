@@ -25,17 +25,25 @@ async def refused(door: Running, body: Any, status: int, **how: Any) -> Any:
 
 
 async def test_an_accepted_alert_is_a_stored_session(door: Running) -> None:
-    answer = await door.http.post("/api/v1/alerts", json={"alert_type": "PodRestarts", **ALERT, "runbook": "Look at the pods first."})
+    answer = await door.http.post(
+        "/api/v1/alerts", json={"alert_type": "PodRestarts", **ALERT, "runbook": "Look at the pods first."}
+    )
     assert answer.status_code == 202
     body = answer.json()
     assert body["status"] == "queued" and "PodRestarts" in body["message"]
     session = await door.get(f"/sessions/{body['session_id']}")
-    assert (session["chain"], session["alert"], session["runbook"]) == ("pods", ALERT["data"], "Look at the pods first.")
+    assert (session["chain"], session["alert"], session["runbook"]) == (
+        "pods",
+        ALERT["data"],
+        "Look at the pods first.",
+    )
     assert (await door.until(body["session_id"], "completed"))["analysis"] == "web-7 failed"
 
 
 async def test_secrets_in_an_alert_are_masked_before_it_is_stored(door: Running) -> None:
-    session_id = await door.submit(data={"alertname": "Login", "note": "password=hunter2hunter2"}, runbook="token: ghp_" + "a1B2" * 9)
+    session_id = await door.submit(
+        data={"alertname": "Login", "note": "password=hunter2hunter2"}, runbook="token: ghp_" + "a1B2" * 9
+    )
     session = await door.get(f"/sessions/{session_id}")
     assert "hunter2" not in json.dumps(session) and "ghp_a1B2" not in json.dumps(session)
     assert "[MASKED:" in session["alert"] and session["title"] == "Login"
@@ -79,7 +87,9 @@ async def test_a_runbook_of_64_kib_is_taken(door: Running) -> None:
 
 async def test_the_same_key_and_body_is_the_same_session_and_another_body_a_conflict(door: Running) -> None:
     key = {"Idempotency-Key": "once"}
-    first, again = [(await door.http.post("/api/v1/alerts", json=ALERT, headers=key)).json()["session_id"] for _ in range(2)]
+    first, again = [
+        (await door.http.post("/api/v1/alerts", json=ALERT, headers=key)).json()["session_id"] for _ in range(2)
+    ]
     assert first == again
     assert (await refused(door, {"data": "another"}, 409, headers=key))["code"] == "idempotency_conflict"
     for wrong in ("", "x" * 201, "with space"):
@@ -111,7 +121,9 @@ async def test_a_body_over_one_mib_is_refused_while_it_is_read(door: Running) ->
             yield b"x" * 64 * 1024
 
     try:
-        answer = await door.http.post("/api/v1/alerts", content=endless_body(), headers={"Content-Type": "application/json"})
+        answer = await door.http.post(
+            "/api/v1/alerts", content=endless_body(), headers={"Content-Type": "application/json"}
+        )
         assert answer.status_code == 413 and answer.json()["error"]["code"] == "too_large"
     except httpx2.TransportError:
         pass  # The connection was closed while we were still sending; that is a refusal too.
@@ -147,7 +159,10 @@ async def test_a_broken_body_is_the_senders_mistake_and_not_ours(door: Running, 
 
 async def test_strange_characters_are_taken(door: Running) -> None:
     """PostgreSQL takes no NUL and nobody half a character."""
-    raw = b'{"data": {"\\ud800\\u0000": "a\\u0000b\\udfff", "n": 1e300, "\xf0\x9f\x92\xa5": ["\\u202e"]}, "runbook": "\\u0000\\ud800"}'
+    raw = (
+        b'{"data": {"\\ud800\\u0000": "a\\u0000b\\udfff", "n": 1e300, "\xf0\x9f\x92\xa5": ["\\u202e"]}, "runbook": '
+        b'"\\u0000\\ud800"}'
+    )
     answer = await door.http.post("/api/v1/alerts", content=raw, headers={"Content-Type": "application/json"})
     assert answer.status_code == 202, answer.text
     assert "💥" in (await door.get(f"/sessions/{answer.json()['session_id']}"))["alert"]
@@ -155,7 +170,9 @@ async def test_strange_characters_are_taken(door: Running) -> None:
 
 async def test_only_json_is_read(door: Running) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
-        answer = await door.http.post("/api/v1/alerts", content=json.dumps(ALERT).encode(), headers={"Content-Type": kind} if kind else {})
+        answer = await door.http.post(
+            "/api/v1/alerts", content=json.dumps(ALERT).encode(), headers={"Content-Type": kind} if kind else {}
+        )
         assert answer.status_code == 415, kind
 
 
@@ -169,7 +186,9 @@ async def test_a_store_that_is_down_is_a_503_and_never_a_202(door: Running, monk
     assert "db-7" not in answer.text
 
 
-def group_of(name: str, status: str = "firing", *, started: str = "2026-11-15T08:00:00Z", **more: Any) -> dict[str, Any]:
+def group_of(
+    name: str, status: str = "firing", *, started: str = "2026-11-15T08:00:00Z", **more: Any
+) -> dict[str, Any]:
     """What Alertmanager sends."""
     alert = {
         "status": status,
@@ -218,7 +237,10 @@ async def test_a_group_of_alertmanager_is_one_session_however_often_it_is_sent(d
 async def test_a_group_that_fires_on_for_days_while_alerts_join_and_leave_it_is_one_session(door: Running) -> None:
     async def send(*alerts: tuple[str, str, str], status: str = "firing") -> str:
         body = group_of("PodRestarts")
-        told = [{**body["alerts"][0], "status": state, "fingerprint": name, "startsAt": began} for state, name, began in alerts]
+        told = [
+            {**body["alerts"][0], "status": state, "fingerprint": name, "startsAt": began}
+            for state, name, began in alerts
+        ]
         answer = await door.http.post("/api/v1/alerts/alertmanager", json={**body, "status": status, "alerts": told})
         assert answer.is_success, answer.text
         return str(answer.json()["session_id"])
@@ -229,13 +251,17 @@ async def test_a_group_that_fires_on_for_days_while_alerts_join_and_leave_it_is_
         await sessions.forget_keys(db, before=datetime.now(UTC) + timedelta(days=30))
     assert await send(("firing", "a", "08:00"), ("firing", "b", "09:00")) == first
     assert await send(("firing", "b", "09:00")) == first, "the one that began it is over, and not told of any more"
-    assert await send(("resolved", "b", "09:00"), ("firing", "c", "10:00")) == first, "one left and one joined between two notifications"
+    assert await send(("resolved", "b", "09:00"), ("firing", "c", "10:00")) == first, (
+        "one left and one joined between two notifications"
+    )
     assert await send(("resolved", "c", "10:00"), status="resolved") == first
     assert (await door.get(f"/sessions/{first}"))["resolved_at"]
     second = await send(("firing", "c", "11:00"))
     assert second != first, "it was over, and began again"
     await door.until(second, "completed")
-    assert await send(("firing", "d", "12:00")) not in (first, second), "another alert, whoever said nothing about the end of the last"
+    assert await send(("firing", "d", "12:00")) not in (first, second), (
+        "another alert, whoever said nothing about the end of the last"
+    )
 
 
 async def test_one_who_is_told_twice_at_once_of_a_group_makes_one_session_of_it(door: Running) -> None:
@@ -243,7 +269,9 @@ async def test_one_who_is_told_twice_at_once_of_a_group_makes_one_session_of_it(
     made: list[str] = []
 
     async def send() -> None:
-        made.append((await door.http.post("/api/v1/alerts/alertmanager", json=group_of("PodRestarts"))).json()["session_id"])
+        made.append(
+            (await door.http.post("/api/v1/alerts/alertmanager", json=group_of("PodRestarts"))).json()["session_id"]
+        )
 
     async with anyio.create_task_group() as group:
         for _ in range(6):

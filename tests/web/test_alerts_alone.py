@@ -10,11 +10,15 @@ from tests.web.test_alerts import group_of, refused
 async def test_servers_and_tools_of_an_override_must_exist(tmp_path: Path) -> None:
     async with running(f"sqlite:///{tmp_path / 't.db'}", servers=[stdio("honest")]) as door:
         error = await refused(
-            door, {**ALERT, "mcp": {"servers": [{"name": "cluster"}, {"name": "honest", "tools": ["echo", "ecko"]}]}}, 400
+            door,
+            {**ALERT, "mcp": {"servers": [{"name": "cluster"}, {"name": "honest", "tools": ["echo", "ecko"]}]}},
+            400,
         )
         told = {detail["field"]: detail["message"] for detail in error["details"]}
         assert told["mcp.servers.0.name"] == "There is no server 'cluster'. There are: honest."
-        assert told["mcp.servers.1.tools.1"].startswith("Server 'honest' has no tool 'ecko'. It has: count, echo, environment, ")
+        assert told["mcp.servers.1.tools.1"].startswith(
+            "Server 'honest' has no tool 'ecko'. It has: count, echo, environment, "
+        )
         override = {"servers": [{"name": "honest", "tools": ["echo"]}], "native_tools": {"google_search": False}}
         session_id = await door.submit(mcp=override)
         assert (await door.get(f"/sessions/{session_id}"))["mcp"] == override

@@ -67,7 +67,15 @@ async def test_without_a_token_nobody_comes_in_and_probes_are_answered(door: Run
 
 
 @pytest.mark.parametrize(
-    "header", ["Bearer wrong", "Bearer", "Basic c2VjcmV0", "secret-of-boss", "Bearer secret-of-boss\udcff", "Bearer " + "x" * 5_000]
+    "header",
+    [
+        "Bearer wrong",
+        "Bearer",
+        "Basic c2VjcmV0",
+        "secret-of-boss",
+        "Bearer secret-of-boss\udcff",
+        "Bearer " + "x" * 5_000,
+    ],
 )
 async def test_a_wrong_token_is_refused(door: Running, header: str) -> None:
     answer = await door.http.get("/api/v1/sessions", headers={b"Authorization": header.encode("latin-1", "replace")})
@@ -78,20 +86,36 @@ async def test_a_wrong_token_is_refused(door: Running, header: str) -> None:
     ("who", "submits", "reads", "deletes"),
     [("ci", True, False, False), ("wall", False, True, False), ("boss", True, True, True), ("dev", True, True, False)],
 )
-async def test_each_scope_opens_its_own_doors(door: Running, who: str, submits: bool, reads: bool, deletes: bool) -> None:
+async def test_each_scope_opens_its_own_doors(
+    door: Running, who: str, submits: bool, reads: bool, deletes: bool
+) -> None:
     headers = bearer(who)
     submitted = await door.http.post("/api/v1/alerts", json=ALERT, headers=headers)
     assert submitted.status_code == (202 if submits else 403)
     session_id = (await door.http.post("/api/v1/alerts", json=ALERT, headers=bearer("boss"))).json()["session_id"]
-    for path in ("", f"/{session_id}", f"/{session_id}/status", f"/{session_id}/timeline", f"/{session_id}/trace", f"/{session_id}/export"):
-        assert (await door.http.get(f"/api/v1/sessions{path}", headers=headers)).status_code == (200 if reads else 403), path
+    for path in (
+        "",
+        f"/{session_id}",
+        f"/{session_id}/status",
+        f"/{session_id}/timeline",
+        f"/{session_id}/trace",
+        f"/{session_id}/export",
+    ):
+        assert (await door.http.get(f"/api/v1/sessions{path}", headers=headers)).status_code == (
+            200 if reads else 403
+        ), path
     assert (await door.http.get("/metrics", headers=headers)).status_code == (200 if reads else 403)
     assert (await door.http.get("/api/v1/alert-types", headers=headers)).status_code == 200
-    assert (await door.http.delete(f"/api/v1/sessions/{session_id}", headers=headers)).status_code == (409 if deletes else 403)
+    assert (await door.http.delete(f"/api/v1/sessions/{session_id}", headers=headers)).status_code == (
+        409 if deletes else 403
+    )
 
 
 async def test_who_submits_may_cancel_their_own_and_nobody_elses(door: Running) -> None:
-    mine, theirs = [(await door.http.post("/api/v1/alerts", json=ALERT, headers=bearer(who))).json()["session_id"] for who in ("ci", "bot")]
+    mine, theirs = [
+        (await door.http.post("/api/v1/alerts", json=ALERT, headers=bearer(who))).json()["session_id"]
+        for who in ("ci", "bot")
+    ]
     assert (await door.http.post(f"/api/v1/sessions/{theirs}/cancel", headers=bearer("ci"))).status_code == 403
     assert (await door.http.post(f"/api/v1/sessions/{theirs}/cancel", headers=bearer("wall"))).status_code == 403
     for session_id, who in ((mine, "ci"), (theirs, "boss")):
@@ -101,7 +125,9 @@ async def test_who_submits_may_cancel_their_own_and_nobody_elses(door: Running) 
     assert session["author"] == "token:ci"
 
 
-async def test_a_browser_exchanges_its_token_for_a_cookie_that_every_replica_understands(door: Running, url: str) -> None:
+async def test_a_browser_exchanges_its_token_for_a_cookie_that_every_replica_understands(
+    door: Running, url: str
+) -> None:
     origin = {"Origin": door.address}
     async with httpx2.AsyncClient(base_url=door.address, trust_env=False) as browser:
         page = await browser.get("/login")
@@ -164,11 +190,15 @@ async def test_a_page_elsewhere_cannot_use_the_cookie(door: Running) -> None:
         assert (await door.http.post("/api/v1/alerts", json=ALERT, headers={**cookie, **origin})).status_code == 202
 
 
-@pytest.mark.parametrize("onwards", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", '/"><script>'])
+@pytest.mark.parametrize(
+    "onwards", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", '/"><script>']
+)
 async def test_the_login_leads_nowhere_else(door: Running, onwards: str) -> None:
     page = await door.http.get("/login", params={"next": onwards})
     assert "evil.example" not in page.text and "<script>" not in page.text
-    answer = await door.http.post("/login", data={"token": "secret-of-dev", "next": onwards}, headers={"Origin": door.address})
+    answer = await door.http.post(
+        "/login", data={"token": "secret-of-dev", "next": onwards}, headers={"Origin": door.address}
+    )
     door.http.cookies.clear()
     assert answer.headers["Location"] in ("/", '/"><script>', "/%22%3E%3Cscript%3E")
 
@@ -222,7 +252,9 @@ def test_loopback_needs_no_auth(url: str, host: str) -> None:
 )
 async def test_we_answer_to_our_own_names_only(door: Running, url: str, host: str, status: int) -> None:
     """A page whose name points at 127.0.0.1 must not read what is here."""
-    settings = settings_for(url, allowed_hosts=("tersely.example.org", "*.team.example.org"), public_url="https://public.example.org")
+    settings = settings_for(
+        url, allowed_hosts=("tersely.example.org", "*.team.example.org"), public_url="https://public.example.org"
+    )
     async with other_door(door, settings) as http:
         answer = await http.get("/api/v1/sessions", headers={"Host": host})
         assert answer.status_code == status, answer.text
@@ -266,7 +298,9 @@ async def test_a_websocket_is_opened_by_our_own_pages_under_our_own_name_with_a_
         assert error.value.response.status_code == status, headers
         assert set(json.loads(error.value.response.body)) == {"error"}
     with pytest.raises(InvalidStatus) as error:
-        async with connect("ws://evil.example/api/v1/ws", host="127.0.0.1", port=int(address.split(":")[2].split("/")[0]), proxy=None):
+        async with connect(
+            "ws://evil.example/api/v1/ws", host="127.0.0.1", port=int(address.split(":")[2].split("/")[0]), proxy=None
+        ):
             pass
     assert error.value.response.status_code == 421
     for headers in ({"Cookie": cookie, "Origin": door.address}, bearer("boss")):
@@ -281,17 +315,24 @@ async def test_a_websocket_ends_when_the_login_runs_out(door: Running, monkeypat
     door.http.cookies.clear()
     headers = {"Cookie": cookie, "Origin": door.address}
     with anyio.fail_after(20):
-        async with connect(door.address.replace("http", "ws") + "/api/v1/ws", proxy=None, additional_headers=headers) as socket:
+        async with connect(
+            door.address.replace("http", "ws") + "/api/v1/ws", proxy=None, additional_headers=headers
+        ) as socket:
             assert json.loads(await socket.recv())["type"] == "connection.established"
             with pytest.raises(ConnectionClosed) as closed:
                 await socket.recv()
-    assert closed.value.rcvd and (closed.value.rcvd.code, closed.value.rcvd.reason) == (4401, "The login has run out. Log in again.")
+    assert closed.value.rcvd and (closed.value.rcvd.code, closed.value.rcvd.reason) == (
+        4401,
+        "The login has run out. Log in again.",
+    )
 
 
 async def test_every_answer_tells_the_browser_what_it_may_do(door: Running, tmp_path: Path) -> None:
     for path in ("/", "/login", "/docs", "/api/v1/sessions", "/nothing.js", "/health"):
         headers = (await door.http.get(path)).headers
         policy = headers["Content-Security-Policy"]
-        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'")
+        assert policy.startswith(
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
+        )
         assert "unsafe" not in policy and headers["X-Content-Type-Options"] == "nosniff"
     assert (await door.http.get("/", headers={"Host": "evil.example"})).headers["Content-Security-Policy"]

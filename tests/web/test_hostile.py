@@ -49,7 +49,9 @@ async def test_viewers_who_are_cut_off_again_and_again_hear_everything_once(door
     async def watch(heard: list[int]) -> None:
         while True:
             async with door.viewer() as viewer:
-                await viewer.say(action="subscribe", channel=f"session:{session_id}", last_seq=heard[-1] if heard else 0)
+                await viewer.say(
+                    action="subscribe", channel=f"session:{session_id}", last_seq=heard[-1] if heard else 0
+                )
                 for _ in range(chance.randrange(1, 40)):
                     event = await viewer.hear()
                     if "seq" in event:
@@ -80,7 +82,9 @@ async def test_a_key_stands_for_one_session_whichever_replica_is_asked(door: Run
                 group.start_soon(submit, second if number % 2 and second else door.address)
         assert list(found.values()) == [50]
         for address in {door.address, second or door.address}:
-            other = await door.http.post(f"{address}/api/v1/alerts", json={"data": "another"}, headers={"Idempotency-Key": "F37"})
+            other = await door.http.post(
+                f"{address}/api/v1/alerts", json={"data": "another"}, headers={"Idempotency-Key": "F37"}
+            )
             assert other.status_code == 409
         without = {(await door.submit()) for _ in range(3)}
         assert len(without) == 3
@@ -89,7 +93,9 @@ async def test_a_key_stands_for_one_session_whichever_replica_is_asked(door: Run
 async def test_in_a_flood_what_is_too_much_is_refused_and_what_was_accepted_ends(door: Running) -> None:
     """F38"""
     with anyio.fail_after(30):
-        while (await door.get("/sessions", status="pending"))["items"]:  # what other tests left takes places in the queue
+        while (await door.get("/sessions", status="pending"))[
+            "items"
+        ]:  # what other tests left takes places in the queue
             await anyio.sleep(0.05)
     accepted: list[str] = []
     statuses: Counter[int] = Counter()
@@ -156,7 +162,9 @@ async def replica(url: str) -> AsyncIterator[str]:
         yield ""
         return
     environment = {**os.environ, "TERSELY_DATABASE_URL": url, "TERSELY_PORT": "0"}
-    async with await anyio.open_process([sys.executable, "-m", "tersely", "up"], env=environment, stdout=subprocess.DEVNULL) as process:
+    async with await anyio.open_process(
+        [sys.executable, "-m", "tersely", "up"], env=environment, stdout=subprocess.DEVNULL
+    ) as process:
         try:
             yield await address_of(process)
         finally:

@@ -20,7 +20,9 @@ END = '"status":"completed"}'
 
 
 class Script:
-    """What the sessions of these tests do: events, as many as the alert says, in two halves, the second when it is let go on."""
+    """What the sessions of these tests do: events, as many as the alert says, in two halves, the second when it is let
+    go on.
+    """
 
     def __init__(self) -> None:
         self.go_on = anyio.Event()

@@ -38,17 +38,31 @@ async def door(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runnin
         ("/parts/style.css", "text/css", "body"),
     ],
 )
-async def test_the_dashboard_is_served_with_its_first_page_for_its_own_addresses(door: Running, path: str, kind: str, text: str) -> None:
+async def test_the_dashboard_is_served_with_its_first_page_for_its_own_addresses(
+    door: Running, path: str, kind: str, text: str
+) -> None:
     answer = await door.http.get(path)
     assert answer.status_code == 200 and answer.headers["Content-Type"].startswith(kind) and text in answer.text
-    assert answer.headers["Cache-Control"] == "no-cache" and "script-src 'self'" in answer.headers["Content-Security-Policy"]
+    assert (
+        answer.headers["Cache-Control"] == "no-cache"
+        and "script-src 'self'" in answer.headers["Content-Security-Policy"]
+    )
     again = await door.http.get(path, headers={"If-None-Match": answer.headers["ETag"]})
     assert again.status_code == 304
 
 
 @pytest.mark.parametrize(
     "path",
-    ["/missing.js", "/../secret.txt", "/..%2fsecret.txt", "/parts/..%2f..%2fsecret.txt", "/%00", "/api/v1/none", "/api/none", "/docs/none"],
+    [
+        "/missing.js",
+        "/../secret.txt",
+        "/..%2fsecret.txt",
+        "/parts/..%2f..%2fsecret.txt",
+        "/%00",
+        "/api/v1/none",
+        "/api/none",
+        "/docs/none",
+    ],
 )
 async def test_what_is_not_there_is_not_found_and_nothing_lies_outside(door: Running, path: str) -> None:
     answer = await door.http.get(path)
@@ -124,7 +138,10 @@ async def test_not_ready_says_why(door: Running, monkeypatch: pytest.MonkeyPatch
             patched.setattr(door.parts.database, "reading", down)
             answer = await door.http.get(f"{address}/ready")
     assert answer.status_code == 503
-    assert answer.json() == {"status": "not_ready", "reasons": ["The database does not answer.", "The process is about to stop."]}
+    assert answer.json() == {
+        "status": "not_ready",
+        "reasons": ["The database does not answer.", "The process is about to stop."],
+    }
     assert (await door.http.get("/health")).status_code == 200
 
 

@@ -38,6 +38,6 @@ def test_the_reference_has_every_event_with_its_fields() -> None:
         is_stored = "yes" if event in stored else "no"
         (row,) = [line for line in text.splitlines() if line.startswith(f"| `{event.type}` | {is_stored} |")]
         named = re.findall(r"`(\w+)`", row.split("|")[3])
-        assert [field.name for field in fields(event)] == [name for name in named if name in {field.name for field in fields(event)}], (
-            event.type
-        )
+        assert [field.name for field in fields(event)] == [
+            name for name in named if name in {field.name for field in fields(event)}
+        ], event.type

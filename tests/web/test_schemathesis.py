@@ -27,9 +27,19 @@ with warnings.catch_warnings():
 # The service runs in a thread beside the generator, and is not forbidden to use chance.
 pytestmark = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")
 
-CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance, negative_data_rejection]
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    negative_data_rejection,
+]
 EXAMPLES = settings(
-    max_examples=8, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck)
+    max_examples=8,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
 )
 
 
@@ -38,7 +48,9 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """On a loop of its own: whoever asks here waits for the answer."""
     url = f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}"
     with anyio.from_thread.start_blocking_portal() as portal:
-        with portal.wrap_async_context_manager(running(url, settings=settings_for(url, max_pending=10_000), at_once=1)) as door:
+        with portal.wrap_async_context_manager(
+            running(url, settings=settings_for(url, max_pending=10_000), at_once=1)
+        ) as door:
             yield door
 
 
@@ -73,7 +85,9 @@ def ask(operation: Any, checks: list[Any], **in_the_path: str) -> None:
         @given(case=cases)
         def asking(case: Any) -> None:
             if case.path_parameters:
-                case.path_parameters.update({name: value for name, value in in_the_path.items() if name in case.path_parameters})
+                case.path_parameters.update(
+                    {name: value for name, value in in_the_path.items() if name in case.path_parameters}
+                )
             case.call_and_validate(checks=checks)
 
         with suppress(Unsatisfiable):

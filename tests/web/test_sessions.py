@@ -50,7 +50,9 @@ async def as_told(session: Session, diary: SessionDiary, kept: KeptResults) -> O
         text = "".join(f"{number} {'ü' * 200}\n" for number in range(1, 20_001))
         await kept.keep(assume_masked(text), scope=session.results_scope, origin=origin)
         await kept.keep(assume_masked("x" * 1_500_000 + "needle"), scope=session.results_scope, origin=origin, part=1)
-        await kept.keep_bytes(b"\x89PNG", scope=session.results_scope, origin=origin, mime_type="image/png", kind="image", part=2)
+        await kept.keep_bytes(
+            b"\x89PNG", scope=session.results_scope, origin=origin, mime_type="image/png", kind="image", part=2
+        )
     return await quick(session, diary, kept)
 
 
@@ -78,7 +80,13 @@ async def shared_session(door: Running, data: str = ALERT["data"]) -> str:
 
 async def test_a_session_is_read_with_its_stages_and_sums(door: Running) -> None:
     session = await door.get(f"/sessions/{await shared_session(door, 'talks')}")
-    assert session["usage"] == {"model_calls": 3, "tool_calls": 1, "input_tokens": 300, "output_tokens": 30, "price_usd": 0.0045}
+    assert session["usage"] == {
+        "model_calls": 3,
+        "tool_calls": 1,
+        "input_tokens": 300,
+        "output_tokens": 30,
+        "price_usd": 0.0045,
+    }
     assert session["tokens"] == {"before": 9_000, "after": 900, "spared": 8_100, "encoding": "o200k_base"}
     assert session["stage"] == {"index": 0, "name": "look", "count": 1}
     (stage,) = session["stages"]
@@ -99,7 +107,10 @@ async def test_sessions_are_listed_in_pages_by_filter_and_by_words(door: Running
         cursor = page["next_cursor"]
     assert found == ids[::-1]
     assert [one["id"] for one in (await door.get("/sessions", q=f"NR3 {word}"))["items"]] == [ids[3]]
-    assert len((await door.get("/sessions", q=word, alert_type="PodPending", status=["completed", "failed"]))["items"]) == 5
+    assert (
+        len((await door.get("/sessions", q=word, alert_type="PodPending", status=["completed", "failed"]))["items"])
+        == 5
+    )
     assert (await door.get("/sessions", q=word, status="failed"))["items"] == []
     assert (await door.get("/sessions", q=word, created_after="2100-01-01T00:00:00Z"))["items"] == []
     assert len((await door.get("/sessions", q=word, created_before="2100-01-01"))["items"]) == 5
@@ -120,9 +131,13 @@ async def test_the_timeline_is_read_in_pages(door: Running) -> None:
     assert [event["event_type"] for event in second["items"]] == ["final_analysis"] and second["next_cursor"] is None
     # The same fields, in the same form, as the event that told of it.
     created = next(
-        event for event in (await door.get(f"/sessions/{session_id}/events"))["items"] if event.get("event_id") == call["event_id"]
+        event
+        for event in (await door.get(f"/sessions/{session_id}/events"))["items"]
+        if event.get("event_id") == call["event_id"]
     )
-    assert {name: call[name] for name in created if name in call} == {name: created[name] for name in created if name in call}
+    assert {name: call[name] for name in created if name in call} == {
+        name: created[name] for name in created if name in call
+    }
 
 
 async def test_the_trace_is_read_in_pages_and_one_exchange_with_its_conversation(door: Running) -> None:
@@ -134,7 +149,10 @@ async def test_the_trace_is_read_in_pages_and_one_exchange_with_its_conversation
     second = first["items"][1]
     assert (second["request"]["messages"], second["price_usd"], second["input_tokens"]) == (2, 0.0015, 100)
     whole = await door.get(f"/sessions/{session_id}/trace/{second['id']}")
-    assert [(message["role"], message["text"]) for message in whole["messages"]] == [("user", "What is wrong?"), ("assistant", "The disk")]
+    assert [(message["role"], message["text"]) for message in whole["messages"]] == [
+        ("user", "What is wrong?"),
+        ("assistant", "The disk"),
+    ]
     other = await shared_session(door)
     assert (await door.http.get(f"/api/v1/sessions/{other}/trace/{second['id']}")).status_code == 404
 
@@ -143,7 +161,12 @@ async def test_a_kept_result_is_read_by_lines_by_bytes_and_searched(door: Runnin
     session_id = await shared_session(door)
     (known,) = (await door.get(f"/sessions/{session_id}/results"))["items"]
     path = f"/sessions/{session_id}/results/{known['handle']}"
-    assert (known["lines"], known["server"], known["tool"], known["arguments"]) == (100, "cluster", "get_pods", {"namespace": "shop"})
+    assert (known["lines"], known["server"], known["tool"], known["arguments"]) == (
+        100,
+        "cluster",
+        "get_pods",
+        {"namespace": "shop"},
+    )
     some = await door.get(path, lines="7-8")
     assert some["text"] == "line 7: pod web-7 Failed ü\nline 8: pod web-8 Running ü\n"
     assert (some["first_line"], some["last_line"], some["next"]) == (7, 8, None)
@@ -157,14 +180,20 @@ async def test_a_kept_result_is_read_by_lines_by_bytes_and_searched(door: Runnin
     assert hit["text"][slice(*hit["match"])] == "Failed ü"
     pages = [await door.get(f"{path}/search", q=r"web-\d0 ", regex="true", limit=5)]
     pages.append(await door.get(f"{path}/search", q=r"web-\d0 ", regex="true", limit=5, cursor=pages[0]["next_cursor"]))
-    assert [hit["line"] for page in pages for hit in page["items"]] == list(range(10, 100, 10)) and pages[1]["next_cursor"] is None
+    assert [hit["line"] for page in pages for hit in page["items"]] == list(range(10, 100, 10)) and pages[1][
+        "next_cursor"
+    ] is None
     assert (await door.get(f"{path}/search", q="failed", ignore_case="true"))["matching_lines"] == 1
-    assert (await door.get(f"{path}/search", q="(.*"))["matching_lines"] == 0, "a text is not an expression unless one says so"
+    assert (await door.get(f"{path}/search", q="(.*"))["matching_lines"] == 0, (
+        "a text is not an expression unless one says so"
+    )
 
 
 async def test_a_large_result_comes_in_parts_that_meet(door: Running) -> None:
     session_id = await ended(door, "large")
-    known = {one["part"]: one for one in (await door.get(f"/sessions/{session_id}/results"))["items"] if one["tool"] == "t"}
+    known = {
+        one["part"]: one for one in (await door.get(f"/sessions/{session_id}/results"))["items"] if one["tool"] == "t"
+    }
     path = f"/sessions/{session_id}/results/{known[0]['handle']}"
     text, following = "", "lines=1-"
     while following:
@@ -176,9 +205,9 @@ async def test_a_large_result_comes_in_parts_that_meet(door: Running) -> None:
     assert len(text.encode()) == known[0]["bytes"] and text.count("\n") == known[0]["lines"] == 20_000
     long_line = f"/sessions/{session_id}/results/{known[1]['handle']}"
     first = await door.get(long_line, lines="1-1")
-    assert first["next"] == f"bytes={2**20}-" and (await door.get(long_line, bytes=first["next"].partition("=")[2]))["text"].endswith(
-        "needle"
-    )
+    assert first["next"] == f"bytes={2**20}-" and (await door.get(long_line, bytes=first["next"].partition("=")[2]))[
+        "text"
+    ].endswith("needle")
     (hit,) = (await door.get(f"{long_line}/search", q="needle"))["items"]
     assert hit["text"][slice(*hit["match"])] == "needle" and len(hit["text"]) < 1_000
     image = await door.http.get(f"/api/v1/sessions/{session_id}/results/{known[2]['handle']}")
@@ -187,12 +216,23 @@ async def test_a_large_result_comes_in_parts_that_meet(door: Running) -> None:
     assert (raw.status_code, raw.content, raw.headers["Content-Type"]) == (200, b"\x89PNG", "image/png")
     assert "sandbox" in raw.headers["Content-Security-Policy"] and raw.headers["X-Content-Type-Options"] == "nosniff"
     plain = await door.http.get(f"/api/v1{path}/raw")
-    assert plain.headers["Content-Type"] == "text/plain; charset=utf-8" and plain.headers["Content-Disposition"].startswith("attachment")
+    assert plain.headers["Content-Type"] == "text/plain; charset=utf-8" and plain.headers[
+        "Content-Disposition"
+    ].startswith("attachment")
     assert len(plain.content) == known[0]["bytes"]
 
 
 @pytest.mark.parametrize(
-    "query", ["lines=0-1", "lines=5-4", "lines=x", "lines=-3", "bytes=9-1", "lines=1-2&bytes=1-2", "lines=1-99999999999999999999999"]
+    "query",
+    [
+        "lines=0-1",
+        "lines=5-4",
+        "lines=x",
+        "lines=-3",
+        "bytes=9-1",
+        "lines=1-2&bytes=1-2",
+        "lines=1-99999999999999999999999",
+    ],
 )
 async def test_a_range_that_is_none_is_refused(door: Running, query: str) -> None:
     session_id = await shared_session(door)
@@ -261,7 +301,15 @@ async def test_a_session_is_deleted_with_all_that_is_its_own_once_it_has_ended(d
 
 
 @pytest.mark.parametrize(
-    "session_id", ["none", "3f1c1b0e-52c4-4a53-9d0e-0a3c5b1d2e4f", "%00", "..", "9dc422a4-2f97-4dc8-8f41-96c0d3c9d712%00", "x" * 2_000]
+    "session_id",
+    [
+        "none",
+        "3f1c1b0e-52c4-4a53-9d0e-0a3c5b1d2e4f",
+        "%00",
+        "..",
+        "9dc422a4-2f97-4dc8-8f41-96c0d3c9d712%00",
+        "x" * 2_000,
+    ],
 )
 @pytest.mark.parametrize("path", ["", "/status", "/timeline", "/events", "/trace", "/export", "/trace/%00"])
 async def test_a_session_that_does_not_exist_is_not_found(door: Running, session_id: str, path: str) -> None:
@@ -296,15 +344,29 @@ async def test_words_with_anything_in_them_can_be_looked_for(door: Running) -> N
 async def test_savings_are_told_by_day_server_and_tool(door: Running) -> None:
     tally = usage.Tally()
     day = datetime.now(UTC).date()
-    tally.call((day, "session", 'clu"ster', "get_pods"), milliseconds=12, tokens_before=10_000, tokens_after=1_000, condensed=True)
-    tally.call((day, "gateway", 'clu"ster', "get_pods"), milliseconds=12, tokens_before=5_000, tokens_after=1_000, is_error=True)
+    tally.call(
+        (day, "session", 'clu"ster', "get_pods"),
+        milliseconds=12,
+        tokens_before=10_000,
+        tokens_after=1_000,
+        condensed=True,
+    )
+    tally.call(
+        (day, "gateway", 'clu"ster', "get_pods"),
+        milliseconds=12,
+        tokens_before=5_000,
+        tokens_after=1_000,
+        is_error=True,
+    )
     earlier = await door.get("/system/savings", since=day.isoformat())
     async with door.parts.database.transaction() as db:
         await usage.add(db, tally)
     savings = await door.get("/system/savings", since=day.isoformat())
     more = {name: savings[name] - earlier[name] for name in ("tokens_before", "spared")}
     assert (more, savings["encoding"]) == ({"tokens_before": 15_000, "spared": 13_000}, "o200k_base")
-    (only,) = (one for one in (await door.get("/system/savings", door="session"))["items"] if one["server"] == 'clu"ster')
+    (only,) = (
+        one for one in (await door.get("/system/savings", door="session"))["items"] if one["server"] == 'clu"ster'
+    )
     assert (only["tool"], only["calls"], only["spared"], only["latency"]) == ("get_pods", 1, 9_000, {"20": 1})
     assert (await door.get("/system/savings", since="2100-01-01"))["items"] == []
     metrics = (await door.http.get("/metrics")).text
@@ -319,7 +381,11 @@ async def test_figures_count_sessions_the_queue_and_viewers(door: Running) -> No
         with anyio.fail_after(20):
             while "tersely_websocket_subscriptions 1" not in (text := (await door.http.get("/metrics")).text):
                 await anyio.sleep(0.02)
-    figures = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in text.splitlines() if not line.startswith("#")}
+    figures = {
+        line.rpartition(" ")[0]: float(line.rpartition(" ")[2])
+        for line in text.splitlines()
+        if not line.startswith("#")
+    }
     assert figures['tersely_sessions{status="completed"}'] >= 1
     assert figures["tersely_websocket_connections"] == 1
     assert {"tersely_queue_depth", "tersely_queue_oldest_seconds"} <= set(figures)

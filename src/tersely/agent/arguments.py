@@ -46,13 +46,20 @@ def read_arguments(text: str) -> Arguments:
         if value is None:
             return Arguments(complaint=f'The arguments are {problem}. Write one JSON object, e.g. {{"name": "value"}}.')
         return Arguments(
-            values=value, remark=f"Your arguments were {problem}; they were read as {json.dumps(value, ensure_ascii=False)[:300]}."
+            values=value,
+            remark=f"Your arguments were {problem}; they were read as {json.dumps(value, ensure_ascii=False)[:300]}.",
         )
     if isinstance(value, str):
         # Encoded twice, as some models do.
-        return read_arguments(value) if value != text else Arguments(complaint="The arguments are a string. Write one JSON object.")
+        return (
+            read_arguments(value)
+            if value != text
+            else Arguments(complaint="The arguments are a string. Write one JSON object.")
+        )
     if not isinstance(value, dict):
-        return Arguments(complaint=f'The arguments are a JSON {_kind(value)}. Write one JSON object, e.g. {{"name": "value"}}.')
+        return Arguments(
+            complaint=f'The arguments are a JSON {_kind(value)}. Write one JSON object, e.g. {{"name": "value"}}.'
+        )
     return Arguments(values=value)
 
 
@@ -114,7 +121,9 @@ def _pairs(text: str) -> Any:
     if not found or text[: found[0].start()].strip():
         return None
     ends = [one.start() for one in found[1:]] + [len(text)]
-    return {one.group(1): _scalar(text[one.end() : end].strip().strip(",;")) for one, end in zip(found, ends, strict=True)}
+    return {
+        one.group(1): _scalar(text[one.end() : end].strip().strip(",;")) for one, end in zip(found, ends, strict=True)
+    }
 
 
 def _scalar(text: str) -> Any:
@@ -188,7 +197,11 @@ def describe(schema: Mapping[str, Any]) -> str:
         return "none."
     required = set(schema.get("required") or [])
     return (
-        ", ".join(f"{name} ({_type(described)}{', required' if name in required else ''})" for name, described in properties.items()) + "."
+        ", ".join(
+            f"{name} ({_type(described)}{', required' if name in required else ''})"
+            for name, described in properties.items()
+        )
+        + "."
     )
 
 

@@ -18,20 +18,33 @@ from tersely.agent.meter import Metered
 from tersely.errors import LLMError, LLMTooLong, LostSession, MaskingFailed
 from tersely.llm.client import LLM
 from tersely.llm.limits import GateClosed
-from tersely.llm.messages import Completion, Finish, Message, Superseded, TextDelta, ThinkingDelta, ToolCall, ToolSpec, Usage
+from tersely.llm.messages import (
+    Completion,
+    Finish,
+    Message,
+    Superseded,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
 from tersely.llm.providers import NativeTools
 from tersely.store.interactions import Interaction
 from tersely.text.masked import Masked, assume_masked
 from tersely.tools.mask import Masker
 
 _SHOWN_AT_LEAST = 48
-"""Characters that have to be there before the next piece is shown: each piece costs one look at all that came before."""
+"""Characters that have to be there before the next piece is shown: each piece costs one look at all that came before.
+"""
 
 _SHOWN_AT_MOST = 40_000
 """Characters of one answer that are shown while it is written; beyond it people see it when it is complete."""
 
 LONGEST_WAIT = 90.0
-"""Seconds that a question waits for a provider that is left alone because others found it failing: an investigation has the time."""
+"""Seconds that a question waits for a provider that is left alone because others found it failing: an investigation has
+the time.
+"""
 
 NOTHING = assume_masked("")
 
@@ -66,7 +79,8 @@ class Asker:
     diary: Diary
     masker: Masker
     heard: dict[str, Turn] = field(default_factory=dict)
-    """Answers as they were written, by step, for as long as this process lives: tools are sent what the model wrote. What is
+    """Answers as they were written, by step, for as long as this process lives: tools are sent what the model wrote.
+    What is
     stored is masked.
     """
 
@@ -98,26 +112,39 @@ class Asker:
                 answer = await self._in_time(lambda: self._answer(meter, messages, tools, native, show, stop), show)
                 turn = self._masked(answer, key)
             except anyio.get_cancelled_exc_class():
-                # Somebody stops the session. What was asked is paid for, so it stands in the trace; unless another worker goes on,
-                # who will ask again and tell of it.
+                # Somebody stops the session. What was asked is paid for, so it stands in the trace; unless another
+                # worker goes on, who will ask again and tell of it.
                 turn = Turn(text=show.text_so_far, problem=CANCELLED, model=self.llm.model, provider=self.llm.provider)
-                record = _record(kind, messages, tools, native, turn, None, round((anyio.current_time() - started) * 1000))
+                record = _record(
+                    kind, messages, tools, native, turn, None, round((anyio.current_time() - started) * 1000)
+                )
                 with anyio.CancelScope(shield=True), suppress(LostSession):
                     await self.diary.interaction(key, replace(record, usage=meter.spent()))
                 raise
             except (LLMError, MaskingFailed) as failure:
                 reason = self._words(failure)
-                turn = Turn(problem=reason, too_long=isinstance(failure, LLMTooLong), model=self.llm.model, provider=self.llm.provider)
+                turn = Turn(
+                    problem=reason,
+                    too_long=isinstance(failure, LLMTooLong),
+                    model=self.llm.model,
+                    provider=self.llm.provider,
+                )
                 await show.fail(reason)
-                await self.diary.tell(key, "error", assume_masked(reason), {"model": self.llm.model, "provider": self.llm.provider})
+                await self.diary.tell(
+                    key, "error", assume_masked(reason), {"model": self.llm.model, "provider": self.llm.provider}
+                )
             else:
                 analysis = final(turn) if kind == "iteration" else ""
                 await show.complete(turn, {"final": True} if analysis else {}, answer.native_calls if answer else ())
                 if analysis:
                     # Cut out of the masked answer.
-                    await self.diary.tell(key, "final_analysis", assume_masked(analysis), {"model": turn.model, "provider": turn.provider})
+                    await self.diary.tell(
+                        key, "final_analysis", assume_masked(analysis), {"model": turn.model, "provider": turn.provider}
+                    )
                 if turn.unsupported:
-                    await self.diary.tell(key, "error", assume_masked(_cannot(turn)), {"unsupported_native_tools": list(turn.unsupported)})
+                    await self.diary.tell(
+                        key, "error", assume_masked(_cannot(turn)), {"unsupported_native_tools": list(turn.unsupported)}
+                    )
         duration = round((anyio.current_time() - started) * 1000)
         await self.diary.interaction(key, _record(kind, messages, tools, native, turn, answer, duration))
         return turn
@@ -134,7 +161,9 @@ class Asker:
                 if anyio.current_time() + pause > until:
                     raise
                 show.restart()
-                self.diary.progress("investigating", f"The model's provider fails at the moment; it is asked again in {pause:.0f} s.")
+                self.diary.progress(
+                    "investigating", f"The model's provider fails at the moment; it is asked again in {pause:.0f} s."
+                )
                 await anyio.sleep(pause)
 
     async def _answer(
@@ -177,18 +206,23 @@ class Asker:
         return Completion(text=text, finish="stop", usage=usage, model=self.llm.model, provider=self.llm.provider)
 
     def _masked(self, answer: Completion, key: str) -> Turn:
-        numbered = tuple(replace(call, id=call.id or f"call_{number}") for number, call in enumerate(answer.tool_calls, start=1))
+        numbered = tuple(
+            replace(call, id=call.id or f"call_{number}") for number, call in enumerate(answer.tool_calls, start=1)
+        )
         ids = [call.id for call in numbered]
         if len(set(ids)) < len(ids):
             numbered = tuple(replace(call, id=f"{call.id}_{number}") for number, call in enumerate(numbered, start=1))
         self.heard[key] = Turn(text=assume_masked(answer.text), calls=numbered)  # never shown and never stored
         text = self.masker.mask(answer.text)
-        calls = tuple(replace(call, name=call.name[:300], arguments=self._masked_arguments(call.arguments)) for call in numbered)
+        calls = tuple(
+            replace(call, name=call.name[:300], arguments=self._masked_arguments(call.arguments)) for call in numbered
+        )
         return Turn(
             text=text,
             thinking=self.masker.mask(answer.thinking) if answer.thinking else assume_masked(""),
             calls=calls,
-            is_altered=text != answer.text or any(masked.arguments != call.arguments for masked, call in zip(calls, numbered, strict=True)),
+            is_altered=text != answer.text
+            or any(masked.arguments != call.arguments for masked, call in zip(calls, numbered, strict=True)),
             finish=answer.finish,
             model=answer.model,
             provider=answer.provider,

@@ -12,7 +12,9 @@ from tersely.text.masked import Masked
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """One stage's work for one agent. Whatever an override changed is already in `servers`, `tools` and `native_tools`."""
+    """One stage's work for one agent. Whatever an override changed is already in `servers`, `tools` and
+    `native_tools`.
+    """
 
     session_id: str
     stage_id: str

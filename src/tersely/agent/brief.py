@@ -54,7 +54,9 @@ def question(assignment: Assignment, *, window: int, quote: Callable[[str], str]
         return fence.wrap(name, quote(_fitted(text, max(200, share)))) if text.strip() else ""
 
     others = [
-        f"What the stage {stage!r} found:\n{part('analysis', said, window // 8)}" for stage, said in assignment.earlier if said.strip()
+        f"What the stage {stage!r} found:\n{part('analysis', said, window // 8)}"
+        for stage, said in assignment.earlier
+        if said.strip()
     ]
     return _tidy(
         _filled(
@@ -63,7 +65,9 @@ def question(assignment: Assignment, *, window: int, quote: Callable[[str], str]
             nonce=fence.nonce,
             alert_type=assignment.alert_type or "not given",
             alert=part("alert", assignment.alert, window // 4),
-            runbook=f"The runbook:\n{part('runbook', assignment.runbook, window // 8)}" if assignment.runbook.strip() else "",
+            runbook=f"The runbook:\n{part('runbook', assignment.runbook, window // 8)}"
+            if assignment.runbook.strip()
+            else "",
             earlier="\n".join(others[-8:]),
         )
     )
@@ -89,7 +93,9 @@ def _servers(assignment: Assignment, registry: ToolRegistry) -> str:
             away.append(f"- {name}{f': {status.last_error}' if status.last_error else ''}")
     said = ["# Servers\n" + "\n\n".join(told)] if told else []
     if away:
-        said.append("# Servers that cannot be reached\nTheir tools are missing; say so where it matters.\n" + "\n".join(away))
+        said.append(
+            "# Servers that cannot be reached\nTheir tools are missing; say so where it matters.\n" + "\n".join(away)
+        )
     return "\n\n".join(said)
 
 

@@ -39,10 +39,12 @@ DISPLAY_TOKENS = 8_000
 """What timeline and trace show of a result; the whole is kept."""
 
 NOT_AS_WRITTEN = (
-    "This call was not made. Something in its arguments looks like a secret, so only a masked form of it is kept, and the process that "
+    "This call was not made. Something in its arguments looks like a secret, so only a masked form of it is kept, and "
+    "the process that "
     "heard what you wrote is gone. Make the call again."
 )
-"""A tool gets what the model wrote or is not called at all: a mark would be looked for, stored or run as if it were meant. What the
+"""A tool gets what the model wrote or is not called at all: a mark would be looked for, stored or run as if it were
+meant. What the
 model wrote is kept nowhere, so after a crash between answer and call it has to be asked for again.
 """
 
@@ -61,7 +63,8 @@ class Called:
     """What was wrong with the arguments although they could be read."""
 
     whole: Observation | None = None
-    """What the conversation gets, where nothing has to be condensed: then there is no second step. Decided here and stored, since
+    """What the conversation gets, where nothing has to be condensed: then there is no second step. Decided here and
+    stored, since
     policy and window may be others when the investigation is gone through again.
     """
 
@@ -79,7 +82,11 @@ class Seen:
     @property
     def name(self) -> str:
         """`server.tool`; the tools that read kept results have no server."""
-        return self.observation.tool if self.observation.server in ("", OURS) else f"{self.observation.server}.{self.observation.tool}"
+        return (
+            self.observation.tool
+            if self.observation.server in ("", OURS)
+            else f"{self.observation.server}.{self.observation.tool}"
+        )
 
     @property
     def text(self) -> Masked:
@@ -124,18 +131,23 @@ class Caller:
         self.scope = Scope(self.assignment.scope, self.assignment.key)
         self.masker = Masker(key=self.assignment.key)
 
-    async def call(self, call: ToolCall, *, prefix: str, step: Step, intent: Intent, as_written: ToolCall | None) -> Seen:
+    async def call(
+        self, call: ToolCall, *, prefix: str, step: Step, intent: Intent, as_written: ToolCall | None
+    ) -> Seen:
         """Make one call. Whatever goes wrong with it is an observation too.
 
         Args:
             prefix: Of the steps' names.
-            as_written: What the tool is sent: the call before it was masked. None where nobody knows that any more; then a call that
+            as_written: What the tool is sent: the call before it was masked. None where nobody knows that any more;
+                then a call that
                 was not made yet is not made, and the observation says why.
         """
         called = await step(f"{prefix}/call", lambda: self._called(call, as_written, f"{prefix}/call"))
         observation = called.whole
         if observation is None:
-            observation = await step(f"{prefix}/condense", lambda: self._condensed(call, called, f"{prefix}/condense", intent))
+            observation = await step(
+                f"{prefix}/condense", lambda: self._condensed(call, called, f"{prefix}/condense", intent)
+            )
         return Seen(observation=observation, arguments=called.fetched.arguments, remark=called.remark)
 
     # The first step
@@ -155,7 +167,9 @@ class Caller:
         if fitted and fitted.complaint and not complaint:
             complaint = f"{_dotted(tool)} was not called: {fitted.complaint}"
         values = fitted.values if fitted else arguments.values
-        server, name = (tool.server, tool.name) if isinstance(tool, Tool) else (OURS, tool.name) if tool else _guessed(exact.name)
+        server, name = (
+            (tool.server, tool.name) if isinstance(tool, Tool) else (OURS, tool.name) if tool else _guessed(exact.name)
+        )
         shown = self.masker.mask_json(values)
         remark = self._remark(arguments.remark, fitted.remarks if fitted else ())
         self.diary.progress("gathering_info", f"Calling {server}.{name}" if server else f"Calling {name}")
@@ -171,7 +185,9 @@ class Caller:
                 else:
                     sent = replace(exact, name=tool.dotted, arguments=json.dumps(values, ensure_ascii=False))
                     await self.diary.still_ours()
-                    fetched = await self.executor.fetch(sent, self.scope, {"traceparent": _traceparent(self.assignment.session_id, key)})
+                    fetched = await self.executor.fetch(
+                        sent, self.scope, {"traceparent": _traceparent(self.assignment.session_id, key)}
+                    )
                 duration = _since(started)
                 whole = await self._whole(call, fetched, page)
                 content = page or fetched.problem or await self._display(fetched, whole)
@@ -211,7 +227,9 @@ class Caller:
 
     def _problem(self, server: str, tool: str, arguments: Any, problem: str) -> Fetched:
         said = self.masker.mask(problem)
-        return Fetched(server=server, tool=tool, arguments=arguments, handle=None, tokens=0, is_error=True, problem=said)
+        return Fetched(
+            server=server, tool=tool, arguments=arguments, handle=None, tokens=0, is_error=True, problem=said
+        )
 
     async def _read(
         self, tool: ReadBackTool, values: Mapping[str, Any], shown: Any, key: str
@@ -248,7 +266,8 @@ class Caller:
         head = await anyio.to_thread.run_sync(O200K.head, stretch.text, self.display_tokens)
         # A part of a masked text, with our own words after it.
         return assume_masked(
-            f"{head}\n[… the first {self.display_tokens:,} of {fetched.tokens:,} tokens; the whole is kept as {kept.handle}]"
+            f"{head}\n[… the first {self.display_tokens:,} of {fetched.tokens:,} tokens; the whole is kept as "
+            f"{kept.handle}]"
         )
 
     # The second step
@@ -267,7 +286,12 @@ class Caller:
             "summarization_model": meter.model if meter else "",
             "summarization_provider": meter.provider if meter else "",
         }
-        request = {"server": fetched.server, "tool": fetched.tool, "arguments": fetched.arguments, "handle": fetched.handle}
+        request = {
+            "server": fetched.server,
+            "tool": fetched.tool,
+            "arguments": fetched.arguments,
+            "handle": fetched.handle,
+        }
         started = anyio.current_time()
         try:
             async with self.diary.opened(key, "mcp_tool_summary", metadata=about) as event:
@@ -279,7 +303,9 @@ class Caller:
                     llm=meter,
                     intent=intent,
                     window=self.window,
-                    on_progress=lambda told: self.diary.progress("distilling", f"Condensing {name}: {told.done} of {told.total}"),
+                    on_progress=lambda told: self.diary.progress(
+                        "distilling", f"Condensing {name}: {told.done} of {told.total}"
+                    ),
                     on_text=_into(event, self.masker),
                 )
                 observation = self._safe(observation)
@@ -295,13 +321,17 @@ class Caller:
         return observation
 
     def _summarizer_of(self, fetched: Fetched) -> LLM | None:
-        """Whom the tool's policy or the server's names, else the default; nobody where no model is to see the result."""
+        """Whom the tool's policy or the server's names, else the default; nobody where no model is to see the
+        result.
+        """
         policy, _ = self.toolbox.registry.server(fetched.server).options.policy(fetched.tool)
         if not policy.enabled or fetched.is_error or policy.use_model is False:
             return None
         return self.summarizers.get(policy.llm_provider or "", self.summarizer)
 
-    async def _trace_cancelled(self, key: str, called: Called, request: Mapping[str, Any], meter: Metered | None, duration_ms: int) -> None:
+    async def _trace_cancelled(
+        self, key: str, called: Called, request: Mapping[str, Any], meter: Metered | None, duration_ms: int
+    ) -> None:
         """The tool was called and the model asked, although nobody will see what came of it."""
         if meter and (usage := meter.spent()).calls:
             record = _summarization(None, request, "", meter=meter, reason=CANCELLED)
@@ -324,13 +354,19 @@ class Caller:
             work = replace(observation.work, invented=[one for one in observation.work.invented if one in text])
             return replace(observation, text=text, reason=reason, work=work)
         except MaskingFailed:
-            gone = f"[The summary could not be checked for secrets and was dropped. The whole is kept as {observation.handle}.]"
+            gone = (
+                "[The summary could not be checked for secrets and was dropped. The whole is kept as "
+                f"{observation.handle}.]"
+            )
             return replace(observation, text=gone, status="fallback", reason="the summary could not be masked")
 
-    async def _trace(self, key: str, called: Called, content: Masked, tokens_after: int, read: Mapping[str, str] | None = None) -> None:
+    async def _trace(
+        self, key: str, called: Called, content: Masked, tokens_after: int, read: Mapping[str, str] | None = None
+    ) -> None:
         """
         Args:
-            read: Of a tool that reads kept results: whose result that was, if there was one. No server was called, and nothing was
+            read: Of a tool that reads kept results: whose result that was, if there was one. No server was called, and
+                nothing was
                 condensed.
         """
         fetched = called.fetched
@@ -340,7 +376,12 @@ class Caller:
             Interaction(
                 type="mcp",
                 request=asked if read is None else {**asked, "read_back": read},
-                response={"content": content, "handle": fetched.handle, "tokens": fetched.tokens, "is_error": fetched.is_error},
+                response={
+                    "content": content,
+                    "handle": fetched.handle,
+                    "tokens": fetched.tokens,
+                    "is_error": fetched.is_error,
+                },
                 duration_ms=called.duration_ms,
                 error=fetched.problem or "",
                 tokens_before=fetched.tokens if read is None else 0,
@@ -350,7 +391,9 @@ class Caller:
 
 
 def _traceparent(session_id: str, key: str) -> str:
-    """What a server may log to find the session again, in W3C's form: the trace is the session's id, the span this call."""
+    """What a server may log to find the session again, in W3C's form: the trace is the session's id, the span this
+    call.
+    """
     trace = session_id.replace("-", "").lower()
     if not re.fullmatch("[0-9a-f]{32}", trace):
         trace = hashlib.sha256(session_id.encode()).hexdigest()[:32]
@@ -411,14 +454,20 @@ def _left_out(lost: Sequence[Lost]) -> list[dict[str, Any]]:
 def _summarization(
     work: ModelWork | None, request: Mapping[str, Any], text: str, *, meter: Metered | None = None, reason: str = ""
 ) -> Interaction:
-    by_work = Usage(work.calls - work.cache_hits, work.input_tokens, work.output_tokens, work.price_usd) if work else Usage()
+    by_work = (
+        Usage(work.calls - work.cache_hits, work.input_tokens, work.output_tokens, work.price_usd) if work else Usage()
+    )
     return Interaction(
         type="summarization",
         provider=(work.provider if work else "") or (meter.provider if meter else ""),
         model=work.model if work else meter.model if meter else "",
         request=request,
-        response={"text": text, **({"chunks": work.chunks, "levels": work.levels, "cache_hits": work.cache_hits} if work else {})},
-        # The meter also knows of questions that were broken off when the time was over, and of those that were asked twice.
+        response={
+            "text": text,
+            **({"chunks": work.chunks, "levels": work.levels, "cache_hits": work.cache_hits} if work else {}),
+        },
+        # The meter also knows of questions that were broken off when the time was over, and of those that were asked
+        # twice.
         usage=meter.spent() if meter else by_work,
         error=reason,
     )

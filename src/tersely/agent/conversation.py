@@ -55,7 +55,9 @@ class Conversation:
         return [*self.beginning, *gap, *(message for turn in self.rounds for message in turn.messages())]
 
     def _gap(self) -> Message:
-        return Message("user", assume_masked(f"[{self._left_out} earlier rounds do not fit any more and are left out.]"))  # our own words
+        return Message(
+            "user", assume_masked(f"[{self._left_out} earlier rounds do not fit any more and are left out.]")
+        )  # our own words
 
     def tokens(self, messages: Sequence[Message] | None = None) -> int:
         return sum(self._count(message) for message in (self.messages() if messages is None else messages))
@@ -99,7 +101,9 @@ class Conversation:
                 return size
             if len(turn.said.text) > 2 * _KEPT_OF_OLD_WORDS:
                 before = self._count(turn.said)
-                turn.said = replace(turn.said, text=assume_masked(f"{turn.said.text[:_KEPT_OF_OLD_WORDS]} […]"))  # a part of it
+                turn.said = replace(
+                    turn.said, text=assume_masked(f"{turn.said.text[:_KEPT_OF_OLD_WORDS]} […]")
+                )  # a part of it
                 size -= before - self._count(turn.said)
         return size
 
@@ -158,7 +162,9 @@ def flattened(messages: Sequence[Message]) -> list[Message]:
             )  # masked, with a name before it
         elif message.tool_calls:
             calls = "\n".join(f"[I called {call.name} with {call.arguments}]" for call in message.tool_calls)
-            told.append(Message("assistant", assume_masked(f"{message.text}\n{calls}".strip())))  # calls are masked when they are stored
+            told.append(
+                Message("assistant", assume_masked(f"{message.text}\n{calls}".strip()))
+            )  # calls are masked when they are stored
         else:
             told.append(message)
     return told

@@ -29,7 +29,9 @@ class OpenEvent(Protocol):
     def restart(self) -> None:
         """What came so far does not count; the content begins anew."""
 
-    async def complete(self, content: Masked, metadata: Mapping[str, Any] = ..., *, status: Ending = "completed") -> None:
+    async def complete(
+        self, content: Masked, metadata: Mapping[str, Any] = ..., *, status: Ending = "completed"
+    ) -> None:
         """The end, once; what `metadata` names is added to what the event began with."""
 
 
@@ -37,7 +39,9 @@ class Diary(Protocol):
     def opened(
         self, step: str, event_type: EventType, *, content: Masked = ..., metadata: Mapping[str, Any] = ...
     ) -> AbstractAsyncContextManager[OpenEvent]:
-        """An event with status `streaming`. Left without `complete` it ends as failed, or cancelled when the work was."""
+        """An event with status `streaming`. Left without `complete` it ends as failed, or cancelled when the work
+        was.
+        """
 
     async def tell(self, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any] = ...) -> str:
         """An event that is complete at once; returns its id."""

@@ -1,4 +1,5 @@
-"""What stands out in a tool's result: lines and objects that sound like trouble, changes shortly before it, values that jumped.
+"""What stands out in a tool's result: lines and objects that sound like trouble, changes shortly before it, values that
+jumped.
 
 Pure functions over one text at a time; no model, and no knowledge of any system.
 A result becomes a handful of `Evidence`, each a quotation with its lines, how often
@@ -30,16 +31,32 @@ _FIRST_LEVEL = re.compile(
     r"[\"']?(?:level|severity|lvl)[\"']?\s*[=:]\s*[\"']?(\w+)"
     r"|(?<![\w-])(FATAL|PANIC|CRITICAL|ERROR|WARN|WARNING|INFO|DEBUG|TRACE|Warning|Normal|[IWEF](?=\d{4} ))(?![\w-])"
 )
-_LEVELS = {"fatal": 3.0, "panic": 3.0, "critical": 3.0, "f": 3.0, "error": 2.0, "err": 2.0, "e": 2.0, "warn": 1.2, "warning": 1.2, "w": 1.2}
+_LEVELS = {
+    "fatal": 3.0,
+    "panic": 3.0,
+    "critical": 3.0,
+    "f": 3.0,
+    "error": 2.0,
+    "err": 2.0,
+    "e": 2.0,
+    "warn": 1.2,
+    "warning": 1.2,
+    "w": 1.2,
+}
 _QUIET = {"info", "debug", "trace", "notice", "normal", "i"}
-_PHRASE = re.compile("|".join(re.escape(phrase) for phrase in sorted((p for p in SEVERITY if " " in p), key=len, reverse=True)))
-_DENIED = re.compile(rf"\b(?:no|without|zero|0)\s+(?:{'|'.join(sorted(p for p in SEVERITY if ' ' not in p))})s?\b", re.IGNORECASE)
+_PHRASE = re.compile(
+    "|".join(re.escape(phrase) for phrase in sorted((p for p in SEVERITY if " " in p), key=len, reverse=True))
+)
+_DENIED = re.compile(
+    rf"\b(?:no|without|zero|0)\s+(?:{'|'.join(sorted(p for p in SEVERITY if ' ' not in p))})s?\b", re.IGNORECASE
+)
 """Trouble that is said not to be there."""
 
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z']+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])")
 _AGE = re.compile(
-    r"(?:^|\s{2})((?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?)(?: \(x(\d+) over ((?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?)\))?(?=\s{2}|$)"
+    r"(?:^|\s{2})((?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?)(?: \(x(\d+) over "
+    r"((?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?)\))?(?=\s{2}|$)"
 )
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _CHANGED = re.compile(
@@ -53,7 +70,8 @@ _RESOLVED = re.compile(
     re.IGNORECASE,
 )
 _REASONS = re.compile(
-    r"\b(?:because|due to|caused by|exceed\w*|expired|no space|denied|refused|not found|no such|invalid|missing|unknown|"
+    r"\b(?:because|due to|caused by|exceed\w*|expired|no space|denied|refused|not found|no such|invalid|missing"
+    r"|unknown|"
     r"exhaust\w*|limit|quota|full|killed|insufficient|mismatch|unauthorized|forbidden|"
     r"corrupt\w*|deadlock\w*|leak\w*|unsupported|too (?:many|large|long))\b",
     re.IGNORECASE,
@@ -91,7 +109,9 @@ class Evidence:
     """It was there all the time, as often as now: it is the way things are."""
 
     scoped: bool = True
-    """Whether it speaks of the namespace, cluster or the like that the alert is about, where the result speaks of several."""
+    """Whether it speaks of the namespace, cluster or the like that the alert is about, where the result speaks of
+    several.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +151,9 @@ def read_result(text: str, *, tool: str, now: datetime | None = None, about: Seq
             *((kind, name) for name in _ID.findall(text[:50_000])),
         ]
     found.sort(key=lambda one: (-any(name in one.text for name in about), -one.severity - one.explains, one.line))
-    kept = [one for one in found if one.kind == "change"][:15] + [one for one in found if one.kind != "change"][:MOST_PER_RESULT]
+    kept = [one for one in found if one.kind == "change"][:15] + [one for one in found if one.kind != "change"][
+        :MOST_PER_RESULT
+    ]
     linked = [link for link in dict.fromkeys(links) if any(name in link[0] for name in about)]
     return Reading(evidence=tuple(kept), names=tuple(dict.fromkeys(names))[:400], links=tuple(linked)[:100])
 
@@ -140,7 +162,9 @@ def severity_of(text: str) -> float:
     """How bad a text sounds: 0 not at all, 3 fatal. A level that it states counts for more than its words."""
     plain = _IDENTIFIER.sub(" ", text[:2_000])
     spoken = _DENIED.sub(" ", _HUMP.sub(" ", plain).lower())
-    words = max((SEVERITY.get(word, SEVERITY.get(word.removesuffix("s"), 0.0)) for word in _TOKEN.findall(spoken)), default=0.0)
+    words = max(
+        (SEVERITY.get(word, SEVERITY.get(word.removesuffix("s"), 0.0)) for word in _TOKEN.findall(spoken)), default=0.0
+    )
     whole = max((SEVERITY.get(word.lower(), 0.0) for word in _TOKEN.findall(_DENIED.sub(" ", plain))), default=0.0)
     phrases = max((SEVERITY[found] for found in _PHRASE.findall(spoken)), default=0.0)
     said = max(words, whole, phrases)
@@ -283,7 +307,14 @@ def _changes(lines: Sequence[str]) -> Iterator[Evidence]:
             and severity_of(line) < 2
         ):
             yield Evidence(
-                kind="change", text=_quote(line.strip()), line=number, last_line=number, first=time, last=time, severity=1.0, explains=True
+                kind="change",
+                text=_quote(line.strip()),
+                line=number,
+                last_line=number,
+                first=time,
+                last=time,
+                severity=1.0,
+                explains=True,
             )
 
 
@@ -342,7 +373,11 @@ def _as_json(text: str) -> Any:
 def _objects_in(value: Any) -> list[dict[str, Any]]:
     """The things a document lists, or the document itself."""
     if isinstance(value, dict):
-        lists = [inner for inner in value.values() if isinstance(inner, list) and inner and all(isinstance(item, dict) for item in inner)]
+        lists = [
+            inner
+            for inner in value.values()
+            if isinstance(inner, list) and inner and all(isinstance(item, dict) for item in inner)
+        ]
         if lists and (len(value) <= 6 or "items" in value):
             return max(lists, key=len)
         return [value]
@@ -372,7 +407,9 @@ def _objects(value: Any, text: str) -> Iterator[Evidence]:
                 key = VALUE.sub("#", f"{path} {said}")
                 found.setdefault(key, []).append((f"{kind} {name}".strip(), path, said, severity))
     for group in found.values():
-        who = ", ".join(dict.fromkeys(one[0] for one in group[:3])) + (f" and {len(group) - 3} more" if len(group) > 3 else "")
+        who = ", ".join(dict.fromkeys(one[0] for one in group[:3])) + (
+            f" and {len(group) - 3} more" if len(group) > 3 else ""
+        )
         _, path, said, severity = group[0]
         line = _line_of(text, group[0][0].rpartition(" ")[2], said)
         times = [time for place in TIME.finditer(said) if (time := as_time(place))]
@@ -394,7 +431,9 @@ _TELLING = ("type", "status", "reason", "message", "error", "exitCode", "state",
 
 def _told(part: dict[str, Any]) -> str:
     """What an object says of itself: what tells first, identifiers not at all."""
-    plain = {key: inner for key, inner in part.items() if not isinstance(inner, dict | list) and inner not in ("", None)}
+    plain = {
+        key: inner for key, inner in part.items() if not isinstance(inner, dict | list) and inner not in ("", None)
+    }
     named = [key for key in _TELLING if key in plain] + [
         key for key in plain if key not in _TELLING and not key.lower().endswith(("id", "uid"))
     ]
@@ -447,7 +486,9 @@ def _part_severity(path: str, part: dict[str, Any], usual: dict[tuple[str, str],
             else severity_of(str(part.get("reason", "")))
         )
         return max(
-            2.2 if is_rare and sum(statuses.values()) > 2 else 0.0, bad if part["status"] == "True" else bad * 0.8, 1.0 if bad else 0.0
+            2.2 if is_rare and sum(statuses.values()) > 2 else 0.0,
+            bad if part["status"] == "True" else bad * 0.8,
+            1.0 if bad else 0.0,
         )
     said = [
         str(inner)
@@ -487,7 +528,11 @@ def _series(value: Any, text: str) -> Iterator[Evidence]:
         )
         if shift := _shift(points):
             before, after, at = shift
-            others = ", ".join(f"{key}={inner}" for key, inner in labels.items() if key != "__name__") if isinstance(labels, dict) else ""
+            others = (
+                ", ".join(f"{key}={inner}" for key, inner in labels.items() if key != "__name__")
+                if isinstance(labels, dict)
+                else ""
+            )
             way = "rose" if after > before else "fell"
             when = datetime.fromtimestamp(at, UTC) if at > 10**8 else None
             clock = f" at {when:%H:%M} UTC" if when else ""
@@ -545,7 +590,11 @@ def _samples(lines: Sequence[str]) -> Iterator[Evidence]:
         except ValueError:
             continue
         labels = re.findall(r'(\w+)="([^"]*)"', found.group(2))
-        telling = [f"{key}={inner}" for key, inner in labels if key not in ("instance", "node", "host", "pod", "container", "uid", "id")]
+        telling = [
+            f"{key}={inner}"
+            for key, inner in labels
+            if key not in ("instance", "node", "host", "pod", "container", "uid", "id")
+        ]
         families.setdefault((found.group(1), *telling), []).append((value, number, line))
     for members in families.values():
         if len(members) < 4:
@@ -554,7 +603,9 @@ def _samples(lines: Sequence[str]) -> Iterator[Evidence]:
         off = statistics.median(abs(value - middle) for value, _, _ in members)
         for value, number, line in members:
             distance = abs(value - middle)
-            if distance > 8 * max(off, 0.02 * abs(middle), 1e-9) and len([one for one in members if one[0] == value]) * 4 <= len(members):
+            if distance > 8 * max(off, 0.02 * abs(middle), 1e-9) and len(
+                [one for one in members if one[0] == value]
+            ) * 4 <= len(members):
                 yield Evidence(
                     kind="measure",
                     text=_quote(f"{line.strip()} (elsewhere about {middle:.4g})"),

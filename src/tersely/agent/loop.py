@@ -169,7 +169,9 @@ class _Investigation:
             except LLMTooLong as problem:
                 return turn if turn.too_long else Turn(problem=str(problem))
 
-            async def asked(name: str = name, specs: Sequence[ToolSpec] = specs, messages: Sequence[Message] = messages) -> Turn:
+            async def asked(
+                name: str = name, specs: Sequence[ToolSpec] = specs, messages: Sequence[Message] = messages
+            ) -> Turn:
                 self.diary.progress("investigating", f"Iteration {iteration} of {self.assignment.max_iterations}")
                 return await self.asker.ask(
                     messages,
@@ -191,12 +193,18 @@ class _Investigation:
     def _decision(self, turn: Turn) -> Decision:
         decision = self.controller.read(turn)
         if decision.answer and turn.finish == "length" and not self.useless:
-            return Decision(complaint="Your analysis was cut off because it is too long for one answer. Write it again, in fewer words.")
+            return Decision(
+                complaint=(
+                    "Your analysis was cut off because it is too long for one answer. Write it again, in fewer words."
+                )
+            )
         return decision
 
     def _room(self, specs: Sequence[ToolSpec]) -> int:
         """Tokens that the conversation may have beside the tools and the answer."""
-        tools = sum(self.llm.tokenizer.count(f"{spec.name}{spec.description}{json.dumps(spec.schema)}") + 12 for spec in specs)
+        tools = sum(
+            self.llm.tokenizer.count(f"{spec.name}{spec.description}{json.dumps(spec.schema)}") + 12 for spec in specs
+        )
         answer = min(self.llm.output_cap, self.llm.window // 4)
         return int(min((self.llm.window - answer - tools) * 0.97, self.most))
 
@@ -214,7 +222,9 @@ class _Investigation:
         said = self.controller.said(turn)
         if not said.text.strip() and not said.tool_calls:
             said = replace(said, text=assume_masked("[an empty answer]"))
-        self.conversation.add(said, [Reply(Message("user", assume_masked(complaint)))])  # our own words, quoting masked ones
+        self.conversation.add(
+            said, [Reply(Message("user", assume_masked(complaint)))]
+        )  # our own words, quoting masked ones
 
     # Calling
 
@@ -228,7 +238,9 @@ class _Investigation:
         async def make(number: int, call: ToolCall, original: ToolCall | None, in_turn: Step) -> Seen:
             if refusal := refusals[number]:
                 return await self._refused(call, refusal, f"{prefix}/{number + 1}/call", in_turn)
-            return await self.caller.call(call, prefix=f"{prefix}/{number + 1}", step=in_turn, intent=intent, as_written=original)
+            return await self.caller.call(
+                call, prefix=f"{prefix}/{number + 1}", step=in_turn, intent=intent, as_written=original
+            )
 
         pairs = list(zip(decision.calls, written, strict=True))
         works = [
@@ -243,7 +255,8 @@ class _Investigation:
         self.conversation.add(self.controller.said(turn), self.controller.replies(decision.calls, seen))
 
     def _as_written(self, turn: Turn, decision: Decision, iteration: int) -> Sequence[ToolCall | None]:
-        """The calls before they were masked. None for those that were masked and that this process did not hear: after a restart
+        """The calls before they were masked. None for those that were masked and that this process did not hear: after
+        a restart
         only what is stored is known of them.
         """
         if not turn.is_altered:
@@ -268,12 +281,19 @@ class _Investigation:
             if key in keys[:number]:
                 refusals.append("You made this very call in the same answer; its result stands above.")
             elif number >= MOST_AT_ONCE:
-                refusals.append(f"Only {MOST_AT_ONCE} calls are made at once. Ask again for this one if it is still needed.")
+                refusals.append(
+                    f"Only {MOST_AT_ONCE} calls are made at once. Ask again for this one if it is still needed."
+                )
             elif earlier and self._is_enough(key, earlier):
                 repeated = True
-                kept = f" Its result is kept as {earlier[-1].handle}: read_result or search_result show it." if earlier[-1].handle else ""
+                kept = (
+                    f" Its result is kept as {earlier[-1].handle}: read_result or search_result show it."
+                    if earlier[-1].handle
+                    else ""
+                )
                 refusals.append(
-                    f"You made this call before, with the same arguments; it gives the same.{kept} Look at something else, or conclude."
+                    f"You made this call before, with the same arguments; it gives the same.{kept} Look at something "
+                    "else, or conclude."
                 )
             else:
                 refusals.append(None)
@@ -291,13 +311,22 @@ class _Investigation:
             server, _, tool = call.name.replace("__", ".", 1).rpartition(".")
             about = {"server_name": server, "tool_name": tool, "arguments": read_arguments(call.arguments).values}
             async with self.diary.opened(name, "llm_tool_call", metadata=about) as event:
-                await event.complete(said, {"is_error": True, "duration_ms": 0, "original_tokens": 0, "handle": None, "repeated": True})
+                await event.complete(
+                    said, {"is_error": True, "duration_ms": 0, "original_tokens": 0, "handle": None, "repeated": True}
+                )
             return said
 
         said = await step(name, tell)
         server, _, tool = call.name.replace("__", ".", 1).rpartition(".")
         observation = Observation(
-            call_id=call.id, server=server, tool=tool, text=said, status="passthrough", tokens_before=0, tokens_after=0, is_error=True
+            call_id=call.id,
+            server=server,
+            tool=tool,
+            text=said,
+            status="passthrough",
+            tokens_before=0,
+            tokens_after=0,
+            is_error=True,
         )
         return Seen(observation=observation, arguments=read_arguments(call.arguments).values)
 
@@ -331,5 +360,6 @@ def _key(call: ToolCall) -> str:
     """The same for the same call, however its arguments are written."""
     values = read_arguments(call.arguments)
     return (
-        f"{call.name.replace('__', '.', 1).lower()} {json.dumps(values.values, sort_keys=True) if not values.complaint else call.arguments}"
+        f"{call.name.replace('__', '.', 1).lower()} "
+        f"{json.dumps(values.values, sort_keys=True) if not values.complaint else call.arguments}"
     )

@@ -35,7 +35,12 @@ class Metered(StandingBefore):
     _broken_off: list[_Question] = field(default_factory=list)
 
     async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        tools: Sequence[ToolSpec] = (),
+        native: NativeTools | None = None,
     ) -> Completion:
         with self._asking(messages):
             answer = await self.inner.complete(messages, max_tokens=max_tokens, tools=tools, native=native)
@@ -43,7 +48,12 @@ class Metered(StandingBefore):
         return answer
 
     async def stream(
-        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        tools: Sequence[ToolSpec] = (),
+        native: NativeTools | None = None,
     ) -> AsyncIterator[Delta]:
         deltas: Any = self.inner.stream(messages, max_tokens=max_tokens, tools=tools, native=native)
         with self._asking(messages) as question:
@@ -73,7 +83,9 @@ class Metered(StandingBefore):
             raise
 
     def spent(self) -> Usage:
-        """What it has cost. Of the questions that were broken off, no more than can have been on the wire at once: others waited."""
+        """What it has cost. Of the questions that were broken off, no more than can have been on the wire at once:
+        others waited.
+        """
         usage = self.answered
         count = self.inner.tokenizer.count
         for question in self._broken_off[: self.inner.concurrency]:

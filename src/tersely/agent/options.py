@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tersely.llm.providers import NativeTools
 
-_CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True)
+_CONFIG = ConfigDict(
+    extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True
+)
 
 Controller = Literal["react", "function_calling"]
 

@@ -71,7 +71,8 @@ def read(text: str) -> tuple[Decision, int]:
 
 
 _INVENTED = (
-    'You wrote "Observation:" yourself. Observations come from tools: write "Action:" and "Action Input:", then stop and wait, '
+    'You wrote "Observation:" yourself. Observations come from tools: write "Action:" and "Action Input:", then stop '
+    "and wait, "
     'or "Final Answer:".'
 )
 
@@ -81,7 +82,10 @@ def _action(section: _Section, given: _Section | None) -> Decision:
     if not named or named.group(1).lower() in _NO_TOOL:
         said = section.text.strip()[:80]
         return Decision(
-            complaint=f'"Action:" names no tool{f" ({said!r})" if said else ""}. Write one tool\'s name there, or write "Final Answer:".'
+            complaint=(
+                f'"Action:" names no tool{f" ({said!r})" if said else ""}. Write one tool\'s name there, or '
+                'write "Final Answer:".'
+            )
         )
     name, rest = named.group(1).rstrip(".:/"), named.group(2).strip()
     arguments = given.text if given else rest.removeprefix("(").removesuffix(")") if rest[:1] in "({`" else ""
@@ -100,11 +104,18 @@ def _without_any(text: str, sections: Sequence[_Section]) -> str:
     if not text.strip():
         return 'Your answer was empty. Write "Thought:" and then "Action:" with "Action Input:", or "Final Answer:".'
     if any(section.marker == "action input" for section in sections):
-        return 'There is an "Action Input:" without an "Action:" before it. Write "Action:" with a tool\'s name on the line above.'
+        return (
+            'There is an "Action Input:" without an "Action:" before it. Write "Action:" with a tool\'s name on '
+            "the line above."
+        )
     if sections:
-        return 'There is a "Thought:" and nothing to do. Go on with "Action:" and "Action Input:", or with "Final Answer:".'
+        return (
+            'There is a "Thought:" and nothing to do. Go on with "Action:" and "Action Input:", or with "Final '
+            'Answer:".'
+        )
     return (
-        'Your answer has no marker, so nobody knows what to do with it. Write "Thought:" and then "Action:" with "Action Input:"; '
+        'Your answer has no marker, so nobody knows what to do with it. Write "Thought:" and then "Action:" with '
+        '"Action Input:"; '
         'or, if this was your analysis, write it again after "Final Answer:".'
     )
 
@@ -126,12 +137,16 @@ _MARKERS = ("thought", "action", "actioninput", "observation", "finalanswer", "q
 _SPEAKERS = ("assistant", "human", "user", "system", "developer", "tool", "result", "toolresult", "ai")
 _KEYWORDS = frozenset((*_MARKERS, *_SPEAKERS))
 _BREAKS = re.compile(r"\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
-_LOOK_ALIKE = str.maketrans(dict(zip("аеорсухіјһкѕтмвнαερονικτυ", "aeopcyxijhkstmbhaepovikty", strict=True)) | dict.fromkeys("꞉ː։׃∶", ":"))
+_LOOK_ALIKE = str.maketrans(
+    dict(zip("аеорсухіјһкѕтмвнαερονικτυ", "aeopcyxijhkstmbhaepovikty", strict=True)) | dict.fromkeys("꞉ː։׃∶", ":")
+)
 """Letters of other alphabets, and other colons, that look like ours."""
 
 
 def quoted(text: str) -> Masked:
-    """A text in which no line can be taken for a marker of ours. It was masked before, and nothing but quoting is added."""
+    """A text in which no line can be taken for a marker of ours. It was masked before, and nothing but quoting is
+    added.
+    """
     lines = _BREAKS.sub("\n", text).split("\n")
     return assume_masked("\n".join(f"| {line}" if _poses(line) else line for line in lines))
 
@@ -176,7 +191,10 @@ class ReAct:
         return Message("assistant", assume_masked(turn.text[:end].rstrip() or "Thought:"))  # a part of it
 
     def replies(self, calls: Sequence[ToolCall], seen: Sequence[Seen]) -> list[Reply]:
-        return [Reply(_observation(f"{one.name}: {quoted(one.text)}"), _observation(f"{one.name}: {one.line}").text) for one in seen]
+        return [
+            Reply(_observation(f"{one.name}: {quoted(one.text)}"), _observation(f"{one.name}: {one.line}").text)
+            for one in seen
+        ]
 
     def conclusion(self, text: str) -> str:
         decision, _ = read(text)

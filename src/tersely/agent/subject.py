@@ -25,8 +25,10 @@ def _set(text: str) -> frozenset[str]:
 
 
 _NOT_NAMES = _set(
-    "severity status alertname priority receiver version fingerprint startsat endsat generatorurl externalurl groupkey url level "
-    "truncatedalerts source prometheus runbook_url dashboard title summary description message value cluster region env environment"
+    "severity status alertname priority receiver version fingerprint startsat endsat generatorurl externalurl "
+    "groupkey url level "
+    "truncatedalerts source prometheus runbook_url dashboard title summary description message value cluster region "
+    "env environment"
 )
 """Fields whose values say how bad it is or where it was noticed, not what it happens to."""
 
@@ -58,7 +60,9 @@ class Subject:
 
     @property
     def telling(self) -> str:
-        """What it is about, without the envelope it came in: sentences and names. Everything it has where it has neither."""
+        """What it is about, without the envelope it came in: sentences and names. Everything it has where it has
+        neither.
+        """
         about = [self.title, self.said, *self.names]
         return " ".join(dict.fromkeys(one for one in about if one)) or " ".join(self.words[:MOST_WORDS])
 
@@ -74,9 +78,19 @@ def subject_of(alert: str) -> Subject:
     for key, value in pairs:
         if key not in _NOT_NAMES and _NAME.fullmatch(value) and not _is_plain_number(value) and not TIME.match(value):
             fields.setdefault(key, value)
-    times = [time for key, value in pairs if "start" in key or key in ("time", "timestamp", "at", "date") for time in times_in(value)]
-    said = " ".join(value for key, value in pairs if key in ("alertname", "summary", "description", "message", "title", "text", ""))
-    title = next((value for wanted in ("summary", "title", "alertname", "message", "") for key, value in pairs if key == wanted), "")
+    times = [
+        time
+        for key, value in pairs
+        if "start" in key or key in ("time", "timestamp", "at", "date")
+        for time in times_in(value)
+    ]
+    said = " ".join(
+        value for key, value in pairs if key in ("alertname", "summary", "description", "message", "title", "text", "")
+    )
+    title = next(
+        (value for wanted in ("summary", "title", "alertname", "message", "") for key, value in pairs if key == wanted),
+        "",
+    )
     return Subject(
         fields=fields,
         began=min(times) if times else None,
@@ -134,7 +148,11 @@ def as_time(found: re.Match[str]) -> datetime | None:
 def words_in(text: str) -> list[str]:
     """The words of a text and of its names, in lower case, without those that mean nothing."""
     split = _WORD.findall(_HUMP.sub(" ", text))
-    return [word for word in dict.fromkeys(part.lower() for part in split) if len(word) > 2 and word not in STOP and word not in ASKING]
+    return [
+        word
+        for word in dict.fromkeys(part.lower() for part in split)
+        if len(word) > 2 and word not in STOP and word not in ASKING
+    ]
 
 
 def nouns(name: str, described: str, tool: str) -> list[str]:
@@ -154,7 +172,8 @@ def one_of(noun: str) -> str:
 
 
 def fill(tool: Tool, subject: Subject, known: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
-    """The ways to call a tool, the best first: required arguments from what is known, optional ones where the alert names them.
+    """The ways to call a tool, the best first: required arguments from what is known, optional ones where the alert
+    names them.
 
     Args:
         known: Names of things by what they are, from earlier results.
@@ -199,7 +218,11 @@ def _values(
         meant = [value for value in allowed if str(value).lower() in subject.words]
         return meant or (allowed[:1] if is_required else [])
     kind = described.get("type")
-    kinds = [kind] if isinstance(kind, str) else [one.get("type") for one in described.get("anyOf", []) if isinstance(one, dict)]
+    kinds = (
+        [kind]
+        if isinstance(kind, str)
+        else [one.get("type") for one in described.get("anyOf", []) if isinstance(one, dict)]
+    )
     if "string" not in kinds and kinds != ["array"] and kinds:
         return [described["default"]] if is_required and "default" in described else []
     wanted = nouns(name, says, tool)
@@ -217,7 +240,9 @@ def _parts(key: str) -> list[str]:
 
 
 def mentions(text: str, name: str) -> bool:
-    """Whether a text speaks of a thing, or of something whose name begins with its name, as a pod's does with its service's."""
+    """Whether a text speaks of a thing, or of something whose name begins with its name, as a pod's does with its
+    service's.
+    """
     return any(_stands_alone(text, found) for found in _places(text, name))
 
 

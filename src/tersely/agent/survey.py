@@ -41,7 +41,8 @@ def _stems(text: str) -> frozenset[str]:
 
 
 _LOOKS = _stems("""
-    log event error warning status state health metric describe history revision rollout change config configuration alert restart
+    log event error warning status state health metric describe history revision rollout change config configuration
+    alert restart
     memory cpu latency pod node service deployment recent failed problem condition trace
 """)
 """Words of tools that show what is going on."""
@@ -65,7 +66,9 @@ class _Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """What a round is going to call: stored, since the servers' listings may be others when it is gone through again."""
+    """What a round is going to call: stored, since the servers' listings may be others when it is gone through
+    again.
+    """
 
     calls: tuple[tuple[str, str, bool], ...]
     """`server.tool`, arguments as JSON, whether it is a reference."""
@@ -117,12 +120,19 @@ class _Survey:
     # What to ask
 
     async def _planned(self, number: int) -> Planned:
-        self.caller.diary.progress("investigating", "Choosing tools by their descriptions" if number == 1 else "Following up")
+        self.caller.diary.progress(
+            "investigating", "Choosing tools by their descriptions" if number == 1 else "Following up"
+        )
         left = MOST_CALLS - len(self.made)
         most = min(left, FIRST_ROUND) if number == 1 else min(left, 4)
         led_to, plans = ([], self._first()) if number == 1 else self._following()
-        new = [plan for plan in {plan.key: plan for plan in plans}.values() if plan.key not in self.made][: max(0, most)]
-        return Planned(calls=tuple((plan.tool, json.dumps(plan.arguments), plan.is_reference) for plan in new), led_to=tuple(led_to))
+        new = [plan for plan in {plan.key: plan for plan in plans}.values() if plan.key not in self.made][
+            : max(0, most)
+        ]
+        return Planned(
+            calls=tuple((plan.tool, json.dumps(plan.arguments), plan.is_reference) for plan in new),
+            led_to=tuple(led_to),
+        )
 
     def _tools(self) -> list[Tool]:
         tools = [named.tool for named in self.caller.toolbox.tools() if named.tool.read_only]
@@ -145,7 +155,9 @@ class _Survey:
         return plans
 
     def _following(self) -> tuple[list[str], list[_Plan]]:
-        """Names that the evidence leads to; the same tools about these, and tools that can be asked now that more names are known."""
+        """Names that the evidence leads to; the same tools about these, and tools that can be asked now that more names
+        are known.
+        """
         plans: list[_Plan] = []
         weighing = self._weighing()
         weighed = weighing.weigh(self.found)
@@ -157,7 +169,9 @@ class _Survey:
                 plans += [_Plan(tool=tool.dotted, arguments=way, is_reference=_is_reference(tool)) for way in ways[:2]]
         led_to = self._led_to(troubled)
         for name in led_to:
-            other = Subject(fields=self._instead(name), began=self.subject.began, words=self.subject.words, title=self.subject.title)
+            other = Subject(
+                fields=self._instead(name), began=self.subject.began, words=self.subject.words, title=self.subject.title
+            )
             for tool in self._tools():
                 ways = fill(tool, other, {}) if not _is_reference(tool) else []
                 plans += [_Plan(tool=tool.dotted, arguments=way) for way in ways[:1] if name in json.dumps(way)][:1]
@@ -176,12 +190,18 @@ class _Survey:
         mine = self._weighing()
         kinds = set(self.subject.fields)
         others = [
-            name for kind in sorted(self.names) for name in self.names[kind] if kind in kinds or kind in ("service", "deployment", "node")
+            name
+            for kind in sorted(self.names)
+            for name in self.names[kind]
+            if kind in kinds or kind in ("service", "deployment", "node")
         ]
         return [
             name
             for name in dict.fromkeys(others)
-            if name not in mine.specific and name not in mine.places and len(name) > 3 and any(mentions(text, name) for text in troubled)
+            if name not in mine.specific
+            and name not in mine.places
+            and len(name) > 3
+            and any(mentions(text, name) for text in troubled)
         ][:2]
 
     def _instead(self, name: str) -> dict[str, str]:
@@ -193,7 +213,10 @@ class _Survey:
 
     async def _look(self, plans: Sequence[_Plan], prefix: str) -> None:
         intent = Intent(
-            looking_for=f"{self.subject.title} {' '.join(self.subject.names)} errors, warnings, changes, what is unusual and why"
+            looking_for=(
+                f"{self.subject.title} {' '.join(self.subject.names)} errors, warnings, changes, what is "
+                "unusual and why"
+            )
         )
 
         async def look(number: int, plan: _Plan, in_turn: Step) -> tuple[Seen, Reading]:
@@ -203,7 +226,10 @@ class _Survey:
             reading = await in_turn(f"{place}/read", lambda: self._read(seen, plan))
             return seen, reading
 
-        works = [lambda in_turn, number=number, plan=plan: look(number, plan, in_turn) for number, plan in enumerate(plans, start=1)]
+        works = [
+            lambda in_turn, number=number, plan=plan: look(number, plan, in_turn)
+            for number, plan in enumerate(plans, start=1)
+        ]
         for plan, (seen, reading) in zip(plans, await side_by_side(self.step, works), strict=True):
             self.made[plan.key] = None
             observation = seen.observation
@@ -250,7 +276,9 @@ class _Survey:
         ]
         # Quotations of masked results, and our own words.
         analysis = assume_masked(report(self.subject, weighed, self.sources, failed=away))
-        await self.caller.diary.tell(f"{self.prefix}/report", "final_analysis", analysis, {"model": "", "provider": "survey"})
+        await self.caller.diary.tell(
+            f"{self.prefix}/report", "final_analysis", analysis, {"model": "", "provider": "survey"}
+        )
         return analysis
 
 

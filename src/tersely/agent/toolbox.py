@@ -1,4 +1,5 @@
-"""What one agent may call: the tools of its servers, as far as the assignment lets it, and those that read kept results.
+"""What one agent may call: the tools of its servers, as far as the assignment lets it, and those that read kept
+results.
 
 Looks at the registry anew with every question. A name that is not offered is
 answered with what is, never with what other agents have.

@@ -17,7 +17,21 @@ from typing import Any
 from tersely.agent.evidence import Evidence
 from tersely.agent.subject import Subject, mentions, one_of, words_in
 
-PLACES = frozenset(("namespace", "project", "account", "team", "tenant", "datacenter", "zone", "cluster", "region", "environment", "org"))
+PLACES = frozenset(
+    (
+        "namespace",
+        "project",
+        "account",
+        "team",
+        "tenant",
+        "datacenter",
+        "zone",
+        "cluster",
+        "region",
+        "environment",
+        "org",
+    )
+)
 """Nouns of fields that say where something is: everything there has them in common."""
 
 SHOWN_WITH_THE_CAUSE = 5
@@ -56,14 +70,22 @@ class Weighing:
 
     def __post_init__(self) -> None:
         own = {value: key for key, value in self.subject.fields.items()}
-        self.specific = [name for name, key in own.items() if not PLACES & {one_of(part) for part in re.split(r"[^a-z]+", key)}]
+        self.specific = [
+            name for name, key in own.items() if not PLACES & {one_of(part) for part in re.split(r"[^a-z]+", key)}
+        ]
         self.places = [name for name, key in own.items() if name not in self.specific]
 
     def weigh(self, found: Sequence[tuple[Source, Evidence]]) -> list[Weighed]:
         """All of it, the weightiest first."""
         spread = Counter(word for _, one in found for word in set(words_in(one.text)))
-        said = [(source, one, {word for word in words_in(one.text) if spread[word] <= max(3, len(found) // 8)}) for source, one in found]
-        scoped = {source.name: self._is_scoped(source, [one for other, one in found if other is source]) for source, _ in found}
+        said = [
+            (source, one, {word for word in words_in(one.text) if spread[word] <= max(3, len(found) // 8)})
+            for source, one in found
+        ]
+        scoped = {
+            source.name: self._is_scoped(source, [one for other, one in found if other is source])
+            for source, _ in found
+        }
         weighed = []
         for source, one, words in said:
             relation = self.relation(source, one.text)
@@ -72,7 +94,9 @@ class Weighing:
                 score *= 0.05
             if scoped[source.name] and not any(place in one.text for place in self.places):
                 score *= 0.4
-            elsewhere = {other.name for other, _, theirs in said if other.name != source.name and len(words & theirs) >= 2}
+            elsewhere = {
+                other.name for other, _, theirs in said if other.name != source.name and len(words & theirs) >= 2
+            }
             score *= 1 + 0.25 * min(2, len(elsewhere))
             weighed.append(Weighed(source=source, evidence=one, relation=relation, score=score))
         weighed.sort(key=lambda one: (-one.score, one.source.name, one.evidence.line))
@@ -108,7 +132,9 @@ class Weighing:
         return score * self._closeness(one)
 
     def _began_with_it(self, one: Evidence) -> bool:
-        """What was looked at begins with the trouble itself, as the logs of pods that were started by the release do."""
+        """What was looked at begins with the trouble itself, as the logs of pods that were started by the release
+        do.
+        """
         began = self.subject.began
         return began is not None and one.first is not None and one.first > began - timedelta(minutes=50)
 
@@ -136,7 +162,9 @@ def _texts(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def report(subject: Subject, weighed: Sequence[Weighed], sources: Sequence[Source], *, failed: Sequence[str] = ()) -> str:
+def report(
+    subject: Subject, weighed: Sequence[Weighed], sources: Sequence[Source], *, failed: Sequence[str] = ()
+) -> str:
     """What was found, the most likely cause first."""
     chosen = _chosen(weighed)
     said = _headline(subject, chosen)
@@ -153,8 +181,10 @@ def report(subject: Subject, weighed: Sequence[Weighed], sources: Sequence[Sourc
     lines += [
         "",
         "## How this was found",
-        "No language model was involved: the tools were chosen by their descriptions, and what they returned was weighed by how bad it "
-        "sounds, when it began, and whether it concerns what the alert is about. Read the quoted results before you act on this.",
+        "No language model was involved: the tools were chosen by their descriptions, and what they returned was "
+        "weighed by how bad it "
+        "sounds, when it began, and whether it concerns what the alert is about. Read the quoted results before you "
+        "act on this.",
     ]
     return "\n".join(lines)
 
@@ -180,7 +210,11 @@ def _alike(one: Weighed, others: Sequence[Weighed]) -> bool:
     words = set(words_in(one.evidence.text))
     for other in others:
         theirs = set(words_in(other.evidence.text))
-        if words and len(words & theirs) >= 0.8 * min(len(words), len(theirs)) and one.evidence.kind == other.evidence.kind:
+        if (
+            words
+            and len(words & theirs) >= 0.8 * min(len(words), len(theirs))
+            and one.evidence.kind == other.evidence.kind
+        ):
             return True
     return False
 
@@ -192,7 +226,11 @@ def _headline(subject: Subject, chosen: Sequence[Weighed]) -> str:
     top = chosen[0].evidence
     # Whose trouble it is, by the name that the alert gives it.
     who = next(
-        (name for key, name in subject.fields.items() if key in ("service", "pod", "app", "deployment", "job", "instance", "node", "host")),
+        (
+            name
+            for key, name in subject.fields.items()
+            if key in ("service", "pod", "app", "deployment", "job", "instance", "node", "host")
+        ),
         "",
     )
     who = who or (subject.names[0] if subject.names else "")
@@ -232,10 +270,16 @@ _BLOCK, _ESCAPED = re.compile(r"^(?=#|>|[-+*] )"), r"\\"
 
 def _cited(one: Weighed) -> str:
     evidence, source = one.evidence, one.source
-    lines = f"line {evidence.line}" if evidence.line == evidence.last_line else f"lines {evidence.line}-{evidence.last_line}"
+    lines = (
+        f"line {evidence.line}"
+        if evidence.line == evidence.last_line
+        else f"lines {evidence.line}-{evidence.last_line}"
+    )
     often = f", {evidence.count:,} times" if evidence.count > 1 else ""
     quoted = _BLOCK.sub(_ESCAPED, evidence.text)
-    return f"{quoted} [{source.name}, {lines}{f' of {source.handle}' if source.handle else ''}{often}{_period(evidence)}]"
+    return (
+        f"{quoted} [{source.name}, {lines}{f' of {source.handle}' if source.handle else ''}{often}{_period(evidence)}]"
+    )
 
 
 def _period(one: Evidence) -> str:
@@ -254,5 +298,7 @@ def _looked_at(source: Source) -> str:
     given = ", ".join(f"{key}={value}" for key, value in source.arguments.items())
     if source.problem:
         return f"- {source.name}({given}): failed: {' '.join(source.problem.split())[:160]}"
-    size = f"{source.tokens:,} tokens" + (f", condensed to {source.shown_tokens:,}" if source.shown_tokens < source.tokens else "")
+    size = f"{source.tokens:,} tokens" + (
+        f", condensed to {source.shown_tokens:,}" if source.shown_tokens < source.tokens else ""
+    )
     return f"- {source.name}({given}): {size}{f', kept as {source.handle}' if source.handle else ''}"

@@ -1,4 +1,6 @@
-"""The command line: one module per command, each importing what it needs when it runs, so that `--help` answers at once."""
+"""The command line: one module per command, each importing what it needs when it runs, so that `--help` answers at
+once.
+"""
 
 from __future__ import annotations
 
@@ -71,5 +73,21 @@ def main() -> None:
     """
 
 
-for command in (condense, serve, gateway, up, work, investigate, watch, export, research, read, stats, config, migrate, doctor, demo):
+for command in (
+    condense,
+    serve,
+    gateway,
+    up,
+    work,
+    investigate,
+    watch,
+    export,
+    research,
+    read,
+    stats,
+    config,
+    migrate,
+    doctor,
+    demo,
+):
     main.add_command(command)

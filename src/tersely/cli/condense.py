@@ -17,9 +17,16 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("file", type=click.File("rb"), default="-")
-@click.option("--budget", type=int, default=1000, show_default=True, metavar="TOKENS", help="What the result may take, at most.")
+@click.option(
+    "--budget", type=int, default=1000, show_default=True, metavar="TOKENS", help="What the result may take, at most."
+)
 @click.option("--focus", default="", metavar="TEXT", help="What you are looking for; it decides what stays.")
-@click.option("--schema-hint", default="", metavar="TEXT", help="What a program will extract from the result; used instead of --focus.")
+@click.option(
+    "--schema-hint",
+    default="",
+    metavar="TEXT",
+    help="What a program will extract from the result; used instead of --focus.",
+)
 @click.option("--llm", is_flag=True, help="Let the configured model summarize (sends the masked text to it).")
 @click.option("--explain", is_flag=True, help="Say on stderr what the text was taken for, and what was left out.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the text and the account of it.")
@@ -36,7 +43,9 @@ def condense(file: Any, budget: int, focus: str, schema_hint: str, llm: bool, ex
     from tersely.condensing.budget import SMALLEST_BUDGET
 
     if file.name == "<stdin>" and sys.stdin.isatty():
-        fail("Nothing to condense. Name a file, or pipe something in: journalctl -u api | tersely condense --budget 800")
+        fail(
+            "Nothing to condense. Name a file, or pipe something in: journalctl -u api | tersely condense --budget 800"
+        )
     text = file.read().decode("utf-8", "replace").removeprefix("\ufeff")
     if budget < SMALLEST_BUDGET:
         fail(f"--budget {budget} is too small: at least {SMALLEST_BUDGET} tokens are needed for anything readable.")

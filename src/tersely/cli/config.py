@@ -69,7 +69,9 @@ def init(path: Path, source: Path | None) -> None:
     if not schema.exists():
         schema.write_text(_schema_text(), encoding="utf-8")
     took = f", with {_count(len(servers), 'server')} of {source}" if source else ""
-    click.echo(f"Wrote {click.style(str(path), bold=True)}{took}; {schema.name} beside it lets editors complete and check it.")
+    click.echo(
+        f"Wrote {click.style(str(path), bold=True)}{took}; {schema.name} beside it lets editors complete and check it."
+    )
     click.secho("Next: tersely config check", dim=True)
 
 
@@ -79,7 +81,9 @@ def _servers_of(source: Path) -> dict[str, Any]:
     from tersely.errors import ConfigError
 
     data = read_document(source).data
-    section = next((name for name in ("mcp_servers", "mcpServers", "servers") if isinstance(data, dict) and name in data), None)
+    section = next(
+        (name for name in ("mcp_servers", "mcpServers", "servers") if isinstance(data, dict) and name in data), None
+    )
     if not section or not isinstance(data[section], dict):
         raise ConfigError(f"{source}: declares no servers: there is neither `mcpServers` nor `mcp_servers` in it.")
     return {
@@ -165,7 +169,9 @@ def _found(settings: Settings, gathered: Gathered) -> Iterator[tuple[str, list[t
 
 @config.command()
 @_FILE
-@click.option("--all", "everything", is_flag=True, help="Also what is built in for every provider, server, agent and chain.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also what is built in for every provider, server, agent and chain."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: each key with its value and source.")
 def show(given: Path | None, everything: bool, as_json: bool) -> None:
     """Print the values that hold, and where each comes from. Secrets are ***."""
@@ -229,7 +235,10 @@ def _tree(rows: Iterable[tuple[Key, Any, str]]) -> Iterator[tuple[str, str]]:
     """Lines of a YAML, each value with the comment that belongs behind it."""
     before: Key = ()
     for key, value, source in rows:
-        shared = next((n for n, (one, other) in enumerate(zip(key, before, strict=False)) if one != other), min(len(key), len(before)))
+        shared = next(
+            (n for n, (one, other) in enumerate(zip(key, before, strict=False)) if one != other),
+            min(len(key), len(before)),
+        )
         for depth in range(shared, len(key) - 1):
             yield f"{'  ' * depth}{_label(key[depth])}", ""
         yield f"{'  ' * (len(key) - 1)}{_label(key[-1])} {_scalar(value)}".rstrip(), source
@@ -247,7 +256,11 @@ def _scalar(value: Any) -> str:
         return f"[{', '.join(_scalar(inner) for inner in value)}]"
     if isinstance(value, str):
         short = value if len(value) <= 90 else f"{value[:90]}…"
-        return short if re.fullmatch(r"[\w./*$@{}][\w ./:*$@{}+-]*", short) and ": " not in short else json.dumps(short, ensure_ascii=False)
+        return (
+            short
+            if re.fullmatch(r"[\w./*$@{}][\w ./:*$@{}+-]*", short) and ": " not in short
+            else json.dumps(short, ensure_ascii=False)
+        )
     return f"{value:g}" if isinstance(value, float) else json.dumps(value)
 
 

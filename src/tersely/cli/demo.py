@@ -7,7 +7,9 @@ import click
 
 @click.command()
 @click.option("--seed", type=int, default=None, help="Draw the same incident again.")
-@click.option("--once", is_flag=True, help="End after the report; exit code 0 only if the cause it names is the one drawn.")
+@click.option(
+    "--once", is_flag=True, help="End after the report; exit code 0 only if the cause it names is the one drawn."
+)
 @click.option("--port", type=int, default=0, show_default="a free one", help="Port of the page.")
 def demo(seed: int | None, once: bool, port: int) -> None:
     """See it work: an alert is investigated in front of your eyes. No key, no network.

@@ -38,7 +38,8 @@ class Finding:
 def doctor(file: Path | None, offline: bool, as_json: bool) -> None:
     """Look whether tersely up would work here: configuration, disk, database, models, servers, port.
 
-    Each model is asked for one word, each MCP server is connected to; nothing is changed. Exit code 1 when something is wrong.
+    Each model is asked for one word, each MCP server is connected to; nothing is changed. Exit code 1 when something is
+    wrong.
     """
     import logging
 
@@ -58,7 +59,9 @@ def doctor(file: Path | None, offline: bool, as_json: bool) -> None:
     anyio.run(look)
     is_well = all(finding.verdict != "wrong" for finding in findings)
     if as_json:
-        click.echo(json.dumps({"ok": is_well, "findings": [asdict(finding) for finding in findings]}, ensure_ascii=False))
+        click.echo(
+            json.dumps({"ok": is_well, "findings": [asdict(finding) for finding in findings]}, ensure_ascii=False)
+        )
     raise SystemExit(0 if is_well else 1)
 
 
@@ -101,7 +104,9 @@ def _disk(settings: Settings) -> Finding:
     free = shutil.disk_usage(there).free
     words = f"{folder}, {free / 2**30:,.1f} GiB free"
     if free < LITTLE_SPACE:
-        return Finding("disk", "wrong" if free < NO_SPACE else "look", f"{words}: kept results may need more (TERSELY_KEEP_MB)")
+        return Finding(
+            "disk", "wrong" if free < NO_SPACE else "look", f"{words}: kept results may need more (TERSELY_KEEP_MB)"
+        )
     return Finding("disk", "fine", words)
 
 
@@ -125,7 +130,9 @@ async def _database(settings: Settings) -> Finding:
     kind = "SQLite" if url.startswith("sqlite") else "PostgreSQL"
     words = f"{kind}, schema {SCHEMA}{f', {waiting:,} alerts wait' if waiting else ''}"
     if apart > CLOCKS_APART:
-        return Finding("database", "look", f"{words}; its clock and ours are {apart:,.0f} s apart: times in lists will look odd")
+        return Finding(
+            "database", "look", f"{words}; its clock and ours are {apart:,.0f} s apart: times in lists will look odd"
+        )
     return Finding("database", "fine", words)
 
 
@@ -154,7 +161,9 @@ def _port(settings: Settings) -> Finding:
             version = httpx2.get(f"http://{host}:{port}/health", timeout=3).json()["version"]
             return Finding("address", "fine", f"http://{host}:{port}, where tersely {version} runs already")
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError):
-            return Finding("address", "wrong", f"{host}:{port} cannot be used: {problem.strerror}. Choose another: TERSELY_PORT")
+            return Finding(
+                "address", "wrong", f"{host}:{port} cannot be used: {problem.strerror}. Choose another: TERSELY_PORT"
+            )
     return Finding("address", "fine", f"http://{host}:{port} is free")
 
 
@@ -192,7 +201,11 @@ async def _servers(settings: Settings, offline: bool) -> AsyncIterator[Finding]:
     from tersely.tools.registry import registered
 
     if not settings.servers:
-        yield Finding("servers", "look", "none: agents have no tools. Declare some under mcp_servers, or: tersely config init --from FILE")
+        yield Finding(
+            "servers",
+            "look",
+            "none: agents have no tools. Declare some under mcp_servers, or: tersely config init --from FILE",
+        )
         return
     if offline:
         yield Finding("servers", "fine", f"{', '.join(server.name for server in settings.servers)}, not started")

@@ -47,10 +47,18 @@ def _adapted(node: Any) -> Any:
         return [_adapted(inner) for inner in node]
     if not isinstance(node, dict):
         return node
-    adapted = {name: _adapted(inner) for name, inner in node.items() if not (name == "default" and isinstance(inner, dict | list))}
+    adapted = {
+        name: _adapted(inner)
+        for name, inner in node.items()
+        if not (name == "default" and isinstance(inner, dict | list))
+    }
     if isinstance(adapted.get("title"), str):
         del adapted["title"]
-    if adapted.get("type") in ("integer", "number", "boolean") or "enum" in adapted or isinstance(adapted.get("pattern"), str):
+    if (
+        adapted.get("type") in ("integer", "number", "boolean")
+        or "enum" in adapted
+        or isinstance(adapted.get("pattern"), str)
+    ):
         said = {name: adapted.pop(name) for name in ("description", "default") if name in adapted}
         return {**said, "anyOf": [adapted, _VARIABLE]}
     return adapted

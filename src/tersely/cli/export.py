@@ -12,7 +12,9 @@ from tersely.cli.watch import TOKEN, URL, headers, said
 
 @click.command()
 @click.argument("session_id")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where it goes  [default: standard output]")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where it goes  [default: standard output]"
+)
 @click.option("--results", is_flag=True, help="With the whole texts of what tools returned.")
 @URL
 @TOKEN

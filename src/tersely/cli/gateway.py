@@ -41,9 +41,17 @@ class _Gateway(click.Group):
 @upstream_options
 @click.option("--http", is_flag=True, help="Serve StreamableHTTP at /mcp instead of standard input and output.")
 @click.option("--host", help="With --http: address to listen on  [env: TERSELY_HOST; default: 127.0.0.1]")
-@click.option("--port", type=int, help="With --http: port to listen on, 0 for a free one  [env: TERSELY_GATEWAY_PORT; default: 8008]")
-@click.option("--stateless", is_flag=True, help="With --http: no sessions for older clients, so that any replica can answer.")
-@click.option("--strict", is_flag=True, help="Withhold tools that are described otherwise than when they were first seen.")
+@click.option(
+    "--port",
+    type=int,
+    help="With --http: port to listen on, 0 for a free one  [env: TERSELY_GATEWAY_PORT; default: 8008]",
+)
+@click.option(
+    "--stateless", is_flag=True, help="With --http: no sessions for older clients, so that any replica can answer."
+)
+@click.option(
+    "--strict", is_flag=True, help="Withhold tools that are described otherwise than when they were first seen."
+)
 @click.option("--llm", is_flag=True, help="Summarize with the configured model where no policy says otherwise.")
 @click.pass_context
 def gateway(
@@ -68,10 +76,15 @@ def gateway(
     if ctx.invoked_subcommand is not None:
         if misplaced := [name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]:
             option = f"--{misplaced[0].replace('_', '-')}"
-            fail(f"Put {option} behind the word {ctx.invoked_subcommand}: tersely gateway {ctx.invoked_subcommand} {option} …")
+            fail(
+                f"Put {option} behind the word {ctx.invoked_subcommand}: tersely gateway {ctx.invoked_subcommand} "
+                f"{option} …"
+            )
         return
     if not http and (host or port is not None or stateless):
-        fail("--host, --port and --stateless are for --http; without it the gateway speaks on standard input and output.")
+        fail(
+            "--host, --port and --stateless are for --http; without it the gateway speaks on standard input and output."
+        )
     from tersely.config import GATEWAY, Settings, find_file
 
     servers = upstream_servers(ctx.meta[COMMAND], **upstreams)
@@ -85,12 +98,17 @@ def gateway(
     except OSError as problem:
         if not http:
             raise
-        fail(f"Cannot listen on {settings.summarizer.host}:{settings.gateway.port}: {problem.strerror}. Try another --port.")
+        fail(
+            f"Cannot listen on {settings.summarizer.host}:{settings.gateway.port}: {problem.strerror}. Try another "
+            "--port."
+        )
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 
 
-def _run(settings: Settings, servers: Sequence[Server], *, http: bool, stateless: bool, strict: bool, models: bool) -> None:
+def _run(
+    settings: Settings, servers: Sequence[Server], *, http: bool, stateless: bool, strict: bool, models: bool
+) -> None:
     import logging
 
     import anyio
@@ -103,7 +121,11 @@ def _run(settings: Settings, servers: Sequence[Server], *, http: bool, stateless
 
     def announce(address: str) -> None:
         logger.info(
-            "listening", extra={"address": address, "servers": ", ".join(server.name for server in servers if not server.options.disabled)}
+            "listening",
+            extra={
+                "address": address,
+                "servers": ", ".join(server.name for server in servers if not server.options.disabled),
+            },
         )
 
     async def run_stdio() -> None:
@@ -120,7 +142,8 @@ def _run(settings: Settings, servers: Sequence[Server], *, http: bool, stateless
         verifier = web.tokens(settings)
         if verifier is None and not is_loopback(options.host):
             raise ConfigError(
-                f"The gateway would be open to everybody who can reach {options.host}. Set TERSELY_TOKEN, or listen on 127.0.0.1 (--host)."
+                f"The gateway would be open to everybody who can reach {options.host}. Set TERSELY_TOKEN, or listen "
+                "on 127.0.0.1 (--host)."
             )
         async with serving.gateway(settings, servers, strict=strict, models=models) as door:
             with anyio.move_on_after(WAIT_FOR_SERVERS):
@@ -133,7 +156,9 @@ def _run(settings: Settings, servers: Sequence[Server], *, http: bool, stateless
                 max_body_bytes=options.max_body_bytes,
                 stateless=stateless,
             )
-            await serve(app, host=options.host, port=settings.gateway.port, on_ready=lambda address: announce(f"{address}/mcp"))
+            await serve(
+                app, host=options.host, port=settings.gateway.port, on_ready=lambda address: announce(f"{address}/mcp")
+            )
 
     anyio.run(run_http if http else run_stdio)
 

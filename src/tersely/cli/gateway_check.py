@@ -32,7 +32,8 @@ _ROUND_TRIPS = 3
 @click.option("--accept", is_flag=True, help="Take tools that changed since they were first seen as they are now.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def check(command: tuple[str, ...], as_json: bool, accept: bool, **given: Unpack[Upstreams]) -> None:
-    """Connect to all servers, and say what a client would get: tools, latency, what is condensed and masked, what looks odd.
+    """Connect to all servers, and say what a client would get: tools, latency, what is condensed and masked, what looks
+    odd.
 
     Calls no tool. Exit code 1 when a server cannot be used.
 
@@ -84,7 +85,10 @@ async def look(servers: Sequence[Server], data_dir: Path, accept: bool = False) 
                 tasks.start_soon(measure, connection, began)
         registry = ToolRegistry(connections, keep_names=True, obey_declarations=False, first_seen=seen.of(servers))
         named = {(named.tool.server, named.tool.name): named.name for named in registry.tools()}
-        reports = [_server(registry, connection, named, took[name], trips.get(name)) for name, connection in connections.items()]
+        reports = [
+            _server(registry, connection, named, took[name], trips.get(name))
+            for name, connection in connections.items()
+        ]
         if accept:
             current = {
                 server.name: {tool.name: tool.fingerprint for tool in connections[server.name].tools}
@@ -93,7 +97,12 @@ async def look(servers: Sequence[Server], data_dir: Path, accept: bool = False) 
             }
             seen.accept(servers, current)
     disabled = [server.name for server in servers if server.options.disabled]
-    return {"ok": all(report["state"] == "ready" for report in reports), "accepted": accept, "servers": reports, "disabled": disabled}
+    return {
+        "ok": all(report["state"] == "ready" for report in reports),
+        "accepted": accept,
+        "servers": reports,
+        "disabled": disabled,
+    }
 
 
 async def _round_trip(connection: Connection) -> float | None:
@@ -114,7 +123,11 @@ async def _round_trip(connection: Connection) -> float | None:
 
 
 def _server(
-    registry: ToolRegistry, connection: Connection, named: Mapping[tuple[str, str], str], took: float, trip: float | None
+    registry: ToolRegistry,
+    connection: Connection,
+    named: Mapping[tuple[str, str], str],
+    took: float,
+    trip: float | None,
 ) -> dict[str, Any]:
     from tersely.tools.selection import is_selected
     from tersely.tools.suspicion import suspicions_in
@@ -123,7 +136,10 @@ def _server(
     usable = [tool for tool in connection.tools if (tool.server, tool.name) in named]
     own = {tool.name for tool in connection.tools}
     elsewhere = sorted({name for server, name in named if server != connection.name} - own)
-    refused = [*status.refused, *(why for dotted, why in registry.refused().items() if dotted.startswith(f"{connection.name}."))]
+    refused = [
+        *status.refused,
+        *(why for dotted, why in registry.refused().items() if dotted.startswith(f"{connection.name}.")),
+    ]
     is_ready = status.state == "ready"
     return {
         "name": connection.name,
@@ -144,7 +160,9 @@ def _server(
     }
 
 
-def _tool(registry: ToolRegistry, tool: Tool, name: str, options: ServerOptions, elsewhere: Sequence[str]) -> dict[str, Any]:
+def _tool(
+    registry: ToolRegistry, tool: Tool, name: str, options: ServerOptions, elsewhere: Sequence[str]
+) -> dict[str, Any]:
     from tersely.tools.suspicion import suspicions
 
     condensing, masking = options.policy(tool.name)
@@ -161,7 +179,9 @@ def _tool(registry: ToolRegistry, tool: Tool, name: str, options: ServerOptions,
         }
         if condensing.enabled
         else None,
-        "masked": {"groups": list(masking.groups), "custom": sorted(masking.custom_patterns)} if masking.enabled else None,
+        "masked": {"groups": list(masking.groups), "custom": sorted(masking.custom_patterns)}
+        if masking.enabled
+        else None,
         "changed": registry.is_redefined(tool),
         "suspicious": suspicions(tool, elsewhere),
     }
@@ -179,7 +199,9 @@ def _way(options: ServerOptions) -> str:
     from tersely.tools.mask import mask
 
     transport = options.transport
-    words = " ".join([transport.command, *transport.args]) if transport.command else str(transport.url).partition("?")[0]
+    words = (
+        " ".join([transport.command, *transport.args]) if transport.command else str(transport.url).partition("?")[0]
+    )
     return mask(words)
 
 
@@ -200,7 +222,9 @@ def _show_server(console: Any, server: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     is_ready = server["state"] == "ready"
-    head = Text("● " if is_ready else "✗ ", style="green" if is_ready else "red") + Text(_plain(server["name"]), style="bold")
+    head = Text("● " if is_ready else "✗ ", style="green" if is_ready else "red") + Text(
+        _plain(server["name"]), style="bold"
+    )
     console.print(head + Text(f"  {_plain(server['reached_by'], 100)}", style="dim"))
     if not is_ready:
         console.print(Text(f"  {_plain(server['reason'], 600)}", style="red"))
@@ -217,13 +241,18 @@ def _show_server(console: Any, server: Mapping[str, Any]) -> None:
         _show_tools(console, server["tools"])
     else:
         console.print(Text("  no tools", style="dim"))
-    for name, reasons in [("its instructions", server["suspicious"]), *((tool["name"], tool["suspicious"]) for tool in server["tools"])]:
+    for name, reasons in [
+        ("its instructions", server["suspicious"]),
+        *((tool["name"], tool["suspicious"]) for tool in server["tools"]),
+    ]:
         for reason in reasons:
             console.print(Text("  ⚠ ", style="yellow") + Text(f"{_plain(name)}: {_plain(reason, 400)}"))
     for reason in server["refused"]:
         console.print(Text("  ✗ refused: ", style="yellow") + Text(_plain(reason, 300)))
     if server["filtered"]:
-        console.print(Text(f"  left out by the configuration: {', '.join(map(_plain, server['filtered']))}", style="dim"))
+        console.print(
+            Text(f"  left out by the configuration: {', '.join(map(_plain, server['filtered']))}", style="dim")
+        )
 
 
 def _show_tools(console: Any, tools: Sequence[Mapping[str, Any]]) -> None:
@@ -287,16 +316,32 @@ def _show_sum(console: Any, report: Mapping[str, Any]) -> None:
     suspicious = sum(bool(tool["suspicious"]) for tool in tools) + sum(bool(server["suspicious"]) for server in servers)
     refused = sum(len(server["refused"]) for server in servers)
     parts = [f"{len(ready)} of {len(servers)} servers ready", f"{len(tools)} tool{'s' * (len(tools) != 1)}"]
-    parts += [f"{count} {word}" for count, word in ((suspicious, "suspicious"), (changed, "changed"), (refused, "refused")) if count]
+    parts += [
+        f"{count} {word}"
+        for count, word in ((suspicious, "suspicious"), (changed, "changed"), (refused, "refused"))
+        if count
+    ]
     parts += [f"{len(report['disabled'])} disabled"] if report["disabled"] else []
     console.print(Text(" · ".join(parts), style="bold" if report["ok"] else "bold red"))
     if changed:
-        words = "Accepted as they are now." if report["accepted"] else "Look at what changed; --accept takes the tools as they are now."
+        words = (
+            "Accepted as they are now."
+            if report["accepted"]
+            else "Look at what changed; --accept takes the tools as they are now."
+        )
         console.print(Text(words, style="dim"))
 
 
 def _ms(value: float | None) -> str:
-    return "–" if value is None else f"{value / 1000:.1f} s" if value >= 1000 else f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
+    return (
+        "–"
+        if value is None
+        else f"{value / 1000:.1f} s"
+        if value >= 1000
+        else f"{value:.0f} ms"
+        if value >= 10
+        else f"{value:.1f} ms"
+    )
 
 
 def _plain(words: str, longest: int = 80) -> str:

@@ -30,14 +30,28 @@ _NOISE = re.compile(
 
 @click.command(short_help="Route a client's own servers through the gateway.")
 @click.argument("client", type=click.Choice(CLIENTS))
-@click.option("--project", is_flag=True, help="The file of the project in this folder (.mcp.json, .cursor/mcp.json, .vscode/mcp.json).")
 @click.option(
-    "--file", "named", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Another file in the client's format."
+    "--project",
+    is_flag=True,
+    help="The file of the project in this folder (.mcp.json, .cursor/mcp.json, .vscode/mcp.json).",
+)
+@click.option(
+    "--file",
+    "named",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Another file in the client's format.",
 )
 @click.option("--only", multiple=True, metavar="NAME", help="Only this server. Repeatable; * and ? may stand in it.")
-@click.option("--except", "skip", multiple=True, metavar="NAME", help="Not this server. Repeatable; * and ? may stand in it.")
 @click.option(
-    "--inherit-env", "inherit", multiple=True, metavar="NAME", help="A variable that the commands are to keep seeing. Repeatable."
+    "--except", "skip", multiple=True, metavar="NAME", help="Not this server. Repeatable; * and ? may stand in it."
+)
+@click.option(
+    "--inherit-env",
+    "inherit",
+    multiple=True,
+    metavar="NAME",
+    help="A variable that the commands are to keep seeing. Repeatable.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -55,7 +69,8 @@ def install(
 ) -> None:
     """Route the servers of a client's own configuration through the gateway.
 
-    Shows what would change, asks, and writes a copy of the file beside it first. Comments and formatting stay; secrets stay
+    Shows what would change, asks, and writes a copy of the file beside it first. Comments and formatting stay; secrets
+    stay
     where they are. Running it again routes what was added since.
 
     \b
@@ -125,7 +140,9 @@ def _found(client: Client, machine: Machine, project: bool, named: Path | None) 
         return projects
     if not users.is_file():
         hint = (
-            f" This project has {client.project}: add --project." if projects and projects.is_file() else " Name another one with --file."
+            f" This project has {client.project}: add --project."
+            if projects and projects.is_file()
+            else " Name another one with --file."
         )
         fail(f"{users}: there is no such file, so {client.title} has no servers there.{hint}")
     return users
@@ -144,7 +161,9 @@ def _check_names(plan: Plan, route: Route) -> None:
     known = {*plan.changed, *plan.settled, *(name for name, _ in plan.left)}
     for pattern in (*route.only, *route.skip):
         if not any(sign in pattern for sign in "*?[") and pattern not in known:
-            fail(f"{plan.path}: there is no server called {pattern!r}. There are: {', '.join(sorted(known)) or 'none'}.")
+            fail(
+                f"{plan.path}: there is no server called {pattern!r}. There are: {', '.join(sorted(known)) or 'none'}."
+            )
 
 
 def _show(plan: Plan, undo: bool) -> None:
@@ -170,7 +189,8 @@ def _show_variables(plan: Plan, machine: Machine, inherit: tuple[str, ...]) -> N
     rest = [name for name in lost if name not in telling]
     count = len(plan.commands)
     click.echo(
-        f"\nSo far {'this command' if count == 1 else f'these {count} commands'} inherited the whole environment of the client. "
+        f"\nSo far {'this command' if count == 1 else f'these {count} commands'} inherited the whole environment of "
+        "the client. "
         f"Through us {'it sees what its entry names' if count == 1 else 'they see what their entries name'}, "
         "and a minimum such as PATH and HOME.\n"
         f"Of the variables set here {'it no longer sees' if count == 1 else 'they no longer see'}:"

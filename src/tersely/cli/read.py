@@ -17,15 +17,31 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("handle", default="")
-@click.option("--lines", default="", metavar="FROM:TO", help="These lines, from 1, both included; either end may be left out.")
+@click.option(
+    "--lines", default="", metavar="FROM:TO", help="These lines, from 1, both included; either end may be left out."
+)
 @click.option("--bytes", "span", default="", metavar="FROM:TO", help="These bytes, from 0, the last not included.")
 @click.option("--grep", "pattern", default="", metavar="PATTERN", help="Lines that match a regular expression (re2).")
-@click.option("-C", "--context", type=click.IntRange(0, 20), default=0, metavar="N", help="With --grep: lines around each match.")
+@click.option(
+    "-C", "--context", type=click.IntRange(0, 20), default=0, metavar="N", help="With --grep: lines around each match."
+)
 @click.option("-i", "--ignore-case", is_flag=True, help="With --grep: capitals do not matter.")
-@click.option("--sql", default="", metavar="SELECT", help="Ask the table `result`, or `lines` (number, line), with SQL.")
+@click.option(
+    "--sql", default="", metavar="SELECT", help="Ask the table `result`, or `lines` (number, line), with SQL."
+)
 @click.option("--scope", default="", metavar="SCOPE", help="Whose results; yours unless said otherwise.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def read(handle: str, lines: str, span: str, pattern: str, context: int, ignore_case: bool, sql: str, scope: str, as_json: bool) -> None:
+def read(
+    handle: str,
+    lines: str,
+    span: str,
+    pattern: str,
+    context: int,
+    ignore_case: bool,
+    sql: str,
+    scope: str,
+    as_json: bool,
+) -> None:
     """Read a kept result by its HANDLE; without one, list what is kept.
 
     \b
@@ -52,7 +68,9 @@ def read(handle: str, lines: str, span: str, pattern: str, context: int, ignore_
     elif sql:
         anyio.run(_query_kept, settings, scope, handle, sql, as_json)
     else:
-        anyio.run(_print_kept, settings, scope, handle, _range(lines, "--lines", 1), _range(span, "--bytes", 0), as_json)
+        anyio.run(
+            _print_kept, settings, scope, handle, _range(lines, "--lines", 1), _range(span, "--bytes", 0), as_json
+        )
 
 
 def _range(words: str, option: str, least: int) -> tuple[int, int | None] | None:
@@ -87,7 +105,12 @@ async def _list_kept(settings: Settings, scope: str, as_json: bool) -> None:
 
 
 async def _print_kept(
-    settings: Settings, scope: str, handle: str, lines: tuple[int, int | None] | None, span: tuple[int, int | None] | None, as_json: bool
+    settings: Settings,
+    scope: str,
+    handle: str,
+    lines: tuple[int, int | None] | None,
+    span: tuple[int, int | None] | None,
+    as_json: bool,
 ) -> None:
     from tersely.runtime import kept_results
 
@@ -95,7 +118,10 @@ async def _print_kept(
         result = await kept.find(handle, scope)
         if not result.is_text:
             if sys.stdout.isatty() or as_json or lines or span:
-                fail(f"{result.handle} is {result.mime_type}, not text. Write it to a file: tersely read {result.handle} > FILE")
+                fail(
+                    f"{result.handle} is {result.mime_type}, not text. Write it to a file: tersely read "
+                    f"{result.handle} > FILE"
+                )
             sys.stdout.buffer.write((await kept.load_bytes(handle, scope))[0])
             return
         where: dict[str, Any] = {}
@@ -103,7 +129,11 @@ async def _print_kept(
             last = min(lines[1] or result.lines, result.lines)
             text = await kept.read_lines(result, lines[0], last)
             where = {"first_line": lines[0], "last_line": last}
-            account = f"lines {lines[0]:,}-{last:,} of {result.lines:,}" if text else f"no such lines: there are {result.lines:,}"
+            account = (
+                f"lines {lines[0]:,}-{last:,} of {result.lines:,}"
+                if text
+                else f"no such lines: there are {result.lines:,}"
+            )
         elif span:
             stretch = await kept.read_stretch(result, span[0], result.size if span[1] is None else span[1])
             text = stretch.text
@@ -120,7 +150,9 @@ async def _print_kept(
     click.secho(f"{result.handle} · {result.origin} · {called} · {account}", dim=True, err=True)
 
 
-async def _grep_kept(settings: Settings, scope: str, handle: str, pattern: str, context: int, ignore_case: bool, as_json: bool) -> None:
+async def _grep_kept(
+    settings: Settings, scope: str, handle: str, pattern: str, context: int, ignore_case: bool, as_json: bool
+) -> None:
     from tersely.runtime import kept_results
     from tersely.tools.mask import Masker
     from tersely.tools.read_back import ReadBack, SearchArguments
@@ -137,7 +169,10 @@ async def _grep_kept(settings: Settings, scope: str, handle: str, pattern: str, 
     for line in answer.body.splitlines():
         number, sign, rest = line.partition(" ")
         found = number.endswith(":")
-        click.echo(f"{click.style(number, fg='green' if found else None, dim=not found)}{sign}{click.style(rest, dim=not found)}")
+        click.echo(
+            f"{click.style(number, fg='green' if found else None, dim=not found)}{sign}"
+            f"{click.style(rest, dim=not found)}"
+        )
     more = f" (shown up to line {answer.next['start_line'] - 1:,})" if answer.next else ""
     click.secho(f"{answer.facts['matching_lines']:,} of {result.lines:,} lines match{more}", dim=True, err=True)
 
@@ -153,7 +188,11 @@ async def _query_kept(settings: Settings, scope: str, handle: str, sql: str, as_
     table = await ask(text, sql, limits=limits)
     if as_json:
         columns = [{"name": name, "type": kind} for name, kind in table.columns]
-        click.echo(json.dumps({**_known(result), "columns": columns, "rows": table.rows, "more": table.more}, ensure_ascii=False))
+        click.echo(
+            json.dumps(
+                {**_known(result), "columns": columns, "rows": table.rows, "more": table.more}, ensure_ascii=False
+            )
+        )
         return
     if sys.stdout.isatty():
         from rich.console import Console
@@ -170,7 +209,9 @@ async def _query_kept(settings: Settings, scope: str, handle: str, sql: str, as_
         writer.writerow([name for name, _ in table.columns])
         writer.writerows(table.rows)
     more = ", and there are more" if table.more else ""
-    click.secho(f"{len(table.rows):,} rows{more} · from {table.source or f'{result.lines:,} lines'}", dim=True, err=True)
+    click.secho(
+        f"{len(table.rows):,} rows{more} · from {table.source or f'{result.lines:,} lines'}", dim=True, err=True
+    )
 
 
 def _known(result: KeptResult) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""`tersely research`: a subject, its topics and a schema in; sourced facts out. Killed and started again, it goes on."""
+"""`tersely research`: a subject, its topics and a schema in; sourced facts out. Killed and started again, it goes
+on.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,33 @@ CHAIN = "research"
 
 @click.command()
 @click.argument("subject")
-@click.option("--topics", required=True, type=FILE, help="A YAML list of topics, or names and what to find out; {subject} is filled in.")
-@click.option("--schema", type=FILE, help="JSON schema of the facts that are wanted. Without one the result is passages.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where the result goes  [default: standard output]")
-@click.option("--mcp-config", type=FILE, help="Servers from this file (`mcpServers`, JSON) instead of those in tersely.yaml.")
+@click.option(
+    "--topics",
+    required=True,
+    type=FILE,
+    help="A YAML list of topics, or names and what to find out; {subject} is filled in.",
+)
+@click.option(
+    "--schema", type=FILE, help="JSON schema of the facts that are wanted. Without one the result is passages."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where the result goes  [default: standard output]",
+)
+@click.option(
+    "--mcp-config", type=FILE, help="Servers from this file (`mcpServers`, JSON) instead of those in tersely.yaml."
+)
 @click.option("--config", "file", type=FILE, help="The configuration file  [default: tersely.yaml]")
 @click.option("--pages", type=click.IntRange(1, 500), help="Pages to read in all  [default: 15]")
-@click.option("--max-tokens", type=click.IntRange(1), help="Stop, and say so, when the model has cost this many tokens.")
 @click.option(
-    "--max-price", type=click.FloatRange(min=0, min_open=True), help="Stop, and say so, when the model has cost so many US dollars."
+    "--max-tokens", type=click.IntRange(1), help="Stop, and say so, when the model has cost this many tokens."
+)
+@click.option(
+    "--max-price",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Stop, and say so, when the model has cost so many US dollars.",
 )
 @click.option("--fresh", is_flag=True, help="Begin anew, even if the same research is there already.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
@@ -90,7 +110,10 @@ def _topics(path: Path) -> dict[str, str]:
     if isinstance(said, list) and all(isinstance(one, str) for one in said):
         said = {one[:80]: one for one in said}
     if not isinstance(said, dict) or not said or not all(isinstance(about, str) for about in said.values()):
-        fail(f"{path} should hold a list of topics, or names and what to find out, such as\n  people: Who lives in {{subject}}?")
+        fail(
+            f"{path} should hold a list of topics, or names and what to find out, such as\n  people: Who lives in "
+            f"{{subject}}?"
+        )
     return {str(name): about for name, about in said.items()}
 
 
@@ -119,7 +142,10 @@ def _arranged(settings: Settings, data: dict[str, Any], mcp_config: Path | None)
     if mcp_config:
         servers = {server.name: server.options for server in read_servers(mcp_config)}
     if not servers:
-        fail("No MCP server is configured, so nothing can be searched. Give --mcp-config FILE, or `mcp_servers` in tersely.yaml.")
+        fail(
+            "No MCP server is configured, so nothing can be searched. Give --mcp-config FILE, or `mcp_servers` in "
+            "tersely.yaml."
+        )
     names = tuple(name for name, options in servers.items() if not options.disabled)
     chosen = next((chain for chain in settings.chains.values() if chain.kind == "research"), None)
     agent = settings.agents.get(chosen.stages[0].agent if chosen else "researcher") or AgentOptions()
@@ -183,7 +209,9 @@ def _write(path: Path, text: str) -> None:
     half.replace(path)
 
 
-async def _researched(settings: Settings, data: dict[str, Any], fresh: bool, console: Console) -> tuple[dict[str, Any] | None, str]:
+async def _researched(
+    settings: Settings, data: dict[str, Any], fresh: bool, console: Console
+) -> tuple[dict[str, Any] | None, str]:
     """The result, or why there is none."""
     from tersely.office import office
     from tersely.research.work import result_of

@@ -36,7 +36,10 @@ def serve(host: str | None, port: int | None, config: Path | None, stdio: bool) 
     try:
         _serve(settings, stdio=stdio)
     except OSError as problem:
-        fail(f"Cannot listen on {settings.summarizer.host}:{settings.summarizer.port}: {problem.strerror}. Try another --port.")
+        fail(
+            f"Cannot listen on {settings.summarizer.host}:{settings.summarizer.port}: {problem.strerror}. Try another "
+            "--port."
+        )
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 
@@ -66,7 +69,8 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
         models = [spec.model for spec in settings.specs(*settings.summarizing())]
         if not models:
             logger.warning(
-                "no_model_configured", extra={"consequence": "texts are condensed structurally", "set": settings.model.missing()}
+                "no_model_configured",
+                extra={"consequence": "texts are condensed structurally", "set": settings.model.missing()},
             )
         if not stdio and not is_loopback(options.host) and not options.token:
             logger.warning("open_to_the_network", extra={"host": options.host, "set": "TERSELY_TOKEN"})
@@ -83,6 +87,8 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
                 await server.run_async(transport="stdio", show_banner=False)
             else:
                 app = http.http_app(server, allowed_hosts=options.allowed_hosts, max_body_bytes=options.max_body_bytes)
-                await http.serve(app, host=options.host, port=options.port, on_ready=lambda address: announce(f"{address}/mcp"))
+                await http.serve(
+                    app, host=options.host, port=options.port, on_ready=lambda address: announce(f"{address}/mcp")
+                )
 
     anyio.run(run)

@@ -22,7 +22,9 @@ _SUMS = ("calls", "errors", "condensed", "cached", "read_backs", "tokens_before"
 
 
 @click.command()
-@click.option("--since", default="", metavar="WHEN", help="Only from this day on: 2026-11-01, 7d (the last seven days), today.")
+@click.option(
+    "--since", default="", metavar="WHEN", help="Only from this day on: 2026-11-01, 7d (the last seven days), today."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def stats(since: str, as_json: bool) -> None:
     """What went through the gateway and into investigations: today, and in all.
@@ -83,7 +85,10 @@ def summary(used: Iterable[ToolUse], today: date, since: date | None) -> dict[st
         "encoding": "o200k_base",
         **both(rows),
         "servers": [{"door": door, "server": server, **both(of)} for (door, server), of in _heaviest_first(servers)],
-        "tools": [{"door": door, "server": server, "tool": tool, **both(of)} for (door, server, tool), of in _heaviest_first(tools)],
+        "tools": [
+            {"door": door, "server": server, "tool": tool, **both(of)}
+            for (door, server, tool), of in _heaviest_first(tools)
+        ],
     }
 
 
@@ -188,7 +193,9 @@ def _shrunk(of: Mapping[str, Any]) -> Any:
     if after >= before:
         return Text(f"{before:,}")
     spared = 1000 * (before - after) // before / 10  # rounded down: −100 % would say that nothing is left
-    return Text(f"{before:,} → {after:,} ") + Text(f"−{spared:.1f} %" if spared > 99 else f"−{spared:.0f} %", style="green")
+    return Text(f"{before:,} → {after:,} ") + Text(
+        f"−{spared:.1f} %" if spared > 99 else f"−{spared:.0f} %", style="green"
+    )
 
 
 def _errors(of: Mapping[str, Any]) -> Any:

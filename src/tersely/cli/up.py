@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from tersely.config import Settings
 
 CONFIG = click.option(
-    "--config", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="The configuration file  [default: tersely.yaml]"
+    "--config",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The configuration file  [default: tersely.yaml]",
 )
 
 
@@ -52,7 +55,10 @@ def work(file: Path | None) -> None:
 
     settings = Settings.load(file=find_file(file))
     if settings.store.url.startswith("sqlite"):
-        fail("tersely work needs a PostgreSQL that it shares with tersely up: set TERSELY_DATABASE_URL. On SQLite tersely up does it all.")
+        fail(
+            "tersely work needs a PostgreSQL that it shares with tersely up: set TERSELY_DATABASE_URL. On SQLite "
+            "tersely up does it all."
+        )
     _run(settings, door=False)
 
 
@@ -65,7 +71,8 @@ def _run(settings: Settings, *, door: bool) -> None:
     try:
         anyio.run(_serve if door else _work, settings)
     except BaseExceptionGroup as several:
-        # Raised inside of task groups, each of which wrapped it once more; it is the same mistake, with the same sentence.
+        # Raised inside of task groups, each of which wrapped it once more; it is the same mistake, with the same
+        # sentence.
         mistakes, others = several.split((TerselyError, OSError))
         if mistakes is None or others is not None:
             raise
@@ -117,7 +124,9 @@ async def _serve(settings: Settings) -> None:
                 gauges=parts.gauges,
             )
         )
-        await serve.serve(app, host=settings.up.host, port=settings.up.port, on_ready=announce, on_stop=parts.crew.leave)
+        await serve.serve(
+            app, host=settings.up.host, port=settings.up.port, on_ready=announce, on_stop=parts.crew.leave
+        )
 
 
 async def _work(settings: Settings) -> None:

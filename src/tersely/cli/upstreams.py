@@ -1,4 +1,5 @@
-"""Which servers a gateway command is about: a file of them, one command, or one address. Shared by `gateway` and `gateway check`.
+"""Which servers a gateway command is about: a file of them, one command, or one address. Shared by `gateway` and
+`gateway check`.
 
 Variables and headers are named on the command line, never spelled out: a command
 line can be read by every process of the machine.
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-_LAUNCHERS = frozenset(("npx", "uvx", "bunx", "pnpx", "pipx", "npm", "pnpm", "bun", "deno", "uv", "run", "exec", "dlx", "tool", "x"))
+_LAUNCHERS = frozenset(
+    ("npx", "uvx", "bunx", "pnpx", "pipx", "npm", "pnpm", "bun", "deno", "uv", "run", "exec", "dlx", "tool", "x")
+)
 _INTERPRETERS = frozenset(("node", "python", "python3", "docker", "podman", "cmd", "sh", "bash", "env"))
 
 
@@ -47,10 +50,16 @@ def upstream_options(command: _Command) -> _Command:
             ),
             click.option("--upstream", default="", metavar="URL", help="One server, by its address."),
             click.option(
-                "--name", default="", metavar="NAME", help="What to call a single server; taken from the command or address unless set."
+                "--name",
+                default="",
+                metavar="NAME",
+                help="What to call a single server; taken from the command or address unless set.",
             ),
             click.option(
-                "--inherit-env", multiple=True, metavar="NAME", help="A variable the command takes over from our environment. Repeatable."
+                "--inherit-env",
+                multiple=True,
+                metavar="NAME",
+                help="A variable the command takes over from our environment. Repeatable.",
             ),
             click.option(
                 "--header-from",
@@ -84,13 +93,18 @@ def upstream_servers(command: Sequence[str], **given: Unpack[Upstreams]) -> tupl
             + " --config FILE, --upstream URL, or -- COMMAND ARGUMENTS."
         )
     if given["config"]:
-        for option, is_set in (("--name", given["name"]), ("--inherit-env", given["inherit_env"]), ("--header-from", given["header_from"])):
+        for option, is_set in (
+            ("--name", given["name"]),
+            ("--inherit-env", given["inherit_env"]),
+            ("--header-from", given["header_from"]),
+        ):
             if is_set:
                 raise ConfigError(f"{option} is for a single server; with --config it stands in the file.")
         servers = read_servers(given["config"])
         if all(server.options.disabled for server in servers):
             raise ConfigError(
-                f"{given['config']}: {'all servers are disabled' if servers else 'declares no servers'}; there is nothing to do."
+                f"{given['config']}: {'all servers are disabled' if servers else 'declares no servers'}; there is "
+                "nothing to do."
             )
         return servers
     if command and (given["header_from"] or given["sse"]):
@@ -101,12 +115,18 @@ def upstream_servers(command: Sequence[str], **given: Unpack[Upstreams]) -> tupl
     if command:
         transport = {"command": command[0], "args": list(command[1:]), "inherit_env": given["inherit_env"]}
     else:
-        transport = {"url": given["upstream"], "headers": _headers(given["header_from"]), "type": "sse" if given["sse"] else "http"}
+        transport = {
+            "url": given["upstream"],
+            "headers": _headers(given["header_from"]),
+            "type": "sse" if given["sse"] else "http",
+        }
     name = given["name"] or name_for(command, given["upstream"])
     try:
         return (Server.model_validate({"name": name, "options": {"transport": transport}}),)
     except ValidationError as wrong:
-        raise ConfigError("; ".join(f"{name}: {error['msg'].removeprefix('Value error, ')}" for error in wrong.errors())) from None
+        raise ConfigError(
+            "; ".join(f"{name}: {error['msg'].removeprefix('Value error, ')}" for error in wrong.errors())
+        ) from None
 
 
 def check_providers(servers: Sequence[Server], declared: Collection[str]) -> None:
@@ -119,7 +139,9 @@ def check_providers(servers: Sequence[Server], declared: Collection[str]) -> Non
     for server in servers:
         options = server.options
         named = {"summarization": options.summarization.llm_provider}
-        named |= {f"tool_policies.{pattern}": options.policy(pattern)[0].llm_provider for pattern in options.tool_policies}
+        named |= {
+            f"tool_policies.{pattern}": options.policy(pattern)[0].llm_provider for pattern in options.tool_policies
+        }
         for where, provider in named.items():
             if provider and provider not in declared:
                 known = ", ".join(sorted(declared)) or "none"
@@ -134,7 +156,9 @@ def name_for(command: Sequence[str], url: str = "") -> str:
     if url:
         return re.sub(r"[^a-z0-9-]+", "-", (urlsplit(url).hostname or "server").lower()).strip("-")
     words = [word for word in command if not word.startswith("-") and word.lower() != "/c"]
-    telling = [word for word in words if PurePath(word).stem.lower() not in _LAUNCHERS | _INTERPRETERS] or words or ["server"]
+    telling = (
+        [word for word in words if PurePath(word).stem.lower() not in _LAUNCHERS | _INTERPRETERS] or words or ["server"]
+    )
     last = telling[0].rstrip("/\\").replace("\\", "/").rpartition("/")[2].partition("@")[0]
     stem = re.sub(r"\.(py|js|mjs|cjs|ts|exe|sh|jar)$", "", last)
     return re.sub(r"[^A-Za-z0-9-]+", "-", stem.rpartition(".")[2] or stem).strip("-")[:40] or "server"
@@ -148,7 +172,10 @@ def _headers(named: Sequence[str]) -> dict[str, str]:
         header, sign, variable = pair.partition("=")
         if not sign or not header or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
             # The pair itself is not shown: somebody may have written the value into it.
-            raise ConfigError("--header-from takes HEADER=VARIABLE: the header's name, and the name of a variable that holds its value.")
+            raise ConfigError(
+                "--header-from takes HEADER=VARIABLE: the header's name, and the name of a variable that holds its "
+                "value."
+            )
         if not (value := os.environ.get(variable, "")):
             raise ConfigError(f"--header-from {header}: variable {variable} is not set or empty.")
         headers[header] = value

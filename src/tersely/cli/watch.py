@@ -33,7 +33,9 @@ URL = click.option(
     metavar="URL",
     help="Where tersely up listens  [env: TERSELY_URL]",
 )
-TOKEN = click.option("--token", envvar="TERSELY_API_TOKEN", default="", metavar="TOKEN", help="Bearer token  [env: TERSELY_API_TOKEN]")
+TOKEN = click.option(
+    "--token", envvar="TERSELY_API_TOKEN", default="", metavar="TOKEN", help="Bearer token  [env: TERSELY_API_TOKEN]"
+)
 
 
 @click.command()
@@ -51,9 +53,21 @@ def watch(session_id: str, url: str, token: str, as_json: bool) -> None:
 
 @click.command()
 @click.argument("alert", type=click.File("rb"), default="-")
-@click.option("--type", "alert_type", default=None, metavar="TYPE", help="The alert's type; it decides which chain investigates.")
-@click.option("--runbook", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Text that the agents are to follow.")
-@click.option("--server", "servers", multiple=True, metavar="NAME[:TOOL,…]", help="Only these servers (and tools), instead of the chain's.")
+@click.option(
+    "--type", "alert_type", default=None, metavar="TYPE", help="The alert's type; it decides which chain investigates."
+)
+@click.option(
+    "--runbook",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Text that the agents are to follow.",
+)
+@click.option(
+    "--server",
+    "servers",
+    multiple=True,
+    metavar="NAME[:TOOL,…]",
+    help="Only these servers (and tools), instead of the chain's.",
+)
 @click.option("--watch", "watching", is_flag=True, help="Show what happens until it ends.")
 @URL
 @TOKEN

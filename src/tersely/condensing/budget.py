@@ -13,7 +13,8 @@ CONDENSE_SECONDS = 180.0
 """A summarizer that stalls must not eat the caller's time; then the structure decides."""
 
 ACCOUNT_FROM_TOKENS = 200
-"""Under this budget the account of what was left out is in `Condensed.lost` only: there is no room for it in the text."""
+"""Under this budget the account of what was left out is in `Condensed.lost` only: there is no room for it in the text.
+"""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ _OLD = re.compile(r"--- (?:a/)?([^\t\n]+)")
 _NEW = re.compile(r"\+\+\+ (?:b/)?([^\t\n]+)")
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@.*")
 _UNREAD = re.compile(
-    r"(?:[\w.-]*lock(?:file)?(?:\.\w+)?|go\.sum|.*\.(?:min\.\w+|map|svg|snap|pb\.go|lock)|.*(?:generated|vendor|node_modules).*)$", re.I
+    r"(?:[\w.-]*lock(?:file)?(?:\.\w+)?|go\.sum|.*\.(?:min\.\w+|map|svg|snap|pb\.go|lock)|.*(?:generated|vendor|node_modules).*)$",
+    re.I,
 )
 _LONGEST_BLOCK = 12
 
@@ -79,7 +80,9 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
         missing = [units[index] for index in blocks if index not in kept and units[index].text[:1] in ("+", "-")]
         lines = sum(unit.count for unit in missing)
         return (
-            [Lost(f"{lines} of {added + removed} changed lines", runs_of((unit.first, unit.last) for unit in missing))] if missing else []
+            [Lost(f"{lines} of {added + removed} changed lines", runs_of((unit.first, unit.last) for unit in missing))]
+            if missing
+            else []
         )
 
     return Reading("diff", units, head=head, lost=lost, noun="lines", gaps=False)

@@ -1,4 +1,5 @@
-"""Events on several lines each: blocks of `key: value` with a time in each, or a line that says when and the message below it.
+"""Events on several lines each: blocks of `key: value` with a time in each, or a line that says when and the message
+below it.
 
 A block is what stands between blank lines, between rules, or from one opening line to the next that is like it.
 Blocks are events when each has a time and the times run one way; records of things, which have times too, are
@@ -57,7 +58,9 @@ def _by_rules(lines: list[str]) -> Iterator[Block]:
 def _by_openings(lines: list[str]) -> Iterator[Block]:
     first = next((line for line in lines if line.strip()), "")
     opening = _opening(first)
-    return _divided(lines, lambda line: bool(opening) and line.startswith(opening) and _opening(line) == opening, keep=True)
+    return _divided(
+        lines, lambda line: bool(opening) and line.startswith(opening) and _opening(line) == opening, keep=True
+    )
 
 
 def _opening(line: str) -> str:
@@ -123,9 +126,15 @@ def _roles(records: list[dict[str, str]]) -> Roles | None:
     common = {key: values for key, values in columns.items() if len(values) >= 0.8 * len(records)}
     if len(common) < 2 or sum(len(values) for values in common.values()) < 0.7 * sum(map(len, columns.values())):
         return None
-    time = next((key for key, values in common.items() if key and _run_one_way([_time_in(value, 0) for value in values])), None)
+    time = next(
+        (key for key, values in common.items() if key and _run_one_way([_time_in(value, 0) for value in values])), None
+    )
     level = next((key for key, values in common.items() if key != time and _are_levels(values)), None)
-    rest = {key: sum(len(value.split()) for value in values) / len(values) for key, values in common.items() if key not in (time, level)}
+    rest = {
+        key: sum(len(value.split()) for value in values) / len(values)
+        for key, values in common.items()
+        if key not in (time, level)
+    }
     message = max(rest, key=lambda key: rest[key], default=None)
     if time is None or message is None or rest[message] < 3:
         return None

@@ -33,14 +33,17 @@ _WEIGHTS: dict[TermKind, float] = {"phrase": 1.6, "identifier": 1.4, "word": 1.0
 _ASKING_WEIGHT = 0.15
 
 _TROUBLE = re.compile(
-    r"\b(error|err|fail|fault|problem|issue|wrong|why|unhealthy|healthy|crash|broke|broken|bad|alert|degrad|stuck|restart|root cause|cause|"
-    r"not (?:running|ready|start|work|available|healthy)|unavailable|trouble|investigat|panic|exception|timeout|outage|incident|"
+    r"\b(error|err|fail|fault|problem|issue|wrong|why|unhealthy|healthy|crash|broke|broken|bad|alert|degrad|stuck"
+    r"|restart|root cause|cause|"
+    r"not (?:running|ready|start|work|available|healthy)|unavailable|trouble|investigat|panic|exception|timeout|outage"
+    r"|incident|"
     r"warn|critical|down\b|"
     r"pending|oom|killed|denied|refused|slow|latency)",
     re.I,
 )
 _UNUSUAL = re.compile(
-    r"\b(unusual|odd|anomal\w*|outliers?|stands? out|different|differs?|unexpected|strange|weird|suspicious|abnormal|irregular|"
+    r"\b(unusual|odd|anomal\w*|outliers?|stands? out|different|differs?|unexpected|strange|weird|suspicious|abnormal"
+    r"|irregular|"
     r"deviat\w*|inconsistent|mismatch\w*|rare|wrong|unique|notable|peculiar|overview|(?:look at|check|see) first)\b",
     re.I,
 )
@@ -55,22 +58,28 @@ _DOWN = re.compile(
     re.I,
 )
 _COMPARISON = re.compile(
-    r"(?P<up>\b(?:over|above|more than|greater than|larger than|longer than|slower than|higher than|at least|exceed(?:s|ing)?)\s|>=?)"
+    r"(?P<up>\b(?:over|above|more than|greater than|larger than|longer than|slower than|higher than|at least"
+    r"|exceed(?:s|ing)?)\s|>=?)"
     r"|(?P<down>\b(?:under|below|less than|fewer than|smaller than|shorter than|faster than|lower than|at most)\s|<=?)",
     re.I,
 )
 _AMOUNT = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([a-zA-Zµ%]{0,12})")
 _MEASURE = re.compile(
-    r"(?:\b(?:last|past|previous)\s+)?(?<![\w.-])\d+(?:\.\d+)?\s?(?:%|(?:percent|m?s|sec|seconds?|min|minutes?|h|hours?|d|days?)\b)", re.I
+    r"(?:\b(?:last|past|previous)\s+)?(?<![\w.-])\d+(?:\.\d+)?\s?(?:%|(?:percent|m?s|sec|seconds?|min|minutes?|h|hours?|d|days?)\b)",
+    re.I,
 )
-"""How much or how long. A limit or a span of time, and hardly ever a word to look for: any line may hold a 5 or a 10."""
+"""How much or how long. A limit or a span of time, and hardly ever a word to look for: any line may hold a 5 or a 10.
+"""
 
 _NOT = re.compile(
-    r"\b(?:not|isn't|aren't|wasn't|weren't|non|never|without|other than|except(?: for)?|apart from|different from|besides|but)[\s-]+"
+    r"\b(?:not|isn't|aren't|wasn't|weren't|non|never|without|other than|except(?: for)?|apart from|different from"
+    r"|besides|but)[\s-]+"
     r"(?:yet\s+|fully\s+|in\s+(?:state|status|phase)\s+|the\s+|in\s+)?[\"'`]?([\w./-]*\w)",
     re.I,
 )
-_NOT_AS_SAID = re.compile(r"\b(?:not|isn't|aren't|other than|except|but)\s+((?:on|up|in|at|off|out|to|as)\s+[\w-]+)(\s+[\w-]+)?", re.I)
+_NOT_AS_SAID = re.compile(
+    r"\b(?:not|isn't|aren't|other than|except|but)\s+((?:on|up|in|at|off|out|to|as)\s+[\w-]+)(\s+[\w-]+)?", re.I
+)
 """States of several words that begin with a small one: "not on time", "not up to date"."""
 _CLOCK = r"(?:\d{4}-\d\d-\d\d[T ])?\d{1,2}:\d\d(?::\d\d)?|\d{4}-\d\d-\d\d"
 _SINCE = re.compile(rf"\b(?:since|after|from|starting(?: at)?|between)\s+(?:about\s+|around\s+)?({_CLOCK})", re.I)
@@ -78,7 +87,9 @@ _UNTIL = re.compile(rf"\b(?:until|till|before|up to|to|and)\s+(?:about\s+|around
 _AROUND = re.compile(rf"\b(?:at|around|about|near)\s+({_CLOCK})", re.I)
 _TIME_IN_TEXT = re.compile(r"(?:(\d{4}-\d\d-\d\d)[T _])?(\d{1,2}:\d\d(?::\d\d)?)|(\d{4}-\d\d-\d\d)")
 
-_QUOTED = re.compile(r"\"([^\"\n]{2,160})\"|`([^`\n]{2,160})`|(?<!\w)'([^'\n]{2,160})'(?!\w)|“([^”\n]{2,160})”|«([^»\n]{2,160})»")
+_QUOTED = re.compile(
+    r"\"([^\"\n]{2,160})\"|`([^`\n]{2,160})`|(?<!\w)'([^'\n]{2,160})'(?!\w)|“([^”\n]{2,160})”|«([^»\n]{2,160})»"
+)
 _WORD = re.compile(r"[^\W_](?:[\w./:@#{}\[\]$+&*%\\-]*[\w}\])])?|/[\w./{}:@-]*[\w}]|[a-z_]\w*", re.I)
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
 _JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -86,14 +97,35 @@ _JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]{2,}")
 
-_STRIPPED = ("ations", "ation", "ings", "ing", "ions", "ion", "ures", "ure", "ies", "ied", "ed", "es", "ly", "s", "e", "y")
+_STRIPPED = (
+    "ations",
+    "ation",
+    "ings",
+    "ing",
+    "ions",
+    "ion",
+    "ures",
+    "ure",
+    "ies",
+    "ied",
+    "ed",
+    "es",
+    "ly",
+    "s",
+    "e",
+    "y",
+)
 
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
     """The part of a lower-case English word that its forms share; three letters at least stay."""
     for suffix in _STRIPPED:
-        if word.endswith(suffix) and len(word) - len(suffix) >= (4 if len(suffix) > 3 else 3) and not word.endswith("ss"):
+        if (
+            word.endswith(suffix)
+            and len(word) - len(suffix) >= (4 if len(suffix) > 3 else 3)
+            and not word.endswith("ss")
+        ):
             found = word[: -len(suffix)]
             # running → run, but calling → call: only after these does English double.
             if suffix[0] in "ie" and len(found) > 3 and found[-1] == found[-2] and found[-1] in "bdgmnprt":
@@ -142,7 +174,9 @@ class Focus:
     """1 for highest, slowest, latest …; -1 for lowest, fastest, earliest …; 0 for none."""
     comparisons: tuple[Comparison, ...] = ()
     negated: tuple[str, ...] = ()
-    """States that should *not* be, as stems and as written: "not running" → ("run", "running"). Rows with another state are wanted."""
+    """States that should *not* be, as stems and as written: "not running" → ("run", "running"). Rows with another state
+    are wanted.
+    """
     since: str = ""
     until: str = ""
     """As written in the question: a clock time, a date, or both."""
@@ -166,7 +200,9 @@ class Focus:
         return _in_window(found, self.since, self.until)
 
     def names(self, label: str) -> float:
-        """How well a column header or key names what is asked for; abbreviations (`MEM%` for memory) count a little less."""
+        """How well a column header or key names what is asked for; abbreviations (`MEM%` for memory) count a little
+        less.
+        """
         stems = [stem(part) for part in subwords(label) if not part.isdigit()]
         low = label.lower()
         total = 0.0
@@ -178,7 +214,8 @@ class Focus:
             elif term.text in stems:
                 total += term.weight
             elif any(
-                len(part) >= 3 and len(term.text) >= 3 and (term.text.startswith(part) or part.startswith(term.text)) for part in stems
+                len(part) >= 3 and len(term.text) >= 3 and (term.text.startswith(part) or part.startswith(term.text))
+                for part in stems
             ):
                 total += 0.6 * term.weight
         return total / (1 + 0.15 * max(0, len(stems) - 1))
@@ -268,9 +305,22 @@ def _parse(text: str) -> Focus:
             continue
         asking = lower in ASKING
         superlative = bool(_UP.fullmatch(lower) or _DOWN.fullmatch(lower) or _UNUSUAL.fullmatch(lower))
-        weight = _ASKING_WEIGHT if asking else 0.6 if lower[:3] in ("min", "max") else 0.3 if superlative else _WEIGHTS["word"]
+        weight = (
+            _ASKING_WEIGHT
+            if asking
+            else 0.6
+            if lower[:3] in ("min", "max")
+            else 0.3
+            if superlative
+            else _WEIGHTS["word"]
+        )
         # Two letters, or capitals in mid-sentence, are names: "ML", "DB", "Tinian".
-        if word[0].isupper() and not asking and not superlative and (word.isupper() or not text.lstrip().startswith(word)):
+        if (
+            word[0].isupper()
+            and not asking
+            and not superlative
+            and (word.isupper() or not text.lstrip().startswith(word))
+        ):
             weight *= 1.2
         add(stem(lower), "word", weight)
         if not asking:
@@ -308,14 +358,17 @@ def _parse(text: str) -> Focus:
 
 
 _NOT_SEVERE = re.compile(
-    r"[\"']?\s{0,2}(?:[:=]\s{0,2}[\"']?|\s)(?:0\b(?!\.\d)|false\b|null\b|none\b|nil\b|\"\"|''|\[\]|\{\}|no\b|never\b|<none>|n/a\b)", re.I
+    r"[\"']?\s{0,2}(?:[:=]\s{0,2}[\"']?|\s)(?:0\b(?!\.\d)|false\b|null\b|none\b|nil\b|\"\"|''|\[\]|\{\}|no\b|never\b|<none>|n/a\b)",
+    re.I,
 )
 _NO_BEFORE = re.compile(r"(?:\b(?:no|0|without|zero|never|ignore|ignoring|if|on)[ -]|[\"'/.-])$", re.I)
 
 
 def _negated(text: str) -> tuple[str, ...]:
     """What is not wanted: words and their stems, and states of several words as they are said."""
-    forms = [form for word in _NOT.findall(text) if word.lower() not in STOP for form in (stem(word.lower()), word.lower())]
+    forms = [
+        form for word in _NOT.findall(text) if word.lower() not in STOP for form in (stem(word.lower()), word.lower())
+    ]
     for short, more in _NOT_AS_SAID.findall(text):
         forms += [short.lower(), (short + more).lower()]
     return tuple(dict.fromkeys(forms))
@@ -425,7 +478,11 @@ def _scan_block(
                 if following.isalpha() and not joined[after].isupper():
                     stop = after
                     edge = min(size, after + 10)
-                    while stop < edge and low[stop].isalpha() and not (joined[stop].isupper() and not joined[stop - 1].isupper()):
+                    while (
+                        stop < edge
+                        and low[stop].isalpha()
+                        and not (joined[stop].isupper() and not joined[stop - 1].isupper())
+                    ):
                         stop += 1
                     if stem(low[first:stop]) != low[first:after]:
                         continue
@@ -437,7 +494,9 @@ def _scan_block(
                 if before.isalpha() and not joined[first].isupper():
                     continue
                 ending = after + (following == "s")
-                if _NOT_SEVERE.match(low, ending, ending + 12) or (first and _NO_BEFORE.search(low, max(0, first - 10), first)):
+                if _NOT_SEVERE.match(low, ending, ending + 12) or (
+                    first and _NO_BEFORE.search(low, max(0, first - 10), first)
+                ):
                     level = min(level, 0.5)
                     if level <= severity[at]:
                         continue
@@ -464,7 +523,9 @@ def _rank(texts: Sequence[str], focus: Focus, severity: list[float], hits: list[
     idf = {index: max(0.02, value - 0.4) / max(0.5, ceiling) for index, value in raw.items()}
     # Where an identifier is found whole, its parts found elsewhere are mostly chance.
     whole = {focus.terms[index].text for index in frequency if focus.terms[index].kind == "identifier"}
-    heavy = {index: focus.terms[index].weight * (0.25 if focus.terms[index].whole in whole else 1.0) for index in frequency}
+    heavy = {
+        index: focus.terms[index].weight * (0.25 if focus.terms[index].whole in whole else 1.0) for index in frequency
+    }
     strengths = sorted((idf[index] * heavy[index] for index in frequency), reverse=True)
     # Weak words that are alone in being found stay weak.
     scale = max(0.5, sum(strengths[:3]))

@@ -18,7 +18,8 @@ from tersely.condensing.templates import VALUE
 from tersely.text.tokens import O200K
 
 HEADER = (
-    "[folded: ×3 before a line: it stands three times. #4 before a pattern: four lines, their values for {1} {2} … in the four rows "
+    "[folded: ×3 before a line: it stands three times. #4 before a pattern: four lines, their values for {1} {2} … in "
+    "the four rows "
     "below; values missing at the end of a row, and what is missing before `:07`, are those of the row above. "
     "+2: the two lines after the rows follow each of the four.]"
 )
@@ -41,7 +42,9 @@ def fold(text: str) -> str:
         return text
     lines = text.split("\n")
     keys = VALUE.sub("#", text).split("\n")
-    if len(keys) != len(lines):  # Cannot happen while the mask spares line ends; then the two lists would not belong together.
+    if len(keys) != len(
+        lines
+    ):  # Cannot happen while the mask spares line ends; then the two lists would not belong together.
         return text
     out = [HEADER]
     for start in range(0, len(lines), STRETCH):
@@ -102,7 +105,11 @@ def _folded_stretch(lines: Sequence[str], keys: Sequence[str]) -> list[str]:
             continue
         for line, times in counts.items():
             if following and times > 1 and not _SLOT.search(line):
-                out += [f"#1+{len(following)} {line}", f"×{times} -", *following]  # A pattern without slots, and its one row.
+                out += [
+                    f"#1+{len(following)} {line}",
+                    f"×{times} -",
+                    *following,
+                ]  # A pattern without slots, and its one row.
             else:
                 out += [_marked(line, times), *(_marked(each, times) for each in following)]
     return out
@@ -163,12 +170,17 @@ def _shortened(row: tuple[str, ...], above: tuple[str, ...]) -> list[str]:
 
 def _completed(row: list[str], above: list[str]) -> list[str]:
     """What `_shortened` left out, put back."""
-    full = [other.rpartition(":")[0] + value if value[:1] == ":" else value for value, other in zip(row, above, strict=False)]
+    full = [
+        other.rpartition(":")[0] + value if value[:1] == ":" else value
+        for value, other in zip(row, above, strict=False)
+    ]
     return [*full, *row[len(above) :], *above[len(row) :]]
 
 
 def _trimmed(column: tuple[str, ...]) -> tuple[str, tuple[str, ...] | None, str]:
-    """What all values of a column begin and end with, and what is left of each: never nothing; None where all are equal."""
+    """What all values of a column begin and end with, and what is left of each: never nothing; None where all are
+    equal.
+    """
     low, high = min(column), max(column)
     if low == high:
         return low, None, ""

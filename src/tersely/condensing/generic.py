@@ -32,11 +32,15 @@ _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
 
 
 def read_stated(text: str, focus: Focus, budget: int) -> Reading | None:
-    """For prose that states fields of many things ("the size of x is 3"), when the question is about those; else not mine."""
+    """For prose that states fields of many things ("the size of x is 3"), when the question is about those; else not
+    mine.
+    """
     if not (focus.superlative or focus.unusual or focus.comparisons or focus.negated):
         return None
     texts, _ = lines_of(text)
-    columns = [column for column in columns_of_lines(texts) if column.label and len(column.values) >= max(8, 0.3 * len(texts))]
+    columns = [
+        column for column in columns_of_lines(texts) if column.label and len(column.values) >= max(8, 0.3 * len(texts))
+    ]
     return read(text, focus, budget) if len(columns) >= 2 else None
 
 
@@ -62,7 +66,15 @@ def read(text: str, focus: Focus, budget: int, *, columns: list[Column] | None =
         weighed = sorted({*weighed, *(owners[i] for i in weighed if owners[i] >= 0)})
     place = {i: index for index, i in enumerate(weighed)}
     units = [
-        Unit(texts[i], numbers[i], numbers[i], scores[i], place.get(owners[i]), family=None if i in leaders else shapes[i]) for i in weighed
+        Unit(
+            texts[i],
+            numbers[i],
+            numbers[i],
+            scores[i],
+            place.get(owners[i]),
+            family=None if i in leaders else shapes[i],
+        )
+        for i in weighed
     ]
 
     def lost(kept: set[int]) -> list[Lost]:
@@ -141,7 +153,11 @@ def pieces_of(line: str, longest: int = LONGEST_LINE) -> list[str]:
         start, end = 0, len(sentence)
         while end - start > longest:
             window = start + longest
-            cut = max(sentence.rfind(",", start, window), sentence.rfind(";", start, window), sentence.rfind(" ", start, window))
+            cut = max(
+                sentence.rfind(",", start, window),
+                sentence.rfind(";", start, window),
+                sentence.rfind(" ", start, window),
+            )
             if cut < start + longest // 3:
                 cut = window - 1
             pieces.append(sentence[start : cut + 1])
@@ -182,7 +198,9 @@ def scores_of(texts: list[str], shapes: list[str], found: Found, focus: Focus) -
 
 
 def nearness(texts: list[str], found: Found) -> list[float]:
-    """What a line gains from relevant lines around it: most when they have what it lacks, the owner of a value or the value of an owner."""
+    """What a line gains from relevant lines around it: most when they have what it lacks, the owner of a value or the
+    value of an owner.
+    """
     count = len(texts)
     relevance = found.relevance
     near = [0.0] * count

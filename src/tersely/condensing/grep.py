@@ -14,7 +14,9 @@ from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.templates import VALUE
 from tersely.condensing.units import Reading, Unit, runs_of
 
-_MATCH = re.compile(r"(?P<path>(?:[A-Za-z]:[\\/])?[^\s:|][^:\n|]{0,300}?):(?P<line>\d{1,8}):(?:\d{1,5}:)?(?P<text>.*)", re.S)
+_MATCH = re.compile(
+    r"(?P<path>(?:[A-Za-z]:[\\/])?[^\s:|][^:\n|]{0,300}?):(?P<line>\d{1,8}):(?:\d{1,5}:)?(?P<text>.*)", re.S
+)
 _CONTEXT = re.compile(r"(?P<path>[^\s:|][^:\n|]{0,300}?\.\w{1,10})-(?P<line>\d{1,8})-(?P<text>.*)", re.S)
 _NUMBERED = re.compile(r"(?P<line>\d{1,8})[:-](?P<text>.*)", re.S)
 _CLOCK = re.compile(r".*\d[T ]?\d{1,2}$")
@@ -22,7 +24,9 @@ _DEFINES = re.compile(
     r"\s*(?:export\s+|default\s+|public\s+|private\s+|protected\s+|static\s+|abstract\s+|final\s+|async\s+|pub(?:\(\w+\))?\s+|unsafe\s+|extern\s+)*"
     r"(?:def|class|func|fn|function|interface|struct|enum|trait|type|const|let|var|val|module|impl|resource|CREATE\s+\w+)\s+\W{0,3}\w|\s*[A-Z][A-Z0-9_]{2,}\s*[:=]",
 )
-_WHERE = re.compile(r"\b(?:where|defin\w+|declar\w+|implement\w*|source of|located?|which (?:file|function|class|module))\b", re.I)
+_WHERE = re.compile(
+    r"\b(?:where|defin\w+|declar\w+|implement\w*|source of|located?|which (?:file|function|class|module))\b", re.I
+)
 _COVERED = 0.55
 """What a term is still worth each time it was answered once more."""
 _MOST_RANKED = 3_000
@@ -52,7 +56,11 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
 
     def lost(kept: set[int]) -> list[Lost]:
         missing = [unit for index, unit in enumerate(units) if index not in kept and unit.count]
-        return [Lost(f"{len(missing)} of {len(hits)} matches", runs_of((unit.first, unit.last) for unit in missing))] if missing else []
+        return (
+            [Lost(f"{len(missing)} of {len(hits)} matches", runs_of((unit.first, unit.last) for unit in missing))]
+            if missing
+            else []
+        )
 
     return Reading("grep", units, head=head, lost=lost, noun="matches", gaps=False)
 
@@ -72,7 +80,9 @@ def _by_file(hits: Sequence[_Hit], scores: Sequence[float], of_path: dict[str, f
 
 
 def _unit(hit: _Hit, score: float, owner: int) -> Unit:
-    return Unit(f" {hit.line}: {hit.text.strip()}" if hit.line else f" {hit.text.strip()}", hit.at, hit.at, score, parent=owner)
+    return Unit(
+        f" {hit.line}: {hit.text.strip()}" if hit.line else f" {hit.text.strip()}", hit.at, hit.at, score, parent=owner
+    )
 
 
 def _hits(lines: Sequence[str]) -> list[_Hit] | None:
@@ -118,7 +128,12 @@ def _scores(hits: Sequence[_Hit], found: Found, of_path: dict[str, float], focus
         key = VALUE.sub("#", hit.text.strip())
         repeated = alike[key] = alike.get(key, -1) + 1
         defines = bool(_DEFINES.match(hit.text))
-        score = 0.3 + 0.8 * of_path[hit.path] + 0.2 * found.severity[index] * focus.trouble + (0.9 if where else 0.2) * defines
+        score = (
+            0.3
+            + 0.8 * of_path[hit.path]
+            + 0.2 * found.severity[index] * focus.trouble
+            + (0.9 if where else 0.2) * defines
+        )
         base.append((score - (0.2 if hit.context else 0.0)) / (1 + 0.7 * repeated))
     final = [each + 2.4 * found.relevance[index] for index, each in enumerate(base)]
     covered: dict[int, int] = {}

@@ -25,14 +25,19 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_UNSEEN = _names("script style noscript template svg iframe select option button textarea head object canvas audio video map datalist")
+_UNSEEN = _names(
+    "script style noscript template svg iframe select option button textarea head object canvas audio video map "
+    "datalist"
+)
 _FURNITURE = _names("nav footer aside form dialog menu")
 _CONTAINERS = _FURNITURE | _names(
-    "div section article main header ul ol dl table tbody thead tr figure figcaption blockquote pre details center fieldset body"
+    "div section article main header ul ol dl table tbody thead tr figure figcaption blockquote pre details center "
+    "fieldset body"
 )
 _BREAKS = _CONTAINERS | _names("p li h1 h2 h3 h4 h5 h6 hr dt dd address caption summary title label legend br")
 _ROLE = re.compile(
-    r"\brole\s*=\s*[\"']?(?:navigation|banner|contentinfo|complementary|search|dialog|alertdialog|menu|menubar|toolbar|tablist)\b", re.I
+    r"\brole\s*=\s*[\"']?(?:navigation|banner|contentinfo|complementary|search|dialog|alertdialog|menu|menubar|toolbar|tablist)\b",
+    re.I,
 )
 _HIDDEN = re.compile(r"\bhidden(?:\s|=|$)|aria-hidden\s*=\s*[\"']?true|display\s*:\s*none", re.I)
 _HINT = re.compile(
@@ -148,7 +153,9 @@ class _Walk:
             self.literal = True
         if name in _CONTAINERS and not rest.endswith("/") and len(self.open) < DEEPEST:
             weight = 0.0
-            if name in _FURNITURE or (rest and name not in _KEPT_WHATEVER and (_ROLE.search(rest) or _HIDDEN.search(rest))):
+            if name in _FURNITURE or (
+                rest and name not in _KEPT_WHATEVER and (_ROLE.search(rest) or _HIDDEN.search(rest))
+            ):
                 weight = 1.0
             elif rest and name not in _KEPT_WHATEVER and _HINT.search(rest):
                 weight = 0.5

@@ -41,11 +41,14 @@ _ANY_RECORD = 500
 """Characters of any other record."""
 _SPOKEN = re.compile(r"[g-zG-Z]|[A-Z]{2}")
 _NAMES = re.compile(
-    r"(?:^|[._-])(?:id|uid|uuid|guid|name|key|code|number|title|label|slug|\w{1,12}(?:Id|ID|Name|Key|Code|_id|_name|_key|_code))$", re.I
+    r"(?:^|[._-])(?:id|uid|uuid|guid|name|key|code|number|title|label|slug|\w{1,12}(?:Id|ID|Name|Key|Code|_id|_name|_key|_code))$",
+    re.I,
 )
 
 _LONGEST_PREFIX = 200
-_PREFIX_TIME = re.compile(r"(?<!\S)(?:\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?!\S)")
+_PREFIX_TIME = re.compile(
+    r"(?<!\S)(?:\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?!\S)"
+)
 _PREFIX_NUMBER = re.compile(r"(?<=\w)\[\d+\](?=:)")
 """The number of a process, which says nothing to whoever reads."""
 
@@ -148,9 +151,14 @@ class _JsonLines(Lines):
         values = self.values[path]
         some = list(values)[:50]
         length = sum(map(len, some)) / len(some)
-        # Names are spoken: hashes, addresses of mail, times and plain numbers tell records apart, but nobody calls them so.
-        spoken = sum(1 for value in some if _SPOKEN.search(value) and "@" not in value and " " not in value[:3]) / len(some)
-        return len(values) / values.total() + 0.6 * bool(_NAMES.search(path)) + 0.5 * spoken - 0.1 * path.count(".") - length / 200, path
+        # Names are spoken: hashes, addresses of mail, times and plain numbers tell records apart, but nobody calls them
+        # so.
+        spoken = sum(1 for value in some if _SPOKEN.search(value) and "@" not in value and " " not in value[:3]) / len(
+            some
+        )
+        return len(values) / values.total() + 0.6 * bool(_NAMES.search(path)) + 0.5 * spoken - 0.1 * path.count(
+            "."
+        ) - length / 200, path
 
     def number(self, at: int) -> int:
         return self.numbers[at]
@@ -256,7 +264,9 @@ class _JsonLines(Lines):
 
     def _without_time(self, at: int) -> str:
         leaves = self.leaves[at]
-        level = next((_level_name(value) for path, value in leaves if path == self.level and self.usual.get(path) != value), "")
+        level = next(
+            (_level_name(value) for path, value in leaves if path == self.level and self.usual.get(path) != value), ""
+        )
         message = next((value for path, value in leaves if path == self.message), "")
         taken = (self.time, self.level, self.message)
         rest = [_pair(path, value) for path, value in leaves if path not in taken and self.usual.get(path) != value]
@@ -266,13 +276,17 @@ class _JsonLines(Lines):
         return self.usual.get(leaf[0]) == leaf[1]
 
     def _fitted(self, at: int, room: int) -> str:
-        """The record within `room` characters: fields that the focus names or that tell it apart first, in their order."""
+        """The record within `room` characters: fields that the focus names or that tell it apart first, in their
+        order.
+        """
         whole = self.lines[at]
         leaves = [leaf for leaf in self.leaves[at] if leaf[1] and leaf[1] != "null"]
         texts = [_pair(path, value) for path, value in leaves]
         found = scan(texts, self.focus)
         heaviest = max((self.focus.terms[index].weight for index in found.frequency), default=0.0)
-        telling = [relevance * min(1.0, heaviest / 0.6) for relevance in found.relevance]  # Words that only ask weigh little.
+        telling = [
+            relevance * min(1.0, heaviest / 0.6) for relevance in found.relevance
+        ]  # Words that only ask weigh little.
         # A question about a field is answered by the field beside what names the record; more would only part them.
         striking = max((self.ends.get((at, path), 0.0) for path, _ in leaves), default=0.0)
         if sum(1 for relevance in telling if relevance > 0.2) + striking > 1:
@@ -296,7 +310,9 @@ class _JsonLines(Lines):
             worth.append(score)
         left = room
         chosen: set[int] = set()
-        for index in sorted(range(len(leaves)), key=lambda index: (-worth[index] / (1 + 0.004 * len(texts[index])), index)):
+        for index in sorted(
+            range(len(leaves)), key=lambda index: (-worth[index] / (1 + 0.004 * len(texts[index])), index)
+        ):
             if worth[index] < -0.5 and chosen:
                 break
             cost = len(texts[index]) + 1
@@ -338,7 +354,10 @@ class _Gathered:
             leaves, paths = {"": " ".join(map(_pair, paths, leaves.values()))}, ("",)
         known = self.known
         values = tuple(
-            [known.setdefault(value, value) if len(known) < _MOST_KNOWN else known.get(value, value) for value in leaves.values()]
+            [
+                known.setdefault(value, value) if len(known) < _MOST_KNOWN else known.get(value, value)
+                for value in leaves.values()
+            ]
         )
         shape, members, rows = self.shapes.setdefault(paths, (len(self.shapes), [], []))
         self.places.append((shape, len(rows)))
@@ -346,7 +365,9 @@ class _Gathered:
         rows.append(values)
 
     def records(self, lines: int) -> _Records:
-        shapes = [_Shape(paths, members, list(zip(*rows, strict=True))) for paths, (_, members, rows) in self.shapes.items()]
+        shapes = [
+            _Shape(paths, members, list(zip(*rows, strict=True))) for paths, (_, members, rows) in self.shapes.items()
+        ]
         return _Records(shapes, self.places, self.numbers, lines)
 
 

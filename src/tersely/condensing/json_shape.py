@@ -149,12 +149,16 @@ def _wrap(tree: Tree) -> int:
     return 0
 
 
-def _document(tree: Tree, text: str, opening: re.Match[str], root: int, breaks: list[int], depth: int = 0, line: int = 0) -> int:
+def _document(
+    tree: Tree, text: str, opening: re.Match[str], root: int, breaks: list[int], depth: int = 0, line: int = 0
+) -> int:
     """Read the document that `opening` opens; returns the position after it."""
     return _inside(tree, text, opening.end(), opening.group(3) == "{", root, breaks, depth, line)
 
 
-def _inside(tree: Tree, text: str, position: int, is_object: bool, root: int, breaks: list[int], depth: int = 0, line: int = 0) -> int:
+def _inside(
+    tree: Tree, text: str, position: int, is_object: bool, root: int, breaks: list[int], depth: int = 0, line: int = 0
+) -> int:
     """Read iteratively what stands inside a bracket that is open at `position`; returns the position after its end."""
     size = len(text)
 
@@ -232,7 +236,9 @@ def _inside(tree: Tree, text: str, position: int, is_object: bool, root: int, br
             key_only = _KEY.match(text, position)
             if key_only and text[key_only.end() : key_only.end() + 1] == '"':
                 # The string never ends: the text was cut inside it.
-                tree.add_value(node, unescape(key_only.group(1)), unescape(text[key_only.end() + 1 :].rstrip()), line_at(position))
+                tree.add_value(
+                    node, unescape(key_only.group(1)), unescape(text[key_only.end() + 1 :].rstrip()), line_at(position)
+                )
                 return size
             position = match.end()
             continue
@@ -260,7 +266,11 @@ def _passed(text: str, position: int) -> int:
 def _recover(tree: Tree, text: str, node: int, position: int, line_at: Callable[[int], int]) -> int:
     """At a place that is no JSON: a string that is cut off is kept, anything else skipped."""
     key = _KEY.match(text, position)
-    at = key.end() if key else position + len(text[position : position + 200]) - len(text[position : position + 200].lstrip())
+    at = (
+        key.end()
+        if key
+        else position + len(text[position : position + 200]) - len(text[position : position + 200].lstrip())
+    )
     if text[at : at + 1] == '"':
         rest = text[at + 1 :]
         if rest.strip():

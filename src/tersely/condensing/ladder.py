@@ -52,7 +52,11 @@ async def climb(
         return whole
     if text.isspace():
         return Condensed(
-            text="", status="structural", tokens_before=O200K.count(text), tokens_after=0, lost=[Lost("nothing but white space")]
+            text="",
+            status="structural",
+            tokens_before=O200K.count(text),
+            tokens_after=0,
+            lost=[Lost("nothing but white space")],
         )
     if llm is None:
         return await anyio.to_thread.run_sync(condense_structurally, text, wish.target, wish.focus)
@@ -61,7 +65,9 @@ async def climb(
     except LLMError as failure:
         # The one place that decides what a failed summary becomes; the failure itself goes into the result.
         # Its words may quote the content or a key, so the log gets only its type.
-        logger.warning("summarize_failed", extra={"model": llm.model, "problem": type(failure).__name__, "returned": fallback})
+        logger.warning(
+            "summarize_failed", extra={"model": llm.model, "problem": type(failure).__name__, "returned": fallback}
+        )
         return await anyio.to_thread.run_sync(_fallen_back, text, wish, fallback, failure)
 
 

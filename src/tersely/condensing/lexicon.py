@@ -10,17 +10,23 @@ def _words(text: str) -> frozenset[str]:
 
 
 STOP = _words("""
-    a an the of to in on at for and or is are was were be been being this that these those it its it's with from by as what whats
-    what's which who whom whose why how when where did does do done there any anything all me my i you your we our us about have
-    has had having not no can could should would may might must will shall please s t if then than so but into out up down over
+    a an the of to in on at for and or is are was were be been being this that these those it its it's with from by as
+    what whats
+    what's which who whom whose why how when where did does do done there any anything all me my i you your we our us
+    about have
+    has had having not no can could should would may might must will shall please s t if then than so but into out up
+    down over
     under more most some also re use using used only each other others via per their them they he she his her
 """)
 """Words that carry no wish of their own. "not", "over", "most" and the like are read as wishes instead."""
 
 ASKING = _words("""
-    find show tell give look report get list check describe explain need know see want summarize summarise help investigate answer
-    since between after before until question entry entries recorded record particular value values output overview care stand
-    stands thing things something one ones many much here now please currently recently happening happened detail details
+    find show tell give look report get list check describe explain need know see want summarize summarise help
+    investigate answer
+    since between after before until question entry entries recorded record particular value values output overview
+    care stand
+    stands thing things something one ones many much here now please currently recently happening happened detail
+    details
     information
 """)
 """Words that ask rather than name; a text may still mean them, so they weigh little instead of nothing."""
@@ -76,14 +82,18 @@ _FATAL = """
     crashloopbackoff
 """
 _ERROR = """
-    error err exception traceback failed fail failure failing crash crashed killed backoff denied refused timeout unable cannot
-    degraded unhealthy exhausted exceeded unreachable rejected invalid aborted abort notready imagepullbackoff errimagepull
+    error err exception traceback failed fail failure failing crash crashed killed backoff denied refused timeout
+    unable cannot
+    degraded unhealthy exhausted exceeded unreachable rejected invalid aborted abort notready imagepullbackoff
+    errimagepull
     unschedulable evicted deadlock unavailable forbidden unauthorized broken lost disconnected overflow starvation
     stackoverflowerror oom hung stuck mismatch violates unrecoverable undefined
 """
 _WARNING = """
-    warn warning warnings pending expired retry retrying slow deprecated missing unexpected terminated unknown stopped down
-    blocked delayed dropped conflict insufficient throttled interrupted skipped stale suspended alert disabled waiting loop bad
+    warn warning warnings pending expired retry retrying slow deprecated missing unexpected terminated unknown stopped
+    down
+    blocked delayed dropped conflict insufficient throttled interrupted skipped stale suspended alert disabled waiting
+    loop bad
     problem cannot undefined leak spike overload
 """
 

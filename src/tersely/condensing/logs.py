@@ -112,7 +112,9 @@ def reading_of(log: "Lines", focus: Focus, budget: int) -> Reading:
 
 
 class Lines:
-    """The lines of a log as they are read: literally, without their values, and taken apart. `json_logs` has its own."""
+    """The lines of a log as they are read: literally, without their values, and taken apart. `json_logs` has its
+    own.
+    """
 
     kind = "log"
     lines: list[str]
@@ -143,7 +145,9 @@ class Lines:
         return self.parts(at).shown
 
     def asked(self, at: int, room: int) -> str:
-        """As shown when it holds what was asked for: all of it, time and host too, within `room` characters if need be."""
+        """As shown when it holds what was asked for: all of it, time and host too, within `room` characters if need
+        be.
+        """
         return " ".join(self.lines[at].split())
 
     def source(self, at: int) -> str:
@@ -185,7 +189,10 @@ class _PlainLines(Lines):
         self.keys = VALUE.sub("#", text).split("\n")
         self.preamble = Preamble.learn(self.lines)
         if self.preamble.sources:
-            self.keys = [f"{self.preamble.source(line)}\t{key}" if key else "" for line, key in zip(self.lines, self.keys, strict=True)]
+            self.keys = [
+                f"{self.preamble.source(line)}\t{key}" if key else ""
+                for line, key in zip(self.lines, self.keys, strict=True)
+            ]
         self._parts: dict[int, Parts] = {}
 
     def number(self, at: int) -> int:
@@ -282,7 +289,9 @@ class _Reader:
     def reading(self) -> Reading:
         literal = self._weigh()
         self._damp_alike()
-        ordered = sorted((template for template in self.templates if not template.absorbed), key=lambda each: each.shown)
+        ordered = sorted(
+            (template for template in self.templates if not template.absorbed), key=lambda each: each.shown
+        )
         extras = [*literal, *self._odd_and_extreme()]
         return self._laid_out(ordered, extras)
 
@@ -317,7 +326,9 @@ class _Reader:
         for template in self.templates:
             template.words = masked(template.parts.shown).split()
         found: dict[object, _Family] = {}
-        for template, pattern in zip(self.templates, families([template.words for template in self.templates]), strict=True):
+        for template, pattern in zip(
+            self.templates, families([template.words for template in self.templates]), strict=True
+        ):
             name = template.shown if pattern is None or template.coarse else (pattern, template.parts.level)
             family = found.setdefault(name, _Family([]))
             family.templates.append(template)
@@ -335,7 +346,9 @@ class _Reader:
         """Give every template its score; return single lines that shall compete as themselves, with theirs."""
         focus, log = self.focus, self.log
         self._take_hits()
-        texts = [template.parts.shown if not template.hits else log.lines[template.hits[0]] for template in self.templates]
+        texts = [
+            template.parts.shown if not template.hits else log.lines[template.hits[0]] for template in self.templates
+        ]
         own: list[int] = []
         for template in self.templates:
             own += template.hits[1:200] if not template.coarse else template.hits[:400]
@@ -370,12 +383,20 @@ class _Reader:
         for at, relevance, severity in zip(own, found.relevance[start:], found.severity[start:], strict=True):
             kind = log.keys[at]
             # Alike lines with the same identifier: the first ones answer, the others confirm.
-            literal.append((at, (0.3 + 0.5 * trouble * severity + 2.4 * max(0.0, relevance - usual)) / (1 + 0.25 * seen[kind] + 0.2)))
+            literal.append(
+                (
+                    at,
+                    (0.3 + 0.5 * trouble * severity + 2.4 * max(0.0, relevance - usual))
+                    / (1 + 0.25 * seen[kind] + 0.2),
+                )
+            )
             seen[kind] += 1
         return literal
 
     def _take_hits(self) -> None:
-        """Find the lines that hold what the focus names and the template does not show: values, and what else is hidden."""
+        """Find the lines that hold what the focus names and the template does not show: values, and what else is
+        hidden.
+        """
         every = self.log.hides or any(template.coarse for template in self.templates)
         terms = [term for term in self.focus.terms if (every and term.weight > 0.3) or any(map(str.isdigit, term.text))]
         if not terms:
@@ -414,7 +435,9 @@ class _Reader:
         return True
 
     def _damp_alike(self) -> None:
-        """Of a family, each further template is worth less; one that differs from the leader in one word is said with it."""
+        """Of a family, each further template is worth less; one that differs from the leader in one word is said with
+        it.
+        """
         for family in self.families:
             if len(family.templates) > 1:
                 family.templates.sort(key=lambda each: (-each.score, each.shown))
@@ -452,11 +475,25 @@ class _Reader:
                         quoted.append(words)
 
     def _said_with(self, template: _Template, leader: _Template) -> bool:
-        """Fold a template into one that differs in a single word, `(also user=guest ×3)`, when it is neither worse nor asked for."""
-        if len(template.words) != len(leader.words) or len(template.words) < 5 or template.hits or template.coarse or leader.coarse:
+        """Fold a template into one that differs in a single word, `(also user=guest ×3)`, when it is neither worse nor
+        asked for.
+        """
+        if (
+            len(template.words) != len(leader.words)
+            or len(template.words) < 5
+            or template.hits
+            or template.coarse
+            or leader.coarse
+        ):
             return False
-        different = [place for place, (one, two) in enumerate(zip(template.words, leader.words, strict=True)) if one != two]
-        if len(different) != 1 or template.severity > leader.severity + 0.1 or template.relevance > leader.relevance + 0.02:
+        different = [
+            place for place, (one, two) in enumerate(zip(template.words, leader.words, strict=True)) if one != two
+        ]
+        if (
+            len(different) != 1
+            or template.severity > leader.severity + 0.1
+            or template.relevance > leader.relevance + 0.02
+        ):
             return False
         if self.focus.since or self.focus.until or len(leader.also) >= _MOST_VARIANTS:
             return False
@@ -494,10 +531,18 @@ class _Reader:
         if found:
             timely = bool(_TIMELY.search(focus.text))
             relevance = scan([each.context for each, _ in found], focus).relevance
-            asked = [strength + (0.4 if timely and each.in_time else 0.0) for strength, (each, _) in zip(relevance, found, strict=True)]
+            asked = [
+                strength + (0.4 if timely and each.in_time else 0.0)
+                for strength, (each, _) in zip(relevance, found, strict=True)
+            ]
             best = max(asked)
             top = max(
-                (each.numbers[each.highest()] for (each, _), strength in zip(found, asked, strict=True) if strength == best), default=0
+                (
+                    each.numbers[each.highest()]
+                    for (each, _), strength in zip(found, asked, strict=True)
+                    if strength == best
+                ),
+                default=0,
             )
             for (each, score), strength in zip(found, asked, strict=True):
                 wanted = bool(best) and strength >= 0.6 * best
@@ -505,7 +550,9 @@ class _Reader:
                     out += self._ends(each, score, strength if wanted else 0.0, bool(best), top)
         return out
 
-    def _ends(self, series: Series, score: float, asked: float, any_asked: bool, top: float) -> Iterator[tuple[int, float]]:
+    def _ends(
+        self, series: Series, score: float, asked: float, any_asked: bool, top: float
+    ) -> Iterator[tuple[int, float]]:
         """The lines with the extremes of one number."""
         high, low = series.highest(), series.lowest()
         base = 0.4 * score + 0.4 if asked else 0.25 * score
@@ -527,7 +574,9 @@ class _Reader:
                 continue
             if comparison.unit == "%" and not series.unit:
                 continue
-            beyond = [at for at, number in enumerate(series.numbers) if (number > comparison.amount) == comparison.above]
+            beyond = [
+                at for at, number in enumerate(series.numbers) if (number > comparison.amount) == comparison.above
+            ]
             if beyond and (asked or len(beyond) < 0.5 * len(series.numbers)):
                 for rank, at in enumerate(beyond[:30]):
                     yield series.members[at], base + (2.0 if asked else 0.5) / (1 + 0.05 * rank)
@@ -544,7 +593,9 @@ class _Reader:
             else:
                 single[at] = max(score, single.get(at, 0.0))
         asked_for = {at for template in self.templates for at in template.hits}
-        entries: list[tuple[int, _Template | None, float]] = [(template.shown, template, template.score) for template in ordered]
+        entries: list[tuple[int, _Template | None, float]] = [
+            (template.shown, template, template.score) for template in ordered
+        ]
         entries += [(at, None, score) for at, score in single.items()]
         if len(entries) > _MOST_UNITS:
             entries = sorted(entries, key=lambda entry: (-entry[2], entry[0]))[:_MOST_UNITS]
@@ -559,7 +610,9 @@ class _Reader:
                 units.append(Unit(text, log.number(at), log.number(at), score, count=0))
             else:
                 text = self._text(template, times)
-                units.append(Unit(text, log.number(at), log.number(at), score, count=len(template.members) + template.also_count))
+                units.append(
+                    Unit(text, log.number(at), log.number(at), score, count=len(template.members) + template.also_count)
+                )
             stands_for.append(template)
             trace = self.traces.after.get(at)
             if trace is not None:
@@ -568,10 +621,19 @@ class _Reader:
                     said.add(frames)
                     owner = len(units) - 1
                     units.append(
-                        Unit(frames, log.number(trace[0]), log.number(trace[-1]), max(0.6, 0.6 * score), parent=owner, count=len(trace))
+                        Unit(
+                            frames,
+                            log.number(trace[0]),
+                            log.number(trace[-1]),
+                            max(0.6, 0.6 * score),
+                            parent=owner,
+                            count=len(trace),
+                        )
                     )
                     stands_for.append(None)
-        return Reading(log.kind, units, head=self._head(), lost=lambda kept: self._lost(units, stands_for, kept), noun=log.noun)
+        return Reading(
+            log.kind, units, head=self._head(), lost=lambda kept: self._lost(units, stands_for, kept), noun=log.noun
+        )
 
     def _text(self, template: _Template, times: float) -> str:
         count = len(template.members)
@@ -584,7 +646,9 @@ class _Reader:
             text += f" (also {', '.join(template.also)})"
         family = template.family
         if family is not None and family.leader is template:
-            alike = sum(len(other.members) for other in family.templates if other is not template and not other.absorbed)
+            alike = sum(
+                len(other.members) for other in family.templates if other is not template and not other.absorbed
+            )
             if alike > 1:
                 text += f" (and {alike} alike)"
         if template.parts.time and template.score >= times:
@@ -594,7 +658,9 @@ class _Reader:
         return text
 
     def _room_for_times(self, ordered: Sequence[_Template]) -> float:
-        """From which score on a template is shown with its first and last time: all that fit while half of the budget is left."""
+        """From which score on a template is shown with its first and last time: all that fit while half of the budget
+        is left.
+        """
         left = self.budget * 0.5
         for template in sorted(ordered, key=lambda each: -each.score):
             left -= len(template.parts.shown) / 3.3 + 14
@@ -606,7 +672,11 @@ class _Reader:
         """How many lines, from when to when, of which levels, and what was left out of each."""
         log = self.log
         said = [f"{log.total} {log.noun}"]
-        times = [time for time in (self._time_near(range(len(log.lines))), self._time_near(range(len(log.lines) - 1, -1, -1))) if time]
+        times = [
+            time
+            for time in (self._time_near(range(len(log.lines))), self._time_near(range(len(log.lines) - 1, -1, -1)))
+            if time
+        ]
         if len(times) == 2:
             said.append(times[0] if times[0] == times[1] else f"{times[0]} – {times[1]}")
         levels: Counter[str] = Counter()
@@ -629,12 +699,19 @@ class _Reader:
         lost: list[Lost] = []
         if missing:
             lines = sum(len(template.members) + template.also_count for template in missing)
-            places = runs_of((self.log.number(at), self.log.number(at)) for template in missing[:200] for at in template.members[:50])
+            places = runs_of(
+                (self.log.number(at), self.log.number(at)) for template in missing[:200] for at in template.members[:50]
+            )
             lost.append(Lost(f"{lines} of {self.log.counted()}, of {len(missing)} kinds that are not shown", places))
         shown = sum(unit.count for index, unit in enumerate(units) if index in kept and stands_for[index] is None)
         if len(self.traces.inside) > shown:
-            traces = runs_of((self.log.number(trace[0]), self.log.number(trace[-1])) for trace in list(self.traces.after.values())[:200])
-            lost.append(Lost(f"{len(self.traces.inside) - shown} of {len(self.traces.inside)} lines of stack traces", traces))
+            traces = runs_of(
+                (self.log.number(trace[0]), self.log.number(trace[-1]))
+                for trace in list(self.traces.after.values())[:200]
+            )
+            lost.append(
+                Lost(f"{len(self.traces.inside) - shown} of {len(self.traces.inside)} lines of stack traces", traces)
+            )
         return lost
 
 

@@ -17,12 +17,16 @@ from tersely.condensing.units import Reading
 LONGEST_LINE = 4_000
 """Longer lines are taken apart at the first `: ` only; patterns with several repeats stay cheap."""
 
-_YAML_KEY = re.compile(r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s#\"'\[{&*!|>%@`-][^#]*?|-[^\s][^#]*?|[*&!?][^:]*?)\s*:(?:\s+(.*))?$")
+_YAML_KEY = re.compile(
+    r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s#\"'\[{&*!|>%@`-][^#]*?|-[^\s][^#]*?|[*&!?][^:]*?)\s*:(?:\s+(.*))?$"
+)
 _OUTLINE_KEY = re.compile(r"([^\s:=][^:=]{0,60}?)\s*(?::(?:\s+|$)|[-=]>\s*|=\s*(?!=))(.*)$")
 _WIDE_GAP = re.compile(r"(\S(?:(?! {2}).){0,40}) {2,}(\S(?:(?! {2}).)*)$")
 _STRANGE_SIGN = re.compile(r"([A-Za-z_][\w.-]{0,60}(?: [\w.-]+){0,4}?)\s+[^\w\s\"'()\[\]{}<>,;]{1,3}\s+(\S.*)$")
 _BRANCH = re.compile(r"^[\s│┃|]*(?:[├└┣┗|`+\\][─━-]{1,3}[┬]?\s?)(?=\S)|^[\s│┃|]+(?=\S)")
-_COUNTED_RULE = re.compile(r"[-=*]{1,}\s*\[?\s*(?:record|row|item|entry)?\s*#?\d+\.?\s*(?:row|record)?\s*\]?\s*[-=*]{2,}\s*$", re.I)
+_COUNTED_RULE = re.compile(
+    r"[-=*]{1,}\s*\[?\s*(?:record|row|item|entry)?\s*#?\d+\.?\s*(?:row|record)?\s*\]?\s*[-=*]{2,}\s*$", re.I
+)
 _BLOCK = re.compile(r"(?:![\w!/.-]*\s+)?[|>][-+0-9]*\s*(?:#.*)?$")
 _SECTION = re.compile(r"(\[{1,2}[^\[\]]{1,80}\]{1,2})\s*$")
 _HEADING = re.compile(r"(#{1,6})\s+(?=\S)")
@@ -60,14 +64,17 @@ def parse(text: str, *, yaml: bool) -> Tree:
 
 
 def _mend_cut_start(lines: list[str]) -> None:
-    """A list that begins in the middle of a record, mended in place: the rest becomes an item too, and all start at the margin."""
+    """A list that begins in the middle of a record, mended in place: the rest becomes an item too, and all start at the
+    margin.
+    """
     filled = [at for at, line in enumerate(lines[:400]) if line.strip()]
     items = Counter(_indent(lines[at]) for at in filled if lines[at].lstrip().startswith("- "))
     if not items:
         return
     depth, times = min(items.items(), key=lambda pair: (-pair[1], pair[0]))
     first = next(at for at in filled if _indent(lines[at]) == depth and lines[at].lstrip().startswith("- "))
-    # Only what the cut left over may stand before the first item, and nothing but items at their depth, nothing above it.
+    # Only what the cut left over may stand before the first item, and nothing but items at their depth, nothing above
+    # it.
     if times < 3 or first > 100 or (first == filled[0] and depth == 0):
         return
     if any(_indent(lines[at]) < depth + (not lines[at].lstrip().startswith("- ")) for at in filled if at > first):

@@ -29,12 +29,15 @@ from tersely.condensing.units import Reading, runs_of
 LARGEST_PAGE = 2_000_000
 """A page is judged as one up to this many characters; what is longer is taken in slices."""
 
-_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]\n]{0,200}\]){0,600}?)\]\(([^()\n]{0,2000}(?:\([^()\n]{0,300}\)[^()\n]{0,300}){0,3})\)")
+_LINK = re.compile(
+    r"(!?)\[((?:[^\[\]]|\[[^\[\]\n]{0,200}\]){0,600}?)\]\(([^()\n]{0,2000}(?:\([^()\n]{0,300}\)[^()\n]{0,300}){0,3})\)"
+)
 _ITEM = re.compile(r"\s*(?:[*+•·‣–-]|\d{1,3}[.)])\s+")
 _WORD = re.compile(r"\w+")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _HOUSEHOLD = (
-    "cookie", "newsletter", "©", "copyright", "rights reserved", "privacy policy", "datenschutz", "mentions légales", "akismet",
+    "cookie", "newsletter", "©", "copyright", "rights reserved", "privacy policy", "datenschutz", "mentions légales",
+    "akismet",
     "クッキー", "プライバシーポリシー",
 )  # fmt: skip
 """Words of the house rather than of the text, the same in most languages."""
@@ -59,7 +62,9 @@ _RULE = re.compile(r"\s*(?:[-=*_~#]\s?){3,}$")
 _TOWARDS_THE_END = 0.5
 """How much less a block counts at the end of a page than at its beginning: comments and footers come last."""
 _BESIDE_REPEATED = 0.4
-"""What stands beside a line that the page repeats (Reply, Share, Add to cart) is one of many: a comment, a card, a teaser."""
+"""What stands beside a line that the page repeats (Reply, Share, Add to cart) is one of many: a comment, a card, a
+teaser.
+"""
 _BETWEEN_LINKS = 0.2
 """A text between two links is the teaser of one of them."""
 _DIVIDER = 0.4
@@ -69,7 +74,9 @@ _FALL_SHARE = 0.3
 """The body ends where the sum has fallen by this much, and by this share of what it had gathered."""
 _LEAD = 0.05
 _SECOND = 0.5
-"""Another stretch belongs to the body when it is worth at least this share of the first: little under the title, much after the body."""
+"""Another stretch belongs to the body when it is worth at least this share of the first: little under the title,
+much after the body.
+"""
 _MOST_ASIDES = 2_000
 _TABLE_ROWS = 8
 """From so many rows on a table is valued as one."""
@@ -110,12 +117,15 @@ class Page:
 def looks_like_html(text: str) -> bool:
     opening = text[:20_000]
     return (
-        opening.count("</") >= 3 and len(re.findall(r"<(?:html|head|body|div|p|a|span|li|td|h[1-6]|script|meta)[\s>]", opening, re.I)) >= 5
+        opening.count("</") >= 3
+        and len(re.findall(r"<(?:html|head|body|div|p|a|span|li|td|h[1-6]|script|meta)[\s>]", opening, re.I)) >= 5
     )
 
 
 def looks_like_page(lines: Sequence[str]) -> bool:
-    """Whether sentences stand among the lines, on lines of their own: text with or without furniture around it, rather than data."""
+    """Whether sentences stand among the lines, on lines of their own: text with or without furniture around it,
+    rather than data.
+    """
     whole = [line for line in lines if _is_sentence(line)]
     return len(whole) >= 4 and sum(map(len, whole)) >= 0.12 * sum(map(len, lines))
 
@@ -127,7 +137,9 @@ def _is_sentence(line: str) -> bool:
     if len(line) < 60 or line[0].isspace() or line[-1] not in '.!?…”"»)' or _DATA_LINE.match(line):
         return False
     words = line.split(" ")
-    return len(words) >= 9 and sum(1 for word in words if word.strip(".,;:!?\"“”‘’'()«»…–—-").isalpha()) >= 0.75 * len(words)
+    return len(words) >= 9 and sum(1 for word in words if word.strip(".,;:!?\"“”‘’'()«»…–—-").isalpha()) >= 0.75 * len(
+        words
+    )
 
 
 def split_pages(text: str) -> Iterator[Page]:
@@ -147,7 +159,9 @@ def split_pages(text: str) -> Iterator[Page]:
 
 
 def _addresses(text: str) -> list[tuple[int, int, str]]:
-    """Where the lines that open a page begin and end, and what they say; a bare link must be ruled off, or open the text."""
+    """Where the lines that open a page begin and end, and what they say; a bare link must be ruled off, or open the
+    text.
+    """
     found: list[tuple[int, int, str]] = []
     opening = len(text) - len(text.lstrip())
     at = text.find("http")
@@ -155,7 +169,12 @@ def _addresses(text: str) -> list[tuple[int, int, str]]:
         begin = text.rfind("\n", 0, at) + 1
         end = text.find("\n", at)
         end = len(text) if end < 0 else end
-        if at - begin <= 60 and end - begin <= 1_200 and "](" not in text[begin:at] and (match := _SOURCE.match(text, begin, end)):
+        if (
+            at - begin <= 60
+            and end - begin <= 1_200
+            and "](" not in text[begin:at]
+            and (match := _SOURCE.match(text, begin, end))
+        ):
             above = text.rfind("\n", 0, max(0, begin - 1)) + 1
             before = text[above:begin].strip()
             if before and begin - above < 400 and _NAMED_ABOVE.match(before):
@@ -169,7 +188,9 @@ def _addresses(text: str) -> list[tuple[int, int, str]]:
     if not found:
         return []
     # A page has a body: addresses in a row are a list of links.
-    kept = [here for here, after in zip(found, [*found[1:], (len(text), 0, "")], strict=True) if after[0] - here[1] >= 200]
+    kept = [
+        here for here, after in zip(found, [*found[1:], (len(text), 0, "")], strict=True) if after[0] - here[1] >= 200
+    ]
     if len(kept) < 0.6 * len(found) or (len(kept) == 1 and text[: kept[0][0]].strip()):
         return []
     return kept
@@ -329,8 +350,12 @@ def _left_out(blocks: list[Block], shown: set[int], line: int) -> list[tuple[int
     return runs
 
 
-def _with_asides(parts: list[Paragraph], blocks: list[Block], values: list[float], shown: set[int], line: int) -> list[Paragraph]:
-    """The body and, in their places, the lines beside it that say something: an answer may stand in a box or a footer."""
+def _with_asides(
+    parts: list[Paragraph], blocks: list[Block], values: list[float], shown: set[int], line: int
+) -> list[Paragraph]:
+    """The body and, in their places, the lines beside it that say something: an answer may stand in a box or a
+    footer.
+    """
     seen = {part.text for part in parts}
     asides: list[Paragraph] = []
     for at, block in enumerate(blocks):
@@ -437,7 +462,11 @@ def _stretches(blocks: list[Block], values: list[float], titled: int | None) -> 
             value *= 1 - _TOWARDS_THE_END * at / count
             if any(marks[max(0, at - 2) : at + 3]):
                 value *= _BESIDE_REPEATED
-            elif 0 < at < count - 1 and _is_link(blocks[at - 1], values[at - 1]) and _is_link(blocks[at + 1], values[at + 1]):
+            elif (
+                0 < at < count - 1
+                and _is_link(blocks[at - 1], values[at - 1])
+                and _is_link(blocks[at + 1], values[at + 1])
+            ):
                 value *= _BETWEEN_LINKS
         elif marks[at]:
             value *= _DIVIDER
@@ -510,7 +539,11 @@ def _text_within(blocks: list[Block], values: list[float], stretches: list[tuple
         prose_like = whole > 4 * stubs
         for at in run:
             block = blocks[at]
-            if values[at] <= -0.3 or _opens_box(blocks, values, at) or (block.kind == "code" and not _WORD.search(block.text)):
+            if (
+                values[at] <= -0.3
+                or _opens_box(blocks, values, at)
+                or (block.kind == "code" and not _WORD.search(block.text))
+            ):
                 continue
             # A short one that begins like another is its teaser; a long one must be the same throughout.
             start = block.text[:80] if len(block.text) < 250 else block.text
@@ -530,14 +563,20 @@ def _opens_box(blocks: list[Block], values: list[float], at: int) -> bool:
         return False
     below = blocks[at + 1]
     return (
-        values[at + 1] <= -0.3 and below.kind != "heading" and (below.kind == "item" or (at + 2 < len(blocks) and values[at + 2] <= -0.3))
+        values[at + 1] <= -0.3
+        and below.kind != "heading"
+        and (below.kind == "item" or (at + 2 < len(blocks) and values[at + 2] <= -0.3))
     )
 
 
 def _is_stub(block: Block, wide: float) -> bool:
     """A line that says nothing whole: a caption, a label, a button."""
     return (
-        block.kind == "text" and not block.ended and block.plain * wide < 150 and not block.text.startswith("**") and not _has_pairs(block)
+        block.kind == "text"
+        and not block.ended
+        and block.plain * wide < 150
+        and not block.text.startswith("**")
+        and not _has_pairs(block)
     )
 
 
@@ -548,7 +587,9 @@ def _has_pairs(block: Block) -> bool:
 
 
 def _in_list(blocks: list[Block], at: int, begin: int, end: int, wide: float) -> bool:
-    """Whether a stub is one of several in a row that state something (a date, an amount, a pair), as lists without signs do."""
+    """Whether a stub is one of several in a row that state something (a date, an amount, a pair), as lists without
+    signs do.
+    """
     if blocks[at].plain * wide < 15:
         return False
     low = high = at
@@ -558,7 +599,9 @@ def _in_list(blocks: list[Block], at: int, begin: int, end: int, wide: float) ->
         high += 1
     if high - low < 3:
         return False
-    stating = sum(1 for other in range(low, high + 1) if any(sign.isdigit() or sign in ":：" for sign in blocks[other].text))
+    stating = sum(
+        1 for other in range(low, high + 1) if any(sign.isdigit() or sign in ":：" for sign in blocks[other].text)
+    )
     return stating * 2 > high - low
 
 
@@ -594,7 +637,9 @@ def _paragraphs(block: Block, line: int) -> list[Paragraph]:
 # ---------------------------------------------------------------- the reading
 
 
-def _reading(parts: list[Paragraph], furniture: list[tuple[int, int]], focus: Focus, budget: int, named: bool) -> Reading:
+def _reading(
+    parts: list[Paragraph], furniture: list[tuple[int, int]], focus: Focus, budget: int, named: bool
+) -> Reading:
     parts, unread = prose.within_reach(parts, focus)
     reading = _as_table(parts, focus, budget)
     if reading is None:
@@ -637,7 +682,9 @@ def _as_table(parts: list[Paragraph], focus: Focus, budget: int) -> Reading | No
 
 
 def _value_rows(parts: list[Paragraph], focus: Focus, budget: int) -> None:
-    """Put the first row of larger tables above the others; where rows must be compared, have them valued by those who know tables."""
+    """Put the first row of larger tables above the others; where rows must be compared, have them valued by those who
+    know tables.
+    """
     compared = bool(focus.superlative or focus.unusual or focus.comparisons or focus.negated)
     at = 0
     while at < len(parts):

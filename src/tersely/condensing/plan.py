@@ -87,12 +87,17 @@ def plan_merges(room: Room, *, parts: int, chunk: int, target: int, frame: int) 
     roots = min(parts, math.ceil(target / room.longest_answer))
     if parts <= roots:
         return Merges(part=max(16, min(target // max(parts, 1), room.longest_answer)), levels=())
-    part = max(min(2 * target // parts, room.longest_answer, chunk // 2), min(SMALLEST_PART_SUMMARY, chunk // 2, room.longest_answer))
+    part = max(
+        min(2 * target // parts, room.longest_answer, chunk // 2),
+        min(SMALLEST_PART_SUMMARY, chunk // 2, room.longest_answer),
+    )
     levels: list[Level] = []
     count, size = parts, part
     while count > roots:
         last = Level(groups=roots, answer=max(16, target // roots))
-        if math.ceil(count / roots) <= _fan_in(room, size=size, answer=min(last.answer, room.longest_answer), frame=frame):
+        if math.ceil(count / roots) <= _fan_in(
+            room, size=size, answer=min(last.answer, room.longest_answer), frame=frame
+        ):
             levels.append(last)
             break
         groups = math.ceil(count / _fan_in(room, size=size, answer=room.longest_answer, frame=frame))
@@ -106,7 +111,9 @@ def plan_merges(room: Room, *, parts: int, chunk: int, target: int, frame: int) 
 def _fan_in(room: Room, *, size: int, answer: int, frame: int) -> int:
     fan_in = room.for_content(frame=frame, answer=answer) // (size + LABEL_TOKENS)
     if fan_in < 2:
-        raise LLMMisconfigured(f"A window of {room.window} tokens cannot hold two summaries of {size} tokens to merge. Ask for less.")
+        raise LLMMisconfigured(
+            f"A window of {room.window} tokens cannot hold two summaries of {size} tokens to merge. Ask for less."
+        )
     return fan_in
 
 

@@ -20,7 +20,8 @@ _ZONE = r"(?:\ ?(?:Z\b|[+-]\d\d:?\d\d\b|UTC\b|GMT\b|[A-Z]{1,3}[SED]T\b))?"
 _TIME = rf"""
     \d{{4}}[-/.]\d\d[-/.]\d\d(?:[T_\ -]\d\d[:.]\d\d[:.]\d\d(?:[.,:]\d{{1,9}})?)?{_ZONE}
   | \d\d[-/.]{_MONTH}[-/.]\d{{4}}[:\ ]{_CLOCK}(?:\ [+-]\d{{4}})?
-  | (?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),?\ )?{_MONTH}\ {{1,2}}\d{{1,2}},?(?:\ \d{{4}})?,?\ {_CLOCK}(?:\ ?[AP]M\b)?(?:\ \d{{4}}\b)?
+  | (?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),?\ )?{_MONTH}\ {{1,2}}\d{{1,2}},?(?:\ \d{{4}})?,?
+    \ {_CLOCK}(?:\ ?[AP]M\b)?(?:\ \d{{4}}\b)?
   | \d{{1,4}}[-/.]\d\d(?:[-/.]\d\d(?:\d\d)?)?[\ T]{_CLOCK}
   | \d{{8}}[-T\ _]\d{{1,2}}:\d{{1,2}}:\d{{1,2}}(?:[.,:]\d{{1,9}})?
   | (?:0\d|1\d|2\d)(?:0\d|1[012])[0-3]\d\ [012]\d[0-5]\d[0-5]\d\b
@@ -39,7 +40,9 @@ _LEVELS: dict[str, float] = {
 }
 _LETTER_LEVELS = {"V": -0.3, "D": -0.3, "I": 0.0, "N": 0.0, "W": 1.2, "E": 2.0, "F": 2.6, "C": 2.6}
 _LEVEL_NAMES = "|".join(sorted(_LEVELS, key=len, reverse=True))
-_LEVEL = re.compile(rf"[\[(<|]{{0,2}}(?:(?:level|lvl|severity|loglevel)=\"?)?({_LEVEL_NAMES})\"?[\])>|]{{0,2}}[:,|-]?", re.I)
+_LEVEL = re.compile(
+    rf"[\[(<|]{{0,2}}(?:(?:level|lvl|severity|loglevel)=\"?)?({_LEVEL_NAMES})\"?[\])>|]{{0,2}}[:,|-]?", re.I
+)
 _INLINE_LEVEL = re.compile(rf"\b(?:level|lvl|severity|loglevel|priority)=\"?({_LEVEL_NAMES})\b", re.I)
 _KLOG = re.compile(r"([IWEF])\d{4} (\d\d:\d\d:\d\d)[.\d]*\s+\d+ ")
 
@@ -72,7 +75,9 @@ class Parts:
     level: str
     """As written, without brackets; empty where there is none."""
     weight: float
-    """How bad the level is: 0 for information, 1.2 for a warning, 2 for an error, 2.6 for worse, below 0 for debugging."""
+    """How bad the level is: 0 for information, 1.2 for a warning, 2 for an error, 2.6 for worse, below 0 for
+    debugging.
+    """
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,9 @@ class Preamble:
         return max([*self.times, *self.levels], default=-1)
 
     def _reach(self) -> int:
-        """How many tokens there are to look at: those that can be left out, and a logger with its thread behind them."""
+        """How many tokens there are to look at: those that can be left out, and a logger with its thread behind
+        them.
+        """
         return min(_MOST_TOKENS, max([self.depth, self.host, *self.numbers]) + 5)
 
     @staticmethod
@@ -137,8 +144,14 @@ class Preamble:
         depth = max([*times, *levels], default=-1)
         sources: set[int] = set()
         for place in range(min(3, depth)):
-            seen = Counter(tokens[place].text for tokens in taken if place < len(tokens) and len(tokens[place].text) <= 24)
-            if 1 < len(seen) <= 12 and seen.total() >= 0.8 * total >= 4 * len(seen) and all(_NAMED_SHORT.search(name) for name in seen):
+            seen = Counter(
+                tokens[place].text for tokens in taken if place < len(tokens) and len(tokens[place].text) <= 24
+            )
+            if (
+                1 < len(seen) <= 12
+                and seen.total() >= 0.8 * total >= 4 * len(seen)
+                and all(_NAMED_SHORT.search(name) for name in seen)
+            ):
                 sources.add(place)
         often = 0.1 * total if total > 4 else 1
         usual, count = names.most_common(1)[0] if names else ("", 0)
@@ -258,7 +271,9 @@ _NAMED = re.compile(r"[^\W\d_]{4}")
 
 
 def _is_level(word: str) -> bool:
-    """`ERROR`, `[error]`, `Warning:` and `level=warn` are levels; a bare lower-case `error` is a word of the message."""
+    """`ERROR`, `[error]`, `Warning:` and `level=warn` are levels; a bare lower-case `error` is a word of the
+    message.
+    """
     if not _LEVEL.fullmatch(word):
         return False
     return word.isupper() or word.istitle() or not (word[0].isalpha() and word[-1].isalpha()) or "=" in word

@@ -31,7 +31,8 @@ def _stems(text: str) -> frozenset[str]:
 
 SPOKEN_WINDOW = 2_200
 WRITTEN_WINDOW = 600
-"""Characters around a sentence that decide whether its passage answers the focus. Talk goes round a matter for about 400 words, a minute or
+"""Characters around a sentence that decide whether its passage answers the focus. Talk goes round a matter for about
+400 words, a minute or
 two, and seldom names it; a writer names it in the paragraph."""
 
 LONGEST_SENTENCE = 500
@@ -41,7 +42,9 @@ MOST_TEXT = 1_500_000
 """Of longer texts only the blocks that promise most are read sentence by sentence."""
 
 FEW_TOKENS = 200
-"""Under this budget only a few sentences fit: each must say by itself what was asked for, and marks of gaps are too dear."""
+"""Under this budget only a few sentences fit: each must say by itself what was asked for, and marks of gaps are too
+dear.
+"""
 
 MARK = "[…]"
 
@@ -52,23 +55,34 @@ _MOST_TERMS = 60
 _BLOCK = 8_000
 _MARK_SHARE = 0.03
 _TIRED = 30
-"""A word that is in more than one of this many sentences is a word of the language or of the trade, and makes none of them central."""
+"""A word that is in more than one of this many sentences is a word of the language or of the trade, and makes none of
+them central.
+"""
 
 _ASKING_ABOUT = _stems("""
-    summarize summary discuss discussion discussed conclusion conclude opinion opinions view think thinks thought thoughts say says said
-    talk talked talking mention mentioned mean meant meeting group team people participants everyone whole entire text article page main
-    document content overview topics topic propose proposed suggest suggested suggestion recommend recommended agree agreed disagree
-    disagreed decide decided decision reason explain explained consider considered regard regarding part attitude towards
+    summarize summary discuss discussion discussed conclusion conclude opinion opinions view think thinks thought
+    thoughts say says said
+    talk talked talking mention mentioned mean meant meeting group team people participants everyone whole entire text
+    article page main
+    document content overview topics topic propose proposed suggest suggested suggestion recommend recommended agree
+    agreed disagree
+    disagreed decide decided decision reason explain explained consider considered regard regarding part attitude
+    towards
     zusammenfassung zusammenfassen artikel seite résumé résumer resumen resumir riassunto
 """)
 """How one asks about talk and texts. These words say which *kind* of answer is wanted, not where it stands."""
 
 _FUNCTION_WORDS = _stems("""
-    der die das den dem des ein eine einer eines einem einen und oder ist sind war waren hat haben hatte wird werden wurde was wer wie wo
-    wann warum wieviel welche welcher welches im am an auf aus bei mit nach von vor zu zum zur über unter für nicht auch es er sie wir ihr
-    le la les un une du et ou est sont était ont quel quelle quels quelles qui que quoi où quand comment pourquoi combien dans sur avec
-    pour par au aux ce cette ces il elle nous vous ils elles el los las una unos del son era fue ha han cuál cuáles qué quién cómo dónde
-    cuándo cuánto por en con para al se lo gli di della dei sono hanno quale quali chi che cosa come dove quando quanto perché nel nella
+    der die das den dem des ein eine einer eines einem einen und oder ist sind war waren hat haben hatte wird werden
+    wurde was wer wie wo
+    wann warum wieviel welche welcher welches im am an auf aus bei mit nach von vor zu zum zur über unter für nicht
+    auch es er sie wir ihr
+    le la les un une du et ou est sont était ont quel quelle quels quelles qui que quoi où quand comment pourquoi
+    combien dans sur avec
+    pour par au aux ce cette ces il elle nous vous ils elles el los las una unos del son era fue ha han cuál cuáles
+    qué quién cómo dónde
+    cuándo cuánto por en con para al se lo gli di della dei sono hanno quale quali chi che cosa come dove quando
+    quanto perché nel nella
     per da sul os um uma do dos das na em het een van wat wie hoe
 """)
 """What the questions of some languages are built with; in a short text even these would look rare."""
@@ -90,8 +104,10 @@ _SENTENCE_END = re.compile(
 )
 _SHORT_FORMS = frozenset(
     """
-    mr mrs ms dr prof hon st sr jr vs no nr art abs bzw ca etc inc ltd co corp jan feb mar apr jun jul aug sep sept oct nov dec mt ft
-    gen col sgt capt rev sen rep gov fig eq al cf ed vol pp approx dept univ str tel mme mlle sra ing ggf evtl usw dgl vgl inkl exkl zzgl
+    mr mrs ms dr prof hon st sr jr vs no nr art abs bzw ca etc inc ltd co corp jan feb mar apr jun jul aug sep sept
+    oct nov dec mt ft
+    gen col sgt capt rev sen rep gov fig eq al cf ed vol pp approx dept univ str tel mme mlle sra ing ggf evtl usw dgl
+    vgl inkl exkl zzgl
     max min
     """.split()  # noqa: SIM905
 )
@@ -112,7 +128,9 @@ _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f\u1780
 
 
 def sentences(paragraph: str) -> list[str]:
-    """The sentences of one paragraph, none longer than `LONGEST_SENTENCE`; only the white space between them is dropped."""
+    """The sentences of one paragraph, none longer than `LONGEST_SENTENCE`; only the white space between them is
+    dropped.
+    """
     found: list[str] = []
     start = 0
     for end in _SENTENCE_END.finditer(paragraph):
@@ -219,7 +237,9 @@ def paragraphs(text: str) -> list[Paragraph]:
                 open_, before = bool(rest), line
                 continue
         if stripped[0] == "#" or (not open_ and len(stripped) < 90 and _HEADING.match(stripped)):
-            found.append(Paragraph(number, number, stripped, heading=1 + max(1, len(stripped) - len(stripped.lstrip("#")))))
+            found.append(
+                Paragraph(number, number, stripped, heading=1 + max(1, len(stripped) - len(stripped.lstrip("#"))))
+            )
             open_ = False
             continue
         last = found[-1] if open_ and found else None
@@ -264,7 +284,9 @@ def also_lost(reading: Reading, what: str, lines: list[tuple[int, int]]) -> None
     reading.lost = lambda kept: [*said(kept), entry]
 
 
-def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "prose", *, from_the_top: bool = False) -> Reading:
+def reading_of(
+    parts: list[Paragraph], focus: Focus, budget: int, kind: str = "prose", *, from_the_top: bool = False
+) -> Reading:
     """A reading of paragraphs that are already separated; `from_the_top` when the text as a whole is wanted."""
     texts: list[str] = []
     owners: list[Paragraph] = []
@@ -283,17 +305,22 @@ def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "p
             owners += [part] * len(found)
     scores, least = (from_the_beginning(owners), 0.0) if from_the_top else worth(texts, owners, focus, budget)
     facts = wants_facts(focus)
-    # A page that is given a topic is asked for what it states on it; a question has words of its own to find its answer by.
+    # A page that is given a topic is asked for what it states on it; a question has words of its own to find its answer
+    # by.
     stating = 1.2 if facts else 0.0 if kind != "page" or from_the_top else 0.2 if asks(focus) else 0.4
     if stating:
         share = 0.5 if facts else 1.0
         stated = facts_in(texts, fresh=facts)
-        scores = [share * score + stating * new if score >= 0 else score for score, new in zip(scores, stated, strict=True)]
+        scores = [
+            share * score + stating * new if score >= 0 else score for score, new in zip(scores, stated, strict=True)
+        ]
     highest = max((owner.given for owner in owners if owner.given), default=0.0)
     if highest:
         # The best that others have found is worth as much as the best that we have.
         scale = max(scores) / highest
-        scores = [score if owner.given is None else owner.given * scale for score, owner in zip(scores, owners, strict=True)]
+        scores = [
+            score if owner.given is None else owner.given * scale for score, owner in zip(scores, owners, strict=True)
+        ]
     shown = _with_a_chance(texts, scores, budget, least)
     sheet = _Sheet(budget)
     at = 0
@@ -305,20 +332,28 @@ def reading_of(parts: list[Paragraph], focus: Focus, budget: int, kind: str = "p
         while at < len(texts) and owners[at] is part:
             at += 1
         sheet.add_paragraph(
-            part, [(number, texts[number], shown[number]) for number in range(begin, at) if number in shown], with_facts=facts
+            part,
+            [(number, texts[number], shown[number]) for number in range(begin, at) if number in shown],
+            with_facts=facts,
         )
     body = [number for number in range(len(texts)) if scores[number] >= 0]
 
     def lost(kept: set[int]) -> list[Lost]:
         present = {sheet.numbers[index] for index in kept}
         missing = [owners[number] for number in body if number not in present]
-        return [Lost(f"{len(missing)} of {len(body)} sentences", runs_of((part.first, part.last) for part in missing))] if missing else []
+        return (
+            [Lost(f"{len(missing)} of {len(body)} sentences", runs_of((part.first, part.last) for part in missing))]
+            if missing
+            else []
+        )
 
     return Reading(kind, sheet.units, lost=lost, noun="sentences", layout=sheet.lay_out)
 
 
 def _with_a_chance(texts: list[str], scores: list[float], budget: int, least: float) -> dict[int, float]:
-    """Sentence number → score for `pack`: as many of the best as could ever be shown, none worth less than `least`, none twice."""
+    """Sentence number → score for `pack`: as many of the best as could ever be shown, none worth less than `least`,
+    none twice.
+    """
     most = 400 + 2 * budget
     candidates: Iterable[int] = range(len(texts))
     if len(texts) > most:
@@ -354,7 +389,9 @@ class _Sheet:
     def add_heading(self, part: Paragraph) -> None:
         while self.headings and self.headings[-1][0] >= part.heading:
             self.headings.pop()
-        at = self._add(Unit(part.text, part.first, part.last, 0.0, parent=self._heading(), count=0), len(self.units), -1)
+        at = self._add(
+            Unit(part.text, part.first, part.last, 0.0, parent=self._heading(), count=0), len(self.units), -1
+        )
         self.headings.append((part.heading, at))
 
     def add_paragraph(self, part: Paragraph, found: list[tuple[int, str, float]], *, with_facts: bool) -> None:
@@ -380,7 +417,9 @@ class _Sheet:
         return len(self.units) - 1
 
     def lay_out(self, kept: set[int], changed: dict[int, str]) -> str:
-        """Sentences of one paragraph on one line; `[…]` where something between them, or much between paragraphs, is left out."""
+        """Sentences of one paragraph on one line; `[…]` where something between them, or much between paragraphs, is
+        left out.
+        """
         order = self._with_content(kept)
         marked = self._marked(order)
         lines: list[str] = []
@@ -431,7 +470,9 @@ class _Sheet:
 
 
 def from_the_beginning(owners: list[Paragraph]) -> list[float]:
-    """Earlier sentences before later ones: what is told as a whole, and each paragraph of it, says first what matters most."""
+    """Earlier sentences before later ones: what is told as a whole, and each paragraph of it, says first what matters
+    most.
+    """
     scores: list[float] = []
     paragraph, rank = None, 0
     for at, owner in enumerate(owners):
@@ -455,7 +496,10 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
     weights = _telling(focus, found, speakers, 0.5 if spoken else 1.0)
     if not weights:
         if any(owner.aside for owner in owners):
-            return [-1.0 if owner.aside else 0.4 * score for owner, score in zip(owners, from_the_beginning(owners), strict=True)], 0.0
+            return [
+                -1.0 if owner.aside else 0.4 * score
+                for owner, score in zip(owners, from_the_beginning(owners), strict=True)
+            ], 0.0
         count = len(texts)
         # Beginnings and endings say what a talk or a report is about and what came of it.
         scores = [
@@ -493,13 +537,18 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
     return scores, 0.3 * max(scores) if spoken else 0.0
 
 
-def _headed(owners: list[Paragraph], headings: dict[str, dict[int, int] | None], weights: dict[int, float]) -> dict[tuple[str, ...], float]:
+def _headed(
+    owners: list[Paragraph], headings: dict[str, dict[int, int] | None], weights: dict[int, float]
+) -> dict[tuple[str, ...], float]:
     """What a sentence gains from the headings it stands under; empty when none of them has a word of the focus."""
     worths = {heading: sum(weights.get(index, 0.0) for index in seen) for heading, seen in headings.items() if seen}
     if not worths:
         return {}
     chains = dict.fromkeys(owner.under for owner in owners)
-    return {chain: sum(worths.get(heading, 0.0) * 0.5 ** (len(chain) - at) for at, heading in enumerate(chain)) for chain in chains}
+    return {
+        chain: sum(worths.get(heading, 0.0) * 0.5 ** (len(chain) - at) for at, heading in enumerate(chain))
+        for chain in chains
+    }
 
 
 def _telling(focus: Focus, found: Found, speakers: set[str], power: float) -> dict[int, float]:
@@ -515,8 +564,12 @@ def _telling(focus: Focus, found: Found, speakers: set[str], power: float) -> di
     return {index: weights[index] / most for index in sorted(heaviest)}
 
 
-def _passages(texts: list[str], terms: list[dict[int, int] | None], weights: dict[int, float], window: int) -> list[float]:
-    """For each sentence, how much of the focus gathers within `window` characters around it; each term counts, repetition counts less."""
+def _passages(
+    texts: list[str], terms: list[dict[int, int] | None], weights: dict[int, float], window: int
+) -> list[float]:
+    """For each sentence, how much of the focus gathers within `window` characters around it; each term counts,
+    repetition counts less.
+    """
     count = len(texts)
     starts = [0, *accumulate(map(len, texts))]
     lows, highs = [0] * count, [0] * count
@@ -562,7 +615,9 @@ def _named(owners: list[Paragraph], focus: Focus) -> set[str]:
 
 
 def centrality(texts: list[str]) -> list[float]:
-    """0..1 for each sentence: how much of it are words that the text comes back to, without those that every sentence has."""
+    """0..1 for each sentence: how much of it are words that the text comes back to, without those that every sentence
+    has.
+    """
     count = len(texts)
     spread: Counter[str] = Counter()
     words = []
@@ -572,7 +627,9 @@ def centrality(texts: list[str]) -> list[float]:
         spread.update(own)
     most = max(4, count // _TIRED)
     value = {
-        word: math.log(df) * math.log(count / df) for word, df in spread.items() if 1 < df <= most and (len(word) > 3 or not word.isascii())
+        word: math.log(df) * math.log(count / df)
+        for word, df in spread.items()
+        if 1 < df <= most and (len(word) > 3 or not word.isascii())
     }
     raw = [sum(value.get(word, 0.0) for word in own) / (len(own) + 6) for own in words]
     top = max(raw, default=0.0) or 1.0
@@ -616,7 +673,9 @@ def _facts_of(sentence: str) -> tuple[str, ...] | None:
 
 
 def _promising(text: str, focus: Focus) -> tuple[list[Paragraph], list[tuple[int, int]]]:
-    """Paragraphs of the blocks that answer the focus best and of some spread evenly over the text; and the lines of the others."""
+    """Paragraphs of the blocks that answer the focus best and of some spread evenly over the text; and the lines of the
+    others.
+    """
     blocks, lines = [], []
     start, line = 0, 1
     while start < len(text):

@@ -40,10 +40,27 @@ _NAMELIKE = {
     **dict.fromkeys(("name",), 1.0),
     **dict.fromkeys(("alertname", "vulnerabilityid"), 0.9),
     **dict.fromkeys(("id", "title", "fullname", "ruleid"), 0.8),
-    **dict.fromkeys(("displayname", "login", "username", "hostname", "spanid", "operationname", "pkgname", "filename"), 0.7),
+    **dict.fromkeys(
+        ("displayname", "login", "username", "hostname", "spanid", "operationname", "pkgname", "filename"), 0.7
+    ),
     **dict.fromkeys(("key", "path", "package", "pod", "file", "symbol"), 0.6),
     **dict.fromkeys(
-        ("host", "label", "email", "arn", "number", "code", "instance", "service", "device", "pid", "ip", "subject", "metric"), 0.5
+        (
+            "host",
+            "label",
+            "email",
+            "arn",
+            "number",
+            "code",
+            "instance",
+            "service",
+            "device",
+            "pid",
+            "ip",
+            "subject",
+            "metric",
+        ),
+        0.5,
     ),
     **dict.fromkeys(("url", "kind", "container", "job"), 0.4),
     **dict.fromkeys(("uuid", "purl", "namespace", "city", "country", "address"), 0.3),
@@ -70,7 +87,9 @@ _JOINED_WORDS = re.compile(r"[A-Za-z]{2}[-_ /.][A-Za-z0-9]|[A-Z]{2,4}-\d|[a-z][A
 
 
 def number_of(text: str) -> float | None:
-    """The number a value stands for, with its unit: `1.5Gi`, `20 ms`, `45%`, `1h3m`, `1,024`; None when it is not one."""
+    """The number a value stands for, with its unit: `1.5Gi`, `20 ms`, `45%`, `1h3m`, `1,024`; None when it is not
+    one.
+    """
     if not text or len(text) > 40:
         return None
     if text[0] in "\"'" and text[-1] == text[0]:
@@ -148,7 +167,9 @@ def oddness(values: Sequence[str], numbers: list[float | None] | None = None) ->
     if numbers is not None:
         for position, odd in _far_out(numbers).items():
             found[position] = max(found.get(position, 0.0), odd)
-        strangers = [position for position, number in enumerate(numbers) if number is None and values[position] not in _EMPTY]
+        strangers = [
+            position for position, number in enumerate(numbers) if number is None and values[position] not in _EMPTY
+        ]
         if 0 < len(strangers) <= max(1, 0.05 * count):
             for position in strangers:
                 found[position] = max(found.get(position, 0.0), 0.9)
@@ -162,13 +183,21 @@ def _surprises(values: Sequence[str], counts: Counter[str]) -> dict[int, float]:
     predictable = (1 - entropy / scale) ** 2
     if predictable < 0.05:
         return {}
-    odd = {value: predictable * math.log(total / n) / scale for value, n in counts.items() if n <= 0.1 * total + 1 and n < 0.5 * total}
+    odd = {
+        value: predictable * math.log(total / n) / scale
+        for value, n in counts.items()
+        if n <= 0.1 * total + 1 and n < 0.5 * total
+    }
     # When half of the distinct values are singletons it is a list of names with a few repeats, not a state.
     singles = sum(1 for n in counts.values() if n == 1)
     damp = 1.0 if singles <= 3 else 3.0 / singles
     if not odd:
         return {}
-    return {position: odd[value] * damp for position, value in enumerate(values) if value in odd and odd[value] * damp > 0.04}
+    return {
+        position: odd[value] * damp
+        for position, value in enumerate(values)
+        if value in odd and odd[value] * damp > 0.04
+    }
 
 
 def _far_out(numbers: list[float | None]) -> dict[int, float]:
@@ -182,7 +211,9 @@ def _far_out(numbers: list[float | None]) -> dict[int, float]:
         spread = tenth or abs(middle) * 0.05 or 1e-9
     limit = 5 * spread
     far = [
-        (abs(number - middle), position) for position, number in enumerate(numbers) if number is not None and abs(number - middle) > limit
+        (abs(number - middle), position)
+        for position, number in enumerate(numbers)
+        if number is not None and abs(number - middle) > limit
     ]
     # A long tail is a habit, not an oddity.
     if not far or len(far) > max(2, 0.02 * len(known)):
@@ -204,7 +235,11 @@ def beyond(comparison: Comparison, values: Sequence[str], numbers: list[float | 
     if not named and comparison.unit == "%" and not any(value.rstrip().endswith("%") for value in sample):
         return []
     limit = number_of(f"{comparison.amount:g}{comparison.unit}") or comparison.amount
-    found = [position for position, number in enumerate(numbers) if number is not None and (number > limit) == comparison.above]
+    found = [
+        position
+        for position, number in enumerate(numbers)
+        if number is not None and (number > limit) == comparison.above
+    ]
     return found if named or len(found) < 0.5 * len(numbers) else []
 
 
@@ -225,7 +260,8 @@ class Column:
 
 
 def weigh_columns(scores: list[float], columns: list[Column], focus: Focus, leaders: set[int] | None = None) -> None:
-    """Raise the rows that a question about the columns asks for: odd ones, extremes, those above a limit or in another state.
+    """Raise the rows that a question about the columns asks for: odd ones, extremes, those above a limit or in another
+    state.
 
     `leaders` collects rows that are an answer by their rank, so that their being alike is not held against them.
     """
@@ -314,7 +350,9 @@ def _labelled(texts: Sequence[str], pattern: re.Pattern[str]) -> list[Column]:
     for row, text in enumerate(texts):
         for label, value in _pairs(pattern, text[:4_000]):
             label = " ".join(
-                word for word in label.split() if word.lower() not in ("the", "its", "a", "an", "and", "with", "his", "her", "has")
+                word
+                for word in label.split()
+                if word.lower() not in ("the", "its", "a", "an", "and", "with", "his", "her", "has")
             )
             rows, values = found.setdefault(label, ([], []))
             rows.append(row)

@@ -68,7 +68,14 @@ def _missed(reading: Reading, text: str, focus: Focus, budget: int, tokenizer: T
     kept = sorted(chosen.kept - chosen.shortened)
     place = {index: at for at, index in enumerate(kept)}
     return [
-        Unit(unit.text, unit.first, unit.last, unit.score, place.get(unit.parent) if unit.parent is not None else None, count=0)
+        Unit(
+            unit.text,
+            unit.first,
+            unit.last,
+            unit.score,
+            place.get(unit.parent) if unit.parent is not None else None,
+            count=0,
+        )
         for unit in (second.units[index] for index in kept)
     ]
 
@@ -148,7 +155,9 @@ def _beneath(reading: Reading, lines: list[Unit], whole: set[int]) -> Reading:
         reading.kind,
         units,
         head=reading.head,
-        lost=lambda kept: _lost(plain, {at for at in kept if at < count}, whole & {units[at].first for at in kept if at > count}),
+        lost=lambda kept: _lost(
+            plain, {at for at in kept if at < count}, whole & {units[at].first for at in kept if at > count}
+        ),
         noun=reading.noun,
         gaps=reading.gaps,
         layout=below,
@@ -158,5 +167,9 @@ def _beneath(reading: Reading, lines: list[Unit], whole: set[int]) -> Reading:
 
 def _lost(reading: Reading, kept: set[int], shown: set[int]) -> list[Lost]:
     """What neither the kept units show nor the lines `shown` as they stand."""
-    kept |= {index for index, unit in enumerate(reading.units) if unit.first == unit.last and unit.first in shown and unit.count == 1}
+    kept |= {
+        index
+        for index, unit in enumerate(reading.units)
+        if unit.first == unit.last and unit.first in shown and unit.count == 1
+    }
     return reading.lost(kept) or count_left_out(reading, kept)

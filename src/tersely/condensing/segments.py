@@ -16,7 +16,8 @@ MOST_PARTS = 60
 _TITLE = re.compile(
     r"(?:(?:[\w.@:~/-]*[$%>]|[\w.-]+@[\w.:~/-]+#|#{2,4}) (?=[a-z])[^\n]{2,300}"
     r"|(?:stdout|stderr|output|stdin|command|result|exit code|return code)\b[^\n:]{0,20}:[^\n{\[]{0,80}"
-    r"|(?:kubectl|docker|helm|git|systemctl|journalctl|aws|gcloud|az|oc|curl|terraform) (?!is |has |was )[a-z][^\n]{2,300}"
+    r"|(?:kubectl|docker|helm|git|systemctl|journalctl|aws|gcloud|az|oc|curl|terraform) (?!is |has |was "
+    r")[a-z][^\n]{2,300}"
     r"|={3,} ?[^=\n]{1,120} ?={3,}|-{3,} [^-\n]{1,120} -{3,}|#{3,} [^#\n]{1,120} #{3,}|==> [^\n]{1,200} <==)[ \t]*$",
 )
 _TITLE_BEGINS = frozenset("$%>#=-~/.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -36,7 +37,9 @@ class Part:
 def parts_of(text: str) -> list[Part]:
     whole = sniff(text)
     if whole in ("page", "html"):
-        return [Part(whole, text, 1, "")]  # Their reader knows headings, and tells the pages of a crawl apart by itself.
+        return [
+            Part(whole, text, 1, "")
+        ]  # Their reader knows headings, and tells the pages of a crawl apart by itself.
     parts: list[Part] = []
     line = 1
     for title, body in _titled(text):
@@ -99,7 +102,9 @@ def _by_kind(text: str, known: Kind | None) -> list[tuple[Kind, str]]:
                 rest = rest[end:]
                 continue
             kind = sniff(rest, json=False)
-        if kind in ("text", "prose", "log", "outline", "yaml", "page", "json_cut", "csv", "table") and (begin := _json_begins(rest)):
+        if kind in ("text", "prose", "log", "outline", "yaml", "page", "json_cut", "csv", "table") and (
+            begin := _json_begins(rest)
+        ):
             at, end = begin
             found.append((sniff(rest[:at]), rest[:at]))
             found.append(("json", rest[at:end]))

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from tersely.condensing.units import trend_of
 
-_NUMBER = re.compile(r"(?:[A-Za-z_@][\w.@-]{0,60}[=:])?[(\[\"'<]{0,2}(-?\d{1,15}(?:\.\d{1,9})?)([A-Za-zµ%]{0,5})[\])>\"',;.]{0,3}")
+_NUMBER = re.compile(
+    r"(?:[A-Za-z_@][\w.@-]{0,60}[=:])?[(\[\"'<]{0,2}(-?\d{1,15}(?:\.\d{1,9})?)([A-Za-zµ%]{0,5})[\])>\"',;.]{0,3}"
+)
 _STATUS = re.compile(r"(?:[\w.\"']{1,24}[=:])?([1-5])\d\d[,;\"']?")
 _UNIT = re.compile(r"(?:ms|us|µs|ns|s|secs?|seconds?|min|minutes?|h|hours?|days?|bytes?|[kKMGT]i?B|%|percent)[.,;)\]]?")
 _TIME_UNIT = re.compile(r"(?:ms|us|µs|ns|s|secs?|seconds?|min|minutes?|h|hours?)\b")
@@ -37,7 +39,9 @@ class Series:
 
     @property
     def in_time(self) -> bool:
-        return bool(_TIME_UNIT.match(self.unit)) or bool(re.search(r"took|duration|latency|elapsed|_ms\b|time", self.context))
+        return bool(_TIME_UNIT.match(self.unit)) or bool(
+            re.search(r"took|duration|latency|elapsed|_ms\b|time", self.context)
+        )
 
     def highest(self) -> int:
         return max(range(len(self.numbers)), key=self.numbers.__getitem__)
@@ -53,7 +57,9 @@ class Series:
         last = len(ranked) - 1
         lower, middle, upper = ranked[int(last * 0.05)], ranked[last // 2], ranked[int(last * 0.95)]
         far = 2 * max(upper - lower, 1e-9)
-        return ranked[-1] > max(3 * abs(middle), upper + far), ranked[0] < lower - far or 0 < 3 * ranked[0] < min(middle, 1.5 * lower)
+        return ranked[-1] > max(3 * abs(middle), upper + far), ranked[0] < lower - far or 0 < 3 * ranked[0] < min(
+            middle, 1.5 * lower
+        )
 
     def moves(self) -> bool:
         return trend_of(self.numbers[:: max(1, len(self.numbers) // 200)]) in ("rising", "falling")
@@ -107,7 +113,11 @@ def odd_in(column: Sequence[str], most: int = 3) -> list[tuple[str, int]]:
         return []
     _, times = counts.most_common(1)[0]
     limit = max(1, total // 50)
-    odd = [word for word, count in counts.items() if count <= limit and (times >= 0.9 * total or not _NUMBER.fullmatch(word))]
+    odd = [
+        word
+        for word, count in counts.items()
+        if count <= limit and (times >= 0.9 * total or not _NUMBER.fullmatch(word))
+    ]
     return [(word, column.index(word)) for word in odd[:most]]
 
 

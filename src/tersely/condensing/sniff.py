@@ -37,19 +37,26 @@ SAMPLE_LINES = 400
 LONGEST_SAMPLED = 2_000
 """What a line is shows in its beginning; patterns with several repeats stay cheap on it."""
 
-_JSON_START = re.compile(r"\s*(?:\{\s*(?:[\"'}]|\w+\s*:)|\[\s*(?:[{\[\"\]]|-?\d+(?:\.\d+)?\s*[,\]]|(?:true|false|null)\s*[,\]]))")
+_JSON_START = re.compile(
+    r"\s*(?:\{\s*(?:[\"'}]|\w+\s*:)|\[\s*(?:[{\[\"\]]|-?\d+(?:\.\d+)?\s*[,\]]|(?:true|false|null)\s*[,\]]))"
+)
 _JSON_LINE = re.compile(r'\s*(?:"[^"]{1,120}"\s*:\s*(?:"|[\d{\[-]|true|false|null)|[}\]]+,?\s*$|[{\[]\s*$|\}, ?\{$)')
 _JSON_FIELD = re.compile(r'(?<=[{,\s])"[^"\n]{1,60}"\s*:\s*["\d{\[tfn-]')
 _OBJECT_BEHIND = re.compile(r"[^{}\"']{1,160}\s\{\"[^\"]{1,120}\"\s*:(?:.*\}\s*$|.{1500})")
 """Who wrote it, then an object, as the logs of several sources are shown together."""
 
 _CLOCK = r"\d{1,2}:\d\d(?::\d\d)?"
-_DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/. ](?:\d{1,2}|[A-Z][a-z]{2})[-/. ]\d{2,4}|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} +\d{1,2}"
+_DAY = (
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/. ](?:\d{1,2}|[A-Z][a-z]{2})[-/. ]\d{2,4}|(?:[A-Z][a-z]{2},? "
+    r")?[A-Z][a-z]{2} +\d{1,2}"
+)
 _TIME_START = re.compile(
     rf"[\[(<]?(?:(?:{_DAY})[T ,:_-]+(?:\d{{4}} +)?{_CLOCK}|{_CLOCK}[.,:]\d+|{_CLOCK}\b"
     rf"|\d{{8}}[ T-]{_CLOCK}|\d{{10,13}}(?:\.\d+)?\b|[IWEF]\d{{4}} {_CLOCK}| {{0,8}}\d{{1,8}}\.\d{{6}}\])"
 )
-_TIME_INSIDE = re.compile(rf"(?:{_DAY})[T ,:_-]+(?:\d{{4}} +)?{_CLOCK}|\b{_CLOCK}[.,]\d{{3}}\b|\b\d\d:\d\d:\d\d\b|\b1\d{{9}}(?:\d{{3}})?\b")
+_TIME_INSIDE = re.compile(
+    rf"(?:{_DAY})[T ,:_-]+(?:\d{{4}} +)?{_CLOCK}|\b{_CLOCK}[.,]\d{{3}}\b|\b\d\d:\d\d:\d\d\b|\b1\d{{9}}(?:\d{{3}})?\b"
+)
 _LEVEL = re.compile(
     r"(?<![\w.-])(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|ERR|FATAL|CRIT(?:ICAL)?|SEVERE|PANIC)(?![\w-])|\blevel=\w+|\[(?:info|warn|error|debug|notice)\]"
 )
@@ -59,7 +66,9 @@ _GREP_PATH = re.compile(
     r"(?:\.{0,2}/)?(?:[\w.@+-]+/)+[\w.@+-]+(?::\d+)?:|[\w-]+\.(?:py|go|js|ts|java|c|h|cpp|rs|rb|md|txt|ya?ml|json|sh|cfg|toml|xml|html|css|tsx|jsx|kt|php|cs):\d+:"
 )
 _DIFF = re.compile(r"^(?:diff --git |@@ -\d+(?:,\d+)? \+\d+|--- \S.*\n\+\+\+ \S)", re.M)
-_METRIC = re.compile(r"# (?:HELP|TYPE|UNIT|EOF)\b|[a-zA-Z_:][\w:.]*(?:\{[^}]*\})?\s+(?:[-+]?(?:\d[\d.eE+-]*|Inf)|NaN)(?:\s+\d+)?\s*$")
+_METRIC = re.compile(
+    r"# (?:HELP|TYPE|UNIT|EOF)\b|[a-zA-Z_:][\w:.]*(?:\{[^}]*\})?\s+(?:[-+]?(?:\d[\d.eE+-]*|Inf)|NaN)(?:\s+\d+)?\s*$"
+)
 _KEY_LINE = re.compile(r"\s*(?:- +)*(?:[\"']?[A-Za-z_/.$<*0-9][^:\"'#{}\[\]]{0,80}[\"']?)\s*:(?:\s|$)")
 _ITEM_LINE = re.compile(r"\s*[-*•+–] \S|\s*-$")
 _SECTION = re.compile(r"\s*\[[^\]]{1,80}\]\s*$")
@@ -78,7 +87,9 @@ _CELLS = re.compile(r"\S+(?: \S+)*")
 
 def sample_of(text: str) -> list[str]:
     """Lines from the beginning and from the middle, none of them blank, long ones only by their beginning."""
-    start = [line[:LONGEST_SAMPLED] for line in text[:120_000].split("\n") if line and not line.isspace()][: SAMPLE_LINES * 3 // 4]
+    start = [line[:LONGEST_SAMPLED] for line in text[:120_000].split("\n") if line and not line.isspace()][
+        : SAMPLE_LINES * 3 // 4
+    ]
     if len(text) > 240_000:
         middle = text[len(text) // 2 : len(text) // 2 + 60_000].split("\n")[1:-1]
         start += [line[:LONGEST_SAMPLED] for line in middle if line and not line.isspace()][: SAMPLE_LINES // 4]
@@ -101,12 +112,22 @@ def sniff(text: str, *, json: bool = True) -> Kind:
             return "html"
         if opening.startswith("<?xml") or _TAG.match(opening):
             return "xml"
-    objects = sum(1 for line in lines if line.lstrip()[:1] == "{" and (len(line) == LONGEST_SAMPLED or line.rstrip()[-1:] == "}")) / many
+    objects = (
+        sum(
+            1
+            for line in lines
+            if line.lstrip()[:1] == "{" and (len(line) == LONGEST_SAMPLED or line.rstrip()[-1:] == "}")
+        )
+        / many
+    )
     if many >= 2 and (objects >= 0.7 or (objects < 0.3 and share(_OBJECT_BEHIND) >= 0.7)):
         return "jsonl"
     if json and _JSON_START.match(opening):
         return "json"
-    if json and ((many >= 4 and share(_JSON_LINE) >= 0.85) or len(_JSON_FIELD.findall(text[:20_000])) * 45 > min(len(text), 20_000)):
+    if json and (
+        (many >= 4 and share(_JSON_LINE) >= 0.85)
+        or len(_JSON_FIELD.findall(text[:20_000])) * 45 > min(len(text), 20_000)
+    ):
         return "json_cut"
     if _DIFF.search(text[:20_000]):
         return "diff"
@@ -115,7 +136,9 @@ def sniff(text: str, *, json: bool = True) -> Kind:
     timed = sum(1 for line in lines if _TIME_START.match(line)) / many
     if share(_GREP) >= 0.6 and share(_GREP_PATH) >= 0.5 and timed < 0.3:
         return "grep"
-    if share(_METRIC) >= 0.7 and (any(line.startswith("# ") for line in lines) or sum(1 for line in lines if "{" in line) >= many * 0.3):
+    if share(_METRIC) >= 0.7 and (
+        any(line.startswith("# ") for line in lines) or sum(1 for line in lines if "{" in line) >= many * 0.3
+    ):
         return "metrics"
     inside = sum(1 for line in lines if _TIME_INSIDE.search(line[:200])) / many
     leveled = sum(1 for line in lines if _LEVEL.search(line[:160])) / many
@@ -130,7 +153,11 @@ def sniff(text: str, *, json: bool = True) -> Kind:
         return "text"  # Each value has its name beside it; a reader of tables would take the first row for the names.
     if columns == "csv" and framed < 0.2 and not _TIME_START.match(lines[0]) and not in_sentences:
         return "csv"
-    if timed + framed > 0.5 or (leveled > 0.5 and (columns != "table" or inside > 0.6)) or (timed > 0.25 and leveled > 0.25):
+    if (
+        timed + framed > 0.5
+        or (leveled > 0.5 and (columns != "table" or inside > 0.6))
+        or (timed > 0.25 and leveled > 0.25)
+    ):
         return "log"
     if _is_dialogue(lines):
         return "dialogue"
@@ -260,7 +287,9 @@ def _aligned(rows: list[str]) -> bool:
             return True
     right = 0
     for row in body:
-        fits = sum(1 for end in ends if end <= len(row) and row[end - 1] != " " and (end == len(row) or row[end] == " "))
+        fits = sum(
+            1 for end in ends if end <= len(row) and row[end - 1] != " " and (end == len(row) or row[end] == " ")
+        )
         begin = sum(1 for at in single if at < len(row) and row[at] != " " and (at == 0 or row[at - 1] == " "))
         right += max(fits, begin) >= 0.7 * len(single)
     if right >= 0.7 * len(body) and len(single) >= 3:

@@ -51,7 +51,13 @@ def find(lines: Sequence[str]) -> Traces:
         if start < 0 and line[:1] not in _OPENINGS:
             continue
         continues = line[:1] in _OPENINGS and bool(match(line) or (start >= 0 and _CAUSE.match(line)))
-        if not continues and start >= 0 and line[:1] in (" ", "\t") and line.strip() and lines[at - 1].lstrip().startswith('File "'):
+        if (
+            not continues
+            and start >= 0
+            and line[:1] in (" ", "\t")
+            and line.strip()
+            and lines[at - 1].lstrip().startswith('File "')
+        ):
             continues = True  # The source line under a frame of Python.
         if continues:
             if start < 0:
@@ -80,7 +86,9 @@ def shown(lines: Sequence[str], trace: range, traces: Traces) -> str:
     by_package: dict[str, list[int]] = {}
     for at in trace:
         by_package.setdefault(_package(lines[at]), []).append(at)
-    order = sorted(by_package, key=lambda name: (bool(_RUNTIME.match(name)), traces.packages[name], by_package[name][0]))
+    order = sorted(
+        by_package, key=lambda name: (bool(_RUNTIME.match(name)), traces.packages[name], by_package[name][0])
+    )
     chosen.update(by_package[order[0]][:_OWN])
     chosen.update(by_package[name][0] for name in order[1:3])
     out: dict[str, None] = {}

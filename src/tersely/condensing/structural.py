@@ -38,12 +38,16 @@ from tersely.text.tokens import O200K, Tokenizer
 _ESCAPE_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 
 LARGEST_WHOLE = 12_000_000
-"""Longer texts are condensed stretch by stretch first, then the stretches together: memory stays a small multiple of the text."""
+"""Longer texts are condensed stretch by stretch first, then the stretches together: memory stays a small multiple of
+the text.
+"""
 
 _STRETCH = 5_000_000
 
 MOST_VALUES = 1_500_000
-"""Of JSON read in one piece. Each costs about a hundred bytes, so twelve million characters of `1,` would cost hundreds of megabytes."""
+"""Of JSON read in one piece. Each costs about a hundred bytes, so twelve million characters of `1,` would cost hundreds
+of megabytes.
+"""
 
 
 def condense_structurally(
@@ -56,7 +60,9 @@ def condense_structurally(
     text = _whole_characters(text)
     if not tokenizer.exceeds(text, budget):
         tokens = tokenizer.count(text)
-        return Condensed(text=text, status="structural", tokens_before=tokens, tokens_after=tokens, encoding=tokenizer.name)
+        return Condensed(
+            text=text, status="structural", tokens_before=tokens, tokens_after=tokens, encoding=tokenizer.name
+        )
     # The tokenizer works outside of the interpreter's lock: a second core counts while this one reads.
     with ThreadPoolExecutor(max_workers=1) as counting:
         before = counting.submit(tokenizer.count, text) if tokens_before is None else None
@@ -166,7 +172,9 @@ def _stretch_end(text: str, start: int, size: int) -> int:
 
 def _read_part(part: Part, focus: Focus, budget: int) -> Reading:
     tried = (reader(part.text, focus, budget) for reader in READERS.get(part.kind, ()))
-    reading = next((reading for reading in tried if reading is not None), None) or generic.read(part.text, focus, budget)
+    reading = next((reading for reading in tried if reading is not None), None) or generic.read(
+        part.text, focus, budget
+    )
     if part.line > 1:
         moved(reading, lambda line: line + part.line - 1)
     if part.title:

@@ -115,7 +115,15 @@ class _Run:
     on_text: Heard | None = None
 
     async def ask(
-        self, prompt: Prompt, content: str, *, place: str, name: str, limit: int, source_tokens: int, heard: bool = False
+        self,
+        prompt: Prompt,
+        content: str,
+        *,
+        place: str,
+        name: str,
+        limit: int,
+        source_tokens: int,
+        heard: bool = False,
     ) -> tuple[str, bool]:
         """One answer of at most `limit` tokens, from the cache or the model; a useless one is asked for once more.
 
@@ -127,7 +135,9 @@ class _Run:
         """
         tokenizer = self.llm.tokenizer
         wish = self.wish
-        key = cache_key(prompt.version, self.llm.provider, self.llm.model, wish.focus, wish.context, place, limit, content)
+        key = cache_key(
+            prompt.version, self.llm.provider, self.llm.model, wish.focus, wish.context, place, limit, content
+        )
         self.answers += 1
         if (kept := _unpacked(await self.cache.get(key))) is not None:
             self.cache_hits += 1
@@ -198,7 +208,13 @@ class _Run:
         try:
             where = f"{place}\n{self.source.legend}".strip()
             text, cut = await self.ask(
-                self.wish.map_prompt, part.text, place=where, name="text", limit=limit, source_tokens=part.tokens, heard=heard
+                self.wish.map_prompt,
+                part.text,
+                place=where,
+                name="text",
+                limit=limit,
+                source_tokens=part.tokens,
+                heard=heard,
             )
         except (LLMMisconfigured, LLMOutOfQuota):
             raise
@@ -247,7 +263,9 @@ class _Run:
         place = f"Summaries of lines {lines[0]}-{lines[1]}.\n{self.source.legend}".strip()
         try:
             tokens = tokenizer.count(content)
-            text, cut = await self.ask(MERGE, content, place=place, name="summaries", limit=limit, source_tokens=tokens, heard=heard)
+            text, cut = await self.ask(
+                MERGE, content, place=place, name="summaries", limit=limit, source_tokens=tokens, heard=heard
+            )
         except (LLMMisconfigured, LLMOutOfQuota):
             raise
         except LLMTooLong as problem:
@@ -261,23 +279,39 @@ class _Run:
             return replace(merged, text=text, cuts=(*merged.cuts, *cuts))
         # The parts' summaries are there and paid for: better each cut short than all of them thrown away.
         each = max(16, limit // len(present) - plan.LABEL_TOKENS)
-        text = "\n\n".join(f"[lines {piece.first}-{piece.last}] {cut_at_sentence(piece.text, each, tokenizer)}" for piece in present)
+        text = "\n\n".join(
+            f"[lines {piece.first}-{piece.last}] {cut_at_sentence(piece.text, each, tokenizer)}" for piece in present
+        )
         note = Lost("the merging of these summaries, which failed: each is cut short instead", (lines,))
         return replace(merged, text=cut_at_sentence(text, limit, tokenizer), gaps=(*merged.gaps, note))
 
-    async def _merge_halves(self, pieces: Sequence[Piece], present: Sequence[Piece], *, limit: int, splits: int) -> Piece:
+    async def _merge_halves(
+        self, pieces: Sequence[Piece], present: Sequence[Piece], *, limit: int, splits: int
+    ) -> Piece:
         """What the provider finds too long to merge at once, merged in two calls with half of the content each."""
         if len(present) == 2:
             shorter = [replace(piece, text=_half(piece.text)) for piece in present]
-            return replace(await self.merge(shorter, limit=limit, splits=splits), gaps=_joined(pieces).gaps, cuts=_joined(pieces).cuts)
+            return replace(
+                await self.merge(shorter, limit=limit, splits=splits),
+                gaps=_joined(pieces).gaps,
+                cuts=_joined(pieces).cuts,
+            )
         middle = pieces.index(present[len(present) // 2])
-        halves = [await self.merge(half, limit=max(16, limit // 2), splits=splits) for half in (pieces[:middle], pieces[middle:])]
+        halves = [
+            await self.merge(half, limit=max(16, limit // 2), splits=splits)
+            for half in (pieces[:middle], pieces[middle:])
+        ]
         return _joined(halves)
 
     def _gap(self, first: int, last: int, problem: LLMError) -> Piece:
         self.failures.append(problem)
         why = " ".join(str(problem).split())[:160]
-        return Piece(text="", first=first, last=last, gaps=(Lost(f"a part that could not be summarized: {why}", ((first, last),)),))
+        return Piece(
+            text="",
+            first=first,
+            last=last,
+            gaps=(Lost(f"a part that could not be summarized: {why}", ((first, last),)),),
+        )
 
 
 async def summarize_text(
@@ -324,12 +358,15 @@ async def summarize_text(
 def _parts(text: str, wish: Wish, size: int, llm: LLM, merges_of: Callable[[int], int]) -> list[Chunk]:
     """The text in parts of at most `size` tokens, as many as fill the rounds of calls that they take.
 
-    32 parts and their first merge, at five calls a time, take seven rounds, the last of them with two slots idle; 34 smaller
+    32 parts and their first merge, at five calls a time, take seven rounds, the last of them with two slots idle; 34
+    smaller
     parts take the same seven, each a little faster. Beyond ten rounds it makes no difference.
     """
 
     def divided(size: int) -> list[Chunk]:
-        return chunk(text, size=size, overlap=min(wish.overlap, size // 4), strategy=wish.strategy, tokenizer=llm.tokenizer)
+        return chunk(
+            text, size=size, overlap=min(wish.overlap, size // 4), strategy=wish.strategy, tokenizer=llm.tokenizer
+        )
 
     parts = divided(size)
     if llm.concurrency < len(parts) < 10 * llm.concurrency:
@@ -343,9 +380,13 @@ def _parts(text: str, wish: Wish, size: int, llm: LLM, merges_of: Callable[[int]
     return parts
 
 
-async def _climb_tree(run: _Run, parts: Sequence[Chunk], lines: Sequence[tuple[int, int]], merges: plan.Merges) -> list[Piece]:
+async def _climb_tree(
+    run: _Run, parts: Sequence[Chunk], lines: Sequence[tuple[int, int]], merges: plan.Merges
+) -> list[Piece]:
     """Summarize the leaves and merge upwards; the pieces of the topmost row, in the order of the text."""
-    rows: list[list[Piece | None]] = [[None] * count for count in (len(parts), *(level.groups for level in merges.levels))]
+    rows: list[list[Piece | None]] = [
+        [None] * count for count in (len(parts), *(level.groups for level in merges.levels))
+    ]
     ready: list[list[anyio.Event]] = [[anyio.Event() for _ in row] for row in rows]
 
     def finish(row: int, index: int, piece: Piece) -> None:
@@ -467,7 +508,13 @@ def _fits_folded(text: str, source: Source, target: int) -> Condensed | None:
     folded = f"{source.legend}\n{source.text}"
     if O200K.exceeds(folded, target):
         return None
-    return Condensed(text=folded, status="structural", kind="folded", tokens_before=O200K.count(text), tokens_after=O200K.count(folded))
+    return Condensed(
+        text=folded,
+        status="structural",
+        kind="folded",
+        tokens_before=O200K.count(text),
+        tokens_after=O200K.count(folded),
+    )
 
 
 def _half(text: str) -> str:

@@ -102,7 +102,9 @@ def _separated(text: str) -> Table | None:
 def _separator_of(sample: list[str]) -> str | None:
     best: tuple[float, str] | None = None
     # The usual signs, and whatever stands between the words of the first line.
-    strange = dict.fromkeys(re.findall(r"(?<=\w)[^\w\s\"'.:-]{1,4}(?=\w)|(?<=\w) ?[|~^¦;!@#&*]{1,3} ?(?=\w)", sample[0]))
+    strange = dict.fromkeys(
+        re.findall(r"(?<=\w)[^\w\s\"'.:-]{1,4}(?=\w)|(?<=\w) ?[|~^¦;!@#&*]{1,3} ?(?=\w)", sample[0])
+    )
     for sign in ("\t", ",", ";", "|", *list(strange)[:6]):
         counts = Counter(re.sub(r'"[^"]*"', "", line).strip().count(sign) for line in sample)
         most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
@@ -142,7 +144,11 @@ def _is_header(cells: list[str], sample: list[str], sign: str) -> bool:
         sum(1 for row in body if column < len(row) and number_of(row[column].strip()) is not None) > 0.5 * len(body)
         for column in range(len(cells))
     )
-    repeats = any(cell in (row[column].strip() for row in body if column < len(row)) for column, cell in enumerate(cells) if cell.strip())
+    repeats = any(
+        cell in (row[column].strip() for row in body if column < len(row))
+        for column, cell in enumerate(cells)
+        if cell.strip()
+    )
     namelike = all(len(cell) < 60 for cell in filled)
     return namelike and (numeric_below or not repeats)
 
@@ -158,7 +164,8 @@ def _blocks(text: str) -> Iterator[_Block]:
         if not line.strip() or _RULE.fullmatch(line):
             at += 1
             continue
-        # Looking for a table costs as much as forty lines: where none begins for long, it is looked for after blank lines only.
+        # Looking for a table costs as much as forty lines: where none begins for long, it is looked for after blank
+        # lines only.
         likely = failures < 40 or not lines[at - 1].strip() or at % 64 == 0
         found = (_drawn(lines, at) or _columns(lines, at)) if likely else None
         failures = 0 if found else failures + 1
@@ -179,7 +186,9 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 def _drawn(lines: list[str], at: int) -> tuple[Table, int] | None:
     """A table with `|` between its cells, from line `at` on."""
-    sign = next((sign for sign in ("│", "┃", "|") if lines[at].count(sign) >= 2 or lines[at].strip().startswith(sign)), None)
+    sign = next(
+        (sign for sign in ("│", "┃", "|") if lines[at].count(sign) >= 2 or lines[at].strip().startswith(sign)), None
+    )
     if sign is None:
         return None
     table = Table([])
@@ -191,7 +200,11 @@ def _drawn(lines: list[str], at: int) -> tuple[Table, int] | None:
         if _RULE.fullmatch(line) and line.strip():
             ruled = ruled or bool(table.rows)
             if len(table.rows) == 1 and not table.header:
-                table.header, table.header_text, table.header_line = table.rows.pop(), table.texts.pop(), table.lines.pop()
+                table.header, table.header_text, table.header_line = (
+                    table.rows.pop(),
+                    table.texts.pop(),
+                    table.lines.pop(),
+                )
             end += 1
             continue
         if abs(line.count(sign) - width) > max(1, width // 4) or sign not in line:
@@ -298,7 +311,10 @@ def _words_fit(count: int, body: list[str]) -> bool:
         return count >= 3
     if count < 4:
         return False
-    return any(sum(1 for row in rows if len(row) == count and number_of(row[at]) is not None) >= 0.8 * len(rows) for at in range(count - 1))
+    return any(
+        sum(1 for row in rows if len(row) == count and number_of(row[at]) is not None) >= 0.8 * len(rows)
+        for at in range(count - 1)
+    )
 
 
 def _by_position(starts: list[int], share: float) -> Split:
@@ -361,7 +377,9 @@ def _even_rows(first: str, body: list[str]) -> Split | None:
         # The last column is free text, as in `ls -l` or `ps`; the others must be alike, in the first row too.
         split = [row.split(None, fewest - 1) for row in rows]
         numeric_columns = [
-            column for column in range(fewest - 1) if sum(1 for cells in split if number_of(cells[column]) is not None) >= 0.8 * len(split)
+            column
+            for column in range(fewest - 1)
+            if sum(1 for cells in split if number_of(cells[column]) is not None) >= 0.8 * len(split)
         ]
         if len(numeric_columns) >= 2 and all(number_of(split[0][column]) is not None for column in numeric_columns):
             return _by_words(fewest)
@@ -388,13 +406,24 @@ def reading_of(blocks: list[_Block], focus: Focus, budget: int) -> Reading:
         table = block.table
         size = len(table.rows)
         leaders: set[int] = set()
-        scores = _row_scores(table, focus, found.relevance[offset : offset + size], found.severity[offset : offset + size], leaders)
+        scores = _row_scores(
+            table, focus, found.relevance[offset : offset + size], found.severity[offset : offset + size], leaders
+        )
         offset += size
         owner: int | None = None
         narrow = _narrowed(table, focus, scores, budget)
         if table.header_text:
             owner = len(units)
-            units.append(Unit(narrow(table.header, table.header_text), table.header_line, table.header_line, 0.4, count=0, children=size))
+            units.append(
+                Unit(
+                    narrow(table.header, table.header_text),
+                    table.header_line,
+                    table.header_line,
+                    0.4,
+                    count=0,
+                    children=size,
+                )
+            )
         shown: Sequence[int] = range(size)
         most = min(MOST_UNITS, 2_000 + 4 * budget)
         if size > most:
@@ -441,7 +470,12 @@ def _narrowed(table: Table, focus: Focus, scores: list[float], budget: int) -> C
         label = table.header[column] if column < len(table.header) else ""
         wanted[column] = 3 * focus.names(label) + (0.6 if column < 2 else 0.0) - 0.02 * column
         values = [table.rows[row][column].lower() for row in best if column < len(table.rows[row])]
-        hits = sum(1 for value in values for term in focus.terms if term.weight > 0.2 and term.kind != "synonym" and term.text in value)
+        hits = sum(
+            1
+            for value in values
+            for term in focus.terms
+            if term.weight > 0.2 and term.kind != "synonym" and term.text in value
+        )
         wanted[column] += min(3.0, hits * 0.5)
         if sounds_like_a_name(label) or set(subwords(label)) & _STATE:
             wanted[column] += 0.8
@@ -474,13 +508,17 @@ def _column(table: Table, column: int) -> list[str]:
     return table.columns[column]
 
 
-def _row_scores(table: Table, focus: Focus, relevance: list[float], severity: list[float], leaders: set[int]) -> list[float]:
+def _row_scores(
+    table: Table, focus: Focus, relevance: list[float], severity: list[float], leaders: set[int]
+) -> list[float]:
     size = len(table.rows)
     trouble = 0.4 if focus.trouble else 0.15
     scores = [2.2 * relevance[row] + trouble * severity[row] for row in range(size)]
     width = max(len(table.header), Counter(map(len, table.rows)).most_common(1)[0][0] if size else 0)
     labels = [table.header[column] if column < len(table.header) else "" for column in range(width)]
-    weigh_columns(scores, [Column(label, range(size), _column(table, at)) for at, label in enumerate(labels)], focus, leaders)
+    weigh_columns(
+        scores, [Column(label, range(size), _column(table, at)) for at, label in enumerate(labels)], focus, leaders
+    )
     if focus.trouble:
         for column in range(width):
             values = _column(table, column)
@@ -533,7 +571,9 @@ def _left_out(table: Table, visible: set[int]) -> list[Lost]:
         return []
     column = _state_column(table)
     if column is None:
-        return [Lost(f"{len(missing)} of {size} rows", runs_of((table.lines[row], table.lines[row]) for row in missing))]
+        return [
+            Lost(f"{len(missing)} of {size} rows", runs_of((table.lines[row], table.lines[row]) for row in missing))
+        ]
     values = _column(table, column)
     totals = Counter(values)
     groups: dict[str, list[int]] = {}
@@ -550,6 +590,9 @@ def _left_out(table: Table, visible: set[int]) -> list[Lost]:
     rest = [row for _, rows in ranked[4:] for row in rows]
     if rest:
         said.append(
-            Lost(f"{len(rest)} rows with another {table.header[column]}", runs_of((table.lines[row], table.lines[row]) for row in rest))
+            Lost(
+                f"{len(rest)} rows with another {table.header[column]}",
+                runs_of((table.lines[row], table.lines[row]) for row in rest),
+            )
         )
     return said

@@ -19,7 +19,8 @@ VALUE = re.compile(r"\b[A-Za-z_]{0,24}\d\w*(?:[.:-]++(?:[A-Za-z_]{0,24}\d\w*|[a-
 """A number, a time, an address, an identifier: a word with a digit in it and what hangs on to it by `.`, `:` or `-`."""
 
 MOST_TEMPLATES = 10_000
-"""Beyond this many, new templates are gathered by their first letters, so that a text without repetition stays cheap."""
+"""Beyond this many, new templates are gathered by their first letters, so that a text without repetition stays cheap.
+"""
 
 _COARSE_LENGTH = 16
 _MOST_PLACES = 40
@@ -73,7 +74,10 @@ def families(templates: Sequence[Sequence[str]]) -> list[tuple[int, tuple[str, .
         for share in _ENOUGH:
             enough = max(3, of_length[length] // share)
             if sum(1 for count, spoken in zip(seen, said, strict=True) if spoken and count >= enough) >= needed:
-                pattern = (length, tuple(word if count >= enough else "*" for word, count in zip(words, seen, strict=False)))
+                pattern = (
+                    length,
+                    tuple(word if count >= enough else "*" for word, count in zip(words, seen, strict=False)),
+                )
                 break
             if enough == 3:
                 break

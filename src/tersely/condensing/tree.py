@@ -20,7 +20,15 @@ from itertools import pairwise
 from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus, Found, scan, stem, subwords
 from tersely.condensing.generic import pieces_of
-from tersely.condensing.records import beyond, extremes, looks_like_a_name, number_of, numbers_of, oddness, sounds_like_a_name
+from tersely.condensing.records import (
+    beyond,
+    extremes,
+    looks_like_a_name,
+    number_of,
+    numbers_of,
+    oddness,
+    sounds_like_a_name,
+)
 from tersely.condensing.units import Reading, Unit, runs_of, trend_of
 
 LEAF, OBJECT, LIST, TEXT = 0, 1, 2, 3
@@ -29,13 +37,29 @@ LEAF, OBJECT, LIST, TEXT = 0, 1, 2, 3
 LONG_VALUE = 320
 MOST_UNITS = 30_000
 
-_NOISE = re.compile(r"[0-9a-f]{32,}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|sha\d+:|(?:null|none|false|true|0|\"\"|\[]|{}|~)?$", re.I)
+_NOISE = re.compile(
+    r"[0-9a-f]{32,}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|sha\d+:|(?:null|none|false|true|0|\"\"|\[]|{}|~)?$",
+    re.I,
+)
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
 _FIGURES_ASIDE = re.compile(r"\(x?#[^()]{0,16}\)")
 _HASH_INSIDE = re.compile(r"(?<![0-9a-z])[0-9a-f]{32,}(?![0-9a-z])")
 _OPAQUE = re.compile(r"\d+|[0-9a-fA-F]{8,}|[0-9a-fA-F-]{30,}|[A-Za-z0-9+/=_-]{18,}")
 _CONFIGURED = frozenset(
-    ("spec", "env", "args", "command", "annotations", "managedfields", "template", "description", "help", "doc", "documentation", "enum")
+    (
+        "spec",
+        "env",
+        "args",
+        "command",
+        "annotations",
+        "managedfields",
+        "template",
+        "description",
+        "help",
+        "doc",
+        "documentation",
+        "enum",
+    )
 )
 """Under these keys words of trouble are talked about, not reported."""
 
@@ -109,7 +133,9 @@ class Tree:
 
 
 def grouped_by_dots(tree: Tree) -> Tree:
-    """Properties with dotted keys, `a.b.size=3`, as records `a.b` with fields; a few keys without a dot stay by themselves."""
+    """Properties with dotted keys, `a.b.size=3`, as records `a.b` with fields; a few keys without a dot stay by
+    themselves.
+    """
     leaves = [node for node in range(1, len(tree)) if tree.kind[node] == LEAF and tree.parent[node] == 0]
     dotted = [node for node in leaves if "." in tree.key[node].strip(".")]
     if len(leaves) < 0.8 * len(tree) or len(dotted) < 0.8 * len(leaves) or len(dotted) < 12:
@@ -192,9 +218,15 @@ class _Shape:
         for node in lists:
             inside = self.children[node] or []
             path = self.paths[node]
-            lengths.setdefault(path, set()).add(len(inside) if all(tree.kind[child] == LEAF for child in inside[:40]) else -1)
+            lengths.setdefault(path, set()).add(
+                len(inside) if all(tree.kind[child] == LEAF for child in inside[:40]) else -1
+            )
             times[path] = times.get(path, 0) + 1
-        even = {path for path, found in lengths.items() if len(found) == 1 and 2 <= next(iter(found)) <= 40 and times[path] >= 4}
+        even = {
+            path
+            for path, found in lengths.items()
+            if len(found) == 1 and 2 <= next(iter(found)) <= 40 and times[path] >= 4
+        }
         return {node for node in lists if self.paths[node] in even}
 
     def _maps_of_records(self) -> set[int]:
@@ -214,7 +246,11 @@ class _Shape:
                 alike = sum(len(a & b) / max(1, len(a | b)) for a, b in pairs) / max(1, len(pairs))
                 if alike >= 0.45:
                     maps.add(node)
-            elif len(inside) >= 20 and len({tree.kind[child] for child in inside}) == 1 and tree.kind[inside[0]] in (LEAF, LIST):
+            elif (
+                len(inside) >= 20
+                and len({tree.kind[child] for child in inside}) == 1
+                and tree.kind[inside[0]] in (LEAF, LIST)
+            ):
                 # Many plain values under keys that look alike: dates, hosts, codes.
                 names = [tree.key[child] for child in inside[:60]]
                 digits = sum(1 for name in names if any(c.isdigit() for c in name)) / len(names)
@@ -321,7 +357,9 @@ class _Shape:
                         seen.add(record)
         for node in tree.named:
             if tree.kind[node] == OBJECT:
-                identity[node] = [leaf for leaf in self.children[node] or () if tree.key[leaf].lower() in _NAME_KEYS | _ROLE_KEYS][:1]
+                identity[node] = [
+                    leaf for leaf in self.children[node] or () if tree.key[leaf].lower() in _NAME_KEYS | _ROLE_KEYS
+                ][:1]
         for leaves in identity.values():
             leaves.sort()
         return identity
@@ -341,7 +379,9 @@ class _Shape:
 
 
 def _without_figures(line: str) -> str:
-    """What a line says apart from its figures, their alignment, and remarks that are nothing but figures, `(x6 over 18h)`."""
+    """What a line says apart from its figures, their alignment, and remarks that are nothing but figures, `(x6 over
+    18h)`.
+    """
     return " ".join(_FIGURES_ASIDE.sub("", _VARIABLE.sub("#", line[:160])).split())[:100]
 
 
@@ -357,14 +397,18 @@ def read_tree(tree: Tree, focus: Focus, budget: int, kind: str, *, noun: str = "
     return _TreeReading(tree, shape, worth.scores(), kind, noun, focus, budget).reading()
 
 
-_HEADINGS = frozenset(("columns", "headers", "header", "fields", "columnnames", "colnames", "schema", "keys", "cols", "names"))
+_HEADINGS = frozenset(
+    ("columns", "headers", "header", "fields", "columnnames", "colnames", "schema", "keys", "cols", "names")
+)
 _NAME_KEYS = frozenset(("key", "name", "k", "label", "tag", "attribute", "property", "field"))
 _ROLE_KEYS = frozenset(("type", "name", "key", "condition", "role", "kind", "label"))
 _VALUE_KEYS = frozenset(("value", "val", "v", "values"))
 
 
 def _rewritten(tree: Tree) -> Tree:
-    """The tree with series of numbers as one value each, rows under their column names, and pairs of name and value as such."""
+    """The tree with series of numbers as one value each, rows under their column names, and pairs of name and value
+    as such.
+    """
     children: list[list[int] | None] = [None] * len(tree)
     worth_it = False
     for node, parent in enumerate(tree.parent):
@@ -400,10 +444,17 @@ def _rewritten(tree: Tree) -> Tree:
 
 
 def _name_roles(tree: Tree, children: list[list[int] | None]) -> None:
-    """Elements that play the same parts in many lists (`conditions` of type Ready, Degraded …) are compared part by part."""
+    """Elements that play the same parts in many lists (`conditions` of type Ready, Degraded …) are compared part by
+    part.
+    """
     lists: dict[str, list[int]] = {}
     for node in range(len(tree)):
-        if tree.kind[node] == LIST and tree.key[node] and children[node] and tree.kind[(children[node] or [0])[0]] == OBJECT:
+        if (
+            tree.kind[node] == LIST
+            and tree.key[node]
+            and children[node]
+            and tree.kind[(children[node] or [0])[0]] == OBJECT
+        ):
             lists.setdefault(tree.key[node], []).append(node)
     for nodes in lists.values():
         if len(nodes) < 4:
@@ -424,7 +475,9 @@ def _name_roles(tree: Tree, children: list[list[int] | None]) -> None:
 
 
 def _series(tree: Tree, children: list[list[int] | None], inside: list[int]) -> tuple[str, list[float]] | None:
-    """`[[time, value], …]` or `[number, …]` in one line: first, last, lowest and highest with their times, and the trend."""
+    """`[[time, value], …]` or `[number, …]` in one line: first, last, lowest and highest with their times, and the
+    trend.
+    """
     times: list[str] = []
     values: list[str] = []
     for child in inside:
@@ -463,7 +516,9 @@ def _series(tree: Tree, children: list[list[int] | None], inside: list[int]) -> 
 
 
 def _name_columns(tree: Tree, children: list[list[int] | None], node: int, inside: list[int]) -> None:
-    """Rows of plain values under a list of column names beside them, or in their first row: each value gets its name."""
+    """Rows of plain values under a list of column names beside them, or in their first row: each value gets its
+    name.
+    """
     width = len(children[inside[0]] or ())
     rows = [child for child in inside if tree.kind[child] == LIST and len(children[child] or ()) == width]
     if width < 2 or len(rows) < 0.9 * len(inside):
@@ -489,13 +544,16 @@ def _name_columns(tree: Tree, children: list[list[int] | None], node: int, insid
                 inner = [leaf for leaf in children[name] or () if tree.kind[leaf] == LEAF]
                 labels.append(
                     next(
-                        (tree.value[leaf] for leaf in inner if tree.key[leaf].lower() in _NAME_KEYS), tree.value[inner[0]] if inner else ""
+                        (tree.value[leaf] for leaf in inner if tree.key[leaf].lower() in _NAME_KEYS),
+                        tree.value[inner[0]] if inner else "",
                     )
                 )
     else:
         first = [tree.value[leaf] for leaf in children[inside[0]] or ()]
         second = [tree.value[leaf] for leaf in children[inside[1]] or ()]
-        wordy = all(value and number_of(value) is None and len(value) < 50 for value in first) and len(set(first)) == width
+        wordy = (
+            all(value and number_of(value) is None and len(value) < 50 for value in first) and len(set(first)) == width
+        )
         if wordy and any(number_of(value) is not None for value in second):
             labels = first
             rows = rows[1:]
@@ -515,7 +573,9 @@ def _name_pairs(tree: Tree, children: list[list[int] | None], inside: list[int],
         if tree.kind[child] != OBJECT or not 2 <= len(leaves) <= 3:
             return
         name = next((leaf for leaf in leaves if tree.key[leaf].lower() in _NAME_KEYS and tree.kind[leaf] == LEAF), None)
-        value = next((leaf for leaf in leaves if tree.key[leaf].lower() in _VALUE_KEYS and tree.kind[leaf] == LEAF), None)
+        value = next(
+            (leaf for leaf in leaves if tree.key[leaf].lower() in _VALUE_KEYS and tree.kind[leaf] == LEAF), None
+        )
         if name is None or value is None or len(tree.value[name]) > 80:
             return
         pairs.append((child, name, value, len(leaves)))
@@ -537,7 +597,9 @@ class _Worth:
         self._sharpen()
 
     def _sharpen(self) -> None:
-        """Of keys that share words with the question, those that say little else are meant: `retention.ms`, not `delete.retention.ms`."""
+        """Of keys that share words with the question, those that say little else are meant: `retention.ms`, not
+        `delete.retention.ms`.
+        """
         tree, relevance = self.tree, self.found.relevance
         for node, seen in enumerate(self.found.terms):
             if seen and not tree.value[node]:
@@ -568,7 +630,11 @@ class _Worth:
             parent = tree.parent[node]
             if parent >= 0 and not configured[node]:
                 # Beside a bad sign stand its reasons: exit code, message, time.
-                score += 0.4 * trouble * (worst[parent] if tree.kind[parent] != TEXT else max(worst[parent], worst[tree.parent[parent]]))
+                score += (
+                    0.4
+                    * trouble
+                    * (worst[parent] if tree.kind[parent] != TEXT else max(worst[parent], worst[tree.parent[parent]]))
+                )
             scores[node] = score
         self._columns(scores)
         self._hold_together(scores)
@@ -587,7 +653,8 @@ class _Worth:
                 scores[node] += 0.25 * best[parent]
 
     def _nearness(self) -> list[float]:
-        """What a node gains from relevant nodes around it: inside its record and from headings above, never from another record.
+        """What a node gains from relevant nodes around it: inside its record and from headings above, never from
+        another record.
 
         A node that has found something itself gains most from what it has not found: the value of the asked-for key
         in the asked-for record, rather than the key in any record.
@@ -613,7 +680,9 @@ class _Worth:
                 down[node] = own
                 continue
             flow, source = down[parent] * 0.85, down_from[parent]
-            if (not shape.record[node] or (tree.kind[node] == LEAF and tree.kind[parent] != LIST)) and up[parent] * 0.8 > flow:
+            if (not shape.record[node] or (tree.kind[node] == LEAF and tree.kind[parent] != LIST)) and up[
+                parent
+            ] * 0.8 > flow:
                 flow, source = up[parent] * 0.8, up_from[parent]
             if flow > 0 and source != node:
                 near[node] = flow * (0.3 + 2.0 * found.adds(source, node)) if own > 0 else flow * 0.5
@@ -731,10 +800,24 @@ class _Worth:
 class _TreeReading:
     """Units of a tree, and the layout of those that are kept."""
 
-    def __init__(self, tree: Tree, shape: _Shape, scores: list[float], kind: str, noun: str, focus: Focus, budget: int) -> None:
-        self.tree, self.shape, self.scores, self.kind, self.noun, self.focus, self.budget = tree, shape, scores, kind, noun, focus, budget
+    def __init__(
+        self, tree: Tree, shape: _Shape, scores: list[float], kind: str, noun: str, focus: Focus, budget: int
+    ) -> None:
+        self.tree, self.shape, self.scores, self.kind, self.noun, self.focus, self.budget = (
+            tree,
+            shape,
+            scores,
+            kind,
+            noun,
+            focus,
+            budget,
+        )
         self.identifying = {leaf for leaves in shape.identity.values() for leaf in leaves}
-        leaves = (node for node in range(len(tree)) if tree.kind[node] == LEAF and scores[node] >= 0.8 and node not in self.identifying)
+        leaves = (
+            node
+            for node in range(len(tree))
+            if tree.kind[node] == LEAF and scores[node] >= 0.8 and node not in self.identifying
+        )
         best = heapq.nlargest(32, ((scores[node], -node) for node in leaves))
         self.answers = {-node for _, node in best}
 
@@ -879,7 +962,12 @@ class _TreeReading:
             if plain:
                 flush()
                 note = f" [{len(children)} of {total}]" if len(children) < total else ""
-                lines.append(" " * depth + label + ", ".join(text_of.get(child) or self._leaf_text(child) for child in children) + note)
+                lines.append(
+                    " " * depth
+                    + label
+                    + ", ".join(text_of.get(child) or self._leaf_text(child) for child in children)
+                    + note
+                )
                 continue
             if (
                 len(children) == 1
@@ -938,7 +1026,12 @@ class _TreeReading:
             left = [child for child in members if child not in shown]
             if len(left) >= 3 and len(said) < 6:
                 name = self._path_name(path)
-                said.append(Lost(f"{len(left)} of {len(members)} {name}", runs_of((tree.line[child], tree.line[child]) for child in left)))
+                said.append(
+                    Lost(
+                        f"{len(left)} of {len(members)} {name}",
+                        runs_of((tree.line[child], tree.line[child]) for child in left),
+                    )
+                )
         if hidden:
             said.append(Lost(f"{hidden} of {leaves} {self.noun}", runs_of(runs)))
         return said

@@ -50,7 +50,8 @@ class Unit:
     last: int
     """Source lines, counted from 1."""
     score: float
-    """Static worth, about 0..5; `pack` lowers it for repetition. At 0 it only fills room that nothing else wants; below 0 it is
+    """Static worth, about 0..5; `pack` lowers it for repetition. At 0 it only fills room that nothing else wants; below
+    0 it is
     never chosen for itself, only as the owner of something that is."""
     parent: int | None = None
     """Index of the unit (heading, ancestor, owner) that must be shown when this one is."""
@@ -61,7 +62,9 @@ class Unit:
     children: int = 0
     """For owners of many: how many there are. When fewer are shown, ` [k of n]` is appended to this unit."""
     inline: bool = False
-    """For sentences: stands on the line of the unit shown before it, after ` … ` when something between them is left out."""
+    """For sentences: stands on the line of the unit shown before it, after ` … ` when something between them is left
+    out.
+    """
 
 
 def _nothing_said(kept: set[int]) -> list[Lost]:
@@ -83,7 +86,9 @@ class Reading:
     gaps: bool = True
     """Whether gaps between units are marked; a reader that says it in other ways turns this off."""
     layout: Callable[[set[int], dict[int, str]], str] | None = None
-    """For readers that join units in their own way: kept indices and shortened texts in, the shown text out, without head."""
+    """For readers that join units in their own way: kept indices and shortened texts in, the shown text out, without
+    head.
+    """
     decay: float = 0.6
     """How fast a family tires: its k-th member counts 1 / (1 + decay × k)."""
 
@@ -251,7 +256,8 @@ class _Packing:
         return Packed(text, self.kept, used, set(self.changed))
 
     def _ranked(self) -> list[tuple[float, int]]:
-        """Candidates as a heap: single units, and of each family the best one; the others wait in `self.waiting` until it is through.
+        """Candidates as a heap: single units, and of each family the best one; the others wait in `self.waiting` until
+        it is through.
 
         Of very many units only those with a chance are ranked.
         """
@@ -447,7 +453,9 @@ def moved(reading: Reading, line: Callable[[int], int]) -> Reading:
     for unit in reading.units:
         unit.first, unit.last = line(unit.first), line(unit.last)
     said = reading.lost
-    reading.lost = lambda kept: [Lost(one.what, runs_of((line(first), line(last)) for first, last in one.lines)) for one in said(kept)]
+    reading.lost = lambda kept: [
+        Lost(one.what, runs_of((line(first), line(last)) for first, last in one.lines)) for one in said(kept)
+    ]
     return reading
 
 

@@ -1,4 +1,5 @@
-"""Texts inside of values: a log in `stdout`, a page in `content[0].text`, lines in a list, a document in a block of YAML.
+"""Texts inside of values: a log in `stdout`, a page in `content[0].text`, lines in a list, a document in a block of
+YAML.
 
 What tools hand over is often an envelope around a text of another kind. Such a text is taken out of
 the tree and read as what it is; the rest of the envelope is read as a tree. Both compete for the
@@ -39,7 +40,9 @@ _LINES_OF = frozenset(("log", "csv", "table", "grep", "diff", "metrics", "jsonl"
 _PLAIN = frozenset(("text", "prose", "page"))
 
 
-def read(tree: Tree, size: int, kind: str, focus: Focus, budget: int, read_any: Callable[[str, Focus, int], Reading]) -> Reading | None:
+def read(
+    tree: Tree, size: int, kind: str, focus: Focus, budget: int, read_any: Callable[[str, Focus, int], Reading]
+) -> Reading | None:
     """A reading of the envelope and of the texts in it; none when there are none."""
     inners = texts_inside(tree, size)
     if not inners:

@@ -82,7 +82,13 @@ def _settled(tree: Tree) -> Tree:
     dropped = bytearray(len(tree))
     for node in range(1, len(tree)):
         parent = tree.parent[node]
-        if tree.kind[node] == LEAF and not tree.key[node] and parent > 0 and inside[parent] == 1 and tree.kind[parent] == OBJECT:
+        if (
+            tree.kind[node] == LEAF
+            and not tree.key[node]
+            and parent > 0
+            and inside[parent] == 1
+            and tree.kind[parent] == OBJECT
+        ):
             tree.kind[parent] = LEAF
             tree.value[parent] = tree.value[node]
             dropped[node] = 1

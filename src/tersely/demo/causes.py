@@ -1,4 +1,5 @@
-"""What can be wrong with the simulated cluster: each cause sets its marks on pods, nodes, events, logs and metrics alike.
+"""What can be wrong with the simulated cluster: each cause sets its marks on pods, nodes, events, logs and metrics
+alike.
 
 A cause never writes what a condenser or an agent looks for; it does to the cluster
 what the real thing does to a real one. `Finding` says how somebody who names the
@@ -98,7 +99,14 @@ class Scene:
         name = self.victim.name
         message = f"Scaled up replica set {name}-{new.template_hash} to {len(pods)}"
         self.event(
-            "Deployment", name, "Normal", "ScalingReplicaSet", message, first=self.began, last=self.began, source="deployment-controller"
+            "Deployment",
+            name,
+            "Normal",
+            "ScalingReplicaSet",
+            message,
+            first=self.began,
+            last=self.began,
+            source="deployment-controller",
         )
         return pods
 
@@ -119,7 +127,9 @@ class Scene:
         first = first or self.began + timedelta(seconds=self.chance.uniform(5, 60))
         last = last or self.now - timedelta(seconds=self.chance.uniform(3, 90))
         namespace = self.victim.namespace if namespace is None else namespace
-        self.world.events.append(Event(namespace, kind, name, type, reason, message, first, max(first, last), count, source))
+        self.world.events.append(
+            Event(namespace, kind, name, type, reason, message, first, max(first, last), count, source)
+        )
 
     def warn(self, kind: str, name: str, reason: str, message: str, **more: object) -> None:
         self.event(kind, name, "Warning", reason, message, **more)  # type: ignore[arg-type]
@@ -141,7 +151,9 @@ class Scene:
             self.world.said.append(Said(self.chance.choice(pods), at, level, text, trace))
             at += timedelta(seconds=self.chance.expovariate(1 / every) + 0.2)
 
-    def crash(self, pods: list[Pod], ending: str, exit_code: int, *, says: str = "", complains: str = "", lasts: float = 20) -> None:
+    def crash(
+        self, pods: list[Pod], ending: str, exit_code: int, *, says: str = "", complains: str = "", lasts: float = 20
+    ) -> None:
         """Each pod starts, works for as long as it lasts, ends, and starts again, more and more rarely.
 
         Args:
@@ -151,7 +163,9 @@ class Scene:
         for pod in pods:
             at, pause = max(pod.created, self.began) + timedelta(seconds=2), 10.0
             while at < self.now:
-                self.world.said.append(Said(pod, at, "INFO", f"starting {pod.service.name} {pod.image.rpartition(':')[2]}"))
+                self.world.said.append(
+                    Said(pod, at, "INFO", f"starting {pod.service.name} {pod.image.rpartition(':')[2]}")
+                )
                 life = self.chance.uniform(0.5, 1.5) * lasts
                 self._live(pod, at, life, complains)
                 at += timedelta(seconds=life)
@@ -164,10 +178,13 @@ class Scene:
                 at, pause = at + timedelta(seconds=pause), min(pause * 2, 300)
             pod.is_ready = False
             back_off = (
-                f"back-off {min(int(pause), 300)}s restarting failed container={pod.service.name} pod={pod.name}_{pod.service.namespace}"
+                f"back-off {min(int(pause), 300)}s restarting failed container={pod.service.name} "
+                f"pod={pod.name}_{pod.service.namespace}"
             )
             pod.waiting = ("CrashLoopBackOff", back_off)
-            message = f"Back-off restarting failed container {pod.service.name} in pod {pod.name}_{pod.service.namespace}"
+            message = (
+                f"Back-off restarting failed container {pod.service.name} in pod {pod.name}_{pod.service.namespace}"
+            )
             self.warn("Pod", pod.name, "BackOff", message, count=max(pod.restarts * 6, 3))
 
     def _live(self, pod: Pod, since: datetime, seconds: float, complains: str) -> None:
@@ -176,7 +193,10 @@ class Scene:
         for _ in range(int(max(0.0, seconds - 3) * 2)):
             at = since + timedelta(seconds=self.chance.uniform(3, seconds))
             if at < self.now:
-                message = f"GET /api/v1/{name}/{name.rstrip('s')}-{self.chance.randint(10_000, 99_999)} 200 {self.chance.randint(4, 90)}ms"
+                message = (
+                    f"GET /api/v1/{name}/{name.rstrip('s')}-{self.chance.randint(10_000, 99_999)} 200 "
+                    f"{self.chance.randint(4, 90)}ms"
+                )
                 self.world.said.append(Said(pod, at, "INFO", message))
         for share in (0.7, 0.8, 0.9) if complains else ():
             if (at := since + timedelta(seconds=share * seconds)) < self.now:
@@ -191,7 +211,9 @@ class Scene:
         before = entries.get(key, "")
         entries[key] = after
         by = self.chance.choice(("m.okafor", "c.lind", "j.alvarez", "s.tanaka"))
-        self.world.config_changes[self.victim.key].append(ConfigChange(self.began - timedelta(seconds=50), by, key, before, after))
+        self.world.config_changes[self.victim.key].append(
+            ConfigChange(self.began - timedelta(seconds=50), by, key, before, after)
+        )
         return before
 
 
@@ -205,10 +227,14 @@ def memory_limit_lowered(scene: Scene) -> Cause:
     now = scene.chance.choice(("128Mi", "160Mi", "192Mi"))
     pods = scene.roll_out(f": resources.limits.memory {before} -> {now}", memory=now)
     for pod in pods:
-        process = {"java": "java", "node": "node", "python": "gunicorn"}.get(scene.victim.speech, scene.victim.name[:15])
+        process = {"java": "java", "node": "node", "python": "gunicorn"}.get(
+            scene.victim.speech, scene.victim.name[:15]
+        )
         killed = (
-            f"Memory cgroup out of memory: Killed process {scene.chance.randint(9_000, 99_000)} ({process}) total-vm:2914304kB, "
-            f"anon-rss:{int(now[:-2]) * 1024 - 812}kB, file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:1012kB oom_score_adj:988"
+            f"Memory cgroup out of memory: Killed process {scene.chance.randint(9_000, 99_000)} ({process}) "
+            "total-vm:2914304kB, "
+            f"anon-rss:{int(now[:-2]) * 1024 - 812}kB, file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:1012kB "
+            "oom_score_adj:988"
         )
         scene.warn("Node", pod.node, "OOMKilling", killed, namespace="default", source="kernel-monitor", count=3)
     scene.crash(pods, "OOMKilled", 137, complains="memory use is high: 96% of the limit", lasts=60)
@@ -228,14 +254,20 @@ def certificate_expired(scene: Scene) -> Cause:
     ended, pods = scene.began, scene.world.pods_of(scene.victim)
     stamp = f"{ended:%Y-%m-%dT%H:%M:%SZ}"
     message = {
-        "java": f"call to https://{host}:8443 failed: PKIX path validation failed: java.security.cert.CertificateExpiredException: "
+        "java": f"call to https://{host}:8443 failed: PKIX path validation failed: "
+        "java.security.cert.CertificateExpiredException: "
         f"NotAfter: {ended:%a %b %d %H:%M:%S} UTC {ended:%Y}",
-        "node": f"request to https://{host}:8443/v1/quote failed, reason: certificate has expired (CERT_HAS_EXPIRED, valid to {stamp})",
-        "python": f"HTTPSConnectionPool(host='{host}', port=8443): [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: "
+        "node": (
+            f"request to https://{host}:8443/v1/quote failed, reason: certificate has expired (CERT_HAS_EXPIRED, "
+            f"valid to {stamp})"
+        ),
+        "python": f"HTTPSConnectionPool(host='{host}', port=8443): [SSL: CERTIFICATE_VERIFY_FAILED] certificate "
+        "verify failed: "
         "certificate has expired (_ssl.c:1006)",
     }.get(
         scene.victim.speech,
-        f'Post "https://{host}:8443/v1/quote": tls: failed to verify certificate: x509: certificate has expired or is not yet valid: '
+        f'Post "https://{host}:8443/v1/quote": tls: failed to verify certificate: x509: certificate has expired or is '
+        "not yet valid: "
         f"current time is after {stamp}",
     )
     scene.says(pods, "ERROR", message, every=scene.pace, trace=True)
@@ -244,12 +276,28 @@ def certificate_expired(scene: Scene) -> Cause:
         f"Failed to renew certificate {callee}-tls, which expired at {stamp}: "
         "order is in errored state: 429 urn:ietf:params:acme:error:rateLimited"
     )
-    scene.warn("Certificate", f"{callee}-tls", "Failed", renewal, source="cert-manager", count=9, first=scene.now - timedelta(days=6))
+    scene.warn(
+        "Certificate",
+        f"{callee}-tls",
+        "Failed",
+        renewal,
+        source="cert-manager",
+        count=9,
+        first=scene.now - timedelta(days=6),
+    )
     manager = next(pod for pod in scene.world.pods if pod.service.name == "cert-manager")
-    scene.says([manager], "ERROR", f'"cannot renew" err="rateLimited" certificate="{scene.victim.namespace}/{callee}-tls"', every=600)
+    scene.says(
+        [manager],
+        "ERROR",
+        f'"cannot renew" err="rateLimited" certificate="{scene.victim.namespace}/{callee}-tls"',
+        every=600,
+    )
     return Cause(
         f"the TLS certificate of {callee} has expired",
-        r"certificate\W{0,2}(?:\w+\W+){0,4}?expired|CertificateExpired|CERT_HAS_EXPIRED|expired (?:TLS |x509 )?certificate|is after 20",
+        (
+            r"certificate\W{0,2}(?:\w+\W+){0,4}?expired|CertificateExpired|CERT_HAS_EXPIRED|expired (?:TLS |x509 "
+            r")?certificate|is after 20"
+        ),
         (callee, host),
         "certificate-expired",
     )
@@ -258,7 +306,9 @@ def certificate_expired(scene: Scene) -> Cause:
 def disk_full(scene: Scene) -> Cause:
     pods = scene.world.pods_of(scene.victim)
     full = scene.world.node(scene.chance.choice(pods).node)
-    full.conditions["DiskPressure"] = Condition("True", "KubeletHasDiskPressure", "kubelet has disk pressure", scene.began)
+    full.conditions["DiskPressure"] = Condition(
+        "True", "KubeletHasDiskPressure", "kubelet has disk pressure", scene.began
+    )
     here = [pod for pod in pods if pod.node == full.name]
     path = f"/var/lib/{scene.victim.name}/spool"
     scene.says(
@@ -269,13 +319,26 @@ def disk_full(scene: Scene) -> Cause:
         trace=True,
     )
     _requests_fail(scene, here, 500)
-    scene.warn("Node", full.name, "EvictionThresholdMet", "Attempting to reclaim ephemeral-storage", namespace="default", count=31)
+    scene.warn(
+        "Node",
+        full.name,
+        "EvictionThresholdMet",
+        "Attempting to reclaim ephemeral-storage",
+        namespace="default",
+        count=31,
+    )
     message = (
-        "Failed to garbage collect required amount of images. Attempted to free 21474836480 bytes, but only found 0 bytes eligible to free."
+        "Failed to garbage collect required amount of images. Attempted to free 21474836480 bytes, but only "
+        "found 0 bytes eligible to free."
     )
     scene.warn("Node", full.name, "FreeDiskSpaceFailed", message, namespace="default", count=6)
     scene.event(
-        "Node", full.name, "Normal", "NodeHasDiskPressure", f"Node {full.name} status is now: NodeHasDiskPressure", namespace="default"
+        "Node",
+        full.name,
+        "Normal",
+        "NodeHasDiskPressure",
+        f"Node {full.name} status is now: NodeHasDiskPressure",
+        namespace="default",
     )
     scene.shift("node_filesystem_avail_bytes", full.name, 0)
     return Cause(
@@ -298,15 +361,25 @@ def unknown_host(scene: Scene) -> Cause:
         "java": f"I/O error on POST request for http://{host}:8080/v1/quote: "
         f"java.net.UnknownHostException: {host}: Name or service not known",
         "node": f"request to http://{host}:8080/v1/quote failed, reason: getaddrinfo ENOTFOUND {host}",
-        "python": f"HTTPConnectionPool(host='{host}', port=8080): Failed to resolve '{host}' ([Errno -2] Name or service not known)",
-    }.get(scene.victim.speech, f'Post "http://{host}:8080/v1/quote": dial tcp: lookup {host} on 10.96.0.10:53: no such host')
+        "python": (
+            f"HTTPConnectionPool(host='{host}', port=8080): Failed to resolve '{host}' ([Errno -2] Name or "
+            "service not known)"
+        ),
+    }.get(
+        scene.victim.speech,
+        f'Post "http://{host}:8080/v1/quote": dial tcp: lookup {host} on 10.96.0.10:53: no such host',
+    )
     scene.says(pods, "ERROR", message, every=scene.pace, trace=True)
     _requests_fail(scene, pods, 502)
     resolvers = [pod for pod in scene.world.pods if pod.service.name == "coredns"]
     scene.says(resolvers, "INFO", f'10.244.3.17:41200 - "A IN {host}. udp 66" NXDOMAIN qr,aa,rd 159 0.000131s', every=6)
     return Cause(
         f"since its release {scene.victim.name} calls {wrong}, a name that does not exist",
-        r"no such host|NXDOMAIN|UnknownHost|ENOTFOUND|Name or service not known|fail(?:s|ed)? to resolve|(?:does|do) not exist|not resolv",
+        (
+            r"no such host|NXDOMAIN|UnknownHost|ENOTFOUND|Name or service not known|fail(?:s|ed)? to resolve|(?:does"
+            r"|do) "
+            r"not exist|not resolv"
+        ),
         (wrong,),
         "unknown-host",
     )
@@ -322,7 +395,9 @@ def config_value_unreadable(scene: Scene) -> Cause:
         )
     )
     before = scene.change_config(key, after)
-    pods = scene.roll_out(": restarted to read its configuration", tag=scene.world.rollouts[scene.victim.key][-1].image.rpartition(":")[2])
+    pods = scene.roll_out(
+        ": restarted to read its configuration", tag=scene.world.rollouts[scene.victim.key][-1].image.rpartition(":")[2]
+    )
     scene.crash(pods, "Error", 1, says=f"cannot load /etc/{scene.victim.name}/config.yaml: {key}: {complaint}", lasts=2)
     return Cause(
         f"the configuration of {scene.victim.name} cannot be read: {key} was changed from {before} to {after}",
@@ -344,16 +419,27 @@ def connection_pool_exhausted(scene: Scene) -> Cause:
         return {
             "java": f"HikariPool-1 ({database}) - Connection is not available, request timed out after 30000ms "
             f"(total={size}, active={size}, idle=0, waiting={waiting})",
-            "node": f"TimeoutError: ResourceRequest timed out: connection pool of {database} exhausted (max {size}, pending {waiting})",
-            "python": f"QueuePool limit of size {size} overflow 0 reached for {database}, connection timed out, timeout 30.00",
-        }.get(scene.victim.speech, f"could not get a connection: pool of {database} exhausted ({size} of {size} in use, {waiting} waiting)")
+            "node": (
+                f"TimeoutError: ResourceRequest timed out: connection pool of {database} exhausted (max {size}, "
+                f"pending {waiting})"
+            ),
+            "python": (
+                f"QueuePool limit of size {size} overflow 0 reached for {database}, connection timed out, timeout 30.00"
+            ),
+        }.get(
+            scene.victim.speech,
+            f"could not get a connection: pool of {database} exhausted ({size} of {size} in use, {waiting} waiting)",
+        )
 
     scene.says(pods, "ERROR", message, every=scene.pace, trace=True)
     _requests_fail(scene, pods, 503)
     scene.shift("db_pool_in_use_connections", scene.victim.name, size)
     scene.shift("http_request_duration_seconds_p99", scene.victim.name, 30.1)
     return Cause(
-        f"{scene.victim.name} runs out of connections to {database}: a release lowered its pool from {before} to {size}",
+        (
+            f"{scene.victim.name} runs out of connections to {database}: a release lowered its pool from {before} to "
+            f"{size}"
+        ),
         r"pool\b.{0,80}(?:exhausted|not available|timed out|limit)|(?:exhausted|limit).{0,60}pool|"
         r"QueuePool limit|pool_max|out of connections",
         (database, scene.victim.name),
@@ -377,10 +463,21 @@ def image_missing(scene: Scene) -> Cause:
         )
         scene.warn("Pod", pod.name, "Failed", problem, count=scene.chance.randint(4, 9))
         scene.warn("Pod", pod.name, "Failed", "Error: ImagePullBackOff", count=scene.chance.randint(20, 60))
-        scene.event("Pod", pod.name, "Normal", "BackOff", f'Back-off pulling image "{image}"', count=scene.chance.randint(20, 60))
+        scene.event(
+            "Pod",
+            pod.name,
+            "Normal",
+            "BackOff",
+            f'Back-off pulling image "{image}"',
+            count=scene.chance.randint(20, 60),
+        )
     return Cause(
         f"the image {image} cannot be pulled: the registry does not have it",
-        r"Image ?Pull|manifest unknown|pull(?:ing|ed)? (?:and unpack )?(?:the )?image|image .{0,120}(?:cannot|not) be pulled",
+        (
+            r"Image ?Pull|manifest unknown|pull(?:ing|ed)? (?:and unpack )?(?:the )?image|image .{0,120}(?:cannot"
+            r"|not) be "
+            r"pulled"
+        ),
         (scene.victim.name,),
         "image-missing",
         "unavailable",
@@ -393,12 +490,17 @@ def noisy_neighbour(scene: Scene) -> Cause:
     hog_name = scene.chance.choice(("report-export", "model-training", "backfill", "nightly-reindex"))
     batch = Service(hog_name, "batch", "python", replicas=1)
     created = scene.began - timedelta(minutes=4)
-    hog = Pod(f"{hog_name}-{scene.chance.randint(29_000_000, 29_900_000)}-{suffix(scene.chance)}", batch, crowded.name, "10.244.0.77",
+    hog = Pod(f"{hog_name}-{scene.chance.randint(29_000_000, 29_900_000)}-{suffix(scene.chance)}", batch, crowded.name,
+    "10.244.0.77",
               image_of(batch, "2.4.0"), "", created)  # fmt: skip
     scene.world.services[batch.key] = batch
     scene.world.pods.append(hog)
     scene.world.rollouts[batch.key] = [Rollout(1, created, hog.image, "", "job", "0")]
-    scene.world.environment[batch.key], scene.world.config[batch.key], scene.world.config_changes[batch.key] = {}, {}, []
+    scene.world.environment[batch.key], scene.world.config[batch.key], scene.world.config_changes[batch.key] = (
+        {},
+        {},
+        [],
+    )
     used = int(crowded.memory_gib * 0.83)
     crowded.conditions["MemoryPressure"] = Condition(
         "True", "KubeletHasInsufficientMemory", "kubelet has insufficient memory available", scene.began
@@ -406,22 +508,37 @@ def noisy_neighbour(scene: Scene) -> Cause:
     for pod in [pod for pod in pods if pod.node == crowded.name]:
         pod.phase, pod.is_ready, pod.reason = "Failed", False, "Evicted"
         pod.message = (
-            f"The node was low on resource: memory. Threshold quantity: 100Mi, available: {scene.chance.randint(31, 90)}Mi. Container "
-            f"{scene.victim.name} was using {scene.chance.randint(300, 480)}Mi, request is 128Mi, has larger consumption of memory."
+            "The node was low on resource: memory. Threshold quantity: 100Mi, available: "
+            f"{scene.chance.randint(31, 90)}Mi. Container "
+            f"{scene.victim.name} was using {scene.chance.randint(300, 480)}Mi, request is 128Mi, has larger "
+            "consumption of memory."
         )
         scene.warn("Pod", pod.name, "Evicted", pod.message)
-    scene.warn("Node", crowded.name, "EvictionThresholdMet", "Attempting to reclaim memory", namespace="default", count=22)
     scene.warn(
-        "Node", crowded.name, "SystemOOM", "System OOM encountered, victim process: fluent-bit, pid: 8812", namespace="default", count=2
+        "Node", crowded.name, "EvictionThresholdMet", "Attempting to reclaim memory", namespace="default", count=22
+    )
+    scene.warn(
+        "Node",
+        crowded.name,
+        "SystemOOM",
+        "System OOM encountered, victim process: fluent-bit, pid: 8812",
+        namespace="default",
+        count=2,
     )
     rest = [pod for pod in pods if pod.node != crowded.name]
-    scene.says(rest, "WARN", lambda: f"overloaded: {scene.chance.randint(180, 400)} requests queued, shedding load", every=8)
+    scene.says(
+        rest, "WARN", lambda: f"overloaded: {scene.chance.randint(180, 400)} requests queued, shedding load", every=8
+    )
     _requests_fail(scene, rest, 503)
     scene.shift("node_memory_MemAvailable_bytes", crowded.name, 64 * 2**20)
     scene.shift("container_memory_working_set_bytes", hog_name, used * 2**30)
     return Cause(
         f"the job {hog.name} takes the memory of node {crowded.name}; {scene.victim.name} is evicted there",
-        r"Evict|low on resource: memory|MemoryPressure|InsufficientMemory|reclaim memory|SystemOOM|System OOM|takes .{0,20}memory",
+        (
+            r"Evict|low on resource: memory|MemoryPressure|InsufficientMemory|reclaim memory|SystemOOM|System OOM"
+            r"|takes "
+            r".{0,20}memory"
+        ),
         (hog_name, crowded.name, scene.victim.name),
         "noisy-neighbour",
     )
@@ -443,9 +560,13 @@ def clock_skewed(scene: Scene) -> Cause:
         trace=True,
     )
     _requests_fail(scene, pods, 401)
-    scene.world.node(wrong.node).conditions["NTPProblem"] = Condition("True", "NTPIsDown", "NTP service is not running", scene.began)
+    scene.world.node(wrong.node).conditions["NTPProblem"] = Condition(
+        "True", "NTPIsDown", "NTP service is not running", scene.began
+    )
     message = f"chronyd is not synchronised: system clock is off by {seconds} seconds"
-    scene.warn("Node", wrong.node, "NTPIsDown", message, namespace="default", source="ntp-custom-plugin-monitor", count=12)
+    scene.warn(
+        "Node", wrong.node, "NTPIsDown", message, namespace="default", source="ntp-custom-plugin-monitor", count=12
+    )
     scene.shift("node_timex_offset_seconds", wrong.node, float(seconds))
     return Cause(
         f"the clock of node {wrong.node} is {seconds} s ahead, so tokens issued there are refused",
@@ -469,7 +590,16 @@ def password_rotated(scene: Scene) -> Cause:
     _requests_fail(scene, pods, 500)
     name = f"{scene.victim.name}-db-credentials"
     message = f"Secret {name} updated from vault, version 14"
-    scene.event("ExternalSecret", name, "Normal", "Updated", message, first=scene.began, last=scene.began, source="external-secrets")
+    scene.event(
+        "ExternalSecret",
+        name,
+        "Normal",
+        "Updated",
+        message,
+        first=scene.began,
+        last=scene.began,
+        source="external-secrets",
+    )
     return Cause(
         f"{database} refuses the password of {user}: it was rotated and {scene.victim.name} still uses the old one",
         r"password authentication failed|28P01|(?:password|credential).{0,60}(?:rotat|refus|reject|invalid|old|wrong)",
@@ -485,13 +615,24 @@ def quota_exceeded(scene: Scene) -> Cause:
         scene.world.pods.remove(lost)
     latest = scene.world.rollouts[scene.victim.key][-1]
     problem = (
-        f'Error creating: pods "{scene.victim.name}-{latest.template_hash}-{suffix(scene.chance)}" is forbidden: exceeded quota: {quota}, '
+        f'Error creating: pods "{scene.victim.name}-{latest.template_hash}-{suffix(scene.chance)}" is forbidden: '
+        f"exceeded quota: {quota}, "
         "requested: limits.memory=2Gi, used: limits.memory=126Gi, limited: limits.memory=127Gi"
     )
     scene.warn(
-        "ReplicaSet", f"{scene.victim.name}-{latest.template_hash}", "FailedCreate", problem, count=14, source="replicaset-controller"
+        "ReplicaSet",
+        f"{scene.victim.name}-{latest.template_hash}",
+        "FailedCreate",
+        problem,
+        count=14,
+        source="replicaset-controller",
     )
-    scene.says(pods[:1], "WARN", lambda: f"overloaded: {scene.chance.randint(180, 400)} requests queued, shedding load", every=6)
+    scene.says(
+        pods[:1],
+        "WARN",
+        lambda: f"overloaded: {scene.chance.randint(180, 400)} requests queued, shedding load",
+        every=6,
+    )
     _requests_fail(scene, pods[:1], 503)
     return Cause(
         f"the quota {quota} leaves no room for the pods of {scene.victim.name}",
@@ -531,10 +672,15 @@ def _requests_fail(scene: Scene, pods: list[Pod], status: int) -> None:
 
     def message() -> str:
         thing = f"{name.rstrip('s')}-{scene.chance.randint(10_000, 99_999)}"
-        return f"POST /api/v1/{name}/{thing} {status} {scene.chance.randint(3, 900)}ms request={scene.chance.getrandbits(48):012x}"
+        return (
+            f"POST /api/v1/{name}/{thing} {status} {scene.chance.randint(3, 900)}ms "
+            f"request={scene.chance.getrandbits(48):012x}"
+        )
 
     scene.says(pods, "WARN", message, every=scene.pace)
-    scene.shift("http_requests_5xx_ratio" if status >= 500 else "http_requests_4xx_ratio", name, scene.chance.uniform(0.2, 0.6))
+    scene.shift(
+        "http_requests_5xx_ratio" if status >= 500 else "http_requests_4xx_ratio", name, scene.chance.uniform(0.2, 0.6)
+    )
 
 
 CAUSES: tuple[Callable[[Scene], Cause], ...] = (

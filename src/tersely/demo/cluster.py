@@ -21,21 +21,27 @@ READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_
 DESTROYS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
 
 Namespace = Annotated[str, Field(description="Only this namespace; empty for all.")]
-ServiceName = Annotated[str, Field(description="Name of a service (deployment), e.g. as in an alert's `service` label.")]
+ServiceName = Annotated[
+    str, Field(description="Name of a service (deployment), e.g. as in an alert's `service` label.")
+]
 InNamespace = Annotated[str, Field(description="Namespace of the service; empty for production.")]
 
 
 def build(world: World) -> FastMCP:
     """The server over a cluster."""
     server = FastMCP(
-        name="cluster", instructions="Looks into a Kubernetes cluster: pods, nodes, events, logs, metrics, deployments, configuration."
+        name="cluster",
+        instructions="Looks into a Kubernetes cluster: pods, nodes, events, logs, metrics, deployments, configuration.",
     )
 
     @server.tool(annotations=READS, output_schema=None)
     def list_pods(
-        namespace: Namespace = "", service: Annotated[str, Field(description="Only pods of this service; empty for all.")] = ""
+        namespace: Namespace = "",
+        service: Annotated[str, Field(description="Only pods of this service; empty for all.")] = "",
     ) -> str:
-        """List pods as full JSON objects: phase, readiness, restarts, container states, exit codes. Large without a filter."""
+        """List pods as full JSON objects: phase, readiness, restarts, container states, exit codes. Large without a
+        filter.
+        """
         _check_namespace(world, namespace)
         return kubernetes.pods_json(world, namespace=namespace, service=service)
 
@@ -55,10 +61,14 @@ def build(world: World) -> FastMCP:
     @server.tool(annotations=READS, output_schema=None)
     def get_events(
         namespace: Namespace = "",
-        about: Annotated[str, Field(description="Only events whose object or message contains this text; empty for all.")] = "",
+        about: Annotated[
+            str, Field(description="Only events whose object or message contains this text; empty for all.")
+        ] = "",
         only_warnings: Annotated[bool, Field(description="Leave out events of type Normal.")] = False,
     ) -> str:
-        """Get the cluster events of the last hour as a table: warnings, failed probes, evictions, scheduling and pulling problems."""
+        """Get the cluster events of the last hour as a table: warnings, failed probes, evictions, scheduling and
+        pulling problems.
+        """
         _check_namespace(world, namespace)
         return kubernetes.events_table(world, namespace=namespace, about=about, only_warnings=only_warnings)
 
@@ -83,12 +93,16 @@ def build(world: World) -> FastMCP:
         namespace: InNamespace = "",
         minutes: Annotated[int, Field(description="How far back.", ge=5, le=360)] = 120,
     ) -> str:
-        """Get the metrics of a service over time, one value per minute: error ratio, latency, memory, CPU, restarts, connections."""
+        """Get the metrics of a service over time, one value per minute: error ratio, latency, memory, CPU, restarts,
+        connections.
+        """
         return metrics.service_series(world, _service(world, service, namespace), minutes=minutes)
 
     @server.tool(annotations=READS, output_schema=None)
     def get_node_metrics() -> str:
-        """Get the newest metrics of all nodes in the text format of Prometheus: disk, memory, load, clock offset, network errors."""
+        """Get the newest metrics of all nodes in the text format of Prometheus: disk, memory, load, clock offset,
+        network errors.
+        """
         return metrics.node_exposition(world)
 
     @server.tool(annotations=READS, output_schema=None)
@@ -104,7 +118,9 @@ def build(world: World) -> FastMCP:
 
     @server.tool(annotations=READS, output_schema=None)
     def get_config(service: ServiceName, namespace: InNamespace = "") -> str:
-        """Get the configuration of a service: its ConfigMap with recent changes, and the environment of its containers."""
+        """Get the configuration of a service: its ConfigMap with recent changes, and the environment of its
+        containers.
+        """
         return kubernetes.config_yaml(world, _service(world, service, namespace))
 
     @server.tool(annotations=DESTROYS, output_schema=None)
@@ -125,7 +141,10 @@ def _service(world: World, name: str, namespace: str) -> Service:
     if not namespace and len(elsewhere) == 1:
         return world.services[elsewhere[0]]
     if elsewhere:
-        raise ToolError(f"There is no service {name!r} in namespace {namespace or world.namespace!r}; there is {', '.join(elsewhere)}.")
+        raise ToolError(
+            f"There is no service {name!r} in namespace {namespace or world.namespace!r}; there is "
+            f"{', '.join(elsewhere)}."
+        )
     raise ToolError(f"There is no service {name!r}. `get_deployments` lists what is there.")
 
 

@@ -54,7 +54,10 @@ class Incident:
             "service": self.victim.name,
             "severity": "critical",
         }
-        annotations = {"summary": summary.format(service=self.victim.name), "description": description.format(service=self.victim.name)}
+        annotations = {
+            "summary": summary.format(service=self.victim.name),
+            "description": description.format(service=self.victim.name),
+        }
         started = self.world.now - timedelta(minutes=4)
         alert = {
             "status": "firing",
@@ -82,7 +85,10 @@ class Incident:
     def question(self) -> str:
         """The alert in one line, as somebody on call would put it."""
         alert = self.alert["alerts"][0]
-        return f"{alert['labels']['alertname']} {self.victim.namespace}/{self.victim.name}: {alert['annotations']['description']}"
+        return (
+            f"{alert['labels']['alertname']} {self.victim.namespace}/{self.victim.name}: "
+            f"{alert['annotations']['description']}"
+        )
 
 
 def this_minute() -> datetime:
@@ -98,26 +104,36 @@ def draw_incident(seed: int, now: datetime | None = None, *, cause: str | None =
     possible = [
         service
         for service in world.production()
-        if service.name not in (EDGE, IDENTITY) and world.callers_of(service) and (service.database or act not in NEEDS_DATABASE)
+        if service.name not in (EDGE, IDENTITY)
+        and world.callers_of(service)
+        and (service.database or act not in NEEDS_DATABASE)
     ]
     victim = chance.choice(possible)
     _daily_events(world)
 
-    scene = Scene(world, chance, victim, world.now - timedelta(minutes=chance.uniform(18, 38)), pace=chance.choice((3, 8, 20)))
+    scene = Scene(
+        world, chance, victim, world.now - timedelta(minutes=chance.uniform(18, 38)), pace=chance.choice((3, 8, 20))
+    )
     drawn_cause = act(scene)
     callers_suffer(scene, drawn_cause)
 
     # Look-alikes happen to others: what happens to the victim itself is hard to tell from the cause, even for a person.
-    others = [service for service in world.production() if service.name not in (EDGE, IDENTITY, victim.name, *victim.calls)]
+    others = [
+        service for service in world.production() if service.name not in (EDGE, IDENTITY, victim.name, *victim.calls)
+    ]
     elsewhere = chance.sample(others, len(others))
     findings = []
     for place, look_alike in enumerate(chance.sample(LOOK_ALIKES, 7)):
-        findings.append(look_alike(Scene(world, chance, elsewhere[place % len(elsewhere)], scene.began, ill=victim.name)))
+        findings.append(
+            look_alike(Scene(world, chance, elsewhere[place % len(elsewhere)], scene.began, ill=victim.name))
+        )
     return Incident(seed, world, victim, scene.began, drawn_cause, (*findings, HISTORY))
 
 
 def server_commands(seed: int, now: datetime) -> dict[str, list[str]]:
-    """How to start the two MCP servers of an incident, each as a process that speaks on its standard input and output."""
+    """How to start the two MCP servers of an incident, each as a process that speaks on its standard input and
+    output.
+    """
     return {
         name: [sys.executable, "-m", f"tersely.demo.{name}", "--seed", str(seed), "--at", now.isoformat()]
         for name in ("cluster", "knowledge")
@@ -135,7 +151,13 @@ def _daily_events(world: World) -> None:
             ("SuccessfulCreate", "CronJob", job.rpartition("-")[0], f"Created job {job}", "cronjob-controller"),
             ("SuccessfulCreate", "Job", job, f"Created pod: {pod}", "job-controller"),
             ("Scheduled", "Pod", pod, f"Successfully assigned {world.namespace}/{pod} to {node}", "default-scheduler"),
-            ("Pulled", "Pod", pod, 'Container image "registry.example.net/tools/cron:1.9.0" already present on machine', "kubelet"),
+            (
+                "Pulled",
+                "Pod",
+                pod,
+                'Container image "registry.example.net/tools/cron:1.9.0" already present on machine',
+                "kubelet",
+            ),
             ("Created", "Pod", pod, "Created container: job", "kubelet"),
             ("Started", "Pod", pod, "Started container job", "kubelet"),
             ("Completed", "Job", job, "Job completed", "job-controller"),

@@ -63,6 +63,8 @@ def conclusion_of(analysis: str) -> str:
         )
     # A heading of a few words is a label; a longer one is the headline.
     lines = [
-        line.strip()[:CHARACTERS_OF_A_LINE] for line in chosen if line.strip() and not (_HEADING.match(line) and len(line.split()) < 7)
+        line.strip()[:CHARACTERS_OF_A_LINE]
+        for line in chosen
+        if line.strip() and not (_HEADING.match(line) and len(line.split()) < 7)
     ]
     return "\n".join(lines[:LINES_OF_A_CONCLUSION])

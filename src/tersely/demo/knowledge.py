@@ -17,12 +17,19 @@ READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_
 
 def build(incident: Incident) -> FastMCP:
     """The server over the knowledge base of the people who run the cluster."""
-    server = FastMCP(name="knowledge", instructions="Runbooks and past incidents of the people on call: what to do, not what is wrong now.")
+    server = FastMCP(
+        name="knowledge",
+        instructions="Runbooks and past incidents of the people on call: what to do, not what is wrong now.",
+    )
     world = incident.world
 
     @server.tool(annotations=READS, output_schema=None)
-    def search_runbooks(query: Annotated[str, Field(description="Words to look for, e.g. the alert's name or a symptom.")]) -> str:
-        """Search the runbooks for an alert, a symptom or a service. Returns titles and ids; `read_runbook` gives the page."""
+    def search_runbooks(
+        query: Annotated[str, Field(description="Words to look for, e.g. the alert's name or a symptom.")],
+    ) -> str:
+        """Search the runbooks for an alert, a symptom or a service. Returns titles and ids; `read_runbook` gives the
+        page.
+        """
         found = runbooks.search(world, query)
         if not found:
             return "No page has these words.\n"

@@ -13,7 +13,9 @@ from tersely.demo.world import Event, Node, Pod, Service, World
 
 def pods_json(world: World, *, namespace: str = "", service: str = "") -> str:
     """As `kubectl get pods -o json`."""
-    chosen = [pod for pod in world.pods if namespace in ("", pod.service.namespace) and service in ("", pod.service.name)]
+    chosen = [
+        pod for pod in world.pods if namespace in ("", pod.service.namespace) and service in ("", pod.service.name)
+    ]
     items = [_pod(world, pod) for pod in sorted(chosen, key=lambda pod: (pod.service.namespace, pod.name))]
     return _listing(items)
 
@@ -29,7 +31,8 @@ def pods_table(world: World, *, namespace: str = "") -> str:
     for pod in sorted(world.pods, key=lambda pod: (pod.service.namespace, pod.name)):
         if namespace in ("", pod.service.namespace):
             ended = f" ({age(world.now - pod.last_ending.at)} ago)" if pod.last_ending else ""
-            rows.append([pod.service.namespace, pod.name, f"{int(pod.is_ready)}/1", status_of(pod), f"{pod.restarts}{ended}",
+            rows.append([pod.service.namespace, pod.name, f"{int(pod.is_ready)}/1", status_of(pod),
+            f"{pod.restarts}{ended}",
                          age(world.now - pod.created), pod.ip, pod.node])  # fmt: skip
     return _table(rows)
 
@@ -46,7 +49,14 @@ def events_table(world: World, *, namespace: str = "", about: str = "", only_war
             continue
         if event.type == "Warning" or not only_warnings:
             rows.append(
-                [event.namespace, _seen(world, event), event.type, event.reason, f"{event.kind.lower()}/{event.name}", event.message]
+                [
+                    event.namespace,
+                    _seen(world, event),
+                    event.type,
+                    event.reason,
+                    f"{event.kind.lower()}/{event.name}",
+                    event.message,
+                ]
             )
     return _table(rows)
 
@@ -122,7 +132,11 @@ def describe_pod(world: World, pod: Pod) -> str:
         f"      memory:  {pod.memory or 'none'}",
         "    Requests:",
         "      cpu:     250m",
-        f"    Readiness:    http-get http://:{service.port}{pod.probe_path} delay=5s timeout=1s period=5s #success=1 #failure=3",
+        (
+            f"    Readiness:    http-get http://:{service.port}{pod.probe_path} delay=5s timeout=1s period=5s "
+            "#success=1 "
+            "#failure=3"
+        ),
         "    Environment:",
         *(f"      {name}:  {value}" for name, value in world.environment[service.key].items()),
         "Conditions:",
@@ -172,11 +186,19 @@ def _stamp(at: datetime) -> str:
 
 def _table(rows: list[list[str]]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    return "\n".join("   ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows) + "\n"
+    return (
+        "\n".join(
+            "   ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]])
+            for row in rows
+        )
+        + "\n"
+    )
 
 
 def _listing(items: list[dict[str, Any]]) -> str:
-    return json.dumps({"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}}, indent=4)
+    return json.dumps(
+        {"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}}, indent=4
+    )
 
 
 def _described_state(pod: Pod) -> list[str]:
@@ -281,7 +303,11 @@ def _pod(world: World, pod: Pod) -> dict[str, Any]:
                     "volumeMounts": [
                         {"mountPath": f"/etc/{service.name}", "name": "config", "readOnly": True},
                         {"mountPath": "/tmp", "name": "scratch"},
-                        {"mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "name": token_volume, "readOnly": True},
+                        {
+                            "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+                            "name": token_volume,
+                            "readOnly": True,
+                        },
                     ],
                 }
             ],
@@ -297,7 +323,12 @@ def _pod(world: World, pod: Pod) -> dict[str, Any]:
             "serviceAccountName": service.name,
             "terminationGracePeriodSeconds": 30,
             "tolerations": [
-                {"effect": "NoExecute", "key": f"node.kubernetes.io/{key}", "operator": "Exists", "tolerationSeconds": 300}
+                {
+                    "effect": "NoExecute",
+                    "key": f"node.kubernetes.io/{key}",
+                    "operator": "Exists",
+                    "tolerationSeconds": 300,
+                }
                 for key in ("not-ready", "unreachable")
             ],
             "volumes": [
@@ -372,7 +403,8 @@ def _pod_status(world: World, pod: Pod, container_id: str) -> dict[str, Any]:
 
 def _managed_fields(pod: Pod, token_volume: str) -> list[dict[str, Any]]:
     mounts: dict[str, Any] = {
-        f'k:{{"mountPath":"{path}"}}': {".": {}, "f:mountPath": {}, "f:name": {}} for path in ("/tmp", f"/etc/{pod.service.name}")
+        f'k:{{"mountPath":"{path}"}}': {".": {}, "f:mountPath": {}, "f:name": {}}
+        for path in ("/tmp", f"/etc/{pod.service.name}")
     }
     container = {
         ".": {},
@@ -386,10 +418,13 @@ def _managed_fields(pod: Pod, token_volume: str) -> list[dict[str, Any]]:
         f'f:containers.k:{{"name":"{pod.service.name}"}}': container,
         "f:dnsPolicy": {},
         "f:restartPolicy": {},
-        "f:volumes": {f'k:{{"name":"{name}"}}': {".": {}, "f:name": {}} for name in ("config", "scratch", token_volume)},
+        "f:volumes": {
+            f'k:{{"name":"{name}"}}': {".": {}, "f:name": {}} for name in ("config", "scratch", token_volume)
+        },
     }
     conditions: dict[str, Any] = {
-        f'k:{{"type":"{kind}"}}': {".": {}, "f:lastTransitionTime": {}, "f:status": {}} for kind in ("Initialized", "Ready")
+        f'k:{{"type":"{kind}"}}': {".": {}, "f:lastTransitionTime": {}, "f:status": {}}
+        for kind in ("Initialized", "Ready")
     }
     return [
         {
@@ -402,8 +437,14 @@ def _managed_fields(pod: Pod, token_volume: str) -> list[dict[str, Any]]:
             **({"subresource": "status"} if manager == "kubelet" else {}),
         }
         for manager, fields in (
-            ("kube-controller-manager", {"f:metadata": {"f:labels": {".": {}, "f:pod-template-hash": {}}}, "f:spec": spec}),
-            ("kubelet", {"f:status": {"f:conditions": conditions, "f:containerStatuses": {}, "f:phase": {}, "f:podIP": {}}}),
+            (
+                "kube-controller-manager",
+                {"f:metadata": {"f:labels": {".": {}, "f:pod-template-hash": {}}}, "f:spec": spec},
+            ),
+            (
+                "kubelet",
+                {"f:status": {"f:conditions": conditions, "f:containerStatuses": {}, "f:phase": {}, "f:podIP": {}}},
+            ),
         )
     ]
 
@@ -444,7 +485,12 @@ def _node(world: World, node: Node) -> dict[str, Any]:
                 "type": kind,
             }
         )
-    capacity = {"cpu": "16", "ephemeral-storage": "104845292Ki", "memory": f"{node.memory_gib * 2**20}Ki", "pods": "110"}
+    capacity = {
+        "cpu": "16",
+        "ephemeral-storage": "104845292Ki",
+        "memory": f"{node.memory_gib * 2**20}Ki",
+        "pods": "110",
+    }
     images = sorted({pod.image for pod in world.pods if pod.node == node.name})
     return {
         "apiVersion": "v1",
@@ -462,7 +508,10 @@ def _node(world: World, node: Node) -> dict[str, Any]:
             "resourceVersion": str(chance.randint(10**8, 10**9)),
             "uid": _uid(chance.getrandbits(128)),
         },
-        "spec": {"podCIDR": f"10.244.{world.nodes.index(node)}.0/24", "providerID": f"cloud:///{chance.getrandbits(64):016x}"},
+        "spec": {
+            "podCIDR": f"10.244.{world.nodes.index(node)}.0/24",
+            "providerID": f"cloud:///{chance.getrandbits(64):016x}",
+        },
         "status": {
             "addresses": [{"address": node.ip, "type": "InternalIP"}, {"address": node.name, "type": "Hostname"}],
             "allocatable": capacity,

@@ -1,4 +1,5 @@
-"""What the services of the simulated cluster write: thousands of lines of routine, each in its own dialect, and what a cause adds.
+"""What the services of the simulated cluster write: thousands of lines of routine, each in its own dialect, and what a
+cause adds.
 
 The dialects are those met in practice: Spring Boot with stack traces, logfmt, JSON
 lines, Python's logging with tracebacks, nginx access and error logs, klog. Here is
@@ -18,7 +19,9 @@ KEPT = timedelta(hours=3)
 _LINES_PER_SERVICE = 6_000
 
 
-def lines_of(world: World, service: Service, *, pod: str = "", lines: int = 3_000, since: timedelta = KEPT) -> list[str]:
+def lines_of(
+    world: World, service: Service, *, pod: str = "", lines: int = 3_000, since: timedelta = KEPT
+) -> list[str]:
     """The last lines of a service, or of one of its pods; each entry may hold a stack trace."""
     entries = [(said.at, said.pod, _spoken(world, said)) for said in world.said if said.pod.service.key == service.key]
     entries += _routine(world, service)
@@ -35,7 +38,15 @@ def _spoken(world: World, said: Said) -> str:
 
 
 def say(
-    speech: Speech, chance: random.Random, at: datetime, pod: Pod, level: str, message: str, *, trace: bool = False, component: str = ""
+    speech: Speech,
+    chance: random.Random,
+    at: datetime,
+    pod: Pod,
+    level: str,
+    message: str,
+    *,
+    trace: bool = False,
+    component: str = "",
 ) -> str:
     """One entry in the dialect of a service."""
     name = pod.service.name
@@ -51,15 +62,22 @@ def say(
             shown = {"FATAL": "error"}.get(level, level.lower())
             return f"time={_millis(at)}Z level={shown} caller={where} msg={json.dumps(message)}"
         case "node":
-            entry = {"level": "error" if level == "FATAL" else level.lower(), "timestamp": f"{_millis(at)}Z", "service": name}
+            entry = {
+                "level": "error" if level == "FATAL" else level.lower(),
+                "timestamp": f"{_millis(at)}Z",
+                "service": name,
+            }
             entry |= {"traceId": f"{chance.getrandbits(64):016x}", "message": message}
             if trace:
-                entry["stack"] = f"Error: {message}\n    at Client.request (/app/dist/client.js:{chance.randint(50, 200)}:17)"
+                entry["stack"] = (
+                    f"Error: {message}\n    at Client.request (/app/dist/client.js:{chance.randint(50, 200)}:17)"
+                )
             return json.dumps(entry)
         case "python":
             shown = {"WARN": "WARNING", "FATAL": "CRITICAL"}.get(level, level)
             text = (
-                f"{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03d} {shown} [{name.replace('-', '_')}.{component or 'views'}] {message}"
+                f"{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03d} {shown} "
+                f"[{name.replace('-', '_')}.{component or 'views'}] {message}"
             )
             return text + (_python_trace(chance, name, message) if trace else "")
         case "nginx":
@@ -134,15 +152,22 @@ def _application(chance: random.Random, at: datetime, pod: Pod) -> str:
     if drawn < 0.25:
         message = f"GET /healthz 200 {chance.randint(0, 3)}ms agent=kube-probe/1.31"
     elif drawn < 0.65:
-        verb, status = chance.choice((("GET", 200), ("GET", 200), ("POST", 201), ("PUT", 200), ("GET", 304), ("GET", 404)))
-        message = f"{verb} /api/v1/{service.name}/{thing} {status} {took}ms request={request} user=u{chance.randint(1, 90_000)}"
+        verb, status = chance.choice(
+            (("GET", 200), ("GET", 200), ("POST", 201), ("PUT", 200), ("GET", 304), ("GET", 404))
+        )
+        message = (
+            f"{verb} /api/v1/{service.name}/{thing} {status} {took}ms request={request} "
+            f"user=u{chance.randint(1, 90_000)}"
+        )
     elif drawn < 0.80 and service.calls:
         message = f"called {chance.choice(service.calls)} in {took}ms status=200 request={request}"
     elif drawn < 0.90:
         hit = chance.choice(("true", "true", "true", "false"))
         message = f"cache lookup key={service.name}:{thing} hit={hit} size={chance.randint(200, 9_000)}"
     elif drawn < 0.97:
-        message = f"stored {thing} revision={chance.randint(1, 40)} bytes={chance.randint(300, 8_000)} request={request}"
+        message = (
+            f"stored {thing} revision={chance.randint(1, 40)} bytes={chance.randint(300, 8_000)} request={request}"
+        )
     elif drawn < 0.985:
         message = f"refreshed feature flags count={chance.randint(30, 45)} took={took}ms"
     elif drawn < 0.997:
@@ -166,8 +191,10 @@ def _nginx(chance: random.Random, at: datetime, pod: Pod) -> str:
     if chance.random() < 0.15:
         path, status = "/healthz", 200
     return (
-        f"10.{chance.randint(0, 99)}.{chance.randint(0, 255)}.{chance.randint(1, 254)} - - [{at:%d/%b/%Y:%H:%M:%S} +0000] "
-        f'"GET {path} HTTP/1.1" {status} {chance.randint(120, 20_000)} "-" "{chance.choice(_AGENTS)}" {chance.uniform(0.003, 0.3):.3f}'
+        f"10.{chance.randint(0, 99)}.{chance.randint(0, 255)}.{chance.randint(1, 254)} - - [{at:%d/%b/%Y:%H:%M:%S} "
+        "+0000] "
+        f'"GET {path} HTTP/1.1" {status} {chance.randint(120, 20_000)} "-" "{chance.choice(_AGENTS)}" '
+        f"{chance.uniform(0.003, 0.3):.3f}"
     )
 
 

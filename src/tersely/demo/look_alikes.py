@@ -1,4 +1,5 @@
-"""What looks like a cause and is none: old troubles, harmless warnings, and services that suffer from the one that is ill.
+"""What looks like a cause and is none: old troubles, harmless warnings, and services that suffer from the one that is
+ill.
 
 Each happens to the victim of its own scene, never to the one that is really ill, and
 leaves a `Finding`, so that a report that blames it can be told from one that is right.
@@ -15,23 +16,35 @@ def old_memory_kill(scene: Scene) -> Finding:
     pod = scene.chance.choice(scene.world.pods_of(scene.victim))
     at = scene.now - timedelta(days=scene.chance.uniform(2, 6))
     pod.restarts, pod.last_ending = 1, Ending("OOMKilled", 137, at, timedelta(hours=31))
-    return Finding(f"{scene.victim.name} was killed once, days ago", r"OOM-?Kill|exit\W{0,3}code\W{0,4}137", (scene.victim.name,))
+    return Finding(
+        f"{scene.victim.name} was killed once, days ago", r"OOM-?Kill|exit\W{0,3}code\W{0,4}137", (scene.victim.name,)
+    )
 
 
 def certificate_that_is_renewed_in_time(scene: Scene) -> Finding:
     manager = [pod for pod in scene.world.pods if pod.service.name == "cert-manager"]
     name = f"{scene.victim.name}-tls"
     soon = (
-        f'"certificate expires soon, renewal scheduled" certificate="{scene.victim.namespace}/{name}" days={scene.chance.randint(15, 28)}'
+        f'"certificate expires soon, renewal scheduled" certificate="{scene.victim.namespace}/{name}" '
+        f"days={scene.chance.randint(15, 28)}"
     )
     scene.says(manager, "WARN", soon, every=900, since=scene.now - timedelta(hours=3))
-    return Finding(f"the certificate of {scene.victim.name} expires in weeks", r"certificate.*expires|expires.*certificate", (name,))
+    return Finding(
+        f"the certificate of {scene.victim.name} expires in weeks",
+        r"certificate.*expires|expires.*certificate",
+        (name,),
+    )
 
 
 def half_full_disk(scene: Scene) -> Finding:
     node = scene.chance.choice(scene.world.nodes)
-    message = f"Disk usage on image filesystem is over the high threshold (85%): {scene.chance.randint(85, 88)}%. Freed 6442450944 bytes."
-    scene.event("Node", node.name, "Normal", "ImageGC", message, namespace="default", first=scene.now - timedelta(minutes=50))
+    message = (
+        f"Disk usage on image filesystem is over the high threshold (85%): {scene.chance.randint(85, 88)}%. "
+        "Freed 6442450944 bytes."
+    )
+    scene.event(
+        "Node", node.name, "Normal", "ImageGC", message, namespace="default", first=scene.now - timedelta(minutes=50)
+    )
     return Finding(f"images were cleaned up on {node.name}", r"image filesystem|ImageGC", (node.name,))
 
 
@@ -51,13 +64,26 @@ def staging_crashes(scene: Scene) -> Finding:
     pod = _staging_pod(scene)
     since = scene.now - timedelta(days=2)
     pod.created, pod.is_ready, pod.restarts = since, False, scene.chance.randint(300, 560)
-    pod.waiting = ("CrashLoopBackOff", f"back-off 5m0s restarting failed container={pod.service.name} pod={pod.name}_{STAGING}")
+    pod.waiting = (
+        "CrashLoopBackOff",
+        f"back-off 5m0s restarting failed container={pod.service.name} pod={pod.name}_{STAGING}",
+    )
     pod.last_ending = Ending("Error", 1, scene.now - timedelta(minutes=4), timedelta(seconds=2))
     message = f"Back-off restarting failed container {pod.service.name} in pod {pod.name}_{STAGING}"
     scene.warn("Pod", pod.name, "BackOff", message, namespace=STAGING, count=pod.restarts * 5, first=since)
     staging = Scene(scene.world, scene.chance, pod.service, since)
-    staging.says([pod], "FATAL", "cannot start: migration 0071 is missing on this branch", every=310, since=scene.now - timedelta(hours=3))
-    return Finding(f"{pod.service.name} in staging crashes, for two days", r"CrashLoop|back-?off|migration", (pod.name, f"{STAGING}/"))
+    staging.says(
+        [pod],
+        "FATAL",
+        "cannot start: migration 0071 is missing on this branch",
+        every=310,
+        since=scene.now - timedelta(hours=3),
+    )
+    return Finding(
+        f"{pod.service.name} in staging crashes, for two days",
+        r"CrashLoop|back-?off|migration",
+        (pod.name, f"{STAGING}/"),
+    )
 
 
 def staging_image_missing(scene: Scene) -> Finding:
@@ -67,7 +93,11 @@ def staging_image_missing(scene: Scene) -> Finding:
     pod.created, pod.phase, pod.is_ready = since, "Pending", False
     pod.waiting = ("ImagePullBackOff", f'Back-off pulling image "{pod.image}"')
     scene.warn("Pod", pod.name, "Failed", "Error: ImagePullBackOff", namespace=STAGING, count=4_102, first=since)
-    return Finding(f"{pod.service.name} in staging has no image, for three days", r"Image ?Pull|pulling image", (pod.name, f"{STAGING}/"))
+    return Finding(
+        f"{pod.service.name} in staging has no image, for three days",
+        r"Image ?Pull|pulling image",
+        (pod.name, f"{STAGING}/"),
+    )
 
 
 def sessions_that_ran_out(scene: Scene) -> Finding:
@@ -76,7 +106,8 @@ def sessions_that_ran_out(scene: Scene) -> Finding:
         pods,
         "WARN",
         lambda: (
-            f"401 for user u{scene.chance.randint(1, 90_000)}: token expired {scene.chance.randint(2, 90)} minutes ago, "
+            f"401 for user u{scene.chance.randint(1, 90_000)}: token expired {scene.chance.randint(2, 90)} minutes "
+            "ago, "
             "asking to log in again"
         ),
         every=40,
@@ -104,17 +135,25 @@ def probe_that_failed_while_starting(scene: Scene) -> Finding:
     address = f"{pod.ip}:{scene.victim.port}"
     message = f'Readiness probe failed: Get "http://{address}/healthz": dial tcp {address}: connect: connection refused'
     scene.warn("Pod", pod.name, "Unhealthy", message, count=2, first=at, last=at)
-    return Finding(f"{scene.victim.name} was not ready while it started", r"readiness ?probe|Unhealthy", (scene.victim.name,))
+    return Finding(
+        f"{scene.victim.name} was not ready while it started", r"readiness ?probe|Unhealthy", (scene.victim.name,)
+    )
 
 
 def autoscaler_without_metrics(scene: Scene) -> Finding:
-    message = "failed to get cpu utilization: unable to get metrics for resource cpu: no metrics returned from resource metrics API"
+    message = (
+        "failed to get cpu utilization: unable to get metrics for resource cpu: no metrics returned from "
+        "resource metrics API"
+    )
     scene.warn(
-        "HorizontalPodAutoscaler", scene.victim.name, "FailedGetResourceMetric", message, count=3_318, first=scene.now - timedelta(days=9),
+        "HorizontalPodAutoscaler", scene.victim.name, "FailedGetResourceMetric", message, count=3_318,
+        first=scene.now - timedelta(days=9),
         source="horizontal-pod-autoscaler",
     )  # fmt: skip
     return Finding(
-        f"the autoscaler of {scene.victim.name} has no metrics, for days", r"FailedGetResourceMetric|cpu utilization", (scene.victim.name,)
+        f"the autoscaler of {scene.victim.name} has no metrics, for days",
+        r"FailedGetResourceMetric|cpu utilization",
+        (scene.victim.name,),
     )
 
 
@@ -122,7 +161,13 @@ def nightly_job_failed(scene: Scene) -> Finding:
     name = f"{scene.victim.name}-cleanup-{scene.chance.randint(29_000_000, 29_900_000)}"
     at = scene.now - timedelta(minutes=scene.chance.randint(40, 58))
     scene.warn(
-        "Job", name, "BackoffLimitExceeded", "Job has reached the specified backoff limit", first=at, last=at, source="job-controller"
+        "Job",
+        name,
+        "BackoffLimitExceeded",
+        "Job has reached the specified backoff limit",
+        first=at,
+        last=at,
+        source="job-controller",
     )
     return Finding(f"the job {name} failed", r"backoff ?limit|Job has", (name, f"{scene.victim.name}-cleanup"))
 
@@ -131,7 +176,9 @@ def node_that_was_replaced(scene: Scene) -> Finding:
     node = scene.chance.choice(scene.world.nodes)
     at = scene.now - timedelta(hours=5)
     node.conditions["KernelDeadlock"] = Condition("False", "KernelHasNoDeadlock", "kernel has no deadlock", at)
-    detector = [pod for pod in scene.world.pods if pod.service.name == "node-problem-detector" and pod.node == node.name]
+    detector = [
+        pod for pod in scene.world.pods if pod.service.name == "node-problem-detector" and pod.node == node.name
+    ]
     message = f'"task kworker blocked for more than 120 seconds" node="{node.name}" action="condition cleared"'
     scene.says(detector, "WARN", message, every=4_000, since=at)
     return Finding(f"{node.name} hung for a moment, hours ago", r"kworker|blocked for more", (node.name,))
@@ -163,17 +210,29 @@ def callers_suffer(scene: Scene, cause: Cause) -> None:
         status = 503 if cause.symptom == "unavailable" else 502
         message = (
             f"upstream prematurely closed connection while reading response header from upstream, upstream: "
-            f'"http://10.96.14.8:{scene.victim.port}/api/v1/{scene.victim.name}", host: "{scene.victim.name}.example.com"'
+            f'"http://10.96.14.8:{scene.victim.port}/api/v1/{scene.victim.name}", host: '
+            f'"{scene.victim.name}.example.com"'
             if caller.speech == "nginx"
             else f"call to {scene.victim.name} failed: {status} after 3 attempts"
         )
         scene.says(pods, "ERROR", message, every=9, trace=scene.chance.random() < 0.5)
         scene.world.shifts.append(
-            Shift("http_requests_5xx_ratio", caller.name, scene.began + timedelta(minutes=1), scene.chance.uniform(0.05, 0.2))
+            Shift(
+                "http_requests_5xx_ratio",
+                caller.name,
+                scene.began + timedelta(minutes=1),
+                scene.chance.uniform(0.05, 0.2),
+            )
         )
 
 
 def _staging_pod(scene: Scene) -> Pod:
-    """One that nothing has happened to yet, and whose namesake in production is well: else even a person could not tell the two apart."""
-    free = [pod for pod in scene.world.pods if pod.service.namespace == STAGING and pod.waiting is None and pod.service.name != scene.ill]
+    """One that nothing has happened to yet, and whose namesake in production is well: else even a person could not tell
+    the two apart.
+    """
+    free = [
+        pod
+        for pod in scene.world.pods
+        if pod.service.namespace == STAGING and pod.waiting is None and pod.service.name != scene.ill
+    ]
     return scene.chance.choice(free)

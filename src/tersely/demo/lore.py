@@ -21,39 +21,54 @@ _FAMILY_ENDS = "wick mere holt ford garth lowe strand combe shaw thorne rigg bou
 _PLACE_ENDS = "haven reach gate watch barrow cross hollow bridge spire cairn moot weir".split()  # noqa: SIM905
 _EPITHETS = (
     "the Lamplighter", "the Unbidden", "the Second Tide", "the Quiet Hand", "the Glasscutter", "the Hound of the Fen",
-    "the Widow's Shield", "the Ninth Witness", "the Ashen Crow", "the Pale Reckoner", "the Late Arrival", "the Bellringer",
-    "the Iron Gardener", "the Salt Prince", "the Twice Crowned", "the Last Ferryman", "the Chalk Saint", "the Winter Clerk",
+    "the Widow's Shield", "the Ninth Witness", "the Ashen Crow", "the Pale Reckoner", "the Late Arrival",
+    "the Bellringer",
+    "the Iron Gardener", "the Salt Prince", "the Twice Crowned", "the Last Ferryman", "the Chalk Saint",
+    "the Winter Clerk",
     "the Oathless", "the Copper Fox", "the Tallow King", "the Blind Cartographer", "the Red Abbess", "the Storm Notary",
-    "the Candle Thief", "the Patient Knife", "the Orchard Wolf", "the Nameless Heir", "the Third Oar", "the Honey Merchant",
-    "the Grey Sister", "the Unlucky Duke", "the Lantern Wife", "the Wolf of the Weir", "the Silent Bailiff", "the Barefoot Judge",
-    "the Moth", "the Rain Counter", "the Good Liar", "the Stone Midwife", "the Borrowed King", "the Hinge", "the Early Mourner",
+    "the Candle Thief", "the Patient Knife", "the Orchard Wolf", "the Nameless Heir", "the Third Oar",
+    "the Honey Merchant",
+    "the Grey Sister", "the Unlucky Duke", "the Lantern Wife", "the Wolf of the Weir", "the Silent Bailiff",
+    "the Barefoot Judge",
+    "the Moth", "the Rain Counter", "the Good Liar", "the Stone Midwife", "the Borrowed King", "the Hinge",
+    "the Early Mourner",
     "the Goose Captain",
 )  # fmt: skip
 _FACTIONS = (
-    "Order of the {thing}", "House {name}", "{name} Compact", "Brotherhood of the {thing}", "{thing} Guild", "Free Company of {name}",
+    "Order of the {thing}", "House {name}", "{name} Compact", "Brotherhood of the {thing}", "{thing} Guild",
+    "Free Company of {name}",
     "Covenant of the {thing}", "{name} Wardens", "League of the {thing}", "Chapter of {name}", "Keepers of the {thing}",
     "{name} Circle", "Pact of the {thing}", "Sisters of {name}",
 )  # fmt: skip
 _THINGS = (
-    "Grey Heron", "Broken Oar", "Silver Plough", "Drowned Bell", "Open Hand", "Thorn Crown", "White Kiln", "Black Sail", "Burning Reed",
+    "Grey Heron", "Broken Oar", "Silver Plough", "Drowned Bell", "Open Hand", "Thorn Crown", "White Kiln",
+    "Black Sail", "Burning Reed",
     "Sunken Star", "Blue Lantern", "Hollow Oak", "Third Moon", "Bent Nail", "Green Door", "Stone Boat",
 )  # fmt: skip
 _EVENTS = (
-    "Siege of {place}", "Treaty of {place}", "Burning of {place}", "Battle of {place}", "Council of {place}", "Flood of {place}",
-    "Coronation at {place}", "Mutiny of {place}", "Fall of {place}", "Great Fair of {place}", "March on {place}", "Trial of {place}",
-    "Plague of {place}", "Revolt of {place}", "Truce of {place}", "Wedding at {place}", "Sack of {place}", "Oath of {place}",
-    "Partition of {place}", "Wreck off {place}", "Feast of {place}", "Ambush at {place}", "Synod of {place}", "Long Winter of {place}",
+    "Siege of {place}", "Treaty of {place}", "Burning of {place}", "Battle of {place}", "Council of {place}",
+    "Flood of {place}",
+    "Coronation at {place}", "Mutiny of {place}", "Fall of {place}", "Great Fair of {place}", "March on {place}",
+    "Trial of {place}",
+    "Plague of {place}", "Revolt of {place}", "Truce of {place}", "Wedding at {place}", "Sack of {place}",
+    "Oath of {place}",
+    "Partition of {place}", "Wreck off {place}", "Feast of {place}", "Ambush at {place}", "Synod of {place}",
+    "Long Winter of {place}",
 )  # fmt: skip
 _MATERIALS = (
-    "Ember", "Gilded", "Cracked", "Sable", "Ivory", "Weeping", "Frozen", "Singing", "Hollow", "Crimson", "Drowned", "Starlit", "Rusted",
-    "Amber", "Velvet", "Obsidian", "Bitter", "Leaden", "Thrice-Forged", "Verdant", "Pearl", "Moonlit", "Tarnished", "Whispering",
+    "Ember", "Gilded", "Cracked", "Sable", "Ivory", "Weeping", "Frozen", "Singing", "Hollow", "Crimson", "Drowned",
+    "Starlit", "Rusted",
+    "Amber", "Velvet", "Obsidian", "Bitter", "Leaden", "Thrice-Forged", "Verdant", "Pearl", "Moonlit", "Tarnished",
+    "Whispering",
 )  # fmt: skip
 _OBJECTS = (
-    "Astrolabe", "Crown", "Ledger", "Lantern", "Chalice", "Compass", "Banner", "Spindle", "Mirror", "Horn", "Psalter", "Key", "Anvil",
+    "Astrolabe", "Crown", "Ledger", "Lantern", "Chalice", "Compass", "Banner", "Spindle", "Mirror", "Horn", "Psalter",
+    "Key", "Anvil",
     "Censer", "Gauntlet", "Loom", "Chisel", "Viol", "Saddle", "Reliquary", "Dagger", "Scales", "Seal", "Hourglass",
 )  # fmt: skip
 _MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
 )  # fmt: skip
 
 
@@ -153,7 +168,9 @@ def draw_country(seed: int) -> Country:
     words = _Words(rng)
     name = f"{words.fresh().capitalize()}mark"
     places = tuple(words.fresh().capitalize() + rng.choice(_PLACE_ENDS) for _ in range(26))
-    people = tuple(f"{words.fresh().capitalize()} {words.fresh().capitalize()}{rng.choice(_FAMILY_ENDS)}" for _ in range(40))
+    people = tuple(
+        f"{words.fresh().capitalize()} {words.fresh().capitalize()}{rng.choice(_FAMILY_ENDS)}" for _ in range(40)
+    )
     things = rng.sample(_THINGS, len(_THINGS))
     shapes = rng.sample(_FACTIONS, len(_FACTIONS))
     factions = tuple(shape.format(thing=things.pop(), name=words.fresh().capitalize()) for shape in shapes)
@@ -170,7 +187,9 @@ def draw_country(seed: int) -> Country:
     return Country(seed, name, people, places, factions, tuple(claims))
 
 
-def _drawn(rng: random.Random, kind: Kind, about: Sequence[str], values: Sequence[str], *, contradicted: int) -> list[Claim]:
+def _drawn(
+    rng: random.Random, kind: Kind, about: Sequence[str], values: Sequence[str], *, contradicted: int
+) -> list[Claim]:
     twice = set(rng.sample(list(about), contradicted))
     found: list[Claim] = []
     for one in about:

@@ -1,4 +1,6 @@
-"""The simulated cluster in numbers: series over time as Prometheus answers a range query, and node metrics as it scrapes them."""
+"""The simulated cluster in numbers: series over time as Prometheus answers a range query, and node metrics as it
+scrapes them.
+"""
 
 import json
 import random
@@ -37,7 +39,11 @@ def service_series(world: World, service: Service, *, minutes: int = 120) -> str
     """What the metrics of a service were over the last minutes, as the answer to a range query."""
     result = []
     for metric, usual in _OF_SERVICES.items():
-        result.append(_series(world, metric, usual, {"namespace": service.namespace, "service": service.name}, service.name, minutes))
+        result.append(
+            _series(
+                world, metric, usual, {"namespace": service.namespace, "service": service.name}, service.name, minutes
+            )
+        )
     for pod in world.pods_of(service):
         labels = {"namespace": service.namespace, "pod": pod.name, "container": service.name, "node": pod.node}
         result += [_series(world, metric, usual, labels, service.name, minutes) for metric, usual in _OF_PODS.items()]
@@ -55,19 +61,25 @@ def node_exposition(world: World) -> str:
         for node in world.nodes:
             chance = world.chance(f"{metric}/{node.name}")
             lines.append(
-                f'{metric}{{instance="{node.ip}:9100",node="{node.name}"}} {_value(world, metric, usual, node.name, world.now, chance):.6g}'
+                f'{metric}{{instance="{node.ip}:9100",node="{node.name}"}} '
+                f"{_value(world, metric, usual, node.name, world.now, chance):.6g}"
             )
         if metric == "node_filesystem_avail_bytes":
             for node in world.nodes:
                 for place in ("/boot", "/run", "/var/lib/etcd-backup", "/dev/shm"):
                     free = world.chance(f"{place}/{node.name}").uniform(5e8, 9e9)
-                    lines.append(f'{metric}{{instance="{node.ip}:9100",mountpoint="{place}",node="{node.name}"}} {free:.6g}')
+                    lines.append(
+                        f'{metric}{{instance="{node.ip}:9100",mountpoint="{place}",node="{node.name}"}} {free:.6g}'
+                    )
     lines += _cpu_seconds(world)
     return "\n".join(lines) + "\n"
 
 
 def _cpu_seconds(world: World) -> list[str]:
-    lines = ["# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.", "# TYPE node_cpu_seconds_total counter"]
+    lines = [
+        "# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.",
+        "# TYPE node_cpu_seconds_total counter",
+    ]
     for node in world.nodes:
         chance = world.chance(f"cpu/{node.name}")
         lines += [
@@ -78,7 +90,9 @@ def _cpu_seconds(world: World) -> list[str]:
     return lines
 
 
-def _series(world: World, metric: str, usual: tuple[float, float], labels: dict[str, str], of: str, minutes: int) -> dict[str, object]:
+def _series(
+    world: World, metric: str, usual: tuple[float, float], labels: dict[str, str], of: str, minutes: int
+) -> dict[str, object]:
     chance = world.chance(f"{metric}/{sorted(labels.items())}")
     at = world.now - timedelta(minutes=minutes)
     values = []
@@ -88,7 +102,9 @@ def _series(world: World, metric: str, usual: tuple[float, float], labels: dict[
     return {"metric": {"__name__": metric, **labels}, "values": values}
 
 
-def _value(world: World, metric: str, usual: tuple[float, float], of: str, at: datetime, chance: random.Random) -> float:
+def _value(
+    world: World, metric: str, usual: tuple[float, float], of: str, at: datetime, chance: random.Random
+) -> float:
     low, high = usual
     level = low + (high - low) * world.chance(f"level/{metric}/{of}").random()
     value = level * chance.uniform(0.9, 1.1)

@@ -38,7 +38,9 @@ class PastIncident:
     told: str
 
 
-_WRITTEN: dict[str, Any] = yaml.safe_load((resources.files("tersely.demo") / "runbooks.yaml").read_text(encoding="utf-8"))
+_WRITTEN: dict[str, Any] = yaml.safe_load(
+    (resources.files("tersely.demo") / "runbooks.yaml").read_text(encoding="utf-8")
+)
 
 
 def pages(world: World) -> list[Page]:
@@ -50,13 +52,22 @@ def pages(world: World) -> list[Page]:
     for service in world.production():
         needs = ", ".join(service.calls) or "nothing"
         core = (
-            f"{service.name} runs in {service.namespace} with {service.replicas} replicas and listens on {service.port}. It needs {needs}. "
+            f"{service.name} runs in {service.namespace} with {service.replicas} replicas and listens on "
+            f"{service.port}. It needs {needs}. "
             f"{'Its data are in ' + service.database + '. ' if service.database else ''}"
             "Restarting it is safe outside of business hours; ask its owners otherwise."
         )
-        found.append(Page(f"service-{service.name}", f"Service: {service.name}", "Services", ("service", service.name), core))
+        found.append(
+            Page(f"service-{service.name}", f"Service: {service.name}", "Services", ("service", service.name), core)
+        )
     found += [
-        Page(title.lower().replace(" ", "-"), title, "General", tuple(title.lower().split()), f"{title}: how we do it, and why.")
+        Page(
+            title.lower().replace(" ", "-"),
+            title,
+            "General",
+            tuple(title.lower().split()),
+            f"{title}: how we do it, and why.",
+        )
         for title in _WRITTEN["General"]
     ]
     return found
@@ -68,7 +79,11 @@ def search(world: World, query: str, *, limit: int = 8) -> list[Page]:
 
     def score(page: Page) -> int:
         title = set(page.title.lower().replace(":", "").split())
-        return 3 * len(words & title) + 2 * len(words & {tag.lower() for tag in page.tags}) + len(words & set(page.core.lower().split()))
+        return (
+            3 * len(words & title)
+            + 2 * len(words & {tag.lower() for tag in page.tags})
+            + len(words & set(page.core.lower().split()))
+        )
 
     ranked = sorted(pages(world), key=lambda page: (-score(page), page.id))
     return [page for page in ranked if score(page) > 0][:limit]
@@ -79,7 +94,10 @@ def render(world: World, page: Page) -> str:
     chance = world.chance(f"page/{page.id}")
     parts = [
         _menu(world),
-        f"# {page.title}\n\n*{page.section} · last edited {world.now - timedelta(days=chance.randint(8, 400)):%Y-%m-%d}*\n",
+        (
+            f"# {page.title}\n\n*{page.section} · last edited "
+            f"{world.now - timedelta(days=chance.randint(8, 400)):%Y-%m-%d}*\n"
+        ),
         f"## In short\n\n{page.core}\n",
         "## Before you start\n\n- Say in the incident channel that you are on it.\n"
         "- Note the time the alert began; everything is measured from there.\n"
@@ -109,9 +127,10 @@ def past_incidents(incident: Incident) -> list[PastIncident]:
         if (service, topic["id"]) == (incident.victim.name, incident.cause.name):
             continue
         minutes = chance.randint(12, 190)
+        remedy = chance.choice(("rolling back", "replacing the node", "fixing the configuration", "raising the limit"))
         told = (
-            f"**{service}** was affected for {minutes} minutes. {topic['text'].split('. ')[0]}. Detected by an alert, mitigated by "
-            f"{chance.choice(('rolling back', 'replacing the node', 'fixing the configuration', 'raising the limit'))}, resolved on "
+            f"**{service}** was affected for {minutes} minutes. {topic['text'].split('. ')[0]}. Detected by an alert, "
+            f"mitigated by {remedy}, resolved on "
             f"{at + timedelta(minutes=minutes):%Y-%m-%d %H:%M} UTC. Follow-ups: {chance.randint(1, 5)}, all closed."
         )
         found.append(PastIncident(number, at, service, f"{topic['title']} ({service})", topic["id"], told))
@@ -126,14 +145,20 @@ def render_past(incident: Incident, *, service: str = "", days: int = 365) -> st
     earliest = world.now - timedelta(days=days)
     chosen = [past for past in past_incidents(incident) if past.at >= earliest and service in ("", past.service)]
     rows = [
-        f"## INC-{past.number}: {past.title}\n\n*{past.at:%Y-%m-%d} · resolved · severity {chance.choice((2, 2, 3))}*\n\n{past.told}\n"
+        (
+            f"## INC-{past.number}: {past.title}\n\n*{past.at:%Y-%m-%d} · resolved · severity "
+            f"{chance.choice((2, 2, 3))}*\n\n{past.told}\n"
+        )
         for past in chosen
     ]
     return "\n".join([_menu(world), "# Past incidents\n", *(rows or ["None in this time.\n"]), _footer()])
 
 
 def _menu(world: World) -> str:
-    lines = ["[Skip to content](#content) | [Home](/) | [Search](/search) | [Recent changes](/recent) | [Sign out](/logout)", ""]
+    lines = [
+        "[Skip to content](#content) | [Home](/) | [Search](/search) | [Recent changes](/recent) | [Sign out](/logout)",
+        "",
+    ]
     section = ""
     for page in pages(world):
         if page.section != section:
@@ -145,7 +170,8 @@ def _menu(world: World) -> str:
 
 def _footer() -> str:
     return (
-        "\n---\n\nWas this page helpful? [Yes](/feedback?v=1) [No](/feedback?v=0) · [Edit](/edit) · [History](/history) · [Print](/print)\n"
+        "\n---\n\nWas this page helpful? [Yes](/feedback?v=1) [No](/feedback?v=0) · [Edit](/edit) · "
+        "[History](/history) · [Print](/print)\n"
     )
 
 
@@ -155,7 +181,10 @@ def _transcript(chance: random.Random) -> str:
         lines.append("$ kubectl get pods -n example -o wide")
         for _ in range(chance.randint(20, 45)):
             name = f"{chance.choice(('alpha', 'beta', 'gamma', 'delta'))}-{suffix(chance, 9)}-{suffix(chance)}"
-            lines.append(f"{name:<32} 1/1   Running   0   {chance.randint(1, 90)}d   10.8.{chance.randint(0, 9)}.{chance.randint(2, 250)}")
+            lines.append(
+                f"{name:<32} 1/1   Running   0   {chance.randint(1, 90)}d   "
+                f"10.8.{chance.randint(0, 9)}.{chance.randint(2, 250)}"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -172,7 +201,9 @@ def _changes(world: World, chance: random.Random) -> str:
     at = world.now - timedelta(days=10)
     for _ in range(chance.randint(20, 70)):
         who = chance.choice(("m.okafor", "c.lind", "j.alvarez", "s.tanaka", "p.novak"))
-        what = chance.choice(("typo", "links", "new owner", "moved", "clearer wording", "removed the old dashboard", "review"))
+        what = chance.choice(
+            ("typo", "links", "new owner", "moved", "clearer wording", "removed the old dashboard", "review")
+        )
         rows.append(f"- {at:%Y-%m-%d} {who}: {what}")
         at -= timedelta(days=chance.randint(3, 40))
     return "\n".join([*rows, ""])

@@ -39,7 +39,10 @@ def show(*, seed: int | None, once: bool, port: int) -> int:
     console = Console(highlight=False)
     seed = random.randrange(1_000_000) if seed is None else seed
     incident = draw_incident(seed, now := this_minute())
-    with tempfile.TemporaryDirectory(prefix="tersely-demo-") as name, _service(Path(name), seed, now, port, console) as address:
+    with (
+        tempfile.TemporaryDirectory(prefix="tersely-demo-") as name,
+        _service(Path(name), seed, now, port, console) as address,
+    ):
         alert = incident.alert["alerts"][0]
         said = Text.assemble((alert["annotations"]["summary"], "bold"), "\n", alert["annotations"]["description"])
         console.print(Panel(said, title=f"an alert comes in · seed {seed}", title_align="left", border_style="yellow"))
@@ -66,7 +69,11 @@ def _report(console: Console, address: str, session_id: str, incident: Incident)
         f"{tokens['spared']:,} were spared, all of them one call away."
     )
     found = names_cause(session["analysis"], incident)
-    verdict = "that is what the analysis says." if found else f"the analysis says something else; please report seed {incident.seed}."
+    verdict = (
+        "that is what the analysis says."
+        if found
+        else f"the analysis says something else; please report seed {incident.seed}."
+    )
     console.print(f"The cause that was drawn: [bold]{incident.cause.what}[/]; {verdict}")
     return found
 
@@ -82,7 +89,9 @@ def _asked(method: str, url: str, **body: Any) -> httpx2.Response:
     try:
         return httpx2.request(method, url, timeout=30, **body)
     except httpx2.HTTPError as problem:
-        raise TerselyError(f"The demonstration's own service has gone ({problem}). Start it again: tersely demo") from None
+        raise TerselyError(
+            f"The demonstration's own service has gone ({problem}). Start it again: tersely demo"
+        ) from None
 
 
 @contextmanager
@@ -99,10 +108,25 @@ def _service(folder: Path, seed: int, now: datetime, port: int, console: Console
     log = folder / "log"
     has_model = any(os.environ.get(key) for key in KEYS)
     who = "the configured model investigates" if has_model else "no key is set, so no language model is involved"
-    console.print(f"\n[dim]Starting tersely up with a simulated cluster and a knowledge base behind MCP servers; {who} …[/]")
+    console.print(
+        f"\n[dim]Starting tersely up with a simulated cluster and a knowledge base behind MCP servers; {who} …[/]"
+    )
     with log.open("wb") as stderr:
-        command = [sys.executable, "-m", "tersely", "up", "--config", str(file), "--port", str(port), "--host", "127.0.0.1"]
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, start_new_session=True)
+        command = [
+            sys.executable,
+            "-m",
+            "tersely",
+            "up",
+            "--config",
+            str(file),
+            "--port",
+            str(port),
+            "--host",
+            "127.0.0.1",
+        ]
+        process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, start_new_session=True
+        )
     try:
         yield _address(process, log)
     finally:

@@ -31,7 +31,10 @@ def build(web: SmallWeb, tools: tuple[str, ...] = TOOLS) -> FastMCP:
     ) -> str:
         """Search the web. Returns titles, addresses and a passage of each page; `crawl` reads a page."""
         found = web.search(query, limit)
-        return "\n\n".join(f"{number}. {page.title}\n   {page.url}\n   {passage}" for number, (page, passage) in enumerate(found, start=1))
+        return "\n\n".join(
+            f"{number}. {page.title}\n   {page.url}\n   {passage}"
+            for number, (page, passage) in enumerate(found, start=1)
+        )
 
     def crawl(
         url: Annotated[str, Field(description="Address of the page.")],
@@ -54,8 +57,12 @@ def main(arguments: list[str]) -> None:
         prog="python -m tersely.demo.web", description="A small web that does not exist, behind an MCP server."
     )
     parser.add_argument("--seed", type=int, default=7, help="draws the web; the same seed gives the same one again (7)")
-    parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS), help="which tools it offers; both unless given")
-    parser.add_argument("--http", action="store_true", help="serve at http://127.0.0.1:PORT/mcp instead of standard input and output")
+    parser.add_argument(
+        "--tools", nargs="+", choices=TOOLS, default=list(TOOLS), help="which tools it offers; both unless given"
+    )
+    parser.add_argument(
+        "--http", action="store_true", help="serve at http://127.0.0.1:PORT/mcp instead of standard input and output"
+    )
     parser.add_argument("--port", type=int, default=8006, help="with --http (8006)")
     parser.add_argument("--subject", action="store_true", help="say what this web is about, and end")
     options = parser.parse_args(arguments)

@@ -1,4 +1,5 @@
-"""Fifteen pages about a country that does not exist, as a crawler finds them: an article, and everything that stands around it.
+"""Fifteen pages about a country that does not exist, as a crawler finds them: an article, and everything that stands
+around it.
 
 Five sites with their own menus, banners, adverts, link lists, forms and footers.
 Which claims a page states and which of its lines are furniture is known here, to
@@ -37,24 +38,48 @@ _TITLES: dict[Kind, tuple[str, str, str]] = {
         "Bynames and titles in {name}",
         "Who is who in {name}: characters and their names",
     ),
-    "allegiance": ("Factions of {name} and who serves them", "Oaths and allegiances in {name}", "Sworn members: loyalty in {name}"),
-    "date": ("A timeline of {name}: dates to remember", "The calendar of {name}: when it happened", "Chronology of {name}, year by year"),
-    "event": ("Battles, sieges and treaties of {name}", "The great events of {name} and who led them", "Events that shaped {name}"),
-    "item": ("Relics and treasures of {name}", "Artefacts of {name} and their keepers", "Famous items of {name}: where they are now"),
+    "allegiance": (
+        "Factions of {name} and who serves them",
+        "Oaths and allegiances in {name}",
+        "Sworn members: loyalty in {name}",
+    ),
+    "date": (
+        "A timeline of {name}: dates to remember",
+        "The calendar of {name}: when it happened",
+        "Chronology of {name}, year by year",
+    ),
+    "event": (
+        "Battles, sieges and treaties of {name}",
+        "The great events of {name} and who led them",
+        "Events that shaped {name}",
+    ),
+    "item": (
+        "Relics and treasures of {name}",
+        "Artefacts of {name} and their keepers",
+        "Famous items of {name}: where they are now",
+    ),
 }
 _SECTIONS = (
-    "Background", "The early accounts", "What visitors notice", "A closer look", "Voices and opinions", "Around the harbour",
-    "Later years", "On the road", "Trivia", "Customs", "In songs and plays", "The present day", "Reception", "Landscape and light",
+    "Background", "The early accounts", "What visitors notice", "A closer look", "Voices and opinions",
+    "Around the harbour",
+    "Later years", "On the road", "Trivia", "Customs", "In songs and plays", "The present day", "Reception",
+    "Landscape and light",
     "A walk through town", "Further remarks",
 )  # fmt: skip
 _MENU = (
-    "Home", "News", "Guides", "Maps", "Gallery", "Events", "Community", "Forums", "Shop", "Podcast", "Videos", "Newsletter", "About us",
-    "Contact", "Help centre", "Careers", "Press", "Advertise with us", "Log in", "Create account", "My reading list", "Random page",
-    "Recent changes", "Top contributors", "Site rules", "Style guide", "Donate", "Mobile app", "Privacy policy", "Terms of use",
+    "Home", "News", "Guides", "Maps", "Gallery", "Events", "Community", "Forums", "Shop", "Podcast", "Videos",
+    "Newsletter", "About us",
+    "Contact", "Help centre", "Careers", "Press", "Advertise with us", "Log in", "Create account", "My reading list",
+    "Random page",
+    "Recent changes", "Top contributors", "Site rules", "Style guide", "Donate", "Mobile app", "Privacy policy",
+    "Terms of use",
 )  # fmt: skip
 _BANNERS = (
     "We value your privacy. We and our 842 partners use cookies to store and access information on your device.",
-    "By clicking “Accept all” you agree to the use of cookies for analytics, personalised ads and social media features.",
+    (
+        "By clicking “Accept all” you agree to the use of cookies for analytics, personalised ads and social media "
+        "features."
+    ),
     "You are reading 1 of 3 free articles this month. Subscribe now for unlimited access from 1.99 per week.",
     "Disable your ad blocker to support independent writing. It only takes a moment!",
     "Install our app for a better reading experience. Rated 4.8 by 12,400 readers.",
@@ -68,9 +93,12 @@ _ADVERTS = (
     "Sponsored content: The 12 most relaxing cruises of the year. See the list",
 )
 _RELATED = (
-    "25 photographs of doors you will not believe", "How to pack for three seasons", "The best breakfast within a day's ride",
-    "Ranking every bridge from worst to best", "What your favourite mule says about you", "Five inns with a view, and one without",
-    "This is why the bells are late", "A beginner's guide to bargaining", "Readers' letters of the month", "Quiz: which gate are you?",
+    "25 photographs of doors you will not believe", "How to pack for three seasons",
+    "The best breakfast within a day's ride",
+    "Ranking every bridge from worst to best", "What your favourite mule says about you",
+    "Five inns with a view, and one without",
+    "This is why the bells are late", "A beginner's guide to bargaining", "Readers' letters of the month",
+    "Quiz: which gate are you?",
     "The recipe everybody asked for", "Interview: a life among maps", "Nine walks for a rainy afternoon",
     "Opinion: leave the pigeons alone",
 )  # fmt: skip
@@ -142,7 +170,10 @@ class SmallWeb:
     def search(self, query: str, limit: int) -> list[tuple[Page, str]]:
         """Pages that have words of the query, the best first, each with a passage that has them."""
         wanted = {word for word in _words(query) if len(word) > 2} - _words(self.subject)
-        ranked = sorted(((self._fit(page, wanted), number) for number, page in enumerate(self.pages)), key=lambda one: (-one[0], one[1]))
+        ranked = sorted(
+            ((self._fit(page, wanted), number) for number, page in enumerate(self.pages)),
+            key=lambda one: (-one[0], one[1]),
+        )
         return [(self.pages[number], _passage(self.pages[number], wanted)) for _, number in ranked[:limit]]
 
     def _fit(self, page: Page, wanted: set[str]) -> float:
@@ -160,7 +191,15 @@ def draw_web(seed: int) -> SmallWeb:
     for number, claims in enumerate(planned):
         kind, which = KINDS[number % len(KINDS)], number // len(KINDS)
         site = _SITES[(number + which) % len(_SITES)]
-        pages.append(_page(random.Random(f"page {seed} {number}"), country, _TITLES[kind][which].format(name=country.name), site, claims))
+        pages.append(
+            _page(
+                random.Random(f"page {seed} {number}"),
+                country,
+                _TITLES[kind][which].format(name=country.name),
+                site,
+                claims,
+            )
+        )
     return SmallWeb(country, tuple(pages))
 
 
@@ -184,13 +223,20 @@ def _distributed(rng: random.Random, country: Country) -> list[list[Claim]]:
     return pages
 
 
-def _page(rng: random.Random, country: Country, title: str, site: tuple[str, str, str], claims: Sequence[Claim]) -> Page:
+def _page(
+    rng: random.Random, country: Country, title: str, site: tuple[str, str, str], claims: Sequence[Claim]
+) -> Page:
     host, name, section = site
     shown = name.format(name=country.name)
-    url = f"https://{host}.{country.name.lower()}.example/{section}/{re.sub(r'[^a-z0-9]+', '-', title.lower()).strip('-')}"
+    slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    url = f"https://{host}.{country.name.lower()}.example/{section}/{slug}"
     filler = Filler(rng, country, tuple(rng.sample(country.people, 9)))
     body = _article(rng, filler, title, claims)
-    blocks = [*_above(rng, host, country, shown), *_interrupted(rng, body, host, country), *_below(rng, host, country, shown)]
+    blocks = [
+        *_above(rng, host, country, shown),
+        *_interrupted(rng, body, host, country),
+        *_below(rng, host, country, shown),
+    ]
     return Page(url, title, shown, tuple(blocks), tuple(claims))
 
 
@@ -230,7 +276,9 @@ def _article(rng: random.Random, filler: Filler, title: str, claims: Sequence[Cl
 
 def _link(text: str, host: str, country: Country) -> Block:
     slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    return Block("furniture", text, href=f"https://{host}.{country.name.lower()}.example/{slug}?utm_source=menu&ref={len(slug)}")
+    return Block(
+        "furniture", text, href=f"https://{host}.{country.name.lower()}.example/{slug}?utm_source=menu&ref={len(slug)}"
+    )
 
 
 def _above(rng: random.Random, host: str, country: Country, site: str) -> list[Block]:
@@ -294,7 +342,11 @@ def _markdown(blocks: Sequence[Block]) -> list[str]:
 
 
 def _html(page: Page) -> str:
-    out = ["<!DOCTYPE html>", '<html lang="en">', f"<head><title>{html.escape(page.title)} | {html.escape(page.site)}</title>"]
+    out = [
+        "<!DOCTYPE html>",
+        '<html lang="en">',
+        f"<head><title>{html.escape(page.title)} | {html.escape(page.site)}</title>",
+    ]
     out += ["<script>window.dataLayer = window.dataLayer || [];</script></head>", "<body>"]
     open_list = ""
     for block in page.blocks:

@@ -16,10 +16,19 @@ Speech = Literal["java", "go", "node", "python", "nginx", "klog"]
 Workload = Literal["Deployment", "DaemonSet"]
 
 _THEMES = {
-    "shop": "storefront checkout orders payments inventory pricing catalog search accounts mailer shipping reviews promotions",
-    "bank": "portal transfers ledger cards accounts limits fraud-check statements fx-rates onboarding documents loans audit",
-    "travel": "web-booking bookings fares seats loyalty itineraries baggage check-in refunds geocoder invoices crew-portal",
-    "media": "player playlists entitlements transcoder subtitles billing profiles ingest thumbnails watch-history licences",
+    "shop": (
+        "storefront checkout orders payments inventory pricing catalog search accounts mailer shipping reviews "
+        "promotions"
+    ),
+    "bank": (
+        "portal transfers ledger cards accounts limits fraud-check statements fx-rates onboarding documents loans audit"
+    ),
+    "travel": (
+        "web-booking bookings fares seats loyalty itineraries baggage check-in refunds geocoder invoices crew-portal"
+    ),
+    "media": (
+        "player playlists entitlements transcoder subtitles billing profiles ingest thumbnails watch-history licences"
+    ),
 }
 EDGE = "edge-gateway"
 IDENTITY = "identity"
@@ -275,7 +284,10 @@ def _infrastructure() -> list[Service]:
 
 def _nodes(chance: random.Random, now: datetime) -> list[Node]:
     zone = chance.choice(("eu-central-1", "eu-west-2", "us-east-1", "ap-south-1"))
-    names = [f"ip-10-{chance.randint(0, 99)}-{chance.randint(1, 250)}-{chance.randint(2, 250)}.{zone}.compute.internal" for _ in range(7)]
+    names = [
+        f"ip-10-{chance.randint(0, 99)}-{chance.randint(1, 250)}-{chance.randint(2, 250)}.{zone}.compute.internal"
+        for _ in range(7)
+    ]
     return [
         Node(
             name,
@@ -296,7 +308,14 @@ def _deploy(world: World, service: Service) -> None:
     first_patch = chance.randint(0, 12)
     for patch, revision in enumerate(range(chance.randint(8, 30), 999), start=first_patch):
         history.append(
-            Rollout(revision, at, image_of(service, f"{version}.{patch}"), memory, f"release {version}.{patch}", suffix(chance, 9))
+            Rollout(
+                revision,
+                at,
+                image_of(service, f"{version}.{patch}"),
+                memory,
+                f"release {version}.{patch}",
+                suffix(chance, 9),
+            )
         )
         at += timedelta(days=chance.uniform(2, 9))
         if at > world.now - timedelta(days=1) or len(history) == 6:
@@ -314,7 +333,11 @@ def replace_pods(world: World, service: Service, chance: random.Random) -> list[
     """Fresh pods of the latest revision instead of those there are."""
     latest = world.rollouts[service.key][-1]
     world.pods = [pod for pod in world.pods if pod.service.key != service.key]
-    homes = world.nodes if service.workload == "DaemonSet" else chance.sample(world.nodes, min(service.replicas, len(world.nodes)))
+    homes = (
+        world.nodes
+        if service.workload == "DaemonSet"
+        else chance.sample(world.nodes, min(service.replicas, len(world.nodes)))
+    )
     fresh = []
     for node in homes:
         stem = service.name if service.workload == "DaemonSet" else f"{service.name}-{latest.template_hash}"
@@ -336,7 +359,8 @@ def _person(chance: random.Random) -> str:
 def _environment(chance: random.Random, service: Service) -> dict[str, str]:
     found = {"LOG_LEVEL": "info", "OTEL_SERVICE_NAME": service.name, "GOMAXPROCS": "2"}
     found |= {
-        f"{name.upper().replace('-', '_')}_URL": f"http://{name}.{service.namespace}.svc.cluster.local:8080" for name in service.calls
+        f"{name.upper().replace('-', '_')}_URL": f"http://{name}.{service.namespace}.svc.cluster.local:8080"
+        for name in service.calls
     }
     if service.database:
         found["DB_HOST"] = f"{service.database}.data.svc.cluster.local"

@@ -88,7 +88,9 @@ class _Channel:
         if payload is not None and seq not in self._recent:
             self._recent[seq] = payload
             self._characters += len(payload)
-            while len(self._recent) > self._recent_events or (self._characters > RECENT_CHARACTERS and len(self._recent) > 1):
+            while len(self._recent) > self._recent_events or (
+                self._characters > RECENT_CHARACTERS and len(self._recent) > 1
+            ):
                 _, old = self._recent.popitem(last=False)
                 self._characters -= len(old)
         self.wake()
@@ -166,7 +168,10 @@ class Bus:
         if growing is None:
             growing = self._growing[event_id] = Growing(attempt, base=offset)
             # Those that never end: of workers that died, or heard after their end.
-            while len(self._growing) > GROWING_EVENTS or sum(len(one.text) for one in self._growing.values()) > ALL_GROWING_CHARACTERS:
+            while (
+                len(self._growing) > GROWING_EVENTS
+                or sum(len(one.text) for one in self._growing.values()) > ALL_GROWING_CHARACTERS
+            ):
                 self._growing.popitem(last=False)
         if attempt < growing.attempt:
             return  # Of a worker that lost the session and does not know it yet.
@@ -194,7 +199,8 @@ class Bus:
 
     @asynccontextmanager
     async def subscribe(self, channel: str, after: int | None = None) -> "AsyncIterator[Subscription]":
-        """Everything stored after number `after` (None: from now on), and then everything as it happens, until the block is left.
+        """Everything stored after number `after` (None: from now on), and then everything as it happens, until the
+        block is left.
 
         Raises:
             InputError: There is no such channel.
@@ -202,7 +208,9 @@ class Bus:
             StoreUnavailable: The store does not say where the channel stands.
         """
         if channel != SESSIONS and not channel.startswith("session:"):
-            raise InputError(f"There is no channel {channel[:80]!r}: {SESSIONS!r} tells of all sessions, 'session:<id>' of one.")
+            raise InputError(
+                f"There is no channel {channel[:80]!r}: {SESSIONS!r} tells of all sessions, 'session:<id>' of one."
+            )
         watched = self._channels.setdefault(channel, _Channel(self._recent_events))
         subscription = Subscription(self, channel, watched)
         # Before the store is asked: what is told in between must not be missed.
@@ -316,7 +324,9 @@ class Subscription:
                 if self._channel == SESSIONS:
                     page = await events.feed_page(db, after=self.place, limit=self._bus._page_events)
                 else:
-                    page = await events.page(db, self._channel.removeprefix("session:"), after=self.place, limit=self._bus._page_events)
+                    page = await events.page(
+                        db, self._channel.removeprefix("session:"), after=self.place, limit=self._bus._page_events
+                    )
         except StoreUnavailable:
             await anyio.sleep(RETRY_SECONDS)
             return

@@ -73,7 +73,13 @@ class SessionDiary:
     def within(self, stage_id: str, execution_id: str) -> "SessionDiary":
         """The same diary, for what one agent does in one stage."""
         inner = SessionDiary(
-            self._database, self._bus, self.session_id, self.attempt, stage_id=stage_id, execution_id=execution_id, clock=self._clock
+            self._database,
+            self._bus,
+            self.session_id,
+            self.attempt,
+            stage_id=stage_id,
+            execution_id=execution_id,
+            clock=self._clock,
         )
         inner._common = self._common
         return inner
@@ -88,7 +94,9 @@ class SessionDiary:
     async def opened(
         self, step: str, event_type: EventType, *, content: Masked = _NOTHING, metadata: Mapping[str, Any] = {}
     ) -> AsyncIterator["OpenEvent"]:
-        """An event with status `streaming`. Left without `complete` it ends as failed, or cancelled when the work was."""
+        """An event with status `streaming`. Left without `complete` it ends as failed, or cancelled when the work
+        was.
+        """
         event = OpenEvent(self, step, event_type, content, metadata)
         await self._tell(lambda db: self._create(db, step, event_type, content, metadata, "streaming"))
         status: Ending = "failed"
@@ -114,7 +122,9 @@ class SessionDiary:
         """An exchange with a model or a tool, and its usage; its id."""
         interaction_id = sessions.derived_id(self.session_id, f"interaction/{step}/{record.type}")
         known = self._common.known
-        digests = {message: known.get(message) or interactions.digest_and_text(message)[0] for message in record.messages}
+        digests = {
+            message: known.get(message) or interactions.digest_and_text(message)[0] for message in record.messages
+        }
 
         async def add(db: AsyncConnection) -> Logged | None:
             return await interactions.add(
@@ -136,7 +146,8 @@ class SessionDiary:
         return interaction_id
 
     async def still_ours(self) -> None:
-        """Asked just before something is done that cannot be taken back: a worker that stood still may have lost the session
+        """Asked just before something is done that cannot be taken back: a worker that stood still may have lost the
+        session
         without having heard of it.
 
         Raises:
@@ -192,7 +203,9 @@ class SessionDiary:
         """End the session and everything of its own that is still open."""
 
         async def end(db: AsyncConnection) -> list[Logged]:
-            return await sessions.end_all(db, self.session_id, self.attempt, status, reason, analysis=analysis, now=self._clock())
+            return await sessions.end_all(
+                db, self.session_id, self.attempt, status, reason, analysis=analysis, now=self._clock()
+            )
 
         self._bus.publish(*await self._write(end))
 
@@ -208,7 +221,13 @@ class SessionDiary:
         return sessions.derived_id(self.session_id, f"event/{step}/{event_type}")
 
     async def _create(
-        self, db: AsyncConnection, step: str, event_type: EventType, content: str, metadata: Mapping[str, Any], status: timeline.EventStatus
+        self,
+        db: AsyncConnection,
+        step: str,
+        event_type: EventType,
+        content: str,
+        metadata: Mapping[str, Any],
+        status: timeline.EventStatus,
     ) -> Logged | None:
         return await timeline.create(
             db,
@@ -243,7 +262,10 @@ class SessionDiary:
                 async with self._database.transaction() as db:
                     return await work(db)
             except StoreUnavailable as problem:
-                logger.warning("store_unavailable", extra={"session_id": self.session_id, "reason": str(problem), "again_in": pause})
+                logger.warning(
+                    "store_unavailable",
+                    extra={"session_id": self.session_id, "reason": str(problem), "again_in": pause},
+                )
             await anyio.sleep(pause)
             pause = min(LAST_PAUSE, pause * 2)
         raise LostSession(f"Session {self.session_id} was let go here.")
@@ -261,7 +283,9 @@ class _Common:
 class OpenEvent:
     """An event that grows on viewers' screens until it is completed."""
 
-    def __init__(self, diary: SessionDiary, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any]) -> None:
+    def __init__(
+        self, diary: SessionDiary, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any]
+    ) -> None:
         self.id = diary._event_id(step, event_type)
         self._diary = diary
         self._step = step
@@ -292,7 +316,9 @@ class OpenEvent:
             self._offset = 0
             self._chunk("")
 
-    async def complete(self, content: Masked, metadata: Mapping[str, Any] = {}, *, status: Ending = "completed") -> None:
+    async def complete(
+        self, content: Masked, metadata: Mapping[str, Any] = {}, *, status: Ending = "completed"
+    ) -> None:
         """The end, once; what `metadata` names is added to what the event began with."""
         if self._ended:
             return
@@ -343,7 +369,9 @@ class OpenEvent:
         self._offset += len(text)
 
     def _chunk(self, text: str) -> None:
-        self._diary._bus.chunk(self._diary.session_id, self.id, offset=self._offset, delta=text, attempt=self._diary.attempt)
+        self._diary._bus.chunk(
+            self._diary.session_id, self.id, offset=self._offset, delta=text, attempt=self._diary.attempt
+        )
 
     def _stop(self) -> None:
         self._stopped = True

@@ -15,8 +15,10 @@ with `type`, `v`, `session_id`, `seq` (stored ones only) and `timestamp`; then:
 | `execution.progress` | no | `execution_id, phase, message` |
 | `session.progress` | no | `stage_index, stage_count, stage_name` |
 
-An event that is created with another status than `streaming` is whole; no `completed` follows. What a viewer has of a streaming
-event after a chunk is its first `offset` characters (code points) and then `delta`; what counts in the end is the `content` of
+An event that is created with another status than `streaming` is whole; no `completed` follows. What a viewer has of a
+streaming
+event after a chunk is its first `offset` characters (code points) and then `delta`; what counts in the end is the
+`content` of
 `completed`. The stored shapes are declared in `store.events`, which writes them.
 """
 

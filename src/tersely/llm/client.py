@@ -15,8 +15,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from tersely.errors import ConfigError, LLMError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
-from tersely.llm.messages import Completion, Delta, Finish, Message, TextDelta, ThinkingDelta, ToolCall, ToolCallDelta, ToolSpec, Usage
+from tersely.errors import (
+    ConfigError,
+    LLMError,
+    LLMMisconfigured,
+    LLMOutOfQuota,
+    LLMRefused,
+    LLMTooLong,
+    LLMUnavailable,
+)
+from tersely.llm.messages import (
+    Completion,
+    Delta,
+    Finish,
+    Message,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolSpec,
+    Usage,
+)
 from tersely.text.tokens import Tokenizer, tokenizer_for
 
 if TYPE_CHECKING:
@@ -34,7 +53,9 @@ if TYPE_CHECKING:
 Provider = Literal["openrouter", "openai", "anthropic", "google"]
 
 SHORTEST_SECRET = 8
-"""Shorter keys are what servers are given that want any key at all, `x` or `none`; taken out, they would tear words apart."""
+"""Shorter keys are what servers are given that want any key at all, `x` or `none`; taken out, they would tear words
+apart.
+"""
 """`openrouter` stands for any server that speaks OpenAI's chat completions; `openai` is OpenAI's own."""
 
 TEMPERATURE = 0.1
@@ -78,18 +99,30 @@ class LLM(Protocol):
     def concurrency(self) -> int: ...
 
     async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        tools: Sequence[ToolSpec] = (),
+        native: NativeTools | None = None,
     ) -> Completion: ...
 
     def stream(
-        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        tools: Sequence[ToolSpec] = (),
+        native: NativeTools | None = None,
     ) -> AsyncIterator[Delta]: ...
 
 
 class ChatModel:
     """A model behind a provider's API, over pydantic-ai."""
 
-    def __init__(self, spec: ModelSpec, *, patience: Patience | None = None, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self, spec: ModelSpec, *, patience: Patience | None = None, transport: httpx2.AsyncBaseTransport | None = None
+    ) -> None:
         from tersely.llm import facts
         from tersely.llm.wire import BoundedClient, Patience
 
@@ -108,12 +141,18 @@ class ChatModel:
         await self._http.aclose()
 
     async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        tools: Sequence[ToolSpec] = (),
+        native: NativeTools | None = None,
     ) -> Completion:
         """Ask and wait for the whole answer.
 
         Args:
-            native: Which of the provider's own tools may be used; where it leaves one open, the spec decides. None: none at all.
+            native: Which of the provider's own tools may be used; where it leaves one open, the spec decides. None:
+                none at all.
 
         Raises:
             LLMError: One of its subclasses, see `errors`.
@@ -136,7 +175,12 @@ class ChatModel:
                 self._adjust(complaint, settings)
 
     async def stream(
-        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        tools: Sequence[ToolSpec] = (),
+        native: NativeTools | None = None,
     ) -> AsyncGenerator[Delta]:
         """Ask and yield the answer as it is written; the last item is the whole `Completion`."""
         from pydantic_ai.direct import model_request_stream
@@ -161,8 +205,12 @@ class ChatModel:
             except _Adjust as complaint:
                 self._adjust(complaint, settings)
 
-    def _native(self, wanted: NativeTools | None, tools: Sequence[ToolSpec]) -> tuple[list[AbstractNativeTool], tuple[str, ...]]:
-        """Of the wanted native tools those this model has, and the names of those it cannot do (beside our own tools)."""
+    def _native(
+        self, wanted: NativeTools | None, tools: Sequence[ToolSpec]
+    ) -> tuple[list[AbstractNativeTool], tuple[str, ...]]:
+        """Of the wanted native tools those this model has, and the names of those it cannot do (beside our own
+        tools).
+        """
         from pydantic_ai.native_tools import CodeExecutionTool, WebFetchTool, WebSearchTool
 
         if wanted is None:
@@ -175,21 +223,28 @@ class ChatModel:
         enabled = (wanted.over(self.spec.native_tools) if self.spec.native_tools else wanted).enabled()
         profile: Mapping[str, Any] = self._wire.profile
         has = tuple(profile.get("supported_native_tools", ()))
-        alone = self.spec.provider == "google" and bool(tools) and not profile.get("google_supports_tool_combination", False)
+        alone = (
+            self.spec.provider == "google"
+            and bool(tools)
+            and not profile.get("google_supports_tool_combination", False)
+        )
         able = [name for name in enabled if issubclass(kinds[name], has) and not alone]
         return [kinds[name]() for name in able], tuple(name for name in enabled if name not in able)
 
     def _settings(self, max_tokens: int, native: NativeTools | None = None) -> ModelSettings:
         settings: ModelSettings = {"max_tokens": min(max_tokens, self.output_cap)}
         if native is not None and self.spec.provider == "google" and self._wire.profile.get("supports_thinking"):
-            # Its models think anyway; this lets us see it. Whoever asks without native tools wants a summary, not a thought.
+            # Its models think anyway; this lets us see it. Whoever asks without native tools wants a summary, not a
+            # thought.
             settings["thinking"] = True
         if self._temperature is not None:
             settings["temperature"] = self._temperature
         return settings
 
     def _adjust(self, complaint: _Adjust, sent: ModelSettings) -> None:
-        """Take back what the provider does not accept, once. Calls that ran beside it have sent the same: they just try again."""
+        """Take back what the provider does not accept, once. Calls that ran beside it have sent the same: they just try
+        again.
+        """
         if complaint.about == "temperature" and "temperature" in sent:
             self._temperature = None
             return
@@ -214,7 +269,9 @@ class ChatModel:
             text="".join(part.content for part in response.parts if isinstance(part, TextPart)),
             thinking="".join(part.content for part in response.parts if isinstance(part, ThinkingPart)),
             tool_calls=tuple(
-                ToolCall(part.tool_call_id, part.tool_name, _arguments(part)) for part in response.parts if isinstance(part, ToolCallPart)
+                ToolCall(part.tool_call_id, part.tool_name, _arguments(part))
+                for part in response.parts
+                if isinstance(part, ToolCallPart)
             ),
             finish=_FINISH.get(response.finish_reason or "stop", "stop"),
             usage=Usage(
@@ -225,7 +282,9 @@ class ChatModel:
             ),
             model=self.model,
             provider=self.provider,
-            native_calls=tuple(dict.fromkeys(part.tool_name for part in response.parts if isinstance(part, NativeToolCallPart))),
+            native_calls=tuple(
+                dict.fromkeys(part.tool_name for part in response.parts if isinstance(part, NativeToolCallPart))
+            ),
             unsupported=missing,
         )
 
@@ -256,10 +315,13 @@ def _build(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
             from pydantic_ai.models.google import GoogleModel
             from pydantic_ai.providers.google import GoogleProvider
 
-            return GoogleModel(spec.model, provider=GoogleProvider(api_key=spec.api_key, base_url=spec.base_url, http_client=http))
+            return GoogleModel(
+                spec.model, provider=GoogleProvider(api_key=spec.api_key, base_url=spec.base_url, http_client=http)
+            )
     except ImportError as missing:
         raise ConfigError(
-            f"Model {spec.model!r} needs the extra {spec.provider!r}: pip install 'tersely[{spec.provider}]' ({missing})"
+            f"Model {spec.model!r} needs the extra {spec.provider!r}: pip install 'tersely[{spec.provider}]' "
+            f"({missing})"
         ) from missing
     return _openai_compatible(spec, http)
 
@@ -293,7 +355,9 @@ def _openai_compatible(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
         openai_chat_streaming_requires_finish_reason=True,
     )
     client = AsyncOpenAI(base_url=base_url, api_key=spec.api_key or "no-key-needed", http_client=http, max_retries=0)
-    return TolerantChatModel(spec.model, provider=OpenAICompatibleProvider(spec.provider, openai_client=client, profile=profile))
+    return TolerantChatModel(
+        spec.model, provider=OpenAICompatibleProvider(spec.provider, openai_client=client, profile=profile)
+    )
 
 
 def _their_messages(messages: Sequence[Message]) -> list[ModelMessage]:
@@ -321,7 +385,9 @@ def _their_messages(messages: Sequence[Message]) -> list[ModelMessage]:
             translated.append(ModelResponse(parts=answer))
         elif message.role == "tool":
             assert message.answers is not None, "a tool's message says which call it answers"
-            asking.append(ToolReturnPart(message.answers.name, _sendable(message.text), tool_call_id=message.answers.id))
+            asking.append(
+                ToolReturnPart(message.answers.name, _sendable(message.text), tool_call_id=message.answers.id)
+            )
         else:
             text = _sendable(message.text)
             asking.append(SystemPromptPart(text) if message.role == "system" else UserPromptPart(text))
@@ -344,19 +410,33 @@ def _their_tools(tools: Sequence[ToolSpec], native: list[AbstractNativeTool]) ->
     from pydantic_ai.tools import ToolDefinition
 
     return ModelRequestParameters(
-        function_tools=[ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.schema) for tool in tools],
+        function_tools=[
+            ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.schema)
+            for tool in tools
+        ],
         native_tools=native,
     )
 
 
 def _our_delta(event: object) -> Delta | None:
-    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta, ThinkingPart, ThinkingPartDelta, ToolCallPart
+    from pydantic_ai.messages import (
+        PartDeltaEvent,
+        PartStartEvent,
+        TextPart,
+        TextPartDelta,
+        ThinkingPart,
+        ThinkingPartDelta,
+        ToolCallPart,
+    )
     from pydantic_ai.messages import ToolCallPartDelta as TheirToolCallDelta
 
     match event:
         case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
             return TextDelta(text) if text else None
-        case PartStartEvent(part=ThinkingPart(content=text)) | PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)):
+        case (
+            PartStartEvent(part=ThinkingPart(content=text))
+            | PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text))
+        ):
             return ThinkingDelta(text) if text else None
         case PartStartEvent(index=index, part=ToolCallPart() as part):
             return ToolCallDelta(index, part.tool_name, _arguments(part) if part.args else "")
@@ -376,7 +456,8 @@ class _Adjust(Exception):
 
 _ABOUT_WINDOW = re.compile(
     r"context (?:size|length|window|limit)|(?:maximum|max) (?:model|context|input|prompt) length|max_model_len"
-    r"|input length|prompt is too long|too many (?:input )?tokens|exceeds? the (?:available|maximum) (?:context|number of tokens)",
+    r"|input length|prompt is too long|too many (?:input )?tokens|exceeds? the (?:available|maximum) (?:context"
+    r"|number of tokens)",
     re.IGNORECASE,
 )
 """How vLLM, llama.cpp, LM Studio and others say it where the SDK does not know."""
@@ -410,15 +491,21 @@ def _our_errors(spec: ModelSpec) -> Iterator[None]:
     except theirs.ModelQuotaExceededError as error:
         raise LLMOutOfQuota(f"{who} is out of quota: {said_by(error)}. Top up the account behind the key.") from error
     except theirs.ModelAuthenticationError as error:
-        raise LLMMisconfigured(f"{who} does not accept the key: {said_by(error)}. Check the API key setting.") from error
+        raise LLMMisconfigured(
+            f"{who} does not accept the key: {said_by(error)}. Check the API key setting."
+        ) from error
     except theirs.ModelNotFoundError as error:
-        raise LLMMisconfigured(f"{who} is not known at its endpoint: {said_by(error)}. Check LLM_MODEL and the base URL.") from error
+        raise LLMMisconfigured(
+            f"{who} is not known at its endpoint: {said_by(error)}. Check LLM_MODEL and the base URL."
+        ) from error
     except theirs.ModelRequestRejectedError as error:
         said = said_by(error)
         if _ABOUT_WINDOW.search(said):
             raise LLMTooLong(f"{who} says the prompt is longer than its window: {said}") from error
         if _ABOUT_OUTPUT_CAP.search(said):
-            raise _Adjust("output cap", f"{who} refuses the asked-for output length: {said}. Set LLM_MAX_OUTPUT_TOKENS.") from error
+            raise _Adjust(
+                "output cap", f"{who} refuses the asked-for output length: {said}. Set LLM_MAX_OUTPUT_TOKENS."
+            ) from error
         if "temperature" in said:
             raise _Adjust("temperature", f"{who} refuses the temperature: {said}") from error
         if _heals(error):
@@ -429,7 +516,8 @@ def _our_errors(spec: ModelSpec) -> Iterator[None]:
             raise LLMRefused(f"{who} sent more than 16 MiB: that is no answer, and was not read on.") from error
         if _caused_by(error, WebPage):
             raise LLMMisconfigured(
-                f"{who} answered with something that is no chat completion: a web page. Does the base URL point to the API?"
+                f"{who} answered with something that is no chat completion: a web page. Does the base URL point to "
+                "the API?"
             ) from error
         if not _heals(error):
             raise LLMRefused(f"{who} rejected the request: {said_by(error)}") from error
@@ -449,7 +537,8 @@ def _our_errors(spec: ModelSpec) -> Iterator[None]:
             raise _no_completion(who, error) from error
         raise LLMUnavailable(f"{who} ended its answer before the first word.") from error
     except Exception as error:
-        # Broad, because the SDKs raise IndexError, AttributeError, RecursionError … for a body that is not what they expect.
+        # Broad, because the SDKs raise IndexError, AttributeError, RecursionError … for a body that is not what they
+        # expect.
         raise _no_completion(who, error) from error
 
 
@@ -459,14 +548,18 @@ _ENDED_EARLY = "ended without content"
 
 def _no_completion(who: str, error: Exception) -> LLMMisconfigured:
     return LLMMisconfigured(
-        f"{who} answered with something that is no chat completion: {str(error)[:200]}. Does the base URL point to the API?"
+        f"{who} answered with something that is no chat completion: {str(error)[:200]}. Does the base URL point to "
+        "the API?"
     )
 
 
 def _reported(spec: ModelSpec, problem: Any) -> LLMError:
     """An error that came as the body of a good answer."""
     code = problem.get("code") if isinstance(problem, dict) else None
-    said = f"Model {spec.model!r}: {str(problem.get('message') if isinstance(problem, dict) else problem)[:300]} (code {code})"
+    said = (
+        f"Model {spec.model!r}: {str(problem.get('message') if isinstance(problem, dict) else problem)[:300]} "
+        f"(code {code})"
+    )
     if code in (401, 403, 404):
         return LLMMisconfigured(said)
     if code == 402:

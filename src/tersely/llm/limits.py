@@ -81,7 +81,10 @@ class Gate:
         except LLMUnavailable:
             self._outcomes.append(False)
             self._probe_over(probing)
-            if len(self._outcomes) == self.manners.circuit_window and self._outcomes.count(False) * 2 >= self.manners.circuit_window:
+            if (
+                len(self._outcomes) == self.manners.circuit_window
+                and self._outcomes.count(False) * 2 >= self.manners.circuit_window
+            ):
                 self._outcomes.clear()
                 self.close(self.manners.circuit_open_for, refusing="half of its last calls failed")
             elif probing:
@@ -185,7 +188,12 @@ class LimitedLLM:
             await model.aclose()
 
     async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        tools: Sequence[ToolSpec] = (),
+        native: NativeTools | None = None,
     ) -> Completion:
         """Ask until somebody answers.
 
@@ -193,20 +201,33 @@ class LimitedLLM:
             LLMTooLong: Split the prompt.
             LLMError: Nobody answered; the first model's trouble, with the others' in the message.
         """
-        async with aclosing(self._ask(messages, max_tokens=max_tokens, tools=tools, native=native, streaming=False)) as answer:
+        async with aclosing(
+            self._ask(messages, max_tokens=max_tokens, tools=tools, native=native, streaming=False)
+        ) as answer:
             async for delta in answer:
                 if isinstance(delta, Completion):
                     return delta
         raise AssertionError("an answer ends with its completion")
 
     def stream(
-        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        tools: Sequence[ToolSpec] = (),
+        native: NativeTools | None = None,
     ) -> AsyncIterator[Delta]:
         """Like `complete`, word by word. `Superseded` says that what came so far is void and begins anew."""
         return self._ask(messages, max_tokens=max_tokens, tools=tools, native=native, streaming=True)
 
     async def _ask(
-        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec], native: NativeTools | None, streaming: bool
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        tools: Sequence[ToolSpec],
+        native: NativeTools | None,
+        streaming: bool,
     ) -> AsyncGenerator[Delta]:
         problems: list[LLMError] = []
         begun = False
@@ -225,7 +246,9 @@ class LimitedLLM:
                         begun = False
                     async with gate.turn():
                         if streaming:
-                            async with aclosing(model.stream(messages, max_tokens=max_tokens, tools=tools, native=native)) as deltas:
+                            async with aclosing(
+                                model.stream(messages, max_tokens=max_tokens, tools=tools, native=native)
+                            ) as deltas:
                                 async for delta in deltas:
                                     if isinstance(delta, Completion):
                                         answer = delta
@@ -267,11 +290,14 @@ class LimitedLLM:
 
 
 def _too_long_for(model: ChatModel, messages: Sequence[Message], max_tokens: int) -> bool:
-    return model.tokenizer.exceeds("\n".join(message.text for message in messages), model.window - min(max_tokens, model.output_cap))
+    return model.tokenizer.exceeds(
+        "\n".join(message.text for message in messages), model.window - min(max_tokens, model.output_cap)
+    )
 
 
 def _summed_up(problems: list[LLMError]) -> LLMError:
-    """Worth another try later if any of them is, above all one that was not asked; else the first trouble decides. Where several
+    """Worth another try later if any of them is, above all one that was not asked; else the first trouble decides.
+    Where several
     failed, each has its say.
     """
     said = list(dict.fromkeys(str(problem) for problem in problems))
@@ -284,12 +310,17 @@ def _summed_up(problems: list[LLMError]) -> LLMError:
     return type(problems[0])(" Then: ".join(said))
 
 
-def build_llm(specs: Sequence[ModelSpec], *, manners: Manners | None = None, patience: Patience | None = None) -> LimitedLLM:
+def build_llm(
+    specs: Sequence[ModelSpec], *, manners: Manners | None = None, patience: Patience | None = None
+) -> LimitedLLM:
     """The first spec is asked, the others step in, in order. Specs of one account share its gate."""
     manners = manners or Manners()
     gates: dict[tuple[str, str | None, str | None], Gate] = {}
     models = [
-        (ChatModel(spec, patience=patience), gates.setdefault((spec.provider, spec.base_url, spec.api_key), Gate(manners)))
+        (
+            ChatModel(spec, patience=patience),
+            gates.setdefault((spec.provider, spec.base_url, spec.api_key), Gate(manners)),
+        )
         for spec in specs
     ]
     return LimitedLLM(models)

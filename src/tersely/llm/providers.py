@@ -11,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from tersely.llm.client import OPENROUTER_URL, ModelSpec
 
-_CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True)
+_CONFIG = ConfigDict(
+    extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True
+)
 
 ProviderType = Literal["openrouter", "openai", "anthropic", "google"]
 
@@ -44,7 +46,8 @@ class ProviderOptions(BaseModel):
     model_config = _CONFIG
 
     type: ProviderType = "openrouter"
-    """Whose API is spoken. `openrouter` is any server that speaks OpenAI's chat completions: vLLM, Ollama, LM Studio."""
+    """Whose API is spoken. `openrouter` is any server that speaks OpenAI's chat completions: vLLM, Ollama, LM Studio.
+    """
 
     model: Annotated[str, Field(min_length=1)]
     """The model's name, as the provider spells it."""
@@ -53,7 +56,9 @@ class ProviderOptions(BaseModel):
     """Address of the API; the provider's own unless set."""
 
     api_key: SecretStr | None = None
-    """The key. Left out, the usual variable is looked at: OPENROUTER_API_KEY, OPENAI_API_KEY, ANTHROPIC_API_KEY, GOOGLE_API_KEY."""
+    """The key. Left out, the usual variable is looked at: OPENROUTER_API_KEY, OPENAI_API_KEY, ANTHROPIC_API_KEY,
+    GOOGLE_API_KEY.
+    """
 
     context_window: Annotated[int | None, Field(ge=1024, le=100_000_000)] = None
     """Tokens the model can take. Needed for models nobody lists, which count as having 16,384."""

@@ -95,7 +95,9 @@ class _BoundedStream(httpx2.AsyncByteStream):
                 except StopAsyncIteration:
                     return
             if scope.cancelled_caught:
-                raise httpx2.ReadTimeout(f"the answer stopped for {limit:g} s, or took over {self.patience.total:g} s in all")
+                raise httpx2.ReadTimeout(
+                    f"the answer stopped for {limit:g} s, or took over {self.patience.total:g} s in all"
+                )
             limit = self.patience.between_bytes
             if self.inflate:
                 chunk = self.inflate.decompress(chunk, LARGEST_ANSWER + 1 - seen)

@@ -58,14 +58,19 @@ class Extraction:
 
     async def run(self, sections: Sequence[Section]) -> Extracted:
         done = Extracted()
-        system = Message("system", assume_masked(EXTRACT.fill(nonce=self.fence.nonce, schema=json.dumps(self.schema, ensure_ascii=False))))
+        system = Message(
+            "system",
+            assume_masked(EXTRACT.fill(nonce=self.fence.nonce, schema=json.dumps(self.schema, ensure_ascii=False))),
+        )
         for number, batch in enumerate(self._batches(sections, system), start=1):
             await self._ask(number, batch, system, done)
         return done
 
     async def _ask(self, number: int, batch: Sequence[Section], system: Message, done: Extracted) -> None:
         content = self.fence.wrap("pages", "\n\n".join(map(str, batch)))
-        asked = Message("user", assume_masked(f"The subject: {self.subject}\n\n{content}"))  # masked parts, and our own words
+        asked = Message(
+            "user", assume_masked(f"The subject: {self.subject}\n\n{content}")
+        )  # masked parts, and our own words
         messages = [system, asked]
         before = len(done.claims)
         for round_ in range(1, MOST_ROUNDS + 1):
@@ -90,7 +95,12 @@ class Extraction:
             messages += [Message("assistant", turn.text), Message("user", assume_masked(GO_ON.fill()))]
             if self._tokens(messages) + self.llm.output_cap > self.llm.window * 0.97:
                 # What was found so far need not be read again to go on.
-                messages = [system, asked, Message("assistant", _listed(claims)), Message("user", assume_masked(GO_ON.fill()))]
+                messages = [
+                    system,
+                    asked,
+                    Message("assistant", _listed(claims)),
+                    Message("user", assume_masked(GO_ON.fill())),
+                ]
         done.gaps.append(f"The list of facts was cut after {MOST_ROUNDS} answers.")
 
     def _batches(self, sections: Sequence[Section], system: Message) -> Iterator[list[Section]]:
@@ -153,4 +163,8 @@ def _claim(value: Mapping[str, Any]) -> Claim | None:
 
 def _listed(claims: Sequence[Claim]) -> Masked:
     # Read from a masked answer.
-    return assume_masked(json.dumps({"facts": [{"path": claim.path, "value": dict(claim.value)} for claim in claims]}, ensure_ascii=False))
+    return assume_masked(
+        json.dumps(
+            {"facts": [{"path": claim.path, "value": dict(claim.value)} for claim in claims]}, ensure_ascii=False
+        )
+    )

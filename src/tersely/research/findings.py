@@ -89,7 +89,11 @@ class Ledger:
             return None
         key = json.dumps([claim.path, {name: plain(str(one)) for name, one in sorted(value.items())}])
         if fact := self._known.get(key):
-            fact.sources += [source for source in sources if (source.url, source.lines) not in {(s.url, s.lines) for s in fact.sources}]
+            fact.sources += [
+                source
+                for source in sources
+                if (source.url, source.lines) not in {(s.url, s.lines) for s in fact.sources}
+            ]
             return fact
         fact = self._known[key] = Fact(claim.path, value, sources, unverified)
         self.facts.append(fact)
@@ -107,7 +111,9 @@ class Ledger:
             lines = page.text.together(wanted)
             lacking: set[str] = set()
             if lines is None and quote and (lines := page.text.quoted(quote)):
-                lacking = {name for name, texts in fields.items() if not all(page.text.holds(text, lines) for text in texts)}
+                lacking = {
+                    name for name, texts in fields.items() if not all(page.text.holds(text, lines) for text in texts)
+                }
                 # Who or what it is about must stand there; how it is put into words is the extractor's business.
                 if next(iter(fields)) in lacking:
                     continue
@@ -119,7 +125,9 @@ class Ledger:
 
     def _page(self, cited: str) -> KnownPage | None:
         wanted = cited.strip(" []").lower()
-        return next((page for page in self.pages if wanted in (page.label.lower(), page.url.lower(), page.handle.lower())), None)
+        return next(
+            (page for page in self.pages if wanted in (page.label.lower(), page.url.lower(), page.handle.lower())), None
+        )
 
     def _refuse(self, claim: Claim, why: str) -> None:
         if len(self.refused) < 500:
@@ -142,14 +150,20 @@ class Ledger:
                         values.setdefault(plain(str(fact.value[name])), []).append(fact)
                 if len(values) > 1:
                     said = [
-                        {"value": ones[0].value[name], "sources": [source.as_json() for one in ones for source in one.sources]}
+                        {
+                            "value": ones[0].value[name],
+                            "sources": [source.as_json() for one in ones for source in one.sources],
+                        }
                         for ones in values.values()
                     ]
                     found.append({"path": path, "about": facts[0].value[identity], "field": name, "values": said})
         return found
 
     def by_path(self) -> dict[str, list[dict[str, Any]]]:
-        return {path: [fact.as_json() for fact in self.facts if fact.path == path] for path in self.schema.get("properties", {})}
+        return {
+            path: [fact.as_json() for fact in self.facts if fact.path == path]
+            for path in self.schema.get("properties", {})
+        }
 
 
 def record_schema(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
@@ -162,7 +176,10 @@ def record_schema(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | N
         return None
     if "properties" not in record:
         # A list of plain values: a record with one field.
-        return {"type": "object", "properties": {"value": {name: one for name, one in record.items() if name != "items"}}}
+        return {
+            "type": "object",
+            "properties": {"value": {name: one for name, one in record.items() if name != "items"}},
+        }
     return record
 
 

@@ -151,7 +151,9 @@ class Gathering:
         target = max(SMALLEST_TARGET, share - HEADER_TOKENS)
 
         async def shorten(number: int, page: ReadPage, in_turn: Step) -> Block:
-            made = await self._shortened(f"{self._prefix}/page/{number}", page, target, summaries.get(page.handle), in_turn)
+            made = await self._shortened(
+                f"{self._prefix}/page/{number}", page, target, summaries.get(page.handle), in_turn
+            )
             return Block(
                 url=page.url,
                 title=page.title,
@@ -164,7 +166,10 @@ class Gathering:
                 gap=made.gap,
             )
 
-        works = [lambda in_turn, number=number, page=page: shorten(number, page, in_turn) for number, page in enumerate(pages, start=1)]
+        works = [
+            lambda in_turn, number=number, page=page: shorten(number, page, in_turn)
+            for number, page in enumerate(pages, start=1)
+        ]
         done.blocks = await side_by_side(self.step, works) if works else []
         done.gaps += [f"{block.url}: {block.gap}" for block in done.blocks if block.gap]
         return done
@@ -189,7 +194,8 @@ class Gathering:
         report = await investigate(
             self._told(),
             llm=self.llm,
-            summarizer=None,  # Pages arrive shortened by their structure; the summary that is paid for is the one by handle.
+            # Pages arrive shortened by their structure; the summary that is paid for is the one by handle.
+            summarizer=None,
             executor=self.caller.executor,
             read_back=self.caller.read_back,
             diary=self.caller.diary,
@@ -203,9 +209,16 @@ class Gathering:
             else:
                 done.gaps.append(f"{self.topic.name}: the researcher did not finish: {report.reason}")
         calls = watched.calls()
-        crawled = [one for one in calls if (one.server, one.tool) == (self.instruments.crawl.server, self.instruments.crawl.name)]
+        crawled = [
+            one
+            for one in calls
+            if (one.server, one.tool) == (self.instruments.crawl.server, self.instruments.crawl.name)
+        ]
         failed = [one for one in crawled if one.handle is None or one.is_error]
-        done.gaps += [f"{self.instruments.address_in(one.arguments)}: could not be read: {one.problem or 'an error'}" for one in failed]
+        done.gaps += [
+            f"{self.instruments.address_in(one.arguments)}: could not be read: {one.problem or 'an error'}"
+            for one in failed
+        ]
         found = [(Hit(self.instruments.address_in(one.arguments)), one) for one in crawled if one not in failed]
         summaries: dict[str, Fetched] = {}
         tool = self.instruments.summarize
@@ -218,9 +231,17 @@ class Gathering:
     def _told(self) -> Assignment:
         """The assignment with the section that says when and how to summarize, in the real names of the tools."""
         tool = self.instruments.summarize
-        target = str(max(SMALLEST_TARGET, self.request.tokens_per_topic // self.request.pages_per_topic - HEADER_TOKENS))
+        target = str(
+            max(SMALLEST_TARGET, self.request.tokens_per_topic // self.request.pages_per_topic - HEADER_TOKENS)
+        )
         if tool is None:
-            names = {"tool": "summarize_result", "content": "`handle`", "handle": "r_…", "hint": "`focus`", "size": "`max_tokens`"}
+            names = {
+                "tool": "summarize_result",
+                "content": "`handle`",
+                "handle": "r_…",
+                "hint": "`focus`",
+                "size": "`max_tokens`",
+            }
         else:
             by_text = self.assignment.agent.controller == "react"
             name = tool.dotted if by_text else self.caller.toolbox.registry.name_of(tool)
@@ -231,7 +252,9 @@ class Gathering:
                 "hint": "the `schema_hint`",
                 "size": "`max_output_tokens`",
             }
-        section = SUMMARIZING.fill(**names, target=target, pages=str(self.request.pages_per_topic), wanted=self.request.hint(self.topic))
+        section = SUMMARIZING.fill(
+            **names, target=target, pages=str(self.request.pages_per_topic), wanted=self.request.hint(self.topic)
+        )
         told = f"{self.assignment.agent.instructions.strip()}\n\n{section}".strip()
         agent = self.assignment.agent.model_copy(update={"instructions": told})
         return replace(self.assignment, agent=agent, system=RESEARCHER, question=TOPIC)
@@ -243,7 +266,9 @@ class Gathering:
         wanted = self.request.pages_per_topic
         asked = self.instruments.ask_search(f"{self.request.subject} {self.topic.about}", wanted + len(self.known) + 5)
         search = ToolCall("search", self.instruments.search.dotted, _json(asked))
-        seen = await self.caller.call(search, prefix=f"{self._prefix}/search", step=self.step, intent=intent, as_written=search)
+        seen = await self.caller.call(
+            search, prefix=f"{self._prefix}/search", step=self.step, intent=intent, as_written=search
+        )
         if seen.observation.is_error or not seen.observation.handle:
             done.gaps.append(f"{self.topic.name}: the search failed: {seen.observation.text[:300]}")
             return []
@@ -255,16 +280,25 @@ class Gathering:
         found = await self.step(f"{self._prefix}/search/hits", read_hits)
         new = [hit for hit in found if same_page(hit.url) not in self.known][:wanted]
         if not new:
-            done.gaps.append(f"{self.topic.name}: the search found {'no page' if not found else 'only pages that were read before'}.")
+            done.gaps.append(
+                f"{self.topic.name}: the search found {'no page' if not found else 'only pages that were read before'}."
+            )
 
         async def crawl(number: int, hit: Hit, in_turn: Step) -> tuple[Hit, Fetched | None, str]:
-            call = ToolCall(f"crawl_{number}", self.instruments.crawl.dotted, _json(self.instruments.ask_crawl(hit.url)))
+            call = ToolCall(
+                f"crawl_{number}", self.instruments.crawl.dotted, _json(self.instruments.ask_crawl(hit.url))
+            )
             watched = _Watched(in_turn)
-            seen = await self.caller.call(call, prefix=f"{self._prefix}/crawl/{number}", step=watched, intent=intent, as_written=call)
+            seen = await self.caller.call(
+                call, prefix=f"{self._prefix}/crawl/{number}", step=watched, intent=intent, as_written=call
+            )
             fetched = watched.calls()[0]
             return hit, None if fetched.is_error or not fetched.handle else fetched, seen.observation.text[:300]
 
-        works = [lambda in_turn, number=number, hit=hit: crawl(number, hit, in_turn) for number, hit in enumerate(new, start=1)]
+        works = [
+            lambda in_turn, number=number, hit=hit: crawl(number, hit, in_turn)
+            for number, hit in enumerate(new, start=1)
+        ]
         crawled = await side_by_side(self.step, works) if works else []
         done.gaps += [f"{hit.url}: could not be read: {said}" for hit, fetched, said in crawled if fetched is None]
         return await self._unread([(hit, fetched) for hit, fetched, _ in crawled if fetched])
@@ -279,7 +313,9 @@ class Gathering:
                 kept = await self.caller.executor.results.find(fetched.handle, self.caller.scope.name)
                 stretch = await self.caller.executor.results.read_stretch(kept, 0, min(kept.size, 60_000))
                 title = hit.title or _title(stretch.text) or hit.url
-                pages.append(ReadPage(url=hit.url, title=title, handle=fetched.handle, tokens=fetched.tokens, digest=kept.blob))
+                pages.append(
+                    ReadPage(url=hit.url, title=title, handle=fetched.handle, tokens=fetched.tokens, digest=kept.blob)
+                )
             return tuple(pages)
 
         pages: list[ReadPage] = []
@@ -293,7 +329,9 @@ class Gathering:
 
     # Shortening
 
-    async def _shortened(self, prefix: str, page: ReadPage, target: int, summary: Fetched | None, step: Step) -> Shortened:
+    async def _shortened(
+        self, prefix: str, page: ReadPage, target: int, summary: Fetched | None, step: Step
+    ) -> Shortened:
         hint = self.request.hint(self.topic)
         if summary is None and self.instruments.summarize and page.tokens > target:
             arguments = {"content": f"result:{page.handle}", "schema_hint": hint, "max_output_tokens": target}
@@ -310,7 +348,9 @@ class Gathering:
     async def _taken(self, page: ReadPage, target: int, hint: str, summary: Fetched, by: How) -> Shortened:
         """What a summarizer returned, if it is a summary: shorter than the page, and within the target."""
         if summary.handle is None or summary.is_error:
-            why = f"the summarizer failed ({summary.problem or 'it answered with an error'}); shortened by its structure"
+            why = (
+                f"the summarizer failed ({summary.problem or 'it answered with an error'}); shortened by its structure"
+            )
             return await self._by_structure(page, target, hint, gap=why)
         if summary.tokens > 0.8 * page.tokens and page.tokens > target:
             return await self._by_structure(
@@ -318,7 +358,9 @@ class Gathering:
             )
         text = await self._load(summary.handle)
         if not text.strip():
-            return await self._by_structure(page, target, hint, gap="the summarizer returned nothing; shortened by its structure")
+            return await self._by_structure(
+                page, target, hint, gap="the summarizer returned nothing; shortened by its structure"
+            )
         if summary.tokens > target:
             condensed = await anyio.to_thread.run_sync(condense, text, target, hint)
             return await self._kept(page, condensed.text, by)
@@ -328,7 +370,9 @@ class Gathering:
         text = await self._load(page.handle)
         if self.llm is None or page.tokens <= target:
             condensed = await anyio.to_thread.run_sync(condense, text, target, hint)
-            return await self._kept(page, condensed.text, "whole" if condensed.status == "passthrough" else "structural")
+            return await self._kept(
+                page, condensed.text, "whole" if condensed.status == "passthrough" else "structural"
+            )
         llm = Metered(self.llm)
         diary = self.caller.diary
         about = {
@@ -349,7 +393,8 @@ class Gathering:
                 "summary_tokens": condensed.tokens_after,
                 "status": condensed.status,
                 "returned": condensed.returned,
-                "summarization_fallback": condensed.status == "fallback" or bool(condensed.work and condensed.work.model != llm.model),
+                "summarization_fallback": condensed.status == "fallback"
+                or bool(condensed.work and condensed.work.model != llm.model),
             }
             await event.complete(said, outcome)
         await diary.interaction(key, _interaction(condensed, page, llm, said))
@@ -374,7 +419,9 @@ class Gathering:
             arguments={"page": page.handle, "url": page.url, "topic": self.topic.name},
             called_at=datetime.now(UTC),
         )
-        handle = await self.caller.executor.results.keep(masked, scope=self.caller.scope.name, origin=origin, tokens=tokens)
+        handle = await self.caller.executor.results.keep(
+            masked, scope=self.caller.scope.name, origin=origin, tokens=tokens
+        )
         safe = Masker(key=self.assignment.key).mask(gap) if gap else ""
         return Shortened(content=handle, tokens=tokens, how=how, gap=safe)
 

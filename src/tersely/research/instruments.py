@@ -1,4 +1,5 @@
-"""The tools of a researcher: which one searches, which one reads pages, which one summarizes; and how each wants to be asked.
+"""The tools of a researcher: which one searches, which one reads pages, which one summarizes; and how each wants to be
+asked.
 
 Found by what tools say of themselves, so that any search server will do; the
 operator's word goes first.
@@ -43,7 +44,12 @@ class Instruments:
 
     @classmethod
     def of(
-        cls, registry: ToolRegistry, servers: Sequence[str], options: ResearchOptions, *, granted: Mapping[str, Sequence[str]] = {}
+        cls,
+        registry: ToolRegistry,
+        servers: Sequence[str],
+        options: ResearchOptions,
+        *,
+        granted: Mapping[str, Sequence[str]] = {},
     ) -> "Instruments":
         """
         Args:
@@ -56,13 +62,20 @@ class Instruments:
         tools = [tool for tool in offered if tool.name in granted.get(tool.server, (tool.name,))]
         search = _named(tools, options.search_tool) or _best(tools, _QUERY, _SEARCHES)
         crawl = _named(tools, options.crawl_tool) or _best([tool for tool in tools if tool != search], _ADDRESS, _READS)
-        summarize = _named(tools, options.summarize_tool) or next((tool for tool in tools if tool.name == SUMMARIZE), None)
-        for tool, does, setting in ((search, "searches", "search_tool"), (crawl, "reads a page by its address", "crawl_tool")):
+        summarize = _named(tools, options.summarize_tool) or next(
+            (tool for tool in tools if tool.name == SUMMARIZE), None
+        )
+        for tool, does, setting in (
+            (search, "searches", "search_tool"),
+            (crawl, "reads a page by its address", "crawl_tool"),
+        ):
             if tool is None:
                 there_is = ", ".join(one.dotted for one in tools) or "none at all"
                 away = [status.name for status in registry.statuses() if status.state != "ready"]
                 down = f" Not reachable: {', '.join(away)}." if away else ""
-                raise InputError(f"No tool {does}. There are: {there_is}.{down} Name one as research.{setting} (server.tool).")
+                raise InputError(
+                    f"No tool {does}. There are: {there_is}.{down} Name one as research.{setting} (server.tool)."
+                )
         assert search and crawl
         return cls(search=search, crawl=crawl, summarize=summarize)
 
@@ -104,7 +117,11 @@ def _best(tools: Sequence[Tool], arguments: Sequence[str], says: re.Pattern[str]
 
 def _properties(tool: Tool) -> Mapping[str, Any]:
     found = tool.input_schema.get("properties")
-    return {name: part if isinstance(part, dict) else {} for name, part in found.items()} if isinstance(found, dict) else {}
+    return (
+        {name: part if isinstance(part, dict) else {} for name, part in found.items()}
+        if isinstance(found, dict)
+        else {}
+    )
 
 
 def _argument(tool: Tool, names: Sequence[str]) -> str:
@@ -157,4 +174,6 @@ def _in_text(text: str) -> Iterator[Hit]:
 def same_page(url: str) -> str:
     """One form for addresses that lead to the same page."""
     parts = urlsplit(url.strip())
-    return urlunsplit((parts.scheme.lower().replace("https", "http"), parts.netloc.lower(), parts.path.rstrip("/"), parts.query, ""))
+    return urlunsplit(
+        (parts.scheme.lower().replace("https", "http"), parts.netloc.lower(), parts.path.rstrip("/"), parts.query, "")
+    )

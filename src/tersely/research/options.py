@@ -4,7 +4,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-_CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True)
+_CONFIG = ConfigDict(
+    extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True
+)
 
 
 class ResearchOptions(BaseModel):
@@ -31,4 +33,6 @@ class ResearchOptions(BaseModel):
     """`server.tool` that reads a page; without it the first one that takes an address."""
 
     summarize_tool: Annotated[str, Field(alias="TERSELY_RESEARCH_SUMMARIZE_TOOL")] = ""
-    """`server.tool` that summarizes for extraction; without it the one called `summarize_for_extraction`, else we do it ourselves."""
+    """`server.tool` that summarizes for extraction; without it the one called `summarize_for_extraction`, else we do it
+    ourselves.
+    """

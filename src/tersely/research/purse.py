@@ -45,7 +45,10 @@ class Purse:
             aside = 0 if last or self.laid_aside * 2 > self.max_tokens else self.laid_aside
             if used + coming > self.max_tokens - aside:
                 kept = f", {aside:,} are laid aside for the extraction" if aside else ""
-                return f"{SPENT}of {self.max_tokens:,} tokens {used:,} are spent{kept}, and the next question needs {coming:,}."
+                return (
+                    f"{SPENT}of {self.max_tokens:,} tokens {used:,} are spent{kept}, and the next question needs "
+                    f"{coming:,}."
+                )
         if self.max_price:
             if self.spent.price is None:
                 return f"{SPENT}nobody knows what the model costs, so ${self.max_price} cannot be kept to."
@@ -64,7 +67,12 @@ class BudgetedLLM(StandingBefore):
     """For the last part of the work, which may use what was laid aside."""
 
     async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        tools: Sequence[ToolSpec] = (),
+        native: NativeTools | None = None,
     ) -> Completion:
         self._check(messages)
         answer = await self.inner.complete(messages, max_tokens=max_tokens, tools=tools, native=native)
@@ -72,7 +80,12 @@ class BudgetedLLM(StandingBefore):
         return answer
 
     async def stream(
-        self, messages: Sequence[Message], *, max_tokens: int, tools: Sequence[ToolSpec] = (), native: NativeTools | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        tools: Sequence[ToolSpec] = (),
+        native: NativeTools | None = None,
     ) -> AsyncIterator[Delta]:
         self._check(messages)
         deltas: Any = self.inner.stream(messages, max_tokens=max_tokens, tools=tools, native=native)

@@ -31,10 +31,16 @@ def as_markdown(result: Mapping[str, Any], handle: str) -> str:
         lines.append("\n## Missing")
         lines += [f"- {gap}" for gap in result["gaps"][:MOST_SHOWN]]
     if result["refused"]:
-        lines.append(f"\n{len(result['refused'])} claims were refused because no page says so, or because they do not fit the schema.")
+        lines.append(
+            f"\n{len(result['refused'])} claims were refused because no page says so, or because they do not fit the "
+            "schema."
+        )
     if usage["model"]:
         price = f", ${usage['price_usd']:.4f}" if usage["price_usd"] is not None else ""
-        lines.append(f"\n{usage['model']}: {usage['model_calls']} calls, {usage['input_tokens'] + usage['output_tokens']:,} tokens{price}.")
+        lines.append(
+            f"\n{usage['model']}: {usage['model_calls']} calls, {usage['input_tokens'] + usage['output_tokens']:,} "
+            f"tokens{price}."
+        )
     lines.append(f"\nThe whole result is kept as {handle}.")
     return "\n".join(lines)
 

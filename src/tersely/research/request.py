@@ -42,7 +42,9 @@ class Request:
         return self.options.tokens // len(self.topics)
 
     def hint(self, topic: Topic) -> str:
-        """What matters in a page of this topic, for whoever shortens it: the topic, then everything that the schema asks for."""
+        """What matters in a page of this topic, for whoever shortens it: the topic, then everything that the schema
+        asks for.
+        """
         # No question: its answer would be one sentence, and what is wanted is everything that is stated.
         about = topic.about.replace("?", ".").strip(" .")
         wanted = wishes(self.schema) or "names, dates, numbers, events"
@@ -80,7 +82,9 @@ def check_schema(schema: Mapping[str, Any]) -> None:
         ValueError: It is not the schema of an object with properties.
     """
     if not isinstance(schema.get("properties"), dict) or not schema["properties"]:
-        raise ValueError('must be a JSON schema of an object with properties, e.g. {"properties": {"people": {"type": "array", …}}}')
+        raise ValueError(
+            'must be a JSON schema of an object with properties, e.g. {"properties": {"people": {"type": "array", …}}}'
+        )
     if len(json.dumps(schema)) > LARGEST_SCHEMA:
         raise ValueError(f"is longer than {LARGEST_SCHEMA:,} characters; describe the fields in fewer words")
 
@@ -99,7 +103,9 @@ def request_of(data: str, stages: Sequence[StageOptions], options: ResearchOptio
         sent = _Sent.model_validate(value if isinstance(value, dict) else {"subject": str(value)})
         chosen = ResearchOptions.model_validate({**options.model_dump(), **sent.options})
     except ValidationError as wrong:
-        said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}" for one in wrong.errors())
+        said = "; ".join(
+            f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}" for one in wrong.errors()
+        )
         raise InputError(f"This cannot be researched: {said}.") from None
     topics = sent.topics or {stage.name: stage.task or stage.name for stage in stages}
     subject = " ".join(sent.subject.split())

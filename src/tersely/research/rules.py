@@ -1,8 +1,10 @@
 """Facts by schema without a model, where plain rules find them; rules that are sure or say nothing.
 
 * A row of a table whose column, or whose label, is a field of the schema.
-* A sentence with exactly one name and one value of the kind the field wants: a date, a number, one of an enumeration, a pattern.
-* A sentence in which a word of the field's name or description stands between exactly two names: "Ada is sworn to the Guild".
+* A sentence with exactly one name and one value of the kind the field wants: a date, a number, one of an enumeration, a
+pattern.
+* A sentence in which a word of the field's name or description stands between exactly two names: "Ada is sworn to the
+Guild".
 
 What no rule is sure of is left to the reader as a passage.
 """
@@ -31,15 +33,19 @@ _NAME = re.compile(
     r"[A-ZÀ-ÖØ-Þ][\w’'-]*[^\W\d_](?:\s(?:(?:of|the|de|du|la|von|van|der|den|zu|al|at|on|off)\s){0,2}[A-ZÀ-ÖØ-Þ][\w’'-]*[^\W\d_])*"
 )
 _OPENING = """
-    the a an in on at of by for from to with and or but if when while since after before as it its this that these those there here he
+    the a an in on at of by for from to with and or but if when while since after before as it its this that these
+    those there here he
     she they we you who whoever what whether nobody most some few many without behind letters songs
 """
 _OPENERS = frozenset(_OPENING.split())
 """Words that have a capital because a sentence begins with them."""
 
-_DATED = re.compile(r"\b(?:date|day|year|when|born|died|founded|time|datum|fecha)\b|_(?:date|at|on)$|^(?:date|year)", re.I)
+_DATED = re.compile(
+    r"\b(?:date|day|year|when|born|died|founded|time|datum|fecha)\b|_(?:date|at|on)$|^(?:date|year)", re.I
+)
 _PLAIN = """
-    the a an of or and in on at to is are was who whom which what name names title person people thing things place it its their his her
+    the a an of or and in on at to is are was who whom which what name names title person people thing things place it
+    its their his her
     they them this that with by for from as be been has have had one any where when how called known
 """
 _PLAIN_WORDS = frozenset(stem(word) for word in _PLAIN.split())
@@ -86,7 +92,11 @@ class _Field:
             return [str(one) for one in self.schema["enum"] if re.search(rf"\b{re.escape(str(one))}\b", text, re.I)]
         if isinstance(self.schema.get("pattern"), str):
             try:
-                return list(dict.fromkeys(found.group() for found in re.finditer(self.schema["pattern"].strip("^$"), text[:2_000])))
+                return list(
+                    dict.fromkeys(
+                        found.group() for found in re.finditer(self.schema["pattern"].strip("^$"), text[:2_000])
+                    )
+                )
             except re.error:
                 return []
         if self.is_date:
@@ -115,7 +125,9 @@ class Rules:
         return cls(schema, tuple(found))
 
     def claims(self, passages: Sequence[Passage]) -> list[tuple[Passage, Claim]]:
-        """What the passages state for certain. A word between two names is a hint; it counts where the names are known for such things."""
+        """What the passages state for certain. A word between two names is a hint; it counts where the names are
+        known for such things.
+        """
         sure: list[tuple[Passage, Claim]] = []
         hinted: list[tuple[Passage, Claim]] = []
         for passage in passages:
@@ -128,7 +140,9 @@ class Rules:
                     (sure if is_sure else hinted).append((passage, claim))
         return [*sure, *self._consistent(sure, hinted)]
 
-    def _consistent(self, sure: list[tuple[Passage, Claim]], hinted: list[tuple[Passage, Claim]]) -> list[tuple[Passage, Claim]]:
+    def _consistent(
+        self, sure: list[tuple[Passage, Claim]], hinted: list[tuple[Passage, Claim]]
+    ) -> list[tuple[Passage, Claim]]:
         """The hints in which nothing is taken for what it is not: a person for an event, or the thing for its owner."""
         known: dict[str, Counter[str]] = {}
         for _, claim in sure:
@@ -141,7 +155,9 @@ class Rules:
             about, value = _about(claim), str(list(claim.value.values())[1])
             own = known.get(claim.path, Counter())
             elsewhere = [path for path in (*known, *guessed) if path != claim.path]
-            is_other = any(known.get(path, Counter())[about] or guessed.get(path, Counter())[about] for path in elsewhere)
+            is_other = any(
+                known.get(path, Counter())[about] or guessed.get(path, Counter())[about] for path in elsewhere
+            )
             is_turned = bool(own[value] or guessed[claim.path][value])
             if not is_other and not is_turned and (about in own or len(own) < _ENOUGH):
                 kept.append((passage, claim))
@@ -167,7 +183,12 @@ class Rules:
         for one in self.fields:
             if one.has_form:
                 values = one.values(sentence)
-                if len(values) == 1 and len(names) == 1 and names[0] not in values[0] and (one.is_date or words & one.cues):
+                if (
+                    len(values) == 1
+                    and len(names) == 1
+                    and names[0] not in values[0]
+                    and (one.is_date or words & one.cues)
+                ):
                     found.append((one, names[0], values[0]))
             elif len(names) == 2:
                 begin, end = sentence.find(names[0]) + len(names[0]), sentence.rfind(names[1])
@@ -218,7 +239,9 @@ def _names(sentence: str) -> list[str]:
 
 
 def passages_of(text: str, page: str, source: str) -> list[Passage]:
-    """The lines of a condensed page, each a passage; rows know the columns of their table, as the page itself has them."""
+    """The lines of a condensed page, each a passage; rows know the columns of their table, as the page itself has
+    them.
+    """
     heads = _heads(source)
     found: list[Passage] = []
     for line in text.split("\n"):

@@ -22,7 +22,8 @@ _QUOTES = str.maketrans("“”„«»‘’‚–—−", '"""""\'\'‚---')
 _GAP = re.compile(r"\[…\]|\[\.\.\.\]|…")
 
 NEAR = 3
-"""Lines between the parts of one fact, at most: a row under its heading, a sentence that goes on in the next paragraph."""
+"""Lines between the parts of one fact, at most: a row under its heading, a sentence that goes on in the next paragraph.
+"""
 
 SHORTEST_QUOTE = 12
 
@@ -59,7 +60,9 @@ class PageText:
         return " ".join(self._lines), starts
 
     def quoted(self, quote: str) -> tuple[int, int] | None:
-        """The lines in which a quotation stands, counted from 1; what the quotation leaves out with `…` need not stand there."""
+        """The lines in which a quotation stands, counted from 1; what the quotation leaves out with `…` need not stand
+        there.
+        """
         pieces = [piece for part in _GAP.split(quote) if len(piece := plain(part).strip(" .,;:\"'")) >= SHORTEST_QUOTE]
         if not pieces:
             return None

@@ -1,4 +1,5 @@
-"""What is done for a session of kind `research`: its topics one after the other, a checkpoint after each, then the extraction.
+"""What is done for a session of kind `research`: its topics one after the other, a checkpoint after each, then the
+extraction.
 
 On the same loop, steps and timeline as investigations: everything that costs or has
 effects is a step, so a research that was killed goes on where it was, and nothing
@@ -97,8 +98,12 @@ class Researches:
         return await research.extraction(stages[-1], done)
 
     async def _servers_are_there(self, names: Sequence[str]) -> None:
-        """Wait for servers that are starting, as long as they may take: a page that cannot be read is a gap for good."""
-        waits = [self.registry.server(name).options.start_timeout for name in names if name in self.registry.connections]
+        """Wait for servers that are starting, as long as they may take: a page that cannot be read is a gap for
+        good.
+        """
+        waits = [
+            self.registry.server(name).options.start_timeout for name in names if name in self.registry.connections
+        ]
         with anyio.move_on_after(max(waits, default=0.0)):
             while any(status.state != "ready" for status in self.registry.statuses() if status.name in names):  # noqa: ASYNC110
                 await anyio.sleep(0.1)
@@ -117,7 +122,8 @@ def _purse(request: Request, session: Session, llm: LLM | None) -> Purse:
     options = request.options
     if options.max_price and llm and known_of_models.price(llm.provider, llm.model, 1, 1) is None:
         raise InputError(
-            f"Nobody knows what {llm.model} costs, so a budget of ${options.max_price} cannot be kept. Set max_tokens instead."
+            f"Nobody knows what {llm.model} costs, so a budget of ${options.max_price} cannot be kept. Set max_tokens "
+            "instead."
         )
     spent = Usage(
         session.model_calls,
@@ -174,7 +180,9 @@ class _Research:
         status, said = ("failed", done.stopped) if done.stopped and not done.blocks else ("completed", done.stopped)
         await diary.execution_ended("failed" if status == "failed" else "completed", reason=said)
         analysis = assume_masked(_topic_told(done, handle))  # masked notes, addresses, our own words
-        await diary.stage_status(stage_id, "failed" if status == "failed" else "completed", reason=said, analysis=analysis)
+        await diary.stage_status(
+            stage_id, "failed" if status == "failed" else "completed", reason=said, analysis=analysis
+        )
         return done
 
     async def _begun(self, diary: SessionDiary, controller: str = "") -> None:
@@ -238,7 +246,9 @@ class _Research:
         return set(await self.house.step(f"{stage_id}/known", look)) if handles else set()
 
     async def _checkpoint(self, topic: str, done: Sequence[Gathered]) -> str:
-        """The state after a topic, kept: what stands for the pages, where the pages themselves are, and what is missing."""
+        """The state after a topic, kept: what stands for the pages, where the pages themselves are, and what is
+        missing.
+        """
         content = [
             {
                 "url": block.url,
@@ -270,14 +280,20 @@ class _Research:
         await self._begun(diary, "extraction" if self.llm else "rules")
         blocks = [block for one in done for block in one.blocks]
         if not blocks:
-            gaps = [gap for one in done for gap in one.gaps] or [one.stopped for one in done if one.stopped] or ["Nothing was found."]
+            gaps = (
+                [gap for one in done for gap in one.gaps]
+                or [one.stopped for one in done if one.stopped]
+                or ["Nothing was found."]
+            )
             reason = f"No page was read. {gaps[0]}"
             await diary.execution_ended("failed", reason=reason)
             await diary.stage_status(stage_id, "failed", reason=reason)
             return Outcome(status="failed", reason=reason)
         sections = [await self._section(number, block) for number, block in enumerate(blocks, start=1)]
         pages = [
-            KnownPage(section.label, block.url, block.page, PageText(await self.house.kept.load(block.page, self.scope)))
+            KnownPage(
+                section.label, block.url, block.page, PageText(await self.house.kept.load(block.page, self.scope))
+            )
             for section, block in zip(sections, blocks, strict=True)
         ]
         ledger = Ledger(self.request.schema, pages)
@@ -300,7 +316,8 @@ class _Research:
         passages = await anyio.to_thread.run_sync(self._ruled, ledger, by_rules, pages)
         stopped = next((one.stopped for one in done if one.stopped), "")
         outcome = await self.house.step(
-            f"{stage_id}/result", lambda: self._result(diary, f"{stage_id}/result", done, ledger, passages, gaps, stopped)
+            f"{stage_id}/result",
+            lambda: self._result(diary, f"{stage_id}/result", done, ledger, passages, gaps, stopped),
         )
         await diary.execution_ended("completed", reason=stopped)
         await diary.stage_status(stage_id, "completed", reason=stopped, analysis=outcome.analysis)
@@ -315,14 +332,20 @@ class _Research:
         return Fence(hmac.new(self.session.mark_key, said.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16])
 
     def _ruled(self, ledger: Ledger, sections: Sequence[Section], pages: Sequence[KnownPage]) -> list[dict[str, Any]]:
-        """Facts by rules where no model extracted; what no fact was taken from comes back as passages with their sources."""
+        """Facts by rules where no model extracted; what no fact was taken from comes back as passages with their
+        sources.
+        """
         rules = Rules.of(self.request.schema)
         of_page = {page.label: page for page in pages}
         passages = [
-            passage for section in sections for passage in passages_of(section.text, section.label, of_page[section.label].text.text)
+            passage
+            for section in sections
+            for passage in passages_of(section.text, section.label, of_page[section.label].text.text)
         ]
         used = {passage for passage, claim in rules.claims(passages) if ledger.claim(claim) is not None}
-        found = [shown for passage in passages if passage not in used and (shown := _sourced(passage, of_page[passage.page]))]
+        found = [
+            shown for passage in passages if passage not in used and (shown := _sourced(passage, of_page[passage.page]))
+        ]
         return found[:MOST_PASSAGES]
 
     async def _result(
@@ -389,7 +412,9 @@ class _Research:
         }
         handle = await self._keep(RESULT_TOOL, {"subject": self.request.subject}, result)
         analysis = Masker(key=self.session.mark_key).mask(as_markdown(result, handle))
-        await diary.tell(key, "final_analysis", analysis, {"model": self.llm.model if self.llm else "", "provider": "research"})
+        await diary.tell(
+            key, "final_analysis", analysis, {"model": self.llm.model if self.llm else "", "provider": "research"}
+        )
         return Outcome(status="completed", reason=stopped, analysis=analysis)
 
 
@@ -407,7 +432,10 @@ def _read_before(done: Gathered) -> Masked:
 
 def _topic_told(done: Gathered, checkpoint: str) -> str:
     lines = [str(done.notes).strip()] if done.notes else []
-    lines += [f"- [{block.title}]({block.url}): {block.tokens_before:,} → {block.tokens:,} tokens ({block.how})" for block in done.blocks]
+    lines += [
+        f"- [{block.title}]({block.url}): {block.tokens_before:,} → {block.tokens:,} tokens ({block.how})"
+        for block in done.blocks
+    ]
     lines += [f"- Missing: {gap}" for gap in done.gaps]
     if done.stopped:
         lines.append(f"- Stopped: {done.stopped}")

@@ -50,7 +50,9 @@ class OneToken(TokenVerifier):
 class PlainMistakes(Middleware):
     """Wrong arguments are answered in words a caller can act on, without quoting what was sent."""
 
-    async def on_call_tool(self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[Any, Any]) -> Any:
+    async def on_call_tool(
+        self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[Any, Any]
+    ) -> Any:
         try:
             return await call_next(context)
         except (FastMCPValidationError, PydanticValidationError) as wrong:
@@ -58,7 +60,9 @@ class PlainMistakes(Middleware):
             if not isinstance(cause, PydanticValidationError):
                 raise
             logger.info("request_refused", extra={"reason": "wrong arguments"})
-            mistakes = [f"{'.'.join(map(str, error['loc'][:1]))}: {error['msg']}" for error in cause.errors(include_url=False)]
+            mistakes = [
+                f"{'.'.join(map(str, error['loc'][:1]))}: {error['msg']}" for error in cause.errors(include_url=False)
+            ]
             raise ToolError("Wrong arguments. " + "; ".join(dict.fromkeys(mistakes)), log_level=logging.DEBUG) from None
 
 
@@ -99,13 +103,18 @@ class BodyLimit:
         await self.app(scope, replay, send)
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        text = f"The request is larger than {self.limit:,} bytes. Send less, or raise TERSELY_MAX_BODY_BYTES on the server."
+        text = (
+            f"The request is larger than {self.limit:,} bytes. Send less, or raise TERSELY_MAX_BODY_BYTES on the "
+            "server."
+        )
         await JSONResponse({"error": text}, status_code=413)(scope, receive, send)
 
 
 def http_app(server: FastMCP, *, allowed_hosts: Sequence[str], max_body_bytes: int) -> StarletteWithLifespan:
     """The server as an ASGI application at `/mcp`. No state between requests, so any replica can answer any of them."""
-    app = server.http_app(path="/mcp", stateless_http=True, host_origin_protection=True, allowed_hosts=list(allowed_hosts))
+    app = server.http_app(
+        path="/mcp", stateless_http=True, host_origin_protection=True, allowed_hosts=list(allowed_hosts)
+    )
     inner = app.router.lifespan_context
 
     @asynccontextmanager
@@ -141,7 +150,8 @@ def is_loopback(host: str) -> bool:
 
 
 async def serve(app: ASGIApp, *, host: str, port: int, on_ready: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM; a second one ends at once. `on_ready` gets the address, with the real port where 0 was asked for.
+    """Serve until SIGINT or SIGTERM; a second one ends at once. `on_ready` gets the address, with the real port where 0
+    was asked for.
 
     Raises:
         OSError: The address is taken or not ours.
@@ -175,7 +185,9 @@ async def serve(app: ASGIApp, *, host: str, port: int, on_ready: Callable[[str],
 
 
 class _Server(uvicorn.Server):
-    """Without its own handling of signals, which raises them again at the end: then nothing around it would be closed in order."""
+    """Without its own handling of signals, which raises them again at the end: then nothing around it would be closed
+    in order.
+    """
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -49,11 +49,20 @@ def build(summarizer: Summarizer) -> FastMCP:
     @server.tool(annotations=_READS_ONLY, output_schema=None)
     async def summarize(
         ctx: Context,
-        content: Annotated[str, Field(description="The text to summarize, or the handle of a kept result: result:r_...")],
-        max_output_tokens: Annotated[int, Field(description="Target summary size in tokens. 0 = use service default.")] = 0,
+        content: Annotated[
+            str, Field(description="The text to summarize, or the handle of a kept result: result:r_...")
+        ],
+        max_output_tokens: Annotated[
+            int, Field(description="Target summary size in tokens. 0 = use service default.")
+        ] = 0,
         focus_areas: Annotated[
             str | list[str],
-            Field(description='Topics to emphasize, comma-separated or as a list (e.g. "NPCs, factions, lore"). Empty = general summary.'),
+            Field(
+                description=(
+                    'Topics to emphasize, comma-separated or as a list (e.g. "NPCs, factions, lore"). Empty = '
+                    "general summary."
+                )
+            ),
         ] = "",
         strategy: Annotated[str, Field(description='Chunking strategy: "semantic" (default) or "token".')] = "semantic",
     ) -> ToolResult:
@@ -67,14 +76,20 @@ def build(summarizer: Summarizer) -> FastMCP:
             "summarize",
             strategy,
             lambda on_progress: summarizer.summarize(
-                content, max_output_tokens=max_output_tokens, focus_areas=focus_areas, strategy=strategy, on_progress=on_progress
+                content,
+                max_output_tokens=max_output_tokens,
+                focus_areas=focus_areas,
+                strategy=strategy,
+                on_progress=on_progress,
             ),
         )
 
     @server.tool(annotations=_READS_ONLY, output_schema=None)
     async def summarize_for_extraction(
         ctx: Context,
-        content: Annotated[str, Field(description="The text to summarize, or the handle of a kept result: result:r_...")],
+        content: Annotated[
+            str, Field(description="The text to summarize, or the handle of a kept result: result:r_...")
+        ],
         schema_hint: Annotated[
             str,
             Field(
@@ -82,7 +97,9 @@ def build(summarizer: Summarizer) -> FastMCP:
                 '(e.g. "zone metadata, NPCs with faction allegiances, faction hierarchy, lore events").'
             ),
         ],
-        max_output_tokens: Annotated[int, Field(description="Target summary size in tokens. 0 = use service default.")] = 0,
+        max_output_tokens: Annotated[
+            int, Field(description="Target summary size in tokens. 0 = use service default.")
+        ] = 0,
     ) -> ToolResult:
         """Summarize content optimized for downstream structured extraction.
 
@@ -123,7 +140,9 @@ async def _answer(
         raise
     meta = account(condensed, strategy)
     if summarizer.llm is None and condensed.status == "structural":
-        meta["note"] = f"No model is configured: condensed without one. Set {summarizer.settings.model.missing()} to summarize."
+        meta["note"] = (
+            f"No model is configured: condensed without one. Set {summarizer.settings.model.missing()} to summarize."
+        )
     logger.info(
         "request_served",
         extra={

@@ -11,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from tersely.condensing.budget import CONDENSE_SECONDS
 from tersely.tools.servers import MaskingOptions
 
-_CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True)
+_CONFIG = ConfigDict(
+    extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True
+)
 
 Iterations = Annotated[int, Field(ge=1, le=1000)]
 
@@ -88,7 +90,8 @@ class Defaults(BaseModel):
     model_config = _CONFIG
 
     llm_provider: Annotated[str | None, Field(alias="TERSELY_LLM_PROVIDER")] = None
-    """Provider of agents that name none; without it the one made of `LLM_MODEL` and its keys, or the only one declared."""
+    """Provider of agents that name none; without it the one made of `LLM_MODEL` and its keys, or the only one declared.
+    """
 
     max_iterations: Annotated[Iterations, Field(alias="TERSELY_MAX_ITERATIONS")] = 20
     """Model calls an agent may make before it has to conclude."""

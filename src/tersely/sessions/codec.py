@@ -52,14 +52,20 @@ def _packed(value: Any) -> Any:
     if dataclasses.is_dataclass(kind) and kind.__module__.startswith(_OURS):
         fields = {field.name: _packed(getattr(value, field.name)) for field in dataclasses.fields(kind) if field.init}
         return {"$is": f"{kind.__module__}:{kind.__qualname__}", "of": fields}
-    raise TypeError(f"{kind.__module__}.{kind.__qualname__} is nothing that a step may return; return a record of ours.")
+    raise TypeError(
+        f"{kind.__module__}.{kind.__qualname__} is nothing that a step may return; return a record of ours."
+    )
 
 
 def _packed_error(error: BaseException) -> Any:
     kind = type(error)
     if not isinstance(error, TerselyError):
         return {"$raised": "tersely.sessions.codec:StepFailed", "args": [f"{kind.__name__} (see the log)"], "state": {}}
-    args = [_MASKER.mask(arg) if isinstance(arg, str) else arg for arg in error.args if isinstance(arg, str | int | float | bool)]
+    args = [
+        _MASKER.mask(arg) if isinstance(arg, str) else arg
+        for arg in error.args
+        if isinstance(arg, str | int | float | bool)
+    ]
     state = {name: item for name, item in vars(error).items() if isinstance(item, int | float | bool) or item is None}
     return {"$raised": f"{kind.__module__}:{kind.__qualname__}", "args": args, "state": state}
 

@@ -55,7 +55,9 @@ LOOK_SECONDS = 0.5
 """Between two looks for sessions that are to be stopped here."""
 
 IDLE_SECONDS = 1.0
-"""Between two looks; what is ours by name at both and does not run here is left over: its beginning or its end was lost on the way."""
+"""Between two looks; what is ours by name at both and does not run here is left over: its beginning or its end was lost
+on the way.
+"""
 
 FORGOTTEN_SECONDS = 5.0
 """After which a session that nobody works on may have been forgotten: whoever accepted it died before it was queued."""
@@ -315,12 +317,17 @@ class Crew:
             await self._end(session_id, session.attempt, "cancelled", session.reason or "Cancelled on request.")
             return
         if session.deaths >= MOST_DEATHS:
-            reason = f"It was given up: {session.deaths} times in a row the process that worked on it ended at the same point."
+            reason = (
+                f"It was given up: {session.deaths} times in a row the process that worked on it ended at the "
+                "same point."
+            )
             await self._end(session_id, session.attempt, "failed", reason)
             return
         work = self.works.get(session.kind)
         if work is None:
-            await self._end(session_id, session.attempt, "failed", f"This version does not know sessions of kind {session.kind!r}.")
+            await self._end(
+                session_id, session.attempt, "failed", f"This version does not know sessions of kind {session.kind!r}."
+            )
             return
         since_start = max(timedelta(0), clock.now() - (session.started_at or clock.now())).total_seconds()
         with anyio.move_on_after(max(0.0, self.pace.session - since_start)) as limit:
@@ -349,7 +356,9 @@ class Crew:
                 logger.warning("session_failed", extra={"session_id": session.id, "reason": str(problem)})
                 return Outcome(status="failed", reason=Masker(key=session.mark_key).mask(str(problem))[:2000])
             logger.error("session_broke", extra={"session_id": session.id}, exc_info=problem)
-            return Outcome(status="failed", reason=f"An error of our own ({type(problem).__name__}); the log has its trace.")
+            return Outcome(
+                status="failed", reason=f"An error of our own ({type(problem).__name__}); the log has its trace."
+            )
 
     async def _claimed(self, session_id: str, running: _Running) -> Session | None:
         """The session, once there is room for it; None when it has its end already."""
@@ -373,7 +382,9 @@ class Crew:
             if not is_its_turn and await executors.deaths_in_a_row(db, session_id) == MOST_DEATHS - 1:
                 raise _Suspected
             session = await rows.find(db, session_id)
-        logger.info("session_claimed", extra={"session_id": session_id, "attempt": claim.attempt, "executor": self.name})
+        logger.info(
+            "session_claimed", extra={"session_id": session_id, "attempt": claim.attempt, "executor": self.name}
+        )
         self.bus.publish(*claim.told)
         return session
 
@@ -387,7 +398,9 @@ class Crew:
     ) -> None:
         async def end() -> None:
             async with self.database.transaction() as db:
-                told = await rows.end_all(db, session_id, attempt, status, reason, analysis=analysis, now=self.database.clock.now())
+                told = await rows.end_all(
+                    db, session_id, attempt, status, reason, analysis=analysis, now=self.database.clock.now()
+                )
             self.bus.publish(*told)
 
         # An end that was reached is written, whoever has lost patience meanwhile.
@@ -411,7 +424,9 @@ class Crew:
         await self._engine.requeue([session_id], taken_from=self.name)
 
     async def _start_over(self, session_id: str) -> None:
-        """Have a session gone through again from its last stored step; counted as a death, so that it does not go on for ever."""
+        """Have a session gone through again from its last stored step; counted as a death, so that it does not go on
+        for ever.
+        """
         assert self._engine is not None
         async with self.database.transaction() as db:
             await rows.record_death(db, session_id, self.name)
@@ -428,7 +443,9 @@ class Crew:
 
     async def _beat(self) -> None:
         async with self.database.transaction() as db:
-            seen = await rows.heartbeat(db, self.name, host=socket.gethostname(), version=self.version, leaving=self.leaving)
+            seen = await rows.heartbeat(
+                db, self.name, host=socket.gethostname(), version=self.version, leaving=self.leaving
+            )
         self.database.clock.heard(seen)
         if self._seen_at is None or abs((seen - self._seen_at).total_seconds()) > self.pace.lease:
             self._seen_since = seen
@@ -469,7 +486,11 @@ class Crew:
             if not await executors.only_one_takes_over(db):
                 return
             # On SQLite only one process works: whoever else is named there is gone.
-            alive = {self.name} if self.database.is_sqlite else {self.name, *(one.id for one in await rows.alive(db, lease=lease))}
+            alive = (
+                {self.name}
+                if self.database.is_sqlite
+                else {self.name, *(one.id for one in await rows.alive(db, lease=lease))}
+            )
             for executor in await executors.others(db, alive):
                 await executors.acquit(db, executor, deaths=MOST_DEATHS - 1)
                 await rows.forget_executor(db, executor)
@@ -489,7 +510,9 @@ class Crew:
         """Whether others had the time to be seen since this process was away itself."""
         if self.database.is_sqlite:
             return True
-        return bool(self._seen_at and self._seen_since and (self._seen_at - self._seen_since).total_seconds() >= self.pace.lease)
+        return bool(
+            self._seen_at and self._seen_since and (self._seen_at - self._seen_since).total_seconds() >= self.pace.lease
+        )
 
     async def _take_up(self) -> None:
         """Queue again what is ours by name and does not run here."""

@@ -18,7 +18,15 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from tersely.errors import IdempotencyConflict, InputError, MaskingFailed, OverrideRefused, QueueFull, SessionEnded, StoreUnavailable
+from tersely.errors import (
+    IdempotencyConflict,
+    InputError,
+    MaskingFailed,
+    OverrideRefused,
+    QueueFull,
+    SessionEnded,
+    StoreUnavailable,
+)
 from tersely.events.bus import Bus
 from tersely.faults import crash_point
 from tersely.sessions import overrides
@@ -110,7 +118,10 @@ class Desk:
         """
         alert_type, chain = self.plan.chain_for(submission.alert_type)
         if len(submission.runbook.encode("utf-8", "replace")) > LONGEST_RUNBOOK:
-            raise InputError(f"runbook is longer than {LONGEST_RUNBOOK:,} bytes. Send the part that matters; addresses are not fetched.")
+            raise InputError(
+                f"runbook is longer than {LONGEST_RUNBOOK:,} bytes. Send the part that matters; addresses are not "
+                "fetched."
+            )
         self._check(submission.override)
         text = _as_text(submission.data)
         if not text.strip():
@@ -142,7 +153,9 @@ class Desk:
         created = await self._stored(new, group or once)
         if not created.is_new:
             if not created.same_body:
-                raise IdempotencyConflict("This Idempotency-Key was used for another alert. Use a key of its own for each alert.")
+                raise IdempotencyConflict(
+                    "This Idempotency-Key was used for another alert. Use a key of its own for each alert."
+                )
             message = "This alert was accepted before; nothing was started a second time."
             return Accepted(session_id=created.session_id, message=message)
         self._bus.publish(*created.told)
@@ -157,7 +170,8 @@ class Desk:
         return Accepted(session_id=session_id, message=self._welcome(alert_type, submission.override))
 
     async def _check_room(self) -> None:
-        """Refuse what cannot be accepted before anything is done for it: whoever sends thousands is to be answered quickly.
+        """Refuse what cannot be accepted before anything is done for it: whoever sends thousands is to be answered
+        quickly.
 
         Not the last word: between this and the row that is stored, others come.
         """
@@ -167,7 +181,9 @@ class Desk:
             raise _full(waiting)
 
     async def _stored(self, new: NewSession, once: IdempotencyKey | Group | None) -> Created:
-        """Store an alert. Two transactions that got into each other's way, or a connection that was cut, are no reason to refuse it."""
+        """Store an alert. Two transactions that got into each other's way, or a connection that was cut, are no reason
+        to refuse it.
+        """
         began = anyio.current_time()
         for again_in in (0.05, 0.2, None):
             try:
@@ -190,7 +206,8 @@ class Desk:
         raise AssertionError("the last try returns or raises")
 
     async def cancel(self, session_id: str, *, by: str) -> str:
-        """Stop a session, wherever it runs; the status it has now. One that waits ends at once, one that runs within moments.
+        """Stop a session, wherever it runs; the status it has now. One that waits ends at once, one that runs within
+        moments.
 
         Raises:
             SessionNotFound: There is none.
@@ -199,8 +216,12 @@ class Desk:
         async with self._database.transaction() as db:
             before = await rows.find(db, session_id)
             if before.has_ended:
-                raise SessionEnded(f"Session {session_id} ended as {before.status} already; there is nothing to cancel.")
-            cancelled = await rows.request_cancel(db, session_id, reason=f"Cancelled by {by}.", now=self._database.clock.now())
+                raise SessionEnded(
+                    f"Session {session_id} ended as {before.status} already; there is nothing to cancel."
+                )
+            cancelled = await rows.request_cancel(
+                db, session_id, reason=f"Cancelled by {by}.", now=self._database.clock.now()
+            )
         self._bus.publish(*cancelled.told)
         if cancelled.status == "cancelled":
             try:
@@ -296,7 +317,9 @@ def _title(data: str | Mapping[str, Any]) -> str:
 
 
 def _digest(submission: Submission) -> str:
-    """Of what was sent, so that a key that is used again for something else is noticed. Not of what is stored: marks differ."""
+    """Of what was sent, so that a key that is used again for something else is noticed. Not of what is stored: marks
+    differ.
+    """
     override = submission.override.model_dump_json(exclude_none=True) if submission.override else None
     whole = [submission.data, submission.alert_type, submission.runbook, override]
     return hashlib.sha256(json.dumps(whole, sort_keys=True, default=str).encode("utf-8", "surrogatepass")).hexdigest()

@@ -38,7 +38,8 @@ _AWAY = (sa.exc.DBAPIError, sa.exc.TimeoutError)
 _SERIALIZATION_FAILURE = "40001"
 _OPEN = ("ENQUEUED", "PENDING", "DELAYED")
 VERSION = "1"
-"""Of the workflows' steps, not of the package: an update that keeps the steps keeps running what was begun before it."""
+"""Of the workflows' steps, not of the package: an update that keeps the steps keeps running what was begun before it.
+"""
 
 
 class _OurRecords(Serializer):
@@ -58,7 +59,9 @@ class _OurRecords(Serializer):
 
 
 class Interrupted(asyncio.CancelledError):
-    """Leave a workflow without an end: it stays to be gone on with, here or elsewhere. The engine stores nothing for it."""
+    """Leave a workflow without an end: it stays to be gone on with, here or elsewhere. The engine stores nothing for
+    it.
+    """
 
 
 class Engine:
@@ -112,12 +115,15 @@ class Engine:
         try:
             with _answering():
                 DBOS.launch()
-            # It would take a loop of its own whenever ours is not running at that moment, and what sessions use belongs to ours.
+            # It would take a loop of its own whenever ours is not running at that moment, and what sessions use belongs
+            # to ours.
             here = asyncio.get_running_loop()
             dbos._background_event_loop.target_loop = lambda: here  # type: ignore[method-assign]
             sa.event.listen(dbos._sys_db.engine, "handle_error", _try_again)
             with _answering():
-                await DBOS.register_queue_async(QUEUE, global_concurrency=at_once, polling_interval_sec=poll, on_conflict="always_update")
+                await DBOS.register_queue_async(
+                    QUEUE, global_concurrency=at_once, polling_interval_sec=poll, on_conflict="always_update"
+                )
             yield engine
         finally:
             # Joins threads for a while; nobody may interrupt that half-way.
@@ -143,10 +149,13 @@ class Engine:
         return {one.workflow_id: one.executor_id or "" for one in begun}
 
     async def requeue(self, session_ids: Collection[str], *, taken_from: str) -> None:
-        """Let sessions go on that a process began, on whichever process comes first. Others have those they took meanwhile."""
+        """Let sessions go on that a process began, on whichever process comes first. Others have those they took
+        meanwhile.
+        """
 
         def put_back() -> None:
-            # The public `resume_workflows` would also take sessions away from whoever has just begun to go on with them.
+            # The public `resume_workflows` would also take sessions away from whoever has just begun to go on with
+            # them.
             for session_id in session_ids:
                 self._dbos._sys_db.reenqueue_for_recovery(session_id, [taken_from], QUEUE)
 
@@ -202,7 +211,9 @@ def engine_url(database_url: str) -> str:
 
 
 def _prepare_file(path: Path) -> None:
-    """The engine opens its file with SQLite's defaults: `synchronous` is FULL by default, the journal's mode stays in the file."""
+    """The engine opens its file with SQLite's defaults: `synchronous` is FULL by default, the journal's mode stays in
+    the file.
+    """
     try:
         path.touch(mode=0o600)
         with closing(sqlite3.connect(path, timeout=30)) as connection:
@@ -219,7 +230,9 @@ def _patience(url: str) -> dict[str, int]:
 
 
 def _try_again(trouble: sa.engine.ExceptionContext) -> None:
-    """The engine tries again what failed for want of a connection, or in a deadlock; two transactions in each other's way are no more."""
+    """The engine tries again what failed for want of a connection, or in a deadlock; two transactions in each other's
+    way are no more.
+    """
     if getattr(trouble.original_exception, "sqlstate", None) == _SERIALIZATION_FAILURE:
         trouble.is_disconnect = True
         trouble.invalidate_pool_on_disconnect = False

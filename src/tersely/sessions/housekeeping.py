@@ -44,7 +44,8 @@ class Housekeeping:
     sweep_every: timedelta
     webhooks: Webhooks
     _heard: dict[str, set[str]] = field(default_factory=dict)
-    """Who has heard of a session whose other webhooks do not answer: they are not told again while this process lives."""
+    """Who has heard of a session whose other webhooks do not answer: they are not told again while this process lives.
+    """
 
     async def run(self) -> None:
         """For as long as nobody cancels it."""
@@ -60,7 +61,8 @@ class Housekeeping:
         while True:
             async with self.database.reading() as db:
                 old = await sessions.expired(db, days=self.keep_sessions / timedelta(days=1), now=now, limit=AT_ONCE)
-            # Their steps first: whoever dies in between finds the sessions again, and steps without a session nobody would find.
+            # Their steps first: whoever dies in between finds the sessions again, and steps without a session nobody
+            # would find.
             await self.engine.forget(old)
             async with self.database.transaction(heavy=True) as db:
                 for session_id in old:
@@ -106,7 +108,9 @@ class Housekeeping:
         body = json.dumps(self._message(session), ensure_ascii=False).encode()
         headers = {"Content-Type": "application/json", "X-Tersely-Delivery": session.id}
         if self.webhooks.secret:
-            headers["X-Tersely-Signature"] = "sha256=" + hmac.new(self.webhooks.secret, body, hashlib.sha256).hexdigest()
+            headers["X-Tersely-Signature"] = (
+                "sha256=" + hmac.new(self.webhooks.secret, body, hashlib.sha256).hexdigest()
+            )
         problems = []
         heard = self._heard.setdefault(session.id, set())
         for url in self.webhooks.urls:
@@ -122,7 +126,9 @@ class Housekeeping:
                 problems.append(type(problem).__name__)
         over = not problems or tries >= TRIES
         if problems:
-            logger.warning("webhook_failed", extra={"session_id": session.id, "try": tries, "why": problems, "given_up": over})
+            logger.warning(
+                "webhook_failed", extra={"session_id": session.id, "try": tries, "why": problems, "given_up": over}
+            )
         if over:
             self._heard.pop(session.id, None)
             async with self.database.transaction() as db:

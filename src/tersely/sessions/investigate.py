@@ -51,7 +51,9 @@ class Investigations:
             earlier.append((part.stage.name, outcome.analysis))
         return Outcome(status="completed", analysis=earlier[-1][1])
 
-    async def _stage(self, session: Session, diary: SessionDiary, part: Part, earlier: list[tuple[str, Masked]]) -> Outcome:
+    async def _stage(
+        self, session: Session, diary: SessionDiary, part: Part, earlier: list[tuple[str, Masked]]
+    ) -> Outcome:
         assert diary.stage_id and diary.execution_id
         llm = self.models.of(part.providers)
         await diary.stage_status(diary.stage_id, "in_progress")
@@ -85,7 +87,10 @@ class Investigations:
             summarizers=self._summarizers(part),
             display_tokens=self.plan.defaults.display_tokens,
             executor=ToolExecutor(
-                registry=self.registry, results=self.kept, cache=self.cache, condense_seconds=self.plan.defaults.summarization.timeout
+                registry=self.registry,
+                results=self.kept,
+                cache=self.cache,
+                condense_seconds=self.plan.defaults.summarization.timeout,
             ),
             read_back=ReadBack(
                 self.kept,
@@ -101,7 +106,8 @@ class Investigations:
         await diary.stage_status(diary.stage_id, report.status, reason=report.reason, analysis=report.analysis)
         return Outcome(status=report.status, reason=report.reason, analysis=report.analysis)
 
-    # Who summarizes: whom the tool or the server names, else the default for summaries, else the agent's own; then the agent's fallbacks.
+    # Who summarizes: whom the tool or the server names, else the default for summaries, else the agent's own; then the
+    # agent's fallbacks.
 
     def _summarizer(self, part: Part) -> LLM | None:
         default = self.plan.defaults.summarization.llm_provider

@@ -16,12 +16,17 @@ class Models:
         self._asked: dict[tuple[str, ...], LimitedLLM] = {}
         for name, options in providers.items():
             if not options.needs_key:
-                # Loading what a provider needs takes seconds: now, when nobody waits, and not in the middle of the first alert.
+                # Loading what a provider needs takes seconds: now, when nobody waits, and not in the middle of the
+                # first alert.
                 self._one(name)
 
     def of(self, names: Sequence[str]) -> LimitedLLM | None:
-        """The first of these providers is asked, the others step in; None where no provider has what it needs to answer."""
-        usable = tuple(name for name in dict.fromkeys(names) if name in self._providers and not self._providers[name].needs_key)
+        """The first of these providers is asked, the others step in; None where no provider has what it needs to
+        answer.
+        """
+        usable = tuple(
+            name for name in dict.fromkeys(names) if name in self._providers and not self._providers[name].needs_key
+        )
         if not usable:
             return None
         if usable not in self._asked:

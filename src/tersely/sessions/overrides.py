@@ -30,7 +30,10 @@ class ServerChoice(BaseModel):
     name: Annotated[str, Field(min_length=1, max_length=200)]
     """As in the configuration."""
 
-    tools: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(min_length=1, max_length=500)] | None = None
+    tools: (
+        Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(min_length=1, max_length=500)]
+        | None
+    ) = None
     """Only these of its tools; left out, all of them."""
 
 
@@ -90,7 +93,11 @@ def mistakes(override: Override, servers: Mapping[str, Connected]) -> list[Mista
             found.append(Mistake(f"mcp.servers.{number}.name", f"There is no server {choice.name!r}. {known}"))
             continue
         link = servers[choice.name]
-        offered = {tool.name: tool for tool in link.tools if is_selected(tool.name, link.server.options) and not why_unusable(tool)}
+        offered = {
+            tool.name: tool
+            for tool in link.tools
+            if is_selected(tool.name, link.server.options) and not why_unusable(tool)
+        }
         refusals = {name: why for name, tool in offered.items() if (why := why_forbidden(tool, link.server.options))}
         for place, tool in enumerate(choice.tools or ()):
             if not link.tools or (tool in offered and tool not in refusals):
@@ -120,7 +127,9 @@ def of_session(stored: Mapping[str, Any] | None, servers: Mapping[str, Connected
 
 def unreachable(override: Override, servers: Mapping[str, Connected]) -> list[str]:
     """Servers the override names that offer nothing at the moment."""
-    return [choice.name for choice in override.servers or () if choice.name in servers and not servers[choice.name].tools]
+    return [
+        choice.name for choice in override.servers or () if choice.name in servers and not servers[choice.name].tools
+    ]
 
 
 def _listed(names: Sequence[str]) -> str:

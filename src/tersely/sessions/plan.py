@@ -56,9 +56,13 @@ class Plan:
         known = self.alert_types()
         wanted = alert_type or self.default_alert_type()
         if wanted is None:
-            raise UnknownAlertType(f"The alert has no alert_type and no default is configured. Known types: {', '.join(sorted(known))}.")
+            raise UnknownAlertType(
+                f"The alert has no alert_type and no default is configured. Known types: {', '.join(sorted(known))}."
+            )
         if wanted not in known:
-            raise UnknownAlertType(f"No chain is for alerts of type {wanted[:200]!r}. Known types: {', '.join(sorted(known))}.")
+            raise UnknownAlertType(
+                f"No chain is for alerts of type {wanted[:200]!r}. Known types: {', '.join(sorted(known))}."
+            )
         return wanted, known[wanted]
 
     def parts(self, chain: str, override: Override | None) -> list[Part]:
@@ -84,7 +88,9 @@ class Plan:
             stage=stage,
             agent=agent,
             providers=tuple(dict.fromkeys(named)),
-            servers=tuple(choice.name for choice in override.servers) if override and override.servers else agent.mcp_servers,
+            servers=tuple(choice.name for choice in override.servers)
+            if override and override.servers
+            else agent.mcp_servers,
             tools=override.restrictions if override else {},
             native_tools=alerts.over(agent.native_tools),
             max_iterations=stage.max_iterations or agent.max_iterations or self.defaults.max_iterations,

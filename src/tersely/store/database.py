@@ -38,7 +38,8 @@ POSTGRESQL_PATIENCE: dict[str, int] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 12_000,
 }
-"""Seconds (the last: milliseconds) after which a server that vanished without a word counts as gone. Left to itself the system
+"""Seconds (the last: milliseconds) after which a server that vanished without a word counts as gone. Left to itself the
+system
 waits for a quarter of an hour."""
 
 _READS = "tersely_reads_only"
@@ -48,7 +49,8 @@ _MIGRATION_LOCK = 7_237_110  # Any number, as long as it is ours.
 class Clock:
     """The database's time, without asking for it each time: processes whose own clocks differ, or jump, agree on it.
 
-    Whoever is told the time by the database says so (`heard`); from then on it is counted by a clock that cannot be set.
+    Whoever is told the time by the database says so (`heard`); from then on it is counted by a clock that cannot be
+    set.
     Before that, this machine's clock has to do.
     """
 
@@ -122,11 +124,13 @@ class Database:
     async def transaction(self, *, heavy: bool = False) -> AsyncIterator[AsyncConnection]:
         """What is done inside happens as a whole, or not at all.
 
-        Only statements belong inside: nobody can cancel them half-way. The drivers do not survive that: a connection is left behind
+        Only statements belong inside: nobody can cancel them half-way. The drivers do not survive that: a connection is
+        left behind
         with its thread, and the process never ends.
 
         Args:
-            heavy: They carry megabytes or touch many rows. Others are so quick on SQLite that they do not go to a thread.
+            heavy: They carry megabytes or touch many rows. Others are so quick on SQLite that they do not go to a
+                thread.
 
         Raises:
             StoreUnavailable: The database did not answer, or was locked for too long.
@@ -145,7 +149,8 @@ class Database:
         """For questions only: on SQLite it waits for no writer. Not cancelled half-way either.
 
         Args:
-            light: An index leads to the few rows that are asked for. On SQLite that is quicker than going to a thread and back.
+            light: An index leads to the few rows that are asked for. On SQLite that is quicker than going to a thread
+                and back.
         """
         with _answering():
             if light and self._reader:
@@ -208,7 +213,9 @@ def _engine(url: str) -> AsyncEngine:
     try:
         parsed = sa.make_url(url)
     except ArgumentError:
-        raise ConfigError("TERSELY_DATABASE_URL must look like sqlite:////path/to/tersely.db or postgresql://user@host/name.") from None
+        raise ConfigError(
+            "TERSELY_DATABASE_URL must look like sqlite:////path/to/tersely.db or postgresql://user@host/name."
+        ) from None
     family = parsed.drivername.partition("+")[0]
     if family == "sqlite":
         if not parsed.database or parsed.database == ":memory:":
@@ -243,7 +250,9 @@ def _in_place(engine: AsyncEngine, **pool: Any) -> sa.Engine:
 
 
 def _own_file(path: Path) -> None:
-    """Exists before SQLite opens it, so that it is never, not even for a moment, readable by others; WAL files inherit the mode."""
+    """Exists before SQLite opens it, so that it is never, not even for a moment, readable by others; WAL files inherit
+    the mode.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -277,7 +286,8 @@ def _prepare_postgresql(connection: Any, record: Any) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    # A reader that becomes a writer half-way fails at once when another writer was faster: writers say so from the start.
+    # A reader that becomes a writer half-way fails at once when another writer was faster: writers say so from the
+    # start.
     reads = connection.get_execution_options().get(_READS)
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 

@@ -14,7 +14,9 @@ OLDEST = timedelta(hours=6)
 """What ended longer ago is no news: webhooks that are configured today are not told of last week."""
 
 
-async def due(db: AsyncConnection, *, now: datetime, again_after: Callable[[int], timedelta], limit: int = 20) -> list[tuple[Session, int]]:
+async def due(
+    db: AsyncConnection, *, now: datetime, again_after: Callable[[int], timedelta], limit: int = 20
+) -> list[tuple[Session, int]]:
     """Sessions to tell of now, each with the number of this try; nobody else gets them before their pause is over."""
     waits = sessions.c.tell_after.is_(None) | (sessions.c.tell_after <= now)
     asked = (
@@ -27,7 +29,11 @@ async def due(db: AsyncConnection, *, now: datetime, again_after: Callable[[int]
     found: list[tuple[Session, int]] = []
     for row in (await db.execute(asked)).all():
         tries = row.tell_tries + 1
-        await db.execute(sa.update(sessions).where(sessions.c.id == row.id).values(tell_tries=tries, tell_after=now + again_after(tries)))
+        await db.execute(
+            sa.update(sessions)
+            .where(sessions.c.id == row.id)
+            .values(tell_tries=tries, tell_after=now + again_after(tries))
+        )
         found.append((await rows.find(db, row.id), tries))
     return found
 

@@ -55,7 +55,9 @@ class Logged:
 
 @dataclass(frozen=True, kw_only=True)
 class TimelineEventCreated:
-    """Something to show. With status `streaming` it grows and is completed later; with any other this is all there is."""
+    """Something to show. With status `streaming` it grows and is completed later; with any other this is all there
+    is.
+    """
 
     type: ClassVar = "timeline_event.created"
     event_id: str
@@ -140,7 +142,9 @@ def _text(value: Any) -> str:
 
 
 def encode(type_: str, session_id: str, at: datetime, values: Mapping[str, Any], *, seq: int | None = None) -> str:
-    """An event's text. The order of the fields is part of the form: `event_id` stands before anything that somebody else wrote."""
+    """An event's text. The order of the fields is part of the form: `event_id` stands before anything that somebody
+    else wrote.
+    """
     numbered = {} if seq is None else {"seq": seq}
     # Value by value, so that metadata is here exactly what `dumped` makes of it elsewhere.
     told = {name: plain(value) for name, value in values.items()}
@@ -155,9 +159,13 @@ def _values(event: StoredEvent) -> dict[str, Any]:
 
 
 def advancing(
-    *, unless: sa.ColumnElement[bool] | None = None, changes: Mapping[str, Any] = {}, returning: Sequence[sa.Column[Any]] = ()
+    *,
+    unless: sa.ColumnElement[bool] | None = None,
+    changes: Mapping[str, Any] = {},
+    returning: Sequence[sa.Column[Any]] = (),
 ) -> sa.Update:
-    """The statement that `advance` takes numbers with. Made once, where a module is loaded: making and hashing it takes longer than
+    """The statement that `advance` takes numbers with. Made once, where a module is loaded: making and hashing it takes
+    longer than
     doing what it says.
 
     Args:
@@ -179,7 +187,8 @@ JUST_ADVANCING = advancing()
 _MAY_WRITE = sa.select(1).where(
     sessions.c.id == sa.bindparam("the_session"),
     IS_OPEN,
-    sessions.c.attempt == sa.func.coalesce(sa.bindparam("the_attempt", type_=sessions.c.attempt.type), sessions.c.attempt),
+    sessions.c.attempt
+    == sa.func.coalesce(sa.bindparam("the_attempt", type_=sessions.c.attempt.type), sessions.c.attempt),
 )
 
 
@@ -192,7 +201,8 @@ async def advance(
     *,
     by: int = 1,
 ) -> sa.Row[Any] | None:
-    """Take the next `by` numbers of a session's log, for a writer who may still write; the row has `last_seq` and what is asked for.
+    """Take the next `by` numbers of a session's log, for a writer who may still write; the row has `last_seq` and what
+    is asked for.
 
     Until the transaction ends nobody else writes to this session. None comes back when this step was done before.
 
@@ -230,7 +240,16 @@ async def write(
     rows: list[dict[str, Any]] = []
     for seq, (step, event) in enumerate(told, last_seq - len(told) + 1):
         payload = encode(event.type, session_id, now, _values(event), seq=seq)
-        rows.append({"session_id": session_id, "seq": seq, "step": storable(step), "kind": event.type, "payload": payload, "at": now})
+        rows.append(
+            {
+                "session_id": session_id,
+                "seq": seq,
+                "step": storable(step),
+                "kind": event.type,
+                "payload": payload,
+                "at": now,
+            }
+        )
     if rows:
         await db.execute(_LOGGING, rows)
     return [Logged(channel_of(session_id), row["seq"], row["payload"]) for row in rows]
@@ -270,7 +289,9 @@ async def where_it_stands(db: AsyncConnection, session_id: str) -> tuple[int, li
     return rows[0].last_seq, [row.id for row in rows if row.id is not None]
 
 
-_STREAMING = (timeline_events.c.session_id == sessions.c.id) & (timeline_events.c.status == sa.literal_column("'streaming'"))
+_STREAMING = (timeline_events.c.session_id == sessions.c.id) & (
+    timeline_events.c.status == sa.literal_column("'streaming'")
+)
 # One statement, because two might see different moments.
 _WHERE_IT_STANDS = (
     sa.select(sessions.c.last_seq, timeline_events.c.id)
@@ -290,7 +311,9 @@ async def heads(db: AsyncConnection, session_ids: Sequence[str]) -> dict[str, in
 
 
 async def feed_append(db: AsyncConnection, session_id: str, event: SessionStatus, *, now: datetime) -> Logged:
-    """Tell those who watch all sessions. The last statements of a transaction: until it ends, no other session's status can be told."""
+    """Tell those who watch all sessions. The last statements of a transaction: until it ends, no other session's
+    status can be told.
+    """
     seq = int(await db.scalar(_next_of_feed(db.dialect.name)))
     payload = encode(event.type, session_id, now, _values(event), seq=seq)
     await db.execute(_FEEDING, {"seq": seq, "session_id": session_id, "payload": payload, "at": now})
@@ -307,7 +330,9 @@ def _next_of_feed(dialect: str) -> Any:
     return grown.returning(counters.c.value)
 
 
-async def feed_page(db: AsyncConnection, *, after: int = 0, limit: int = PAGE_EVENTS, characters: int = PAGE_CHARACTERS) -> list[Logged]:
+async def feed_page(
+    db: AsyncConnection, *, after: int = 0, limit: int = PAGE_EVENTS, characters: int = PAGE_CHARACTERS
+) -> list[Logged]:
     return await _page(db, feed, SESSIONS, after, limit, characters)
 
 
@@ -322,12 +347,21 @@ async def trim_feed(db: AsyncConnection, *, before: datetime, limit: int = 1_000
 
 
 async def _page(
-    db: AsyncConnection, table: sa.Table, channel: str, after: int, limit: int, characters: int, session_id: str | None = None
+    db: AsyncConnection,
+    table: sa.Table,
+    channel: str,
+    after: int,
+    limit: int,
+    characters: int,
+    session_id: str | None = None,
 ) -> list[Logged]:
     given: dict[str, Any] = {"after": min(after, _HIGHEST), "most": limit, "characters": characters}
     if session_id is not None:
         given["the_session"] = session_id
-    return [Logged(channel, row.seq, row.payload) for row in await db.execute(_next_ones(table, session_id is not None), given)]
+    return [
+        Logged(channel, row.seq, row.payload)
+        for row in await db.execute(_next_ones(table, session_id is not None), given)
+    ]
 
 
 @functools.cache
@@ -342,7 +376,9 @@ def _next_ones(table: sa.Table, of_one: bool) -> sa.Select[Any]:
         .subquery()
     )
     length = sa.func.length(next_ones.c.payload)
-    some = sa.select(next_ones, (sa.func.sum(length).over(order_by=next_ones.c.seq) - length).label("before")).subquery()
+    some = sa.select(
+        next_ones, (sa.func.sum(length).over(order_by=next_ones.c.seq) - length).label("before")
+    ).subquery()
     return sa.select(some.c.seq, some.c.payload).where(some.c.before < sa.bindparam("characters")).order_by(some.c.seq)
 
 
@@ -351,7 +387,9 @@ def insert(db: AsyncConnection, table: sa.Table) -> Any:
 
 
 def insert_into(dialect: str, table: sa.Table) -> Any:
-    """Both databases have ON CONFLICT; SQLAlchemy has it per dialect, and loading one that is not used takes a while."""
+    """Both databases have ON CONFLICT; SQLAlchemy has it per dialect, and loading one that is not used takes a
+    while.
+    """
     if dialect == "sqlite":
         from sqlalchemy.dialects import sqlite
 

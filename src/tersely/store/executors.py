@@ -1,4 +1,5 @@
-"""What a process that works on sessions asks about all of them: which to stop, which to take over, which were forgotten.
+"""What a process that works on sessions asks about all of them: which to stop, which to take over, which were
+forgotten.
 
 Signs of life and the sessions' own moves are in `store.sessions`.
 """
@@ -55,14 +56,20 @@ async def deaths_in_a_row(db: AsyncConnection, session_id: str) -> int:
     return int(await db.scalar(_DEATHS, {"the_session": session_id}) or 0)
 
 
-_DEATHS = sa.select(sessions.c.deaths).where(sessions.c.id == sa.bindparam("the_session"), sessions.c.last_seq <= sessions.c.seq_at_death)
+_DEATHS = sa.select(sessions.c.deaths).where(
+    sessions.c.id == sa.bindparam("the_session"), sessions.c.last_seq <= sessions.c.seq_at_death
+)
 
 
 async def acquit(db: AsyncConnection, executor: str, *, deaths: int) -> None:
-    """A process died. Those suspected of having killed as many, and that it did not work on, did not kill this one: something else
-    kills processes here, and may have killed theirs. Not for ever: one that was tried this often is not run again and again.
+    """A process died. Those suspected of having killed as many, and that it did not work on, did not kill this one:
+    something else
+    kills processes here, and may have killed theirs. Not for ever: one that was tried this often is not run again and
+    again.
     """
-    elsewhere = (sessions.c.executor.is_(None) | (sessions.c.executor != executor)) & (sessions.c.attempt < _MOST_ATTEMPTS)
+    elsewhere = (sessions.c.executor.is_(None) | (sessions.c.executor != executor)) & (
+        sessions.c.attempt < _MOST_ATTEMPTS
+    )
     suspected = (sessions.c.deaths == deaths) & (sessions.c.last_seq <= sessions.c.seq_at_death)
     await db.execute(sa.update(sessions).where(sessions.c.status.in_(OPEN), elsewhere, suspected).values(deaths=1))
 
@@ -75,20 +82,30 @@ async def to_be_cancelled(db: AsyncConnection, executor: str) -> list[str]:
 
 async def cancelled_and_alone(db: AsyncConnection) -> list[str]:
     """Sessions that somebody wants to stop and nobody works on."""
-    return list(await db.scalars(sa.select(sessions.c.id).where(sessions.c.executor.is_(None), sessions.c.status == "cancelling")))
+    return list(
+        await db.scalars(
+            sa.select(sessions.c.id).where(sessions.c.executor.is_(None), sessions.c.status == "cancelling")
+        )
+    )
 
 
 async def held(db: AsyncConnection, executor: str) -> dict[str, int]:
     """The sessions that this process works on, as far as the database knows, each with its attempt."""
-    asked = sa.select(sessions.c.id, sessions.c.attempt).where(sessions.c.executor == executor, sessions.c.status.in_(OPEN))
+    asked = sa.select(sessions.c.id, sessions.c.attempt).where(
+        sessions.c.executor == executor, sessions.c.status.in_(OPEN)
+    )
     return {row.id: row.attempt for row in await db.execute(asked)}
 
 
 async def lost(db: AsyncConnection, running: Mapping[str, int]) -> list[str]:
-    """Those of the sessions that run here, each under its attempt, which now belong to another attempt, have ended, or are gone."""
+    """Those of the sessions that run here, each under its attempt, which now belong to another attempt, have ended, or
+    are gone.
+    """
     if not running:
         return []
-    asked = sa.select(sessions.c.id, sessions.c.attempt).where(sessions.c.id.in_(list(running)), sessions.c.status.in_(OPEN))
+    asked = sa.select(sessions.c.id, sessions.c.attempt).where(
+        sessions.c.id.in_(list(running)), sessions.c.status.in_(OPEN)
+    )
     mine = {row.id for row in await db.execute(asked) if row.attempt == running[row.id]}
     return [session_id for session_id in running if session_id not in mine]
 

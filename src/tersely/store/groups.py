@@ -90,7 +90,10 @@ async def _remember(db: AsyncConnection, scope: str, keys: Sequence[str], sessio
     if rows:
         insert = events.insert(db, idempotency_keys)
         await db.execute(
-            insert.on_conflict_do_update(index_elements=["scope", "key"], set_={"session_id": insert.excluded.session_id}), rows
+            insert.on_conflict_do_update(
+                index_elements=["scope", "key"], set_={"session_id": insert.excluded.session_id}
+            ),
+            rows,
         )
 
 

@@ -42,7 +42,8 @@ class Interaction:
     """What the model was sent."""
 
     request: Mapping[str, Any] = field(default_factory=dict)
-    """What else was sent; of a tool call `server`, `tool` and `arguments`, and where no server was called but a kept result read,
+    """What else was sent; of a tool call `server`, `tool` and `arguments`, and where no server was called but a kept
+    result read,
     `read_back`: `server` and `tool` that it came from, or nothing.
     """
 
@@ -53,7 +54,9 @@ class Interaction:
     duration_ms: int = 0
     error: str = ""
     tokens_before: int = 0
-    """Of a tool's result as it came. Added to the session's sum, so told by one interaction per result: that of the tool call."""
+    """Of a tool's result as it came. Added to the session's sum, so told by one interaction per result: that of the
+    tool call.
+    """
 
     tokens_after: int = 0
     """Of what the conversation got of it."""
@@ -109,7 +112,8 @@ async def add(
     """Add an exchange and its usage; None when this step told of it before.
 
     Args:
-        known: Digests of messages that certainly lie in the database, so that a long conversation is not sent there again and again.
+        known: Digests of messages that certainly lie in the database, so that a long conversation is not sent there
+            again and again.
 
     Raises:
         LostSession: The session has ended, or belongs to another attempt.
@@ -124,7 +128,11 @@ async def add(
         "tokens_after": record.tokens_after,
         "price_micros": price,
     }
-    given = {"the_step": storable(step), "the_type": record.type, **{f"more_{name}": number for name, number in more.items()}}
+    given = {
+        "the_step": storable(step),
+        "the_type": record.type,
+        **{f"more_{name}": number for name, number in more.items()},
+    }
     row = await events.advance(db, session_id, attempt, _UNLESS_THERE, given)
     if row is None:
         return None
@@ -208,13 +216,17 @@ async def page(
     return [_record(row) for row in await db.execute(question)]
 
 
-async def one(db: AsyncConnection, session_id: str, interaction_id: str) -> tuple[StoredInteraction, list[dict[str, Any]]]:
+async def one(
+    db: AsyncConnection, session_id: str, interaction_id: str
+) -> tuple[StoredInteraction, list[dict[str, Any]]]:
     """One exchange and the messages it was about, in their order.
 
     Raises:
         InputError: This session has no such interaction.
     """
-    question = sa.select(interactions).where(interactions.c.id == storable(interaction_id), interactions.c.session_id == session_id)
+    question = sa.select(interactions).where(
+        interactions.c.id == storable(interaction_id), interactions.c.session_id == session_id
+    )
     row = (await db.execute(question)).one_or_none()
     if row is None:
         raise InputError(f"Session {session_id} has no interaction {interaction_id[:80]!r}.")
@@ -228,7 +240,9 @@ async def one(db: AsyncConnection, session_id: str, interaction_id: str) -> tupl
     return record, [json.loads(texts[digest]) for digest in digests]
 
 
-async def _keep_messages(db: AsyncConnection, session_id: str, sent: Sequence[Message], known: Mapping[Message, str]) -> list[str]:
+async def _keep_messages(
+    db: AsyncConnection, session_id: str, sent: Sequence[Message], known: Mapping[Message, str]
+) -> list[str]:
     digests: list[str] = []
     new: dict[str, str] = {}
     for message in sent:

@@ -36,11 +36,15 @@ _CHANNEL = "tersely_events"
 
 
 class Notices:
-    """`send` never waits; `deliver` and `listen` run for as long as they are not cancelled, whatever the database does."""
+    """`send` never waits; `deliver` and `listen` run for as long as they are not cancelled, whatever the database
+    does.
+    """
 
     def __init__(self, database: Database) -> None:
         self._address = database.address
-        self._patience: dict[str, Any] = {name: value for name, value in POSTGRESQL_PATIENCE.items() if name not in self._address}
+        self._patience: dict[str, Any] = {
+            name: value for name, value in POSTGRESQL_PATIENCE.items() if name not in self._address
+        }
         self._waiting: deque[str] = deque(maxlen=WAITING)
         self._something = anyio.Event()
 
@@ -60,7 +64,9 @@ class Notices:
                     await self._something.wait()
                 while self._waiting and len(unsent) < AT_ONCE:
                     unsent.append(self._waiting.popleft())
-                await connection.execute("SELECT pg_notify(%s, told) FROM unnest(%s::text[]) AS told", (_CHANNEL, unsent))
+                await connection.execute(
+                    "SELECT pg_notify(%s, told) FROM unnest(%s::text[]) AS told", (_CHANNEL, unsent)
+                )
                 unsent.clear()
 
         await self._again_and_again(work)
@@ -96,7 +102,9 @@ class Notices:
     async def _connected(self) -> AsyncIterator["AsyncConnection[Any]"]:
         from psycopg import AsyncConnection
 
-        with anyio.CancelScope(shield=True):  # Interrupted half-way the driver would leave a connection that nobody closes.
+        with anyio.CancelScope(
+            shield=True
+        ):  # Interrupted half-way the driver would leave a connection that nobody closes.
             connection = await AsyncConnection.connect(self._address, autocommit=True, **self._patience)
         try:
             yield connection

@@ -64,5 +64,8 @@ async def look(db: AsyncConnection) -> Overview:
     return Overview(
         sessions={row.status: row.number for row in by_status},
         oldest_pending=min((row.oldest for row in by_status if row.oldest), default=None),
-        tools=[ServerUse(door=row.door, server=row.server, **{name: int(getattr(row, name)) for name in counted}) for row in used],
+        tools=[
+            ServerUse(door=row.door, server=row.server, **{name: int(getattr(row, name)) for name in counted})
+            for row in used
+        ],
     )

@@ -23,7 +23,9 @@ _ENTRY = struct.Struct("<QQQ")
 
 
 def storable(text: str) -> str:
-    """Without what a database or a wire refuses: NULs and halves of characters. `clean` took them out; this is for those who did not."""
+    """Without what a database or a wire refuses: NULs and halves of characters. `clean` took them out; this is for
+    those who did not.
+    """
     if text.isascii():
         return text.replace("\x00", "\ufffd") if "\x00" in text else text
     try:

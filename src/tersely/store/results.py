@@ -92,7 +92,9 @@ def new_handle() -> str:
 
 
 async def has_blob(db: AsyncConnection, sha256: str) -> bool:
-    """Whether this content is there, so that it need not be packed again; until the transaction ends, nobody takes it away."""
+    """Whether this content is there, so that it need not be packed again; until the transaction ends, nobody takes
+    it away.
+    """
     return await db.scalar(sa.select(1).where(blobs.c.sha256 == sha256).with_for_update()) is not None
 
 
@@ -128,7 +130,9 @@ async def keep(
         }
         # An update that changes nothing locks the row of a winner, and a sweep cannot take it from under us.
         insert = _insert(db, blobs).values(row)
-        await db.execute(insert.on_conflict_do_update(index_elements=["sha256"], set_={"sha256": insert.excluded.sha256}))
+        await db.execute(
+            insert.on_conflict_do_update(index_elements=["sha256"], set_={"sha256": insert.excluded.sha256})
+        )
     fields = (scope, content.sha256, part, kind, mime_type, server, tool, arguments)
     kept = {
         "handle": new_handle(),
@@ -149,8 +153,13 @@ async def keep(
         "expires_at": now + retention,
     }
     insert = _insert(db, kept_results).values(kept)
-    later = sa.case((insert.excluded.expires_at > kept_results.c.expires_at, insert.excluded.expires_at), else_=kept_results.c.expires_at)
-    statement = insert.on_conflict_do_update(index_elements=["identity"], set_={"kept_at": insert.excluded.kept_at, "expires_at": later})
+    later = sa.case(
+        (insert.excluded.expires_at > kept_results.c.expires_at, insert.excluded.expires_at),
+        else_=kept_results.c.expires_at,
+    )
+    statement = insert.on_conflict_do_update(
+        index_elements=["identity"], set_={"kept_at": insert.excluded.kept_at, "expires_at": later}
+    )
     return str(await db.scalar(statement.returning(kept_results.c.handle)))
 
 
@@ -180,7 +189,9 @@ async def find(db: AsyncConnection, handle: str, *, scope: str, now: datetime) -
 async def listed(
     db: AsyncConnection, *, scope: str, now: datetime, before: tuple[datetime, str] | None = None, limit: int = 50
 ) -> list[KeptResult]:
-    """A scope's results, the last kept first; `before` is `created_at` and handle of the last one of the page before."""
+    """A scope's results, the last kept first; `before` is `created_at` and handle of the last one of the page
+    before.
+    """
     columns = [column for column in blobs.c if column.name in ("size", "lines", "frames")]
     question = (
         sa.select(kept_results, *columns)
@@ -192,7 +203,8 @@ async def listed(
     if before:
         created, handle = before
         question = question.where(
-            (kept_results.c.created_at < created) | ((kept_results.c.created_at == created) & (kept_results.c.handle < handle))
+            (kept_results.c.created_at < created)
+            | ((kept_results.c.created_at == created) & (kept_results.c.handle < handle))
         )
     return [_record(row) for row in await db.execute(question)]
 
@@ -204,7 +216,9 @@ async def packed_range(db: AsyncConnection, result: KeptResult, frames: range) -
         ResultExpired: The content went since the result was looked up.
     """
     start, end = result.frames.span(frames)
-    data = await db.scalar(sa.select(sa.func.substr(blobs.c.data, start + 1, end - start)).where(blobs.c.sha256 == result.blob))
+    data = await db.scalar(
+        sa.select(sa.func.substr(blobs.c.data, start + 1, end - start)).where(blobs.c.sha256 == result.blob)
+    )
     if data is None:
         raise ResultExpired(result.handle, expired="just now", origin=str(result.origin))
     return bytes(data)
@@ -212,7 +226,11 @@ async def packed_range(db: AsyncConnection, result: KeptResult, frames: range) -
 
 async def forget(db: AsyncConnection, *, scope: str) -> int:
     """Delete a scope's results, tombstones included, and the content that nobody else keeps; how many there were."""
-    gone = list(await db.scalars(sa.delete(kept_results).where(kept_results.c.scope == storable(scope)).returning(kept_results.c.blob)))
+    gone = list(
+        await db.scalars(
+            sa.delete(kept_results).where(kept_results.c.scope == storable(scope)).returning(kept_results.c.blob)
+        )
+    )
     await _drop_unused(db, [blob for blob in gone if blob is not None])
     return len(gone)
 
@@ -283,8 +301,15 @@ async def _orphans(db: AsyncConnection, limit: int) -> list[str]:
 async def _entomb(db: AsyncConnection, chosen: Chosen, now: datetime) -> int:
     handles = [handle for handle, _ in chosen]
     if handles:
-        gone = sa.case((kept_results.c.expires_at < now, kept_results.c.expires_at), else_=sa.literal(now, kept_results.c.expires_at.type))
-        change = sa.update(kept_results).where(kept_results.c.handle.in_(handles)).values(blob=None, identity=None, expired_at=gone)
+        gone = sa.case(
+            (kept_results.c.expires_at < now, kept_results.c.expires_at),
+            else_=sa.literal(now, kept_results.c.expires_at.type),
+        )
+        change = (
+            sa.update(kept_results)
+            .where(kept_results.c.handle.in_(handles))
+            .values(blob=None, identity=None, expired_at=gone)
+        )
         await db.execute(change)
     return len(handles)
 
@@ -302,7 +327,9 @@ async def _drop_unused(db: AsyncConnection, candidates: Sequence[str]) -> int:
 
 
 def _insert(db: AsyncConnection, table: sa.Table) -> Any:
-    """Both databases have ON CONFLICT; SQLAlchemy has it per dialect, and loading one that is not used takes a while."""
+    """Both databases have ON CONFLICT; SQLAlchemy has it per dialect, and loading one that is not used takes a
+    while.
+    """
     if db.dialect.name == "sqlite":
         from sqlalchemy.dialects import sqlite
 

@@ -165,7 +165,9 @@ class Claim:
 @dataclass(frozen=True, kw_only=True)
 class Cancellation:
     status: Status
-    """What the session is now: `cancelled` if nobody had begun, `cancelling` if somebody has to stop, or the end it had already."""
+    """What the session is now: `cancelled` if nobody had begun, `cancelling` if somebody has to stop, or the end it
+    had already.
+    """
 
     told: Sequence[Logged]
 
@@ -206,7 +208,9 @@ def results_scope(session_id: str) -> str:
 # Submitting
 
 
-async def create(db: AsyncConnection, new: NewSession, *, now: datetime, idempotency: IdempotencyKey | None = None) -> Created:
+async def create(
+    db: AsyncConnection, new: NewSession, *, now: datetime, idempotency: IdempotencyKey | None = None
+) -> Created:
     """Add a pending session; with a key that was used before nothing is added, and the earlier session is named."""
     if idempotency and (earlier := await _used_before(db, new, idempotency, now)):
         return earlier
@@ -268,13 +272,17 @@ async def session_of_key(db: AsyncConnection, scope: str, key: str) -> str | Non
     return await db.scalar(sa.select(idempotency_keys.c.session_id).where(mine))
 
 
-async def _used_before(db: AsyncConnection, new: NewSession, idempotency: IdempotencyKey, now: datetime) -> Created | None:
+async def _used_before(
+    db: AsyncConnection, new: NewSession, idempotency: IdempotencyKey, now: datetime
+) -> Created | None:
     scope, key = storable(new.scope), storable(idempotency.key)
     row = {"scope": scope, "key": key, "digest": idempotency.digest, "session_id": new.id, "created_at": now}
     insert = events.insert(db, idempotency_keys).values(row)
     # A key whose time is over is taken over. Of two who come at once one waits here for the other.
     is_over = idempotency_keys.c.created_at < now - idempotency.lives
-    taken = insert.on_conflict_do_update(index_elements=["scope", "key"], set_={name: insert.excluded[name] for name in row}, where=is_over)
+    taken = insert.on_conflict_do_update(
+        index_elements=["scope", "key"], set_={name: insert.excluded[name] for name in row}, where=is_over
+    )
     if await db.scalar(taken.returning(idempotency_keys.c.session_id)):
         return None
     mine = (idempotency_keys.c.scope == scope) & (idempotency_keys.c.key == key)
@@ -316,7 +324,11 @@ async def stages_of(db: AsyncConnection, session_id: str) -> list[Stage]:
 
 async def executions_of(db: AsyncConnection, session_id: str) -> list[Execution]:
     """In the order in which they began."""
-    question = sa.select(executions).where(executions.c.session_id == session_id).order_by(executions.c.started_at, executions.c.id)
+    question = (
+        sa.select(executions)
+        .where(executions.c.session_id == session_id)
+        .order_by(executions.c.started_at, executions.c.id)
+    )
     return [Execution(**row._mapping) for row in await db.execute(question)]
 
 
@@ -336,7 +348,9 @@ _COUNTS = sa.select(sessions.c.status, sa.func.count().label("number")).group_by
 
 
 async def with_status(db: AsyncConnection, *statuses: Status, executor: str | None = None) -> list[Session]:
-    """The sessions with one of these statuses, the oldest first; with `executor` only those that this process works on."""
+    """The sessions with one of these statuses, the oldest first; with `executor` only those that this process works
+    on.
+    """
     question = sa.select(sessions).where(sessions.c.status.in_(statuses)).order_by(sessions.c.created_at, sessions.c.id)
     if executor is not None:
         question = question.where(sessions.c.executor == executor)
@@ -353,7 +367,12 @@ async def list_page(
     """
     texts = ("alert", "runbook", "analysis")
     columns = [sa.literal("").label(column.name) if column.name in texts else column for column in sessions.c]
-    question = sa.select(*columns).where(*_chosen(filters)).order_by(sessions.c.created_at.desc(), sessions.c.id.desc()).limit(limit + 1)
+    question = (
+        sa.select(*columns)
+        .where(*_chosen(filters))
+        .order_by(sessions.c.created_at.desc(), sessions.c.id.desc())
+        .limit(limit + 1)
+    )
     if cursor is not None:
         created, last = _opened(cursor)
         earlier = (sessions.c.created_at < created) | ((sessions.c.created_at == created) & (sessions.c.id < last))
@@ -365,7 +384,10 @@ async def list_page(
         rows = sa.select(stages).where(stages.c.session_id.in_(list(theirs))).order_by(stages.c.position)
         for row in await db.execute(rows):
             theirs[row.session_id].append(Stage(**row._mapping))
-    listed = [Listed(session=session, stage=current(theirs[session.id]), stage_count=len(theirs[session.id])) for session in shown]
+    listed = [
+        Listed(session=session, stage=current(theirs[session.id]), stage_count=len(theirs[session.id]))
+        for session in shown
+    ]
     return listed, _closed(shown[-1]) if len(found) > limit else None
 
 
@@ -416,7 +438,9 @@ async def claim(db: AsyncConnection, session_id: str, executor: str, *, now: dat
         LostSession: It has ended, or is gone.
     """
     # Whether it was pending is known by its first attempt: nothing goes back there.
-    row = (await db.execute(_CLAIMING, {"the_session": session_id, "executor": storable(executor), "now": now})).one_or_none()
+    row = (
+        await db.execute(_CLAIMING, {"the_session": session_id, "executor": storable(executor), "now": now})
+    ).one_or_none()
     if row is None:
         raise LostSession(f"Session {session_id} has ended; nobody can take it over.")
     told: list[Logged] = []
@@ -455,7 +479,8 @@ _RELEASING = events.advancing(changes={"executor": None})
 async def record_death(db: AsyncConnection, session_id: str, executor: str) -> int | None:
     """A process died while it worked on a session: how many did so in a row without getting any further.
 
-    None when another process works on it by now, or it has ended; the same death is counted once. Should the process be alive
+    None when another process works on it by now, or it has ended; the same death is counted once. Should the process be
+    alive
     after all, it can write nothing from now on: the attempt is a new one.
     """
     got_further = sessions.c.last_seq > sessions.c.seq_at_death
@@ -480,34 +505,51 @@ async def request_cancel(db: AsyncConnection, session_id: str, *, reason: str, n
         SessionNotFound: There is none.
     """
     asked = (
-        sa.select(sessions.c.status, sessions.c.executor, sessions.c.reason).where(sessions.c.id == storable(session_id)).with_for_update()
+        sa.select(sessions.c.status, sessions.c.executor, sessions.c.reason)
+        .where(sessions.c.id == storable(session_id))
+        .with_for_update()
     )
     row = (await db.execute(asked)).one_or_none()
     if row is None:
         raise SessionNotFound(session_id)
     if row.status in OPEN and row.executor is None:
-        return Cancellation(status="cancelled", told=await end_all(db, session_id, None, "cancelled", row.reason or reason, now=now))
+        return Cancellation(
+            status="cancelled", told=await end_all(db, session_id, None, "cancelled", row.reason or reason, now=now)
+        )
     if row.status != "in_progress":
         return Cancellation(status=row.status, told=())
     changed = await events.advance(db, session_id, None, _CANCELLING, {"why": storable(reason), "now": now})
     assert changed is not None
-    told = await _tell_status(db, session_id, changed.last_seq, [], SessionStatus(status="cancelling", reason=storable(reason)), now)
+    told = await _tell_status(
+        db, session_id, changed.last_seq, [], SessionStatus(status="cancelling", reason=storable(reason)), now
+    )
     return Cancellation(status="cancelling", told=told)
 
 
 _NOW = sa.bindparam("now", type_=sessions.c.ended_at.type)
-_CANCELLING = events.advancing(changes={"status": "cancelling", "reason": sa.bindparam("why"), "cancel_requested_at": _NOW})
+_CANCELLING = events.advancing(
+    changes={"status": "cancelling", "reason": sa.bindparam("why"), "cancel_requested_at": _NOW}
+)
 
 
 async def resolve(db: AsyncConnection, session_id: str, *, now: datetime) -> bool:
-    """Record that whoever sent the alert says it is over; the investigation goes on. False when there is no such session."""
+    """Record that whoever sent the alert says it is over; the investigation goes on. False when there is no such
+    session.
+    """
     change = sa.update(sessions).where(sessions.c.id == storable(session_id))
     first = sa.func.coalesce(sessions.c.resolved_at, sa.literal(now, sessions.c.resolved_at.type))
     return (await db.execute(change.values(resolved_at=first))).rowcount > 0
 
 
 async def end_all(
-    db: AsyncConnection, session_id: str, attempt: int | None, status: End, reason: str = "", *, analysis: str = "", now: datetime
+    db: AsyncConnection,
+    session_id: str,
+    attempt: int | None,
+    status: End,
+    reason: str = "",
+    *,
+    analysis: str = "",
+    now: datetime,
 ) -> list[Logged]:
     """End a session and everything of its own that is still open: once, and for good.
 
@@ -523,12 +565,16 @@ async def end_all(
     told: list[tuple[str, StoredEvent]] = []
     told += await timeline.end_streaming(db, session_id, "failed" if status == "failed" else "cancelled", now)
     await _end_parts(db, executions, session_id, status, now)
-    for stage in sorted(await _end_parts(db, stages, session_id, status, now), key=lambda ended: cast(int, ended.position)):
+    for stage in sorted(
+        await _end_parts(db, stages, session_id, status, now), key=lambda ended: cast(int, ended.position)
+    ):
         event = StageStatus(stage_id=stage.id, stage_name=stage.name, stage_index=stage.position, status=stage.status)
         told.append((_stage_step(stage.id, stage.status), event))
     last_seq = row.last_seq + len(told) + 1
     await db.execute(_NUMBERING, {"the_session": session_id, "last_seq": last_seq})
-    return await _tell_status(db, session_id, last_seq, told, SessionStatus(status=status, reason=storable(reason)), now)
+    return await _tell_status(
+        db, session_id, last_seq, told, SessionStatus(status=status, reason=storable(reason)), now
+    )
 
 
 _BEGAN = sa.func.coalesce(sessions.c.started_at, sessions.c.created_at)
@@ -682,16 +728,31 @@ async def begin_execution(
 
 
 async def end_execution(
-    db: AsyncConnection, session_id: str, attempt: int, execution_id: str, status: End, *, reason: str = "", now: datetime
+    db: AsyncConnection,
+    session_id: str,
+    attempt: int,
+    execution_id: str,
+    status: End,
+    *,
+    reason: str = "",
+    now: datetime,
 ) -> None:
     """Raises: LostSession: The session has ended, or belongs to another attempt."""
     await events.advance(db, session_id, attempt, by=0)
-    given = {"the_execution": execution_id, "the_session": session_id, "status": status, "reason": storable(reason), "ended_at": now}
+    given = {
+        "the_execution": execution_id,
+        "the_session": session_id,
+        "status": status,
+        "reason": storable(reason),
+        "ended_at": now,
+    }
     await db.execute(_ENDING_EXECUTION, given)
 
 
 _ENDING_EXECUTION = sa.update(executions).where(
-    executions.c.id == sa.bindparam("the_execution"), executions.c.session_id == sa.bindparam("the_session"), _is_open(executions)
+    executions.c.id == sa.bindparam("the_execution"),
+    executions.c.session_id == sa.bindparam("the_session"),
+    _is_open(executions),
 )
 
 
@@ -700,7 +761,12 @@ _ENDING_EXECUTION = sa.update(executions).where(
 
 async def expired(db: AsyncConnection, *, days: float, now: datetime, limit: int = 100) -> list[str]:
     """Sessions that ended longer ago than this, the oldest first."""
-    question = sa.select(sessions.c.id).where(sessions.c.ended_at < now - timedelta(days=days)).order_by(sessions.c.ended_at).limit(limit)
+    question = (
+        sa.select(sessions.c.id)
+        .where(sessions.c.ended_at < now - timedelta(days=days))
+        .order_by(sessions.c.ended_at)
+        .limit(limit)
+    )
     return list(await db.scalars(question))
 
 
@@ -735,7 +801,14 @@ class Executor:
 async def heartbeat(db: AsyncConnection, executor: str, *, host: str, version: str, leaving: bool = False) -> datetime:
     """A process says that it lives; when, is the database's clock to say, because all have the same. It comes back."""
     now = _database_time(db)
-    row = {"id": executor, "host": storable(host), "version": version, "started_at": now, "seen_at": now, "leaving": leaving}
+    row = {
+        "id": executor,
+        "host": storable(host),
+        "version": version,
+        "started_at": now,
+        "seen_at": now,
+        "leaving": leaving,
+    }
     insert = events.insert(db, executors).values(row)
     seen = insert.on_conflict_do_update(index_elements=["id"], set_={"seen_at": now, "leaving": leaving})
     return cast(datetime, await db.scalar(seen.returning(executors.c.seen_at)))
@@ -766,7 +839,9 @@ def _database_time(db: AsyncConnection, seconds: float = 0.0) -> sa.ColumnElemen
         # As SQLAlchemy writes times there, so that they compare as texts.
         text = sa.func.strftime("%Y-%m-%d %H:%M:%f", "now", f"{seconds:+.3f} seconds").concat("000")
         return sa.type_coerce(text, executors.c.seen_at.type)
-    return cast("sa.ColumnElement[datetime]", sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds))
+    return cast(
+        "sa.ColumnElement[datetime]", sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+    )
 
 
 _COLUMNS = [one.name for one in fields(Session)]

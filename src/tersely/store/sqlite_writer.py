@@ -40,7 +40,9 @@ class Direct:
     def dialect(self) -> sa.Dialect:
         return self._connection.dialect
 
-    async def execute(self, statement: Any, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None) -> Any:
+    async def execute(
+        self, statement: Any, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    ) -> Any:
         return await self._do(lambda: self._connection.execute(statement, parameters))
 
     async def scalar(self, statement: Any, parameters: Mapping[str, Any] | None = None) -> Any:

@@ -76,7 +76,9 @@ class SummaryFile:
             self._warn(problem)
 
     def _make_room(self, db: sqlite3.Connection) -> None:
-        pages, page_size, free = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size", "freelist_count"))
+        pages, page_size, free = (
+            db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size", "freelist_count")
+        )
         if (pages - free) * page_size > self.max_bytes:
             # A tenth at once, so that a full cache does not have to tidy up at every summary.
             db.execute(

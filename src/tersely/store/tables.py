@@ -121,7 +121,9 @@ sessions = Table(
     Column("status", String(16), nullable=False),
     Column("reason", Text, nullable=False, comment="why it ended, in plain words"),
     Column("analysis", Text, nullable=False),
-    Column("attempt", Integer, nullable=False, comment="fencing token: who took the session over last writes, nobody else"),
+    Column(
+        "attempt", Integer, nullable=False, comment="fencing token: who took the session over last writes, nobody else"
+    ),
     Column("executor", Text, comment="which process works on it"),
     Column("deaths", Integer, nullable=False, comment="processes in a row that died while it got no further"),
     Column("seq_at_death", BigInteger, nullable=False, comment="how far it was when the last of them died"),
@@ -141,13 +143,21 @@ sessions = Table(
     Column("ended_at", UtcTime),
     Column("cancel_requested_at", UtcTime),
     Column("resolved_at", UtcTime, comment="when whoever sent the alert said that it is over"),
-    Column("tell_tries", Integer, nullable=False, server_default="0", comment="to tell the webhooks of its end; -1 once they know"),
+    Column(
+        "tell_tries",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="to tell the webhooks of its end; -1 once they know",
+    ),
     Column("tell_after", UtcTime, comment="when to try again"),
     CheckConstraint(
-        "status IN ('pending', 'in_progress', 'cancelling', 'completed', 'failed', 'cancelled', 'timed_out')", name="status_is_known"
+        "status IN ('pending', 'in_progress', 'cancelling', 'completed', 'failed', 'cancelled', 'timed_out')",
+        name="status_is_known",
     ),
     CheckConstraint(
-        "(ended_at IS NOT NULL) = (status IN ('completed', 'failed', 'cancelled', 'timed_out'))", name="ended_when_it_has_an_end"
+        "(ended_at IS NOT NULL) = (status IN ('completed', 'failed', 'cancelled', 'timed_out'))",
+        name="ended_when_it_has_an_end",
     ),
     Index(None, "created_at", "id"),
     Index(None, "status"),
@@ -216,7 +226,13 @@ event_log = Table(
 feed = Table(
     "feed",
     metadata,
-    Column("seq", BigInteger, primary_key=True, autoincrement=False, comment="from counters, so that it is gapless and in order of commit"),
+    Column(
+        "seq",
+        BigInteger,
+        primary_key=True,
+        autoincrement=False,
+        comment="from counters, so that it is gapless and in order of commit",
+    ),
     Column("session_id", String(36), nullable=False, index=True),
     Column("payload", Text, nullable=False),
     Column("at", UtcTime, nullable=False, index=True),
@@ -251,7 +267,9 @@ interactions = Table(
     Column("provider", Text, nullable=False),
     Column("model", Text, nullable=False),
     Column("request", Text, nullable=False, comment="JSON: digests of messages, or server, tool and arguments"),
-    Column("response", Text, nullable=False, comment="JSON: text, thinking and calls, or the display cut, handle and sizes"),
+    Column(
+        "response", Text, nullable=False, comment="JSON: text, thinking and calls, or the display cut, handle and sizes"
+    ),
     Column("error", Text, nullable=False),
     Column("input_tokens", BigInteger, nullable=False),
     Column("output_tokens", BigInteger, nullable=False),

@@ -126,7 +126,9 @@ _IT = timeline_events.c.id == sa.bindparam("the_event")
 _CREATING = sa.insert(timeline_events)
 _COMPLETING = sa.update(timeline_events).where(_IT)
 _UNLESS_THERE = events.advancing(
-    unless=sa.exists().where(_IT), changes={"last_sequence": sessions.c.last_sequence + 1}, returning=[sessions.c.last_sequence]
+    unless=sa.exists().where(_IT),
+    changes={"last_sequence": sessions.c.last_sequence + 1},
+    returning=[sessions.c.last_sequence],
 )
 _UNLESS_ENDED = events.advancing(unless=~sa.exists().where(_IT, timeline_events.c.status == STREAMING))
 
@@ -145,14 +147,20 @@ async def page(db: AsyncConnection, session_id: str, *, after: int = 0, limit: i
 async def end_streaming(
     db: AsyncConnection, session_id: str, status: EventStatus, now: datetime
 ) -> list[tuple[str, TimelineEventCompleted]]:
-    """End what is still streaming, with the content it has; what is to be told of it. For `store.sessions`, which holds the session."""
+    """End what is still streaming, with the content it has; what is to be told of it. For `store.sessions`, which holds
+    the session.
+    """
     given = {"the_session": session_id, "status": status, "completed_at": now}
     ended = sorted(await db.execute(_ENDING, given), key=lambda row: row.sequence)
     return [
         (
             f"end/{row.id}",
             TimelineEventCompleted(
-                event_id=row.id, event_type=row.event_type, status=status, content=row.content, metadata=json.loads(row.metadata)
+                event_id=row.id,
+                event_type=row.event_type,
+                status=status,
+                content=row.content,
+                metadata=json.loads(row.metadata),
             ),
         )
         for row in ended

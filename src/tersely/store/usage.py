@@ -87,8 +87,12 @@ class ToolUse:
 async def add(db: AsyncConnection, tally: Tally) -> None:
     """Add a tally to what is stored; processes may do so side by side."""
     uses, latencies = _adding(db.dialect.name)
-    for (day, door, server, tool), sums in sorted(tally.sums.items()):  # in one order, so that two writers never wait for each other
-        await db.execute(uses, {"day": day, "door": door, "server": server, "tool": tool, **{name: sums[name] for name in _SUMS}})
+    for (day, door, server, tool), sums in sorted(
+        tally.sums.items()
+    ):  # in one order, so that two writers never wait for each other
+        await db.execute(
+            uses, {"day": day, "door": door, "server": server, "tool": tool, **{name: sums[name] for name in _SUMS}}
+        )
     for (day, door, server, tool), buckets in sorted(tally.latency.items()):
         for edge, calls in sorted(buckets.items()):
             row = {"day": day, "door": door, "server": server, "tool": tool, "up_to_ms": edge, "calls": calls}

@@ -51,7 +51,9 @@ _SENTENCE_END = re.compile(
     r"""|[।॥؟۔։።។။]+"""  # Devanagari, Arabic, Armenian, Ethiopic, Khmer, Burmese
     r"""|\r(?!\n)"""  # what a progress bar leaves behind
 )
-_NO_SENTENCE_END = re.compile(r"(?:^|[\s(])(?:[A-Za-z]|\d{1,3}|e\.g|i\.e|cf|vs|etc|approx|al|Dr|Mr|Mrs|Ms|Prof|St|No|Fig|Inc|Ltd|bzw|ca)$")
+_NO_SENTENCE_END = re.compile(
+    r"(?:^|[\s(])(?:[A-Za-z]|\d{1,3}|e\.g|i\.e|cf|vs|etc|approx|al|Dr|Mr|Mrs|Ms|Prof|St|No|Fig|Inc|Ltd|bzw|ca)$"
+)
 
 
 class Span(NamedTuple):
@@ -112,7 +114,12 @@ def blocks(text: str) -> Iterator[Block]:
                     kind, level, title = "heading", 1 if first == "=" else 2, previous.strip()
                     strength, must_close = HEADING - level, True
                     continue
-                if "|" in previous and "-" in line and ("|" in line or "+" in line) and _TABLE_DELIMITER.issuperset(line):
+                if (
+                    "|" in previous
+                    and "-" in line
+                    and ("|" in line or "+" in line)
+                    and _TABLE_DELIMITER.issuperset(line)
+                ):
                     if start < previous_start:
                         yield Block(start, previous_start, strength, "text")
                         start, strength = previous_start, LINE
@@ -185,7 +192,8 @@ def lines(text: str, start: int, end: int, strength: int, grain: int = 0) -> Ite
 
 
 def json_members(text: str, start: int, end: int, strength: int, *, longest: int, grain: int = 0) -> Iterator[Span]:
-    """Cuts one-line JSON after the commas of the shallowest depth that leaves no member longer than `longest` characters.
+    """Cuts one-line JSON after the commas of the shallowest depth that leaves no member longer than `longest`
+    characters.
 
     Members that have no more than `grain` characters together come as one span. Text that does not start like JSON
     is one span.

@@ -32,7 +32,9 @@ _HEADINGS_SHARE = 4
 """Carried headings take at most a quarter of a chunk."""
 
 _GRAINS = 16
-"""Short lines and records are counted by the handful: up to a sixteenth as many characters as a chunk has tokens, 1 or 2 % of it."""
+"""Short lines and records are counted by the handful: up to a sixteenth as many characters as a chunk has tokens, 1 or
+2 % of it.
+"""
 
 # Characters per allowed token. A block is tokenized once: up to the first figure as a whole, since it will mostly fit,
 # else line by line; a paragraph beyond the second is not even looked at as a whole.
@@ -72,9 +74,13 @@ def chunk(
     if overlap is None:
         overlap = max(0, min(500, size // 16))
     if size < 1:
-        raise InputError(f"size is {size} with an overlap of {overlap}; a chunk needs a size of at least 1 token, e.g. 8000.")
+        raise InputError(
+            f"size is {size} with an overlap of {overlap}; a chunk needs a size of at least 1 token, e.g. 8000."
+        )
     if overlap < 0:
-        raise InputError(f"overlap is {overlap} at a size of {size}; it must be 0 or more, or text would be lost between chunks.")
+        raise InputError(
+            f"overlap is {overlap} at a size of {size}; it must be 0 or more, or text would be lost between chunks."
+        )
     if overlap >= size:
         raise InputError(
             f"overlap ({overlap}) must be smaller than size ({size}), or no chunk gets further than the one before; "
@@ -145,7 +151,9 @@ class _Packer:
                 if piece.tokens > self.size:
                     self._close_all()
                     self._begin_with(piece)
-                    self.cut_by_tokens(piece.start, piece.end, overlap=min(self.overlap, self.size // 2), keep_rest_open=True)
+                    self.cut_by_tokens(
+                        piece.start, piece.end, overlap=min(self.overlap, self.size // 2), keep_rest_open=True
+                    )
                     if piece.heading:
                         self.headings = _below(self.headings, piece.heading)
                 else:
@@ -248,12 +256,16 @@ class _Packer:
         self._line += self.text.count("\n", self._line_at, start)
         self._line_at = start
         text = carried.text + self.text[start:end]
-        self.chunks.append(Chunk(text=text, start=start, end=end, line=self._line, tokens=self.tokenizer.scaled(tokens)))
+        self.chunks.append(
+            Chunk(text=text, start=start, end=end, line=self._line, tokens=self.tokenizer.scaled(tokens))
+        )
 
     # From blocks to pieces that fit
 
     def _fitting(self, block: Block) -> Iterator[_Piece]:
-        """The block as one piece if it fits, else in finer ones; one that is larger than a chunk has to be cut by tokens."""
+        """The block as one piece if it fits, else in finer ones; one that is larger than a chunk has to be cut by
+        tokens.
+        """
         heading = _Heading(block.level, block.title) if block.kind == "heading" else None
         length = block.end - block.start
         if length <= _LIKELY_FITTING * self.size:
@@ -308,14 +320,18 @@ class _Packer:
             yield from self._fitting_line(Span(line.start, body, line.strength))
             yield from self._fitting_line(Span(body, line.end, ANYWHERE))
             return
-        for member in boundaries.json_members(self.text, line.start, line.end, line.strength, longest=2 * self.size, grain=self.grain):
+        for member in boundaries.json_members(
+            self.text, line.start, line.end, line.strength, longest=2 * self.size, grain=self.grain
+        ):
             tokens = self._tokens_if_fitting(member.start, member.end)
             if tokens is not None:
                 yield _Piece(member.start, member.end, tokens, member.strength)
                 continue
             for sentence in boundaries.sentences(self.text, member.start, member.end, member.strength):
                 tokens = self._tokens_if_fitting(sentence.start, sentence.end)
-                yield _Piece(sentence.start, sentence.end, self.size + 1 if tokens is None else tokens, sentence.strength)
+                yield _Piece(
+                    sentence.start, sentence.end, self.size + 1 if tokens is None else tokens, sentence.strength
+                )
 
     def _tokens_if_fitting(self, start: int, end: int) -> int | None:
         if end - start > LONGEST_TOKEN * self.size:

@@ -36,9 +36,11 @@ _LONGEST_PIECE = 4 * _PIECE
 
 # Both pre-tokenizers let white space begin a piece and never continue one that is not white space itself; a run of
 # white space with line breaks ends at its last break, so a line begins a piece too, unless it begins with a slash
-# (o200k_base glues it to the punctuation and breaks before). Python's \s is a superset of theirs: seams are missed, never made up.
+# (o200k_base glues it to the punctuation and breaks before). Python's \s is a superset of theirs: seams are missed,
+# never made up.
 _SEAM = re.compile(
-    r"(?<=\S)[ \t]|(?<=[A-Za-z0-9])[\r\n]|(?<=\n)(?=[^\s/]|[ \t]{1,64}\S)|(?<=[A-Za-z0-9]\n)(?=/)|(?<=[ぁ-ゖァ-ヺ一-鿿])[、。]"
+    r"(?<=\S)[ \t]|(?<=[A-Za-z0-9])[\r\n]|(?<=\n)(?=[^\s/]|[ \t]{1,64}\S)"
+    r"|(?<=[A-Za-z0-9]\n)(?=/)|(?<=[ぁ-ゖァ-ヺ一-鿿])[、。]"
 )
 _LOOK_AROUND = 64
 
@@ -89,7 +91,9 @@ def _encoding(name: EncodingName) -> tiktoken.Encoding:
                 token, rank = line.split()
                 ranks[base64.b64decode(token)] = int(rank)
             # No special tokens: text that spells one out is ordinary text to us.
-            _encodings[name] = tiktoken.Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
+            _encodings[name] = tiktoken.Encoding(
+                name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={}
+            )
         return _encodings[name]
 
 
@@ -170,7 +174,9 @@ class Tokenizer:
         return self.scaled(sum(self._counts(text)))
 
     def _counts(self, text: str) -> Iterator[int]:
-        """The tokens of one piece after the other. Of a run of the same, which is slowest to count, one piece is counted."""
+        """The tokens of one piece after the other. Of a run of the same, which is slowest to count, one piece is
+        counted.
+        """
         encoding = _encoding(self.name)
         last, found = "", 0
         for piece in _pieces(text):
@@ -192,15 +198,21 @@ class Tokenizer:
         return False
 
     def head(self, text: str, limit: int) -> str:
-        """The longest beginning that we can show to have at most `limit` tokens; it ends with a whole word where one is near."""
+        """The longest beginning that we can show to have at most `limit` tokens; it ends with a whole word where one is
+        near.
+        """
         return text[: self.end_within(text, 0, len(text), limit)]
 
     def tail(self, text: str, limit: int) -> str:
-        """The longest ending that we can show to have at most `limit` tokens; it starts with a whole word where one is near."""
+        """The longest ending that we can show to have at most `limit` tokens; it starts with a whole word where one is
+        near.
+        """
         return text[self.start_within(text, 0, len(text), limit) :]
 
     def end_within(self, text: str, start: int, end: int, limit: int) -> int:
-        """How far `text[start:…]` may go, up to `end`, to have at most `limit` tokens. Costs in proportion to the limit."""
+        """How far `text[start:…]` may go, up to `end`, to have at most `limit` tokens. Costs in proportion to the
+        limit.
+        """
         room = self.room(limit)
         if room <= 0:
             return start
@@ -218,10 +230,16 @@ class Tokenizer:
                 return self._settled_end(text, start, cut, room, exact)
             begin, left, exact = stop, left - len(ids), exact and not forced
             characters_per_token = (begin - start) / (room - left)
-        return end if exact or self._agrees(text, start, end, room) else self._settled_end(text, start, end - 1, room, exact)
+        return (
+            end
+            if exact or self._agrees(text, start, end, room)
+            else self._settled_end(text, start, end - 1, room, exact)
+        )
 
     def start_within(self, text: str, start: int, end: int, limit: int) -> int:
-        """How far back `text[…:end]` may begin, down to `start`, to have at most `limit` tokens. Costs in proportion to the limit."""
+        """How far back `text[…:end]` may begin, down to `start`, to have at most `limit` tokens. Costs in proportion to
+        the limit.
+        """
         room = self.room(limit)
         if room <= 0:
             return end
@@ -252,7 +270,8 @@ class Tokenizer:
                 if exact or self._agrees(text, start, seam, room):
                     return seam
                 break
-        # Cutting inside a word can change how its beginning is tokenized: step back, ever faster, until the count agrees.
+        # Cutting inside a word can change how its beginning is tokenized: step back, ever faster, until the count
+        # agrees.
         step = 1
         while cut > start:
             whole = _whole_characters(text, start, cut)

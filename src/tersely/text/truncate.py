@@ -21,7 +21,8 @@ def cut_at_sentence(text: str, limit: int, tokenizer: Tokenizer = O200K) -> str:
 
 
 def without_half_sentence(text: str) -> str:
-    """What is left when the unfinished sentence at the end goes; the text itself where that would be more than half of it.
+    """What is left when the unfinished sentence at the end goes; the text itself where that would be more than half of
+    it.
 
     Only for texts known to be cut off: a last line without a full stop (a list item, a table row) counts as unfinished.
     """

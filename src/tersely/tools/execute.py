@@ -128,7 +128,9 @@ class Admitted:
 
     @property
     def text(self) -> Masked:
-        """What a reader of text sees; structured content only where there is nothing else, as servers repeat it in the text."""
+        """What a reader of text sees; structured content only where there is nothing else, as servers repeat it in
+        the text.
+        """
         # Joined from masked pieces; a secret that spans two of them does not exist as one value anywhere.
         joined = "\n\n".join(text for text in self.texts if text)
         return assume_masked(joined) if joined else self.structured or assume_masked("")
@@ -155,7 +157,9 @@ def admit(raw: RawResult, masker: Masker | None) -> Admitted:
 
 
 def _structured(value: dict[str, Any], safe: Callable[[str], Masked], masker: Masker | None) -> Masked:
-    """Structured content as JSON: each string cleaned, then masked in the knowledge of its keys, so that it stays valid."""
+    """Structured content as JSON: each string cleaned, then masked in the knowledge of its keys, so that it stays
+    valid.
+    """
 
     def cleaned(value: Any) -> Any:
         if isinstance(value, dict):
@@ -190,16 +194,21 @@ class ToolExecutor:
         """Run one call and return what the conversation may see. A tool that fails is an observation too.
 
         Args:
-            window: Tokens of the largest text that may enter the conversation at all, whatever the server's policy says.
+            window: Tokens of the largest text that may enter the conversation at all, whatever the server's policy
+                says.
         """
         fetched = await step("call", lambda: self.fetch(call, scope))
         return await step(
             "condense",
-            lambda: self.observe(call, fetched, scope=scope, llm=llm, intent=intent, window=window, on_progress=on_progress),
+            lambda: self.observe(
+                call, fetched, scope=scope, llm=llm, intent=intent, window=window, on_progress=on_progress
+            ),
         )
 
     async def fetch(self, call: ToolCall, scope: Scope, meta: Mapping[str, Any] | None = None) -> Fetched:
-        """The first step: call, clean, mask, keep. The server gets `meta` beside the arguments, e.g. a `traceparent`."""
+        """The first step: call, clean, mask, keep. The server gets `meta` beside the arguments, e.g. a
+        `traceparent`.
+        """
         started = datetime.now(UTC)
         masker = Masker(key=scope.key)
         server = name = ""
@@ -227,7 +236,9 @@ class ToolExecutor:
             # Closed: what could not be masked is nobody's to see, not even in an error text.
             logger.error("result_dropped", extra={"server": server, "tool": name, "reason": str(failure)})
             dropped = assume_masked(f"The result of {server}.{name} could not be checked for secrets and was dropped.")
-            return Fetched(server=server, tool=name, arguments={}, handle=None, tokens=0, is_error=True, problem=dropped)
+            return Fetched(
+                server=server, tool=name, arguments={}, handle=None, tokens=0, is_error=True, problem=dropped
+            )
         origin = Origin(server=server, tool=name, arguments=shown, called_at=started)
         tokens = await anyio.to_thread.run_sync(O200K.count, admitted.text)
         handle = await self.results.keep(admitted.text, scope=scope.name, origin=origin, tokens=tokens)
@@ -251,11 +262,23 @@ class ToolExecutor:
             if content:
                 kind: Literal["image", "other"] = "image" if part.kind == "image" else "other"
                 mime = part.mime_type or "application/octet-stream"
-                handle = await self.results.keep_bytes(content, scope=scope.name, origin=origin, mime_type=mime, kind=kind, part=number)
-            kept.append(OtherPart(kind=part.kind, mime_type=part.mime_type, size=len(content), handle=handle, name=part.uri or part.name))
+                handle = await self.results.keep_bytes(
+                    content, scope=scope.name, origin=origin, mime_type=mime, kind=kind, part=number
+                )
+            kept.append(
+                OtherPart(
+                    kind=part.kind,
+                    mime_type=part.mime_type,
+                    size=len(content),
+                    handle=handle,
+                    name=part.uri or part.name,
+                )
+            )
         if admitted.structured and admitted.texts and not repeats(admitted.structured, admitted.text):
             number = len(admitted.others) + 1
-            handle = await self.results.keep(admitted.structured, scope=scope.name, origin=origin, kind="structured", part=number)
+            handle = await self.results.keep(
+                admitted.structured, scope=scope.name, origin=origin, kind="structured", part=number
+            )
             size = len(admitted.structured.encode())
             kept.append(OtherPart(kind="structured", mime_type="application/json", size=size, handle=handle))
         return tuple(kept)
@@ -317,7 +340,9 @@ class ToolExecutor:
             handle=fetched.handle,
             budget=budget,
             focus=focus_of(fetched.arguments, intent),
-            context=context_of(f"{fetched.server}.{fetched.tool}", fetched.arguments, intent, llm.window // 4 if llm else 0),
+            context=context_of(
+                f"{fetched.server}.{fetched.tool}", fetched.arguments, intent, llm.window // 4 if llm else 0
+            ),
             llm=llm if policy.enabled and not fetched.is_error and policy.use_model is not False else None,
             cache=self.cache,
             on_progress=on_progress,
@@ -348,10 +373,13 @@ async def shorten(
         on_text: Hears a model's summary while it is written.
         say: Writes that line, for doors where the reading tools have other names.
     """
-    # The note is part of what the budget allows; where what was left out makes it longer than reserved, a short one does.
+    # The note is part of what the budget allows; where what was left out makes it longer than reserved, a short one
+    # does.
     reserve = O200K.count(say(_as_it_is("", 0), handle, tokens=tokens)) + (60 if budget >= ACCOUNT_FROM_TOKENS else 0)
     wish = Wish(target=max(SMALLEST_BUDGET, budget - reserve), focus=focus, context=context)
-    condensed = await in_time(text, wish, llm=llm, cache=cache, seconds=seconds, on_progress=on_progress, on_text=on_text)
+    condensed = await in_time(
+        text, wish, llm=llm, cache=cache, seconds=seconds, on_progress=on_progress, on_text=on_text
+    )
     closing = say(condensed, handle, tokens=tokens)
     whole = f"{condensed.text}\n{closing}"
     if O200K.exceeds(whole, budget):
@@ -372,7 +400,9 @@ async def in_time(
 ) -> Condensed:
     """What the wish asks for; where a model takes too long, the structure decides, and the result says so."""
     with anyio.move_on_after(seconds):
-        return await climb(text, wish=wish, llm=llm, cache=cache, fallback="structural", on_progress=on_progress, on_text=on_text)
+        return await climb(
+            text, wish=wish, llm=llm, cache=cache, fallback="structural", on_progress=on_progress, on_text=on_text
+        )
     reason = f"the summary was not ready within {seconds:g} s"
     condensed = await anyio.to_thread.run_sync(condense, text, wish.target, wish.focus)
     return replace(condensed, status="fallback", returned="structural", reason=reason)
@@ -397,7 +427,9 @@ def _bytes(data: str) -> bytes:
 
 
 def repeats(structured: str, text: str) -> bool:
-    """Whether structured content says what the text says, as many servers do for clients that read only one of the two."""
+    """Whether structured content says what the text says, as many servers do for clients that read only one of the
+    two.
+    """
     value = json.loads(structured)
     if value == {"result": text}:
         return True
@@ -410,7 +442,9 @@ def repeats(structured: str, text: str) -> bool:
 
 def focus_of(arguments: Any, intent: Intent) -> str:
     """The caller's words, else the last thing that was asked; and the values the tool was called with."""
-    said = intent.looking_for or next((message.text for message in reversed(intent.conversation) if message.role == "user"), "")
+    said = intent.looking_for or next(
+        (message.text for message in reversed(intent.conversation) if message.role == "user"), ""
+    )
     values = " ".join(str(value) for value in _scalars(arguments))
     return f"{said[:2000]} {values[:500]}".strip()
 
@@ -424,7 +458,9 @@ def _scalars(value: Any) -> list[Any]:
 
 
 def context_of(called: str, arguments: Any, intent: Intent, tokens: int) -> str:
-    """The call and the conversation for a summarizing model: each message cut, the whole within `tokens`, the newest kept."""
+    """The call and the conversation for a summarizing model: each message cut, the whole within `tokens`, the newest
+    kept.
+    """
     call = f"The text is the result of {called}({json.dumps(arguments, ensure_ascii=False)[:2000]})."
     left = tokens - O200K.count(call)
     said: list[str] = []

@@ -64,7 +64,11 @@ def compiled(pattern: str, *, ignore_case: bool = False) -> re2._Regexp:
         # Alone first: only what is a pattern by itself may stand in the group that makes ^ and $ mean the line.
         return re2.compile(b"(?m:" + pattern.encode("utf-8", "replace") + b")", options)
     except re2.error as problem:
-        reason = problem.args[0].decode("utf-8", "replace") if problem.args and isinstance(problem.args[0], bytes) else str(problem)
+        reason = (
+            problem.args[0].decode("utf-8", "replace")
+            if problem.args and isinstance(problem.args[0], bytes)
+            else str(problem)
+        )
         raise InputError(
             f"The pattern {pattern[:200]!r} is not a valid re2 expression: {reason}. "
             "Lookaround and backreferences do not exist; escape ( [ { . * + ? | with a backslash to mean them."
@@ -95,10 +99,14 @@ def find_lines(
 
 def _check(ends: float, seconds: float) -> None:
     if time.monotonic() > ends:
-        raise InputError(f"The pattern is too expensive: the search took more than {seconds:g} s. Use fewer repetitions.")
+        raise InputError(
+            f"The pattern is too expensive: the search took more than {seconds:g} s. Use fewer repetitions."
+        )
 
 
-def _matches(text: bytes, expression: re2._Regexp, check: Callable[[], None]) -> Iterator[tuple[int, int, tuple[int, int]]]:
+def _matches(
+    text: bytes, expression: re2._Regexp, check: Callable[[], None]
+) -> Iterator[tuple[int, int, tuple[int, int]]]:
     """Each matching line once: its start, its end, and the first match in it."""
     at = 0
     while at < len(text):

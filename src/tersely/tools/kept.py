@@ -89,7 +89,8 @@ class KeptResults:
         part: int = 0,
         tokens: int | None = None,
     ) -> str:
-        """Keep a text (structured content: as JSON) and return its handle; the same text of the same call has the same handle.
+        """Keep a text (structured content: as JSON) and return its handle; the same text of the same call has the same
+        handle.
 
         Args:
             tokens: As o200k_base counts; counted here when the caller has not done so.
@@ -101,13 +102,22 @@ class KeptResults:
         return await self._keep(packed, scope, origin, kind, mime_type, part, tokens)
 
     async def keep_bytes(
-        self, content: bytes, *, scope: str, origin: Origin, mime_type: str, kind: Literal["image", "other"] = "other", part: int = 0
+        self,
+        content: bytes,
+        *,
+        scope: str,
+        origin: Origin,
+        mime_type: str,
+        kind: Literal["image", "other"] = "other",
+        part: int = 0,
     ) -> str:
         """Keep what is not text: nobody looks inside, and it is only handed out whole."""
         packed = await anyio.to_thread.run_sync(pack, content)
         return await self._keep(packed, scope, origin, kind, mime_type, part, None)
 
-    async def _keep(self, packed: Packed, scope: str, origin: Origin, kind: Kind, mime_type: str, part: int, tokens: int | None) -> str:
+    async def _keep(
+        self, packed: Packed, scope: str, origin: Origin, kind: Kind, mime_type: str, part: int, tokens: int | None
+    ) -> str:
         now = self._clock()
         async with self.database.transaction(heavy=len(packed.data) > HEAVY_BYTES) as db:
             handle = await results.keep(
@@ -139,7 +149,9 @@ class KeptResults:
             self._swept_at = None  # Go on with the next result, rather than fall behind.
 
     async def sweep(self) -> results.Swept:
-        """Let go what is too old or too much, a bounded number at a time. Keeping does so every few minutes by itself."""
+        """Let go what is too old or too much, a bounded number at a time. Keeping does so every few minutes by
+        itself.
+        """
         async with self.database.transaction(heavy=True) as db:
             return await results.sweep(db, now=self._clock(), max_bytes=self.max_bytes)
 
@@ -188,7 +200,9 @@ class KeptResults:
         """Lines `first` to `last`, both included, with their line ends; fewer where the text has fewer."""
         if last < first or first > result.lines:
             return assume_masked("")
-        return await self._decoded(_text(result), await self.line_start(result, first), await self.line_start(result, last + 1))
+        return await self._decoded(
+            _text(result), await self.line_start(result, first), await self.line_start(result, last + 1)
+        )
 
     async def read_stretch(self, result: KeptResult, start: int, end: int) -> Stretch:
         """Bytes `start` to `end` (not included), where both are moved to the beginning of the character they are in."""
@@ -222,7 +236,8 @@ class KeptResults:
         return result.frames.breaks[covering.start] + (await self._bytes(result, start, position)).count(b"\n") + 1
 
     async def expand(self, arguments: Any, scope: str) -> Any:
-        """Arguments in which every `"result:r_…"` and `{"$result": "r_…"}`, however deep, has given way to the text it stands for.
+        """Arguments in which every `"result:r_…"` and `{"$result": "r_…"}`, however deep, has given way to the text it
+        stands for.
 
         Raises:
             ResultNotFound, ResultExpired: A handle stands for nothing.
@@ -267,7 +282,9 @@ def _masked(raw: bytes) -> Masked:
 
 def _text(result: KeptResult) -> KeptResult:
     if not result.is_text:
-        raise InputError(f"{result.handle} is not text: {result.kind} of type {result.mime_type}, {result.size:,} bytes.")
+        raise InputError(
+            f"{result.handle} is not text: {result.kind} of type {result.mime_type}, {result.size:,} bytes."
+        )
     return result
 
 

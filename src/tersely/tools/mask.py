@@ -37,7 +37,9 @@ DEFAULT_GROUPS: tuple[str, ...] = (*GROUPS, "encoded")
 MARK = "[masked"
 """How every mark begins, ours and what became of others', in lower case."""
 
-_MARK = compiled(r"\[[ \t]*masked[ \t]*(elsewhere)?:[ \t]*[\w.\- ]{0,40}:[ \t]*[0-9a-f]{6,12}[ \t]*\]", ignore_case=True)
+_MARK = compiled(
+    r"\[[ \t]*masked[ \t]*(elsewhere)?:[ \t]*[\w.\- ]{0,40}:[ \t]*[0-9a-f]{6,12}[ \t]*\]", ignore_case=True
+)
 _OURS = compiled(r"\[MASKED:[a-z0-9_]{1,40}:([0-9a-f]{5})([0-9a-f]{3})\]")
 _NOT_OURS = b"[masked elsewhere:"
 _INERT = b"<"
@@ -55,7 +57,8 @@ class Masker:
 
     Args:
         groups: Names from `DEFAULT_GROUPS`.
-        custom: Patterns of the operator's own, by name, in re2 syntax. A group named `secret` is what is masked, else the first
+        custom: Patterns of the operator's own, by name, in re2 syntax. A group named `secret` is what is masked, else
+            the first
             group, else the whole match.
         key: What the digits of the marks depend on. Without one, a key that lives as long as this masker.
 
@@ -64,7 +67,11 @@ class Masker:
     """
 
     def __init__(
-        self, *, groups: Collection[str] = DEFAULT_GROUPS, custom: Mapping[str, str] | None = None, key: bytes | None = None
+        self,
+        *,
+        groups: Collection[str] = DEFAULT_GROUPS,
+        custom: Mapping[str, str] | None = None,
+        key: bytes | None = None,
     ) -> None:
         unknown = sorted(set(groups) - set(DEFAULT_GROUPS))
         if unknown:
@@ -85,7 +92,8 @@ class Masker:
         except MaskingFailed:
             raise
         except Exception as problem:  # noqa: BLE001
-            # As broad as can be, on purpose: whatever happened, the text was not masked, and its words must not leave in an error.
+            # As broad as can be, on purpose: whatever happened, the text was not masked, and its words must not leave
+            # in an error.
             raise MaskingFailed(f"A text could not be masked ({type(problem).__name__}) and was dropped.") from None
 
     def mask_json(self, value: Any) -> Any:
@@ -104,7 +112,8 @@ class Masker:
             raise MaskingFailed(f"A value could not be masked ({type(problem).__name__}) and was dropped.") from None
 
     def _mask_strings(self, value: Any) -> Any:
-        """Texts of their own (several lines, a quotation, a name with its value) are masked as what they are; the names around
+        """Texts of their own (several lines, a quotation, a name with its value) are masked as what they are; the names
+        around
         them come after.
         """
         if isinstance(value, str):
@@ -140,7 +149,9 @@ class Masker:
         return _edited(raw, edits).decode("utf-8", "surrogatepass"), is_done
 
     def _without_marks(self, raw: bytes) -> tuple[bytes, list[tuple[int, int]]]:
-        """The text with marks made inert for the search, and where something stands that only looks like a mark of ours."""
+        """The text with marks made inert for the search, and where something stands that only looks like a mark of
+        ours.
+        """
         forged: list[tuple[int, int]] = []
         pieces: list[bytes] = []
         at = 0
@@ -172,7 +183,9 @@ class Masker:
                 continue
             if not _is_inside(spans, scalar[0]) and not _is_inside(spans, scalar[1]):
                 yield from ((edge, edge, b"'") for edge in scalar)
-                yield from ((at, at, b"'") for at in range(*scalar) if raw[at] == 0x27 and not _is_inside(spans, at + 1))
+                yield from (
+                    (at, at, b"'") for at in range(*scalar) if raw[at] == 0x27 and not _is_inside(spans, at + 1)
+                )
                 quoted_to = scalar[1]
 
     def _mark(self, kind: str, value: bytes) -> bytes:
@@ -196,14 +209,20 @@ def mask(text: str) -> Masked:
 
 def _custom_finder(name: str, pattern: str) -> Finder:
     if not name.replace("_", "").isalnum() or not name.isascii():
-        raise ConfigError(f"Masking pattern {name!r} needs a name of letters, digits and underscores: it becomes part of the mark.")
+        raise ConfigError(
+            f"Masking pattern {name!r} needs a name of letters, digits and underscores: it becomes part of the mark."
+        )
     try:
         expression = Pattern(pattern, encoding=re2.Options.Encoding.UTF8)
     except re2.error as problem:
         reason = problem.args[0].decode() if problem.args and isinstance(problem.args[0], bytes) else problem
-        raise ConfigError(f"Masking pattern {name!r} is not a valid re2 expression: {reason} (in {pattern!r}).") from None
+        raise ConfigError(
+            f"Masking pattern {name!r} is not a valid re2 expression: {reason} (in {pattern!r})."
+        ) from None
     if expression.is_all_of(b""):
-        raise ConfigError(f"Masking pattern {name!r} matches the empty text, so it would mask nothing everywhere: {pattern!r}.")
+        raise ConfigError(
+            f"Masking pattern {name!r} matches the empty text, so it would mask nothing everywhere: {pattern!r}."
+        )
     group = expression.named.get(b"secret", min(expression.groups, 1))
 
     def find(text: bytes, clock: Clock) -> Iterator[Span]:
@@ -223,7 +242,8 @@ def _visible(text: str, raw: bytes) -> View | None:
     at = size = 0
     for hidden in deceptions(text):
         if '"' in text[hidden.start : hidden.end]:
-            continue  # A terminal's string around a piece of JSON: `clean` may take it out, but no secret reaches over it.
+            # A terminal's string around a piece of JSON: `clean` may take it out, but no secret reaches over it.
+            continue
         size += len(text[at : hidden.start].encode("utf-8", "surrogatepass"))
         width = len(text[hidden.start : hidden.end].encode("utf-8", "surrogatepass"))
         changes.append((size, size + width, hidden.replacement.encode()))

@@ -51,7 +51,9 @@ class Observation:
     work: ModelWork | None = None
 
 
-def note(condensed: Condensed, handle: str, *, tokens: int, read: str = "read_result", search: str = "search_result") -> str:
+def note(
+    condensed: Condensed, handle: str, *, tokens: int, read: str = "read_result", search: str = "search_result"
+) -> str:
     """The line that tells a model it does not see everything, how to see it, and that asking again is no use."""
     missing = _missing(condensed.lost)
     return (

@@ -98,10 +98,13 @@ def read_result(raw: Mapping[str, Any]) -> RawResult:
     """
     if raw.get("resultType") == "input_required":
         raise ResultMalformed(
-            "The tool asks for input from a person, which nobody here can give. Call it with all it needs, or another one."
+            "The tool asks for input from a person, which nobody here can give. Call it with all it needs, or another "
+            "one."
         )
     if raw.get("resultType") not in (None, "complete"):
-        raise ResultMalformed(f"The tool answered with a result of a kind nobody here knows: {_shown(raw['resultType'])}.")
+        raise ResultMalformed(
+            f"The tool answered with a result of a kind nobody here knows: {_shown(raw['resultType'])}."
+        )
     check_depth(raw)
     content = raw.get("content", [])
     structured = raw.get("structuredContent")
@@ -132,7 +135,9 @@ def _part(number: int, part: object) -> Part:
             return Part(kind="text", text=_text(part, "text", number), raw=part)
         case "image" | "audio":
             kind: PartKind = "image" if part["type"] == "image" else "audio"
-            return Part(kind=kind, data=_text(part, "data", number), mime_type=_text(part, "mimeType", number), raw=part)
+            return Part(
+                kind=kind, data=_text(part, "data", number), mime_type=_text(part, "mimeType", number), raw=part
+            )
         case "resource_link":
             return Part(
                 kind="link",
@@ -145,7 +150,8 @@ def _part(number: int, part: object) -> Part:
             inner = part.get("resource")
             if not isinstance(inner, dict) or ("text" not in inner and "blob" not in inner):
                 raise ResultMalformed(
-                    f"The tool's answer breaks the protocol: the resource in piece {number + 1} has neither text nor blob."
+                    f"The tool's answer breaks the protocol: the resource in piece {number + 1} has neither text nor "
+                    "blob."
                 )
             return Part(
                 kind="resource",
@@ -163,7 +169,9 @@ def _part(number: int, part: object) -> Part:
 def _text(part: Mapping[str, Any], name: str, number: int) -> str:
     value = part.get(name)
     if not isinstance(value, str):
-        raise ResultMalformed(f"The tool's answer breaks the protocol: {name!r} in piece {number + 1} is {_kind(value)}, not a text.")
+        raise ResultMalformed(
+            f"The tool's answer breaks the protocol: {name!r} in piece {number + 1} is {_kind(value)}, not a text."
+        )
     return value
 
 
@@ -173,7 +181,9 @@ def check_depth(value: object) -> None:
         ResultMalformed: It is nested deeper than anybody needs.
     """
     if is_too_deep(value):
-        raise ResultMalformed(f"The server's answer is nested too deep: more than {DEEPEST} lists and objects inside each other.")
+        raise ResultMalformed(
+            f"The server's answer is nested too deep: more than {DEEPEST} lists and objects inside each other."
+        )
 
 
 def is_too_deep(value: object) -> bool:
@@ -217,7 +227,9 @@ def read_tool(server: str, raw: object) -> Tool:
     except ValueError:
         raise ValueError(f"{_shown(name)} has a definition that is not JSON") from None
     if len(definition) > LARGEST_DEFINITION:
-        raise ValueError(f"{_shown(name)} has a definition of {len(definition):,} bytes; at most {LARGEST_DEFINITION:,} are read")
+        raise ValueError(
+            f"{_shown(name)} has a definition of {len(definition):,} bytes; at most {LARGEST_DEFINITION:,} are read"
+        )
     description: str = raw["description"] if isinstance(raw.get("description"), str) else ""
     hints: dict[str, Any] = raw["annotations"] if isinstance(raw.get("annotations"), dict) else {}
     read_only = hints.get("readOnlyHint") is True

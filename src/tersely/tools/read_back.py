@@ -96,7 +96,9 @@ class SearchArguments(_Arguments):
 
 class QueryArguments(_Arguments):
     sql: str = Field(min_length=1)
-    """One SELECT in DuckDB's SQL over the table `result`; nested values are JSON (metadata->>'$.name'). `DESCRIBE result` lists columns."""
+    """One SELECT in DuckDB's SQL over the table `result`; nested values are JSON (metadata->>'$.name'). `DESCRIBE
+    result` lists columns.
+    """
 
     offset: int = Field(default=0, ge=0)
     """Skip this many rows of the answer: for the next page."""
@@ -144,7 +146,8 @@ class ReadBack:
         """Run one of `TOOLS`.
 
         Raises:
-            InputError: The tool, the arguments, the pattern or the SQL are wrong; the message tells a model what would be right.
+            InputError: The tool, the arguments, the pattern or the SQL are wrong; the message tells a model what would
+                be right.
             ResultNotFound, ResultExpired: The handle stands for nothing (any more).
         """
         tool = next((tool for tool in TOOLS if tool.name == name), None)
@@ -162,15 +165,26 @@ class ReadBack:
             if arguments.end_byte is not None:
                 raise InputError("read_result: end_byte goes with start_byte.")
             if arguments.start_line > max(1, result.lines):
-                raise InputError(f"{result.handle} has {result.lines:,} lines; line {arguments.start_line:,} is behind its end.")
+                raise InputError(
+                    f"{result.handle} has {result.lines:,} lines; line {arguments.start_line:,} is behind its end."
+                )
             if arguments.end_line is not None and arguments.end_line < arguments.start_line:
                 raise InputError(f"end_line ({arguments.end_line}) is before start_line ({arguments.start_line}).")
             start = await self.kept.line_start(result, arguments.start_line)
-            end = result.size if arguments.end_line is None else await self.kept.line_start(result, arguments.end_line + 1)
+            end = (
+                result.size
+                if arguments.end_line is None
+                else await self.kept.line_start(result, arguments.end_line + 1)
+            )
         else:
-            start, end = arguments.start_byte, result.size if arguments.end_byte is None else min(arguments.end_byte, result.size)
+            start, end = (
+                arguments.start_byte,
+                result.size if arguments.end_byte is None else min(arguments.end_byte, result.size),
+            )
             if start > end or (start == end and result.size):
-                raise InputError(f"{result.handle} has {result.size:,} bytes; bytes {start:,} to {end:,} are none of them.")
+                raise InputError(
+                    f"{result.handle} has {result.size:,} bytes; bytes {start:,} to {end:,} are none of them."
+                )
         stretch = await self.kept.read_stretch(result, start, min(end, start + self.page_tokens * _BYTES_PER_TOKEN))
         body = await anyio.to_thread.run_sync(_page, stretch.text, self.page_tokens, stretch.end < end)
         stop = stretch.start + len(body.encode())
@@ -180,14 +194,30 @@ class ReadBack:
         if stop < end:
             following = {"handle": result.handle}
             # In the middle of a line only bytes can say where to go on.
-            following |= {"start_line": last + 1} if body.endswith("\n") and arguments.start_byte is None else {"start_byte": stop}
+            following |= (
+                {"start_line": last + 1}
+                if body.endswith("\n") and arguments.start_byte is None
+                else {"start_byte": stop}
+            )
             if arguments.end_line is not None and "start_line" in following:
                 following["end_line"] = arguments.end_line
             elif end < result.size:
                 following["end_byte"] = end
         where = f"lines {first:,}-{last:,} of {result.lines:,}, bytes {stretch.start:,}-{stop:,} of {result.size:,}"
-        facts = {"first_line": first, "last_line": last, "lines": result.lines, "start_byte": stretch.start, "end_byte": stop}
-        return _answer("read_result", f"{result.handle} ({result.origin}): {where}", body, following, {**facts, "bytes": result.size})
+        facts = {
+            "first_line": first,
+            "last_line": last,
+            "lines": result.lines,
+            "start_byte": stretch.start,
+            "end_byte": stop,
+        }
+        return _answer(
+            "read_result",
+            f"{result.handle} ({result.origin}): {where}",
+            body,
+            following,
+            {**facts, "bytes": result.size},
+        )
 
     async def search(self, arguments: SearchArguments, scope: str) -> Answer:
         result = await self._text(arguments.handle, scope)
@@ -196,7 +226,13 @@ class ReadBack:
         def work() -> tuple[Found, Masked, int | None]:
             # Even the shortest lines of a page are a few tokens each; one more tells whether there is a next page.
             most = self.page_tokens // 3 + 1
-            found = find_lines(raw, arguments.pattern, ignore_case=arguments.ignore_case, from_line=arguments.start_line, limit=most + 1)
+            found = find_lines(
+                raw,
+                arguments.pattern,
+                ignore_case=arguments.ignore_case,
+                from_line=arguments.start_line,
+                limit=most + 1,
+            )
             body, following = _shown(raw, found.hits[:most], arguments.context, self.page_tokens)
             return found, body, following or next((hit.number for hit in found.hits[most:]), None)
 
@@ -243,12 +279,17 @@ class ReadBack:
             "encoding": condensed.encoding,
             "lost": [str(lost) for lost in condensed.lost],
         }
-        return replace(_answer("summarize_result", f"{result.handle} ({result.origin}): {sizes}", body, None, facts), work=condensed.work)
+        return replace(
+            _answer("summarize_result", f"{result.handle} ({result.origin}): {sizes}", body, None, facts),
+            work=condensed.work,
+        )
 
     async def _text(self, handle: str, scope: str) -> KeptResult:
         result = await self.kept.find(handle, scope)
         if not result.is_text:
-            raise InputError(f"{result.handle} is not text: {result.kind} of type {result.mime_type}, {result.size:,} bytes.")
+            raise InputError(
+                f"{result.handle} is not text: {result.kind} of type {result.mime_type}, {result.size:,} bytes."
+            )
         return result
 
 
@@ -278,14 +319,20 @@ TOOLS: tuple[ReadBackTool, ...] = (
     ),
     ReadBackTool(
         "search_result",
-        "Search a kept tool result with a regular expression: matching lines with their numbers, and how many there are in all.",
+        (
+            "Search a kept tool result with a regular expression: matching lines with their numbers, and how many "
+            "there "
+            "are in all."
+        ),
         SearchArguments,
         ReadBack.search,
     ),
     ReadBackTool(
         "query_result",
-        "Ask a kept tool result with SQL, when it is a table: JSON list, JSON lines, CSV or aligned columns. Its rows are the table "
-        "`result`; any text's lines are the table `lines` (number, line). Count, filter, sort and group here rather than reading it all.",
+        "Ask a kept tool result with SQL, when it is a table: JSON list, JSON lines, CSV or aligned columns. Its rows "
+        "are the table "
+        "`result`; any text's lines are the table `lines` (number, line). Count, filter, sort and group here rather "
+        "than reading it all.",
         QueryArguments,
         ReadBack.query,
     ),

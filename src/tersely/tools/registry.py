@@ -71,7 +71,8 @@ class ToolRegistry:
     Args:
         connections: By server name.
         keep_names: A single server's tools keep the names the server gave them.
-        obey_declarations: Refuse what `read_only` and `allow_destructive` do not allow. The gateway does not: its client asks its user.
+        obey_declarations: Refuse what `read_only` and `allow_destructive` do not allow. The gateway does not: its
+            client asks its user.
         strict: Withhold tools whose definition changed after they were first seen, until `accept`ed.
         first_seen: Fingerprints from an earlier run, by server and tool, so that a change in between is noticed too.
     """
@@ -92,7 +93,9 @@ class ToolRegistry:
         self._seen_tools: dict[str, tuple[Tool, ...]] = {}
         self._named: dict[str, Tool] = {}
         self._last_told: dict[str, dict[str, str]] = {name: {} for name in connections}
-        self.first_seen: dict[str, dict[str, str]] = {name: dict((first_seen or {}).get(name, {})) for name in connections}
+        self.first_seen: dict[str, dict[str, str]] = {
+            name: dict((first_seen or {}).get(name, {})) for name in connections
+        }
         """Fingerprints by server and tool; a later definition is measured against them."""
 
     # What there is
@@ -106,7 +109,8 @@ class ToolRegistry:
         ]
 
     def resolve(self, name: str) -> Tool:
-        """The tool of that name: `server__tool`, or `server.tool` as in configuration and prompts; a single server's by its own.
+        """The tool of that name: `server__tool`, or `server.tool` as in configuration and prompts; a single server's by
+        its own.
 
         Raises:
             ToolNotFound: There is none; the message says what there is, and what is close.
@@ -114,7 +118,11 @@ class ToolRegistry:
         """
         named = self._by_name()
         own = name if self._keep_names else None
-        found = [named[name]] if name in named else [tool for tool in named.values() if name == tool.dotted or own == tool.name]
+        found = (
+            [named[name]]
+            if name in named
+            else [tool for tool in named.values() if name == tool.dotted or own == tool.name]
+        )
         if len(found) != 1:
             raise ToolNotFound(self._not_found(name), name=name)
         return self._allowed(found[0], name)
@@ -125,7 +133,9 @@ class ToolRegistry:
 
     def name_of(self, tool: Tool) -> str:
         """What models and clients call this tool."""
-        return next(name for name, known in self._by_name().items() if (known.server, known.name) == (tool.server, tool.name))
+        return next(
+            name for name, known in self._by_name().items() if (known.server, known.name) == (tool.server, tool.name)
+        )
 
     def fingerprints(self) -> dict[str, str]:
         """Of every usable tool, by `server.tool`; one changes when anything about the tool's definition does."""
@@ -154,7 +164,9 @@ class ToolRegistry:
                 server,
                 added=tuple(name for name in current if name not in last),
                 removed=tuple(name for name in last if name not in current),
-                redefined=tuple(tool.name for tool in own if self.is_redefined(tool) and last.get(tool.name) != tool.fingerprint),
+                redefined=tuple(
+                    tool.name for tool in own if self.is_redefined(tool) and last.get(tool.name) != tool.fingerprint
+                ),
             )
             if change.added or change.removed or change.redefined:
                 news.append(change)
@@ -186,11 +198,16 @@ class ToolRegistry:
             ToolError: Why there is no result; its text may quote the server and is not masked.
         """
         # It may have vanished since, or never have been ours to call.
-        current = next((known for known in self._by_name().values() if (known.server, known.name) == (tool.server, tool.name)), None)
+        current = next(
+            (known for known in self._by_name().values() if (known.server, known.name) == (tool.server, tool.name)),
+            None,
+        )
         if current is None:
             raise ToolNotFound(self._not_found(tool.dotted), name=tool.dotted)
         allowed = self._allowed(current, tool.dotted)
-        return await self.connections[tool.server].call(allowed, arguments, timeout=timeout, on_progress=on_progress, meta=meta)
+        return await self.connections[tool.server].call(
+            allowed, arguments, timeout=timeout, on_progress=on_progress, meta=meta
+        )
 
     # Inside
 
@@ -216,7 +233,10 @@ class ToolRegistry:
 
     def _refusal(self, tool: Tool) -> str | None:
         if self._strict and self.is_redefined(tool):
-            return f"Tool {tool.dotted!r} is described otherwise than when it was first seen, and withheld until somebody accepts that."
+            return (
+                f"Tool {tool.dotted!r} is described otherwise than when it was first seen, and withheld until "
+                "somebody accepts that."
+            )
         return why_forbidden(tool, self.connections[tool.server].server.options) if self._obey else None
 
     def _not_found(self, name: str) -> str:
@@ -224,9 +244,15 @@ class ToolRegistry:
         if not self.connections:
             return f"Tool {shown} does not exist: no server is configured, so there are no tools."
         names = [named.name for named in self.tools()]
-        down = [status for status in self.statuses() if status.state != "ready" and not self.connections[status.name].tools]
+        down = [
+            status for status in self.statuses() if status.state != "ready" and not self.connections[status.name].tools
+        ]
         away = "".join(
-            f" Server {status.name!r} is not connected{f' ({status.last_error})' if status.last_error else ''}; its tools are missing."
+            (
+                f" Server {status.name!r} is not connected{f' ({status.last_error})' if status.last_error else ''}; "
+                "its "
+                "tools are missing."
+            )
             for status in down[:5]
         )
         if not names:
@@ -235,7 +261,9 @@ class ToolRegistry:
         tail = {known.rpartition("__")[2].lower(): known for known in names}
         wanted = _as_meant(name)
         close = [lowered[near] for near in difflib.get_close_matches(wanted, list(lowered), n=3, cutoff=0.6)]
-        close += [tail[near] for near in difflib.get_close_matches(wanted.rpartition("__")[2], list(tail), n=3, cutoff=0.75)]
+        close += [
+            tail[near] for near in difflib.get_close_matches(wanted.rpartition("__")[2], list(tail), n=3, cutoff=0.75)
+        ]
         nearest = list(dict.fromkeys(close))[:3]
         hint = f" Did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
         more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
@@ -269,7 +297,18 @@ async def registered(
     # Imported here, because the protocol's library takes a second to load and a program without servers never needs it.
     from tersely.tools.connect import supervisor
 
-    how: dict[str, Any] = {"patience": patience, "on_change": on_change, "on_notification": on_notification, "on_request": on_request}
+    how: dict[str, Any] = {
+        "patience": patience,
+        "on_change": on_change,
+        "on_notification": on_notification,
+        "on_request": on_request,
+    }
     given = {name: value for name, value in how.items() if value is not None}
     async with supervisor.connected(servers, wait=wait, **given) as connections:
-        yield ToolRegistry(connections, keep_names=keep_names, obey_declarations=obey_declarations, strict=strict, first_seen=first_seen)
+        yield ToolRegistry(
+            connections,
+            keep_names=keep_names,
+            obey_declarations=obey_declarations,
+            strict=strict,
+            first_seen=first_seen,
+        )

@@ -1,4 +1,5 @@
-"""The rows a text has, when it is a table in one of the forms tools write: JSON, JSON lines, CSV and kin, drawn or aligned columns.
+"""The rows a text has, when it is a table in one of the forms tools write: JSON, JSON lines, CSV and kin, drawn or
+aligned columns.
 
 For `tools.sql_worker`, which runs alone in a process of its own: nothing but the standard library is imported here.
 """
@@ -71,7 +72,9 @@ def _from_json(value: Any) -> Rows:
 
 
 def _longest_list(value: Any, path: str = "$", depth: int = 0) -> tuple[str, list[Any] | None]:
-    """The longest list of objects not too deep in a document, which is what it was asked for: `items`, `data.results`."""
+    """The longest list of objects not too deep in a document, which is what it was asked for: `items`,
+    `data.results`.
+    """
     best: tuple[str, list[Any] | None] = (path, None)
     if depth > 3 or not isinstance(value, dict):
         return best
@@ -108,14 +111,20 @@ def _json_lines(text: str) -> Rows | None:
 def _records(form: str, items: Sequence[Any]) -> Rows:
     if items and all(isinstance(item, list) for item in items):
         width = min(MOST_COLUMNS, max(len(item) for item in items))
-        header = items[0] if len(items) > 1 and len(items[0]) == width and all(isinstance(cell, str) for cell in items[0]) else None
+        header = (
+            items[0]
+            if len(items) > 1 and len(items[0]) == width and all(isinstance(cell, str) for cell in items[0])
+            else None
+        )
         names = header or [f"c{number}" for number in range(1, width + 1)]
         body = [[*item, *[None] * (width - len(item))][:width] for item in (items[1:] if header else items)]
         return Rows(form, *_typed(names, body))
     records = [item if isinstance(item, dict) else {"value": item} for item in items]
     most = max(20, min(MOST_COLUMNS, _MOST_CELLS // max(1, len(records))))
     names = list(dict.fromkeys(name for record in records for name in record))[:most]
-    return Rows(form, *_typed(names or ["value"], [[record.get(name) for name in names or ["value"]] for record in records]))
+    return Rows(
+        form, *_typed(names or ["value"], [[record.get(name) for name in names or ["value"]] for record in records])
+    )
 
 
 def _typed(names: Iterable[str], values: list[list[Any]]) -> tuple[list[Column], list[list[Any]]]:
@@ -164,7 +173,9 @@ def _cells(form: str, header: list[str] | None, body: list[list[str]]) -> Rows |
     if not body:
         return None
     width = min(MOST_COLUMNS, len(header) if header else max(map(len, body)))
-    values: list[list[Any]] = [[(cell.strip() or None) for cell in row[:width]] + [None] * (width - len(row)) for row in body]
+    values: list[list[Any]] = [
+        [(cell.strip() or None) for cell in row[:width]] + [None] * (width - len(row)) for row in body
+    ]
     for at in range(width):
         filled = [row[at] for row in values if row[at] is not None]
         read = int if all(map(_INTEGER.fullmatch, filled)) else float if all(map(_is_number, filled)) else None
@@ -205,7 +216,11 @@ def _in_columns(text: str) -> Rows | None:
         return None
     sign = next((sign for sign in ("|", "│", "┃") if max(line.count(sign) for line in lines[:2]) >= 2), None)
     if sign:
-        drawn = [[cell.strip() for cell in line.strip().strip(sign).split(sign)] for line in lines if not _RULE.fullmatch(line)]
+        drawn = [
+            [cell.strip() for cell in line.strip().strip(sign).split(sign)]
+            for line in lines
+            if not _RULE.fullmatch(line)
+        ]
         if len(drawn) > 1 and sum(len(row) == len(drawn[0]) for row in drawn) >= 0.9 * len(drawn):
             return _cells("a drawn table", drawn[0], drawn[1:])
         return None

@@ -29,10 +29,13 @@ _QUOTE = r"""(?:\\*["'`]|&quot;|&#34;)"""
 _GAP = r"(?:[ \t]|\\+t)*"
 _ASSIGNED = compiled(
     rf"{ANCHOR}[\w.\-]*({_QUOTE}?)"
-    rf"(?:[\])]{{0,2}}{_GAP}(?:(?:string|str|\[\]byte)[ \t]+)?(?:[:?.+]{{0,3}}=[=>]?|:|>)|{_GAP},[ \t]*\[?|[ \t]+value[ \t]*=|[ \t]*\|)",
+    rf"(?:[\])]{{0,2}}{_GAP}(?:(?:string|str|\[\]byte)[ \t]+)?(?:[:?.+]{{0,3}}=[=>]?|:|>)|{_GAP},[ \t]*\[?|[ "
+    r"\t]+value[ \t]*=|[ \t]*\|)",
     ignore_case=True,
 )
-_VALUE_START = compiled(rf"""(?:[ \t]|\\+t)*(\r?\n[ \t]*)?(?:[&!][\w!:.\-]+[ \t]+)*(\[[ \t\n\r]*)?(?:(?i:rb|br|[bruf@])?({_QUOTE}))?""")
+_VALUE_START = compiled(
+    rf"""(?:[ \t]|\\+t)*(\r?\n[ \t]*)?(?:[&!][\w!:.\-]+[ \t]+)*(\[[ \t\n\r]*)?(?:(?i:rb|br|[bruf@])?({_QUOTE}))?"""
+)
 _PLAIN_START = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789<${*"
 _RUN = compiled(r"""[^\s"'`,;&<>(){}\[\]|\\]+""")
 _LIST_STARTS = (b"[", b"\r", b"\n")
@@ -41,10 +44,15 @@ _ITEM = r"""(?:"((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'|([^\s,\[\]{}"'&*!|>#]
 _FLOW_ITEM = compiled(rf"([ \t\r\n]*){_ITEM}[ \t\r\n]*,?")
 _BLOCK_ITEM = compiled(rf"([ \t]*)-[ \t]+{_ITEM}[ \t\r]*(?:#[^\n]*)?(?:\n|$)")
 _NEXT_WORD = compiled(r"""[ \t]+([^\s"'`,;&<>(){}\[\]|\\=]+)""")
-_LINE_LEAD = compiled(r"""[ \t]*(?:[-#>+]+[ \t]*)?(?:export[ \t]+|set[ \t]+|env[ \t]+|declare[ \t]+-x[ \t]+|\$env:)?["']?""")
+_LINE_LEAD = compiled(
+    r"""[ \t]*(?:[-#>+]+[ \t]*)?(?:export[ \t]+|set[ \t]+|env[ \t]+|declare[ \t]+-x[ \t]+|\$env:)?["']?"""
+)
 _NEXT_PAIR = compiled(r"[;&,][ \t]*[\w.\-]+[=:]")
 _SCHEME = compiled(
-    r"(?:bearer:?|basic|token|api-?key|api-?token|negotiate|hmac|sso-key|key|oauth|bot|splunk|jwt|geniekey|flyv1|discogs|ssws)[ \t]+",
+    (
+        r"(?:bearer:?|basic|token|api-?key|api-?token|negotiate|hmac|sso-key|key|oauth|bot|splunk|jwt|geniekey|flyv1"
+        r"|discogs|ssws)[ \t]+"
+    ),
     ignore_case=True,
 )
 _BLOCK_SCALAR = compiled(r"[|>][+\-\d]*[ \t]*(?:#[^\n]*)?\r?\n")
@@ -107,7 +115,9 @@ def _items(text: bytes, opened: Places, name: Name) -> Iterator[Span]:
     while places := item.match(text, at):
         lead = text[slice(*places[1])]
         start, end = next((place for place in places[2:] if place[0] >= 0), (0, 0))
-        if not is_flow and ((at > opened[0][1] and lead != indent) or b": " in text[start : end + 1] or text[end - 1 : end] == b":"):
+        if not is_flow and (
+            (at > opened[0][1] and lead != indent) or b": " in text[start : end + 1] or text[end - 1 : end] == b":"
+        ):
             return  # Another list goes on there, or the items are no plain values.
         at, indent = places[0][1], lead
         if name.kind == "authorization" and (scheme := _SCHEME.match(text, start, end)):
@@ -142,7 +152,9 @@ def _fits(name: Name, operator: bytes, before: bytes, *, quoted_name: bool) -> b
     return name.kind != "signature" or operator == b"="
 
 
-def _value(text: bytes, at: int, name_start: int, line_end: int, name: Name, operator: bytes, name_quote: bytes) -> Span | None:
+def _value(
+    text: bytes, at: int, name_start: int, line_end: int, name: Name, operator: bytes, name_quote: bytes
+) -> Span | None:
     newline = bracket = False
     quote = b""
     start = at + 1 if text[at : at + 1] == b" " else at
@@ -153,7 +165,11 @@ def _value(text: bytes, at: int, name_start: int, line_end: int, name: Name, ope
         places = _VALUE_START.match(text, at)
         assert places is not None  # It matches the empty text.
         start = places[0][1]
-        newline, bracket, quote = places[1][0] >= 0, places[2][0] >= 0, text[places[3][0] : places[3][1]] if places[3][0] >= 0 else b""
+        newline, bracket, quote = (
+            places[1][0] >= 0,
+            places[2][0] >= 0,
+            text[places[3][0] : places[3][1]] if places[3][0] >= 0 else b"",
+        )
         first = text[start : start + 1]
     if newline:
         if operator != b">" and not (name_quote and quote):
@@ -229,7 +245,9 @@ def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes) ->
 
 
 def _argument(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> Span | None:
-    """`setenv("API_KEY", "…")`: the value behind the name. In a list of words it is only the next word, so it must look like one."""
+    """`setenv("API_KEY", "…")`: the value behind the name. In a list of words it is only the next word, so it must look
+    like one.
+    """
     close = text.find(quote, start, min(line_end, start + 64)) + len(quote)
     if text[close : close + 8].lstrip()[:1] == b":":
         return None  # The next key of a JSON object.
@@ -268,7 +286,11 @@ def _element(text: bytes, start: int, name: Name) -> Span | None:
     end = text.find(b"<", start, start + LOOK)
     value = text[start : end if end >= 0 else start + LOOK].rstrip().removesuffix(b"]]>")
     is_element = text.startswith((b"</", b"<<"), end) if end >= 0 else _mixed(value, said=True)
-    return Span(start, start + len(value), name.kind) if value and is_element and worth_masking(value, name, quoted=True) else None
+    return (
+        Span(start, start + len(value), name.kind)
+        if value and is_element and worth_masking(value, name, quoted=True)
+        else None
+    )
 
 
 def _cell(text: bytes, start: int, line_end: int, name: Name) -> Span | None:
@@ -278,10 +300,16 @@ def _cell(text: bytes, start: int, line_end: int, name: Name) -> Span | None:
     if run is None:
         return None
     value = text[start : run[0][1]]
-    return Span(start, run[0][1], name.kind) if _mixed(value, said=True) and worth_masking(value, name, quoted=False) else None
+    return (
+        Span(start, run[0][1], name.kind)
+        if _mixed(value, said=True) and worth_masking(value, name, quoted=False)
+        else None
+    )
 
 
-def _unquoted(text: bytes, start: int, name_start: int, line_end: int, name: Name, name_quote: bytes, operator: bytes) -> Span | None:
+def _unquoted(
+    text: bytes, start: int, name_start: int, line_end: int, name: Name, name_quote: bytes, operator: bytes
+) -> Span | None:
     if name.kind == "authorization":
         if text[start : start + 7].lower() in (b"digest ", b"aws4-hm"):
             return None  # Fields of their own follow, and only one of them is secret.
@@ -421,4 +449,6 @@ def _mixed(value: bytes, *, said: bool) -> bool:
     digits = sum(48 <= char <= 57 for char in value)
     letters = sum(65 <= (char & 0xDF) <= 90 for char in value)
     symbols = len(value) - digits - letters
-    return said and digits > 0 and letters > 2 and (symbols > 0 or value.lower() != value) and not set(value) & set(b"/:")
+    return (
+        said and digits > 0 and letters > 2 and (symbols > 0 or value.lower() != value) and not set(value) & set(b"/:")
+    )

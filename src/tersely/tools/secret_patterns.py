@@ -18,7 +18,11 @@ Places = list[tuple[int, int]]
 """Where a pattern matched, then where its groups did; (-1, -1) for a group that took no part."""
 
 _NOWHERE = (-1, -1)
-_ANYWHERE, _HERE, _EXACTLY = re2._re2.RE2.Anchor.UNANCHORED, re2._re2.RE2.Anchor.ANCHOR_START, re2._re2.RE2.Anchor.ANCHOR_BOTH
+_ANYWHERE, _HERE, _EXACTLY = (
+    re2._re2.RE2.Anchor.UNANCHORED,
+    re2._re2.RE2.Anchor.ANCHOR_START,
+    re2._re2.RE2.Anchor.ANCHOR_BOTH,
+)
 
 
 class Pattern:
@@ -63,7 +67,9 @@ class Pattern:
 
 
 def compiled(pattern: str, *, ignore_case: bool = False) -> Pattern:
-    """Ours are ASCII, so they need not know about UTF-8: any byte above is just a byte, and the automata are smaller."""
+    """Ours are ASCII, so they need not know about UTF-8: any byte above is just a byte, and the automata are
+    smaller.
+    """
     return Pattern(pattern, ignore_case=ignore_case)
 
 
@@ -87,8 +93,10 @@ class Name:
 
 
 ANCHORS = (
-    "pass", "pwd", "pswd", "passwd", "secret", "token", "key", "cred", "auth", "jwt", "bearer", "cookie", "signature", "login", "mnemonic",
-    "sessionid", "sessid", "cloudflare", "sourcegraph", "artifactory", "jfrog", "contribsys", "messagebird", "adobe", "sumo", "heroku",
+    "pass", "pwd", "pswd", "passwd", "secret", "token", "key", "cred", "auth", "jwt", "bearer", "cookie", "signature",
+    "login", "mnemonic",
+    "sessionid", "sessid", "cloudflare", "sourcegraph", "artifactory", "jfrog", "contribsys", "messagebird", "adobe",
+    "sumo", "heroku",
     "snyk", "salt", "connectionstring", "webhook", "dsn", "_pat",
 )  # fmt: skip
 """Every name that can be sensitive holds one of these, so one pass over the text finds all names worth a look."""
@@ -110,61 +118,94 @@ _NOT_PASS = _words("bypass compass surpass trespass overpass underpass encompass
 _PASSWORD_ENDINGS = ("password", "passwd", "passphrase", "passcode")
 _TOKEN_ENDINGS = ("token", "jwt", "bearer", "pat")
 _KEY_COMPOUNDS = (
-    "apikey", "accesskey", "secretkey", "privatekey", "authkey", "accountkey", "masterkey", "encryptionkey", "signingkey", "sharedkey",
+    "apikey", "accesskey", "secretkey", "privatekey", "authkey", "accountkey", "masterkey", "encryptionkey",
+    "signingkey", "sharedkey",
     "licensekey", "servicekey", "appkey", "clientkey", "cryptkey", "hmackey",
 )  # fmt: skip
 _SECRET_KEYS = _words(
-    "api secret private access auth encryption encrypt encrypted signing sign signature master account shared ssh service license "
-    "app application client consumer storage admin root deploy hmac aes des rsa ecdsa jwt session webhook subscription cipher crypt "
-    "crypto token user integration ingest ingestion write project developer rapidapi recaptcha captcha server vapid fernet oauth bot "
+    "api secret private access auth encryption encrypt encrypted signing sign signature master account shared ssh "
+    "service license "
+    "app application client consumer storage admin root deploy hmac aes des rsa ecdsa jwt session webhook "
+    "subscription cipher crypt "
+    "crypto token user integration ingest ingestion write project developer rapidapi recaptcha captcha server vapid "
+    "fernet oauth bot "
     "unseal recovery backup install activation passwd password vault wallet"
 )
 _HARMLESS_KEYS = _words(
-    "public pub primary foreign partition routing sort cache bucket hash range group message msg object map idempotency dedup "
-    "deduplication i18n translation config configuration row column col unique index candidate natural surrogate composite socket shard "
-    "topology registry event hot lookup label tag metric item param parameter dict json field property state query lock feature flag "
-    "sub parent child left right arrow host hosts meta tracking kms next prev previous last first start end min max exclusive entry "
-    "record sequence s s3 gcs minio blob correlation trace request context attribute attr header node pod cluster zone region tenant "
-    "customer order product path file dir locale menu shortcut fn press down up hotkey keyboard issue jira ticket evaluated template "
-    "resource resourcetype agg aggregation join distribution dist clustering selector known trusted allowed release author set same "
+    "public pub primary foreign partition routing sort cache bucket hash range group message msg object map "
+    "idempotency dedup "
+    "deduplication i18n translation config configuration row column col unique index candidate natural surrogate "
+    "composite socket shard "
+    "topology registry event hot lookup label tag metric item param parameter dict json field property state query "
+    "lock feature flag "
+    "sub parent child left right arrow host hosts meta tracking kms next prev previous last first start end min max "
+    "exclusive entry "
+    "record sequence s s3 gcs minio blob correlation trace request context attribute attr header node pod cluster "
+    "zone region tenant "
+    "customer order product path file dir locale menu shortcut fn press down up hotkey keyboard issue jira ticket "
+    "evaluated template "
+    "resource resourcetype agg aggregation join distribution dist clustering selector known trusted allowed release "
+    "author set same "
     "different missing invalid unknown bad duplicate expected required new old"
 )
 _NEUTRAL = _words(
-    "value val data base64 b64 encoded plain plaintext cleartext text string str default prod production dev development staging "
-    "stage test testing qa uat old new prev previous current next primary secondary main live raw env var base hex here local global "
+    "value val data base64 b64 encoded plain plaintext cleartext text string str default prod production dev "
+    "development staging "
+    "stage test testing qa uat old new prev previous current next primary secondary main live raw env var base hex "
+    "here local global "
     "internal external real actual override input param arg opt option ro rw read write admin root user app"
 )
 """Words behind the telling one that change nothing: DB_PASSWORD_PROD, secret_key_base, client-key-data."""
 
 _ABOUT = _words(
-    "id ids name names ref refs reference file filename path dir directory url uri endpoint type kind length len size limit limits "
-    "count counts num number max min expiry expires expiration expired exp ttl age policy policies hash hashed algorithm alg algo "
-    "version status state time timestamp at date created updated changed rotation rotated provider providers store manager class "
-    "format prefix suffix pattern regex template label hint reset required enabled disabled valid invalid strength arn usage used "
-    "budget rate bucket index position field fields column scope scopes issuer audience host hosts port domain server service method "
-    "mode source target location line lines threshold window per second seconds minute minutes days error errors failed failure "
-    "attempts retries validator handler helper generator factory util utils client config configuration settings options "
-    "authentication encryption review reviews request requests response list set map cache selector mount namespace annotation "
-    "annotations volume volumes fingerprint thumbprint description desc title prompt message msg info details spec schema property "
-    "properties hashing salt rounds iterations lifetime duration interval period accessor owner group role roles permissions bytes "
-    "bits chars characters function func callback event down up press stroke board word words words1 space spaces frame frames pair "
+    "id ids name names ref refs reference file filename path dir directory url uri endpoint type kind length len size "
+    "limit limits "
+    "count counts num number max min expiry expires expiration expired exp ttl age policy policies hash hashed "
+    "algorithm alg algo "
+    "version status state time timestamp at date created updated changed rotation rotated provider providers store "
+    "manager class "
+    "format prefix suffix pattern regex template label hint reset required enabled disabled valid invalid strength "
+    "arn usage used "
+    "budget rate bucket index position field fields column scope scopes issuer audience host hosts port domain server "
+    "service method "
+    "mode source target location line lines threshold window per second seconds minute minutes days error errors "
+    "failed failure "
+    "attempts retries validator handler helper generator factory util utils client config configuration settings "
+    "options "
+    "authentication encryption review reviews request requests response list set map cache selector mount namespace "
+    "annotation "
+    "annotations volume volumes fingerprint thumbprint description desc title prompt message msg info details spec "
+    "schema property "
+    "properties hashing salt rounds iterations lifetime duration interval period accessor owner group role roles "
+    "permissions bytes "
+    "bits chars characters function func callback event down up press stroke board word words words1 space spaces "
+    "frame frames pair "
     "pairs str_len parser stream reader writer lexer"
 )
 """Words behind the telling one that make it a thing *about* a secret: token_limit, secretName, password_changed_at."""
 
 _HARMLESS_TOKENS = _words(
-    "csrf xsrf public next page continuation continue cancellation cancel cursor sync pagination unexpected eos bos pad unk special "
-    "start end stop first last mask lexer parser syntax max min prompt completion total input output per num idempotency client "
+    "csrf xsrf public next page continuation continue cancellation cancel cursor sync pagination unexpected eos bos "
+    "pad unk special "
+    "start end stop first last mask lexer parser syntax max min prompt completion total input output per num "
+    "idempotency client "
     "resume sequence syncing nextpage nextsync change fencing"
 )
 _PROVIDERS = _words(
-    "adafruit adobe airtable algolia alibaba anthropic artifactory asana atlassian aws azure bitbucket bittrex cloudflare codecov "
-    "cohere coinbase confluent contentful datadog deepl digitalocean discord docker doppler drone dropbox dynatrace elastic etsy "
-    "facebook fastly figma finnhub firebase flickr freshbooks github gitlab gitter google grafana groq heroku hubspot huggingface "
-    "intercom jfrog jira kraken kucoin launchdarkly linear linkedin lob looker loki mailchimp mailgun mapbox maxmind meraki "
-    "messagebird mistral mongodb netlify newrelic npm nytimes okta openai openrouter opsgenie pagerduty paypal pinecone plaid "
-    "postman pulumi rapidapi render rollbar rubygems segment sendbird sendgrid sentry shippo shodan shopify slack snyk sonar "
-    "sourcegraph splunk square squarespace stripe sumologic supabase telegram terraform travis trello twilio twitch twitter typeform "
+    "adafruit adobe airtable algolia alibaba anthropic artifactory asana atlassian aws azure bitbucket bittrex "
+    "cloudflare codecov "
+    "cohere coinbase confluent contentful datadog deepl digitalocean discord docker doppler drone dropbox dynatrace "
+    "elastic etsy "
+    "facebook fastly figma finnhub firebase flickr freshbooks github gitlab gitter google grafana groq heroku hubspot "
+    "huggingface "
+    "intercom jfrog jira kraken kucoin launchdarkly linear linkedin lob looker loki mailchimp mailgun mapbox maxmind "
+    "meraki "
+    "messagebird mistral mongodb netlify newrelic npm nytimes okta openai openrouter opsgenie pagerduty paypal "
+    "pinecone plaid "
+    "postman pulumi rapidapi render rollbar rubygems segment sendbird sendgrid sentry shippo shodan shopify slack "
+    "snyk sonar "
+    "sourcegraph splunk square squarespace stripe sumologic supabase telegram terraform travis trello twilio twitch "
+    "twitter typeform "
     "vercel virustotal yandex zendesk zapier"
 )
 
@@ -218,7 +259,11 @@ def name_of_secret(name: bytes) -> Name | None:
     if last == "secrets" or last == "passwords" or last == "tokens":
         return Name(last[:-1], Demand.RANDOM)
     if last.endswith(_TOKEN_ENDINGS) or lowered.endswith(b"token"):
-        if before in _HARMLESS_TOKENS or lowered in (b"nexttoken", b"pagetoken", b"synctoken") or (last in ("pat",) and not before):
+        if (
+            before in _HARMLESS_TOKENS
+            or lowered in (b"nexttoken", b"pagetoken", b"synctoken")
+            or (last in ("pat",) and not before)
+        ):
             return None
         return Name("jwt" if last == "jwt" else "token", Demand.LIKELY)
     if last.endswith(_KEY_COMPOUNDS):
@@ -237,9 +282,15 @@ def name_of_secret(name: bytes) -> Name | None:
         return Name(last if last != "cvc" else "cvv", Demand.ANY)
     if last in ("sig", "signature"):
         signed = before in ("amz", "goog", "sas") or lowered == b"signature"
-        return Name("signature", Demand.RANDOM, in_query_only=lowered != b"signature") if signed or last == "sig" else None
+        return (
+            Name("signature", Demand.RANDOM, in_query_only=lowered != b"signature") if signed or last == "sig" else None
+        )
     if last == "code":
-        return Name("code", Demand.RANDOM, in_query_only=True) if lowered in (b"code", b"auth_code", b"authorization_code") else None
+        return (
+            Name("code", Demand.RANDOM, in_query_only=True)
+            if lowered in (b"code", b"auth_code", b"authorization_code")
+            else None
+        )
     if lowered in (b"sessionid", b"jsessionid", b"phpsessid", b"sid", b"connect.sid"):
         return Name("cookie", Demand.RANDOM, in_query_only=True)
     if lowered in (b"secret_id", b"secretid", b"secret-id"):  # Half of a login to Vault.
@@ -267,11 +318,14 @@ _PLACEHOLDER_FORMS = (
     r"|(?:null|none|nil|undefined|nan|true|false|yes|no|y|n|on|off|ok|empty|unset|unknown|default|required|optional|mandatory|missing"
     r"|invalid|incorrect|wrong|expired|revoked|rejected|denied|accepted|changed|reset|set|failed|failure|success|successful|enabled|disabled"
     r"|include|omit|installed|running|active|inactive|ready|available|updated|deleted|created|locked|unlocked|verified|present|absent|found|malformed|same-origin|redacted|masked|hidden|removed|omitted|censored|filtered|protected|encrypted|secure|sensitive|sanitized"
-    r"|change[-_ ]?me.*|changeit|replace[-_ ]?(?:me|with|this).*|insert[-_ ].*|enter[-_ ].*|add[-_]your.*|put[-_ ].*|your[-_ ]?\w*.*"
-    r"|my[-_ ]?(?:password|secret|token|api[-_]?key|key)|(?:some|the|a)[-_ ](?:password|secret|token|key)|example.*|placeholder.*|dummy.*"
+    r"|change[-_ ]?me.*|changeit|replace[-_ ]?(?:me|with|this).*|insert[-_ ].*|enter[-_ ].*|add[-_]your.*|put[-_ ].*"
+    r"|your[-_ ]?\w*.*"
+    r"|my[-_ ]?(?:password|secret|token|api[-_]?key|key)|(?:some|the|a)[-_ ](?:password|secret|token|key)|example.*"
+    r"|placeholder.*|dummy.*"
     r"|sample.*|todo|tbd|n/a|string|str|text|bytes|int|integer|number|bool|boolean|object|any|password|passwd|pass|pwd|secret|token|key|value"
     r"|api[-_]?key|username|user|test|basic|bearer|digest|oauth2?|negotiate|ntlm|kerberos|ldap|saml|oidc|jwt|md5|sha-?\d+|scram-sha-\d+"
-    r"|bcrypt|argon2\w*|plain|cram-md5|xoauth2|trust|peer|ident|prompt|stdin|self|generated|auto|random|inherit|not[-_ ]\w+.*)"
+    r"|bcrypt|argon2\w*|plain|cram-md5|xoauth2|trust|peer|ident|prompt|stdin|self|generated|auto|random|inherit"
+    r"|not[-_ ]\w+.*)"
     r"|(?:arn|op|vault|ref\+\w+|secretsmanager|ssm|gcp|azurekeyvault|keyring|secretref|file|env|aws-?sm|akv|sops|pass|doppler|infisical)"
     r"(?::|://).*"
     r"|enc\[.*|ansible_vault.*|\$ansible_vault.*|projects/[^/]+/secrets/.*|resolve:.*"
@@ -306,7 +360,9 @@ _FILLERS = b"xX*._-#0aA1"
 
 
 def is_placeholder(value: bytes) -> bool:
-    """Stands for a secret without being one: `${VAR}`, `<password>`, `********`, `changeme`, a reference, a word of state."""
+    """Stands for a secret without being one: `${VAR}`, `<password>`, `********`, `changeme`, a reference, a word of
+    state.
+    """
     value = value.strip(b" \t\r\n\"'")
     if not value:
         return True
@@ -386,7 +442,9 @@ def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
         return quoted or not (value.isalpha() or b"/" in value[:1] or _NAME_LIKE.is_all_of(value))
     if _NAME_LIKE.is_all_of(value) and (size < 40 or not any(48 <= char <= 57 for char in value)):
         # registry-credentials-7xk2p names something; 5cb4a5f0-… does not.
-        return _UUID.is_all_of(value) or (kind != "secret" and any(map(is_random, value.replace(b"_", b"-").split(b"-"))))
+        return _UUID.is_all_of(value) or (
+            kind != "secret" and any(map(is_random, value.replace(b"_", b"-").split(b"-")))
+        )
     if not quoted and is_identifier(value) and (size < 12 or value.lower() != value):
         return False
     if value.isalpha() and size < 20:
@@ -422,7 +480,8 @@ def _tokens(kind: str, prefixes: str, rest: str, *, exact: bool = True, check: b
 TOKENS: tuple[Token, ...] = (
     *_tokens("github_token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,}"),
     *_tokens("github_token", "github_pat_", r"[A-Za-z0-9_]{50,}"),
-    *_tokens("gitlab_token", "glpat- gldt- glrt- glptt- glagent- glsoat- glft- glimt- gloas- glffct- glcbt- glwt-", r"[\w\-.]{18,}"),
+    *_tokens("gitlab_token", "glpat- gldt- glrt- glptt- glagent- glsoat- glft- glimt- gloas- glffct- glcbt- glwt-",
+    r"[\w\-.]{18,}"),
     *_tokens("gitlab_token", "GR1348941", r"[\w\-]{20,50}"),
     *_tokens("aws_access_key", "AKIA ASIA ABIA ACCA A3T", r"[A-Z0-9]{16,17}"),
     *_tokens("aws_bedrock_key", "ABSK", r"[A-Za-z0-9+/]{100,}={0,2}"),
@@ -438,11 +497,14 @@ TOKENS: tuple[Token, ...] = (
     *_tokens("api_key", "sk-lf- pk-lf- sk-litellm- sk-ss- sk-or-", r"[\w\-]{20,}"),
     *_tokens("stripe_key", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ whsec_", r"[A-Za-z0-9+/=]{10,}"),
     *_tokens("stripe_key", "pk_live_", r"[A-Za-z0-9]{20,}"),
-    *_tokens("slack_token", "xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxc- xoxd- xoxe- xoxe.xoxp- xoxe.xoxb-", r"[A-Za-z0-9%\-]{10,}"),
+    *_tokens("slack_token", "xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxc- xoxd- xoxe- xoxe.xoxp- xoxe.xoxb-",
+    r"[A-Za-z0-9%\-]{10,}"),
     *_tokens("slack_token", "xapp-", r"\d-[A-Za-z0-9\-]{20,}"),
     *_tokens("slack_webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/[A-Za-z0-9+/]{24,}", exact=False),
-    *_tokens("discord_webhook", "discord.com/api/webhooks/ discordapp.com/api/webhooks/", r"\d{15,22}/[\w\-]{40,}", exact=False),
-    *_tokens("teams_webhook", ".webhook.office.com/webhookb2/", r"[\w@\-]{36,80}/IncomingWebhook/[\w]{32}/[\w\-]{36}", exact=False),
+    *_tokens("discord_webhook", "discord.com/api/webhooks/ discordapp.com/api/webhooks/", r"\d{15,22}/[\w\-]{40,}",
+    exact=False),
+    *_tokens("teams_webhook", ".webhook.office.com/webhookb2/", r"[\w@\-]{36,80}/IncomingWebhook/[\w]{32}/[\w\-]{36}",
+    exact=False),
     *_tokens("netlify_token", "nfp_ nfc_ nfo_ nfu_", r"[A-Za-z0-9_]{36}"),
     *_tokens("npm_token", "npm_", r"[A-Za-z0-9]{36,64}"),
     *_tokens("pypi_token", "pypi-AgEIcHlwaS5vcmc pypi-AgENdGVzdC5weXBpLm9yZw", r"[\w\-]{50,}"),
@@ -535,7 +597,8 @@ TOKENS: tuple[Token, ...] = (
     *_tokens("resend_key", "re_", r"[A-Za-z0-9]{8}_[A-Za-z0-9]{24}"),
     *_tokens("pinecone_key", "pcsk_", r"[\w]{50,90}"),
     *_tokens("password_hash", "$2a$ $2b$ $2y$", r"\d\d\$[./A-Za-z0-9]{53}"),
-    *_tokens("password_hash", "$6$ $5$ $y$", r"(?:rounds=\d+\$)?[./A-Za-z0-9]{1,32}\$(?:[./A-Za-z0-9]{1,64}\$)?[./A-Za-z0-9]{40,90}"),
+    *_tokens("password_hash", "$6$ $5$ $y$",
+    r"(?:rounds=\d+\$)?[./A-Za-z0-9]{1,32}\$(?:[./A-Za-z0-9]{1,64}\$)?[./A-Za-z0-9]{40,90}"),
     *_tokens("password_hash", "$argon2", r"i?d?\$v=\d+\$[\w=,]+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+"),
     *_tokens("jwt", "eyJ ewog", r"[\w\-]{8,}\.[\w\-]{8,}(?:\.[\w\-]*={0,2}){1,3}", exact=False, check=False),
     *_tokens("jwt", "ZXlK", r"[A-Za-z0-9+/_\-]{60,}={0,2}", exact=False, check=False),

@@ -19,7 +19,16 @@ from collections.abc import Callable, Iterable, Iterator
 
 from tersely.tools import secret_patterns as patterns
 from tersely.tools.secret_assignments import assignments, prose, spaced, worth_masking
-from tersely.tools.secret_patterns import ANCHOR, NAME_BYTES, Pattern, compiled, is_placeholder, is_random, is_wordy, name_of_secret
+from tersely.tools.secret_patterns import (
+    ANCHOR,
+    NAME_BYTES,
+    Pattern,
+    compiled,
+    is_placeholder,
+    is_random,
+    is_wordy,
+    name_of_secret,
+)
 from tersely.tools.secret_spans import LOOK, Clock, Span, View
 from tersely.tools.secret_structures import mapping_around, walk_json, walk_object, walk_tables, walk_yaml
 
@@ -187,7 +196,10 @@ def _line(programs: str, option: str) -> str:
 _COMMAND_SOURCES = (
     _line("mysql|mysqldump|mysqladmin|mariadb|mariadb-dump|mycli", "-p"),
     _line("sshpass", r"-p[ \t]*"),
-    _line("docker|podman|buildah|skopeo|nerdctl|helm|oras|crane|az|acr|oc|argocd|cf|ibmcloud", r"login\b[^\n|;]*?[ \t]-p[ \t]+"),
+    _line(
+        "docker|podman|buildah|skopeo|nerdctl|helm|oras|crane|az|acr|oc|argocd|cf|ibmcloud",
+        r"login\b[^\n|;]*?[ \t]-p[ \t]+",
+    ),
     _line(
         "mongo|mongosh|mongodump|mongorestore|mongoexport|cqlsh|clickhouse-client|influx|impala-shell|trino|ftp|lftp|ipmitool",
         r"-[pP][ \t]+",
@@ -206,10 +218,16 @@ _COMMAND_SOURCES = (
     _line("mc", r"(?:alias[ \t]+set|config[ \t]+host[ \t]+add)[ \t]+\S+[ \t]+\S+[ \t]+\S+[ \t]+"),
     _line("aws", r"configure[ \t]+set[ \t]+\S*(?:secret|token)\S*[ \t]+"),
     _line("kubectl|oc", r"""--from-literal[= ]["']?[\w.\-]+="""),
-    rf"\becho[ \t]+(?:-n[ \t]+)?{_WORD}[ \t]*\|[ \t]*(?:sudo[ \t]+-S|su\b|passwd|chpasswd|(?:docker|podman|helm)[ \t][^\n|;]*login)",
+    (
+        rf"\becho[ \t]+(?:-n[ \t]+)?{_WORD}[ \t]*\|[ \t]*(?:sudo[ \t]+-S|su\b|passwd|chpasswd|(?:docker|podman|helm)[ "
+        r"\t][^\n|;]*login)"
+    ),
     rf"\b(?:requirepass|masterauth|sasl_passwd|bindpw|rootpw|enable secret(?: \d)?|snmp-server community)[ \t]+{_WORD}",
     rf"\bmachine[ \t]+\S+[ \t\n]+login[ \t]+\S+[ \t\n]+password[ \t]+{_WORD}",
-    r"(?i:\bidentified[ \t]+(?:with[ \t]+\S+[ \t]+)?by(?:[ \t]+password)?|\bpassword|\bset[ \t]+password[^\n=]{0,80}=)[ \t]+'([^'\n]+)'",
+    (
+        r"(?i:\bidentified[ \t]+(?:with[ \t]+\S+[ \t]+)?by(?:[ \t]+password)?|\bpassword|\bset[ "
+        r"\t]+password[^\n=]{0,80}=)[ \t]+'([^'\n]+)'"
+    ),
 )
 """Command lines and settings without a separator; the secret is in one of the groups."""
 
@@ -261,7 +279,8 @@ def commands(text: bytes, clock: Clock) -> Iterator[Span]:
 _PRIVATE_KEY = compiled(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
 _PRIVATE_KEY_END = compiled(r"-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LINES = compiled(
-    r"""(?:(?:[\s"'+,>|\\]|\\+[nrt]|[A-Z][\w\-]+: [^\n\\]*)*[A-Za-z0-9+/=]{20,})*(?:(?:\s|\\+[nr])*[A-Za-z0-9+/]{1,63}={1,2})?"""
+    r"""(?:(?:[\s"'+,>|\\]|\\+[nrt]|[A-Z][\w\-]+: [^\n\\]*)*[A-Za-z0-9+/=]{20,})*"""
+    r"""(?:(?:\s|\\+[nr])*[A-Za-z0-9+/]{1,63}={1,2})?"""
 )
 _KEY_MATERIAL = compiled(r"[A-Za-z0-9+/=]{8,}")
 _PUTTY = compiled(r"Private-Lines: \d+\s+((?:[A-Za-z0-9+/=]+\s+)+)Private-MAC: [0-9a-f]+")
@@ -290,7 +309,9 @@ def private_keys(text: bytes, clock: Clock) -> Iterator[Span]:
 
 _SECRET_KIND = compiled(r"""kind["'\\]*[ \t]*:[ \t]*["'\\]*secret(?:list)?\b""", ignore_case=True)
 _NAME_FIELD = "(?:name|key|variable|header|field)"
-_NAMED = compiled(rf"""(?:["']{_NAME_FIELD}["']\s*:\s*["']|\b{_NAME_FIELD}:[ \t]+["']?)([\w.\-]*{ANCHOR}[\w.\-]*)""", ignore_case=True)
+_NAMED = compiled(
+    rf"""(?:["']{_NAME_FIELD}["']\s*:\s*["']|\b{_NAME_FIELD}:[ \t]+["']?)([\w.\-]*{ANCHOR}[\w.\-]*)""", ignore_case=True
+)
 _NAMED_ELSEWHERE = compiled(
     rf"""(?:<(?:name|key)>\s*([\w.\-]*{ANCHOR}[\w.\-]*)\s*</(?:name|key)>\s*<(?:value|string)>\s*([^<]*)"""
     rf"""|\bvariable[ \t]+"([\w\-]*{ANCHOR}[\w\-]*)"[ \t]*\{{[^{{}}]*?\bdefault[ \t]*=[ \t]*"([^"\n]*)")""",
@@ -397,12 +418,15 @@ def _in_percent(text: bytes, again: Callable[[bytes], list[Span]], clock: Clock)
         return
     for ((start, end),) in _PERCENT_RUN.every(text):
         clock.check()
-        changes = ((at, to, bytes.fromhex(text[at + 1 : to].decode())) for ((at, to),) in _PERCENT.every(text, start, end))
+        changes = (
+            (at, to, bytes.fromhex(text[at + 1 : to].decode())) for ((at, to),) in _PERCENT.every(text, start, end)
+        )
         view = View(text, start, end, changes)
         yield from map(view.source, again(view.text))
 
 
-# Four characters of base64 that decode to three of printable ASCII; five of these in a row are no accident. Hex likewise.
+# Four characters of base64 that decode to three of printable ASCII; five of these in a row are no accident. Hex
+# likewise.
 _QUAD = "[CDI-Za-f][ACDEFGHSTUVWXijklmnyz0123][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_\\-]"
 _ENCODED = compiled(rf"(?:{_QUAD}){{5}}[A-Za-z0-9+/_\-]*={{0,2}}|(?:[2-7][0-9A-Fa-f]){{12,}}")
 _HEX = b"0123456789abcdefABCDEF"

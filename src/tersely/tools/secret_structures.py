@@ -76,9 +76,15 @@ class _Walk:
         frame = self.stack.pop()
         kind = frame.kind.lower()
         if kind in (b"secret", b"secretlist"):
-            self.spans += [Span(leaf.start, leaf.end, "kubernetes_secret", leaf.quote) for leaf in _flat(frame.found) if self._worth(leaf)]
+            self.spans += [
+                Span(leaf.start, leaf.end, "kubernetes_secret", leaf.quote)
+                for leaf in _flat(frame.found)
+                if self._worth(leaf)
+            ]
         elif not kind and frame.found and self.stack:
-            self.stack[-1].found.append(frame.found)  # Items of a SecretList do not repeat their kind: the mapping around knows.
+            self.stack[-1].found.append(
+                frame.found
+            )  # Items of a SecretList do not repeat their kind: the mapping around knows.
         if frame.name and frame.value and (name := name_of_secret(frame.name)) is not None:
             value = self.text[frame.value.start : min(frame.value.end, frame.value.start + 512)]
             if is_secret(value, name.demand, quoted=not frame.value.quote, kind=name.kind):
@@ -150,7 +156,8 @@ def mapping_around(text: bytes, at: int) -> tuple[int, int]:
     return start, end if end >= 0 else highest
 
 
-# A string ends at its quote, at the end of the line (JSON has no raw line breaks, so one stray quote spoils one line), or with the text.
+# A string ends at its quote, at the end of the line (JSON has no raw line breaks, so one stray quote spoils one line),
+# or with the text.
 _JSON_TOKEN = compiled(r'"(?:[^"\\\n]|\\.)*"?(?:[ \t]*:)?|[{}\[\]]|[^\s"{}\[\],:]+')
 
 
@@ -160,14 +167,18 @@ def walk_json(text: bytes, check: Callable[[], None]) -> list[Span]:
 
 
 def walk_object(text: bytes, at: int, check: Callable[[], None]) -> tuple[list[Span], int]:
-    """Walk only the JSON object a place lies in, unless it is far larger than a pair of name and value; and where it ends."""
+    """Walk only the JSON object a place lies in, unless it is far larger than a pair of name and value; and where it
+    ends.
+    """
     start = _object_start(text, at)
     if start is None:
         return [], at
     return _walk_json(text, start, min(len(text), at + _NEARBY), check, only_first=True)
 
 
-def _walk_json(text: bytes, start: int, end: int, check: Callable[[], None], *, only_first: bool = False) -> tuple[list[Span], int]:
+def _walk_json(
+    text: bytes, start: int, end: int, check: Callable[[], None], *, only_first: bool = False
+) -> tuple[list[Span], int]:
     walk = _Walk(text)
     stack = walk.stack
     to = start
@@ -196,10 +207,14 @@ def _walk_json(text: bytes, start: int, end: int, check: Callable[[], None], *, 
 
 
 _YAML_KEY = r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s#\-"'{\[&*!|>%@`,?:][^\n:#]*|-[^\s\n:][^\n:#]*)"""
-_YAML_LINE = compiled(rf"(?m)^([ \t]*)((?:-[ \t]+)*)(?:({_YAML_KEY})[ \t]*:(?:[ \t]+([^\n]*))?[ \t\r]*$|(---.*|\.\.\.\s*)$|([^\n]*))")
+_YAML_LINE = compiled(
+    rf"(?m)^([ \t]*)((?:-[ \t]+)*)(?:({_YAML_KEY})[ \t]*:(?:[ \t]+([^\n]*))?[ \t\r]*$|(---.*|\.\.\.\s*)$|([^\n]*))"
+)
 _YAML_BLOCK = compiled(r"(?:[&!][^\s]*[ \t]+)*[|>][+\-\d]*[ \t]*(?:#.*)?\r?")
 _YAML_PREFIX = compiled(r"(?:[&!][^\s]*[ \t]+)+")
-_FLOW_PAIR = compiled(r"""([\w.\-]+|"[^"\n]*"|'[^'\n]*')[ \t]*:[ \t]*("[^"\n]*"|'[^'\n]*'|[^\s,{}\[\]"'][^,{}\[\]\n]*)""")
+_FLOW_PAIR = compiled(
+    r"""([\w.\-]+|"[^"\n]*"|'[^'\n]*')[ \t]*:[ \t]*("[^"\n]*"|'[^'\n]*'|[^\s,{}\[\]"'][^,{}\[\]\n]*)"""
+)
 
 
 def walk_yaml(text: bytes, check: Callable[[], None]) -> list[Span]:
@@ -240,7 +255,9 @@ def walk_yaml(text: bytes, check: Callable[[], None]) -> list[Span]:
 
 
 def _yaml_lines(text: bytes) -> Iterator[tuple[int, int, bytes, tuple[int, int, bool] | None, bool]]:
-    """Per line: indentation, width of its dashes, key, where its value lies (and whether that is a flow mapping), document border."""
+    """Per line: indentation, width of its dashes, key, where its value lies (and whether that is a flow mapping),
+    document border.
+    """
     at = 0
     while at <= len(text) and (places := _YAML_LINE.search(text, at)):
         (_, line_end), (indent_start, indent_end), (dash_start, dash_end), key_place, value_place, border, rest = places
@@ -301,7 +318,9 @@ _RULE = b"-+=| \t\r:"
 
 
 def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[Span]:
-    """Columns of tables: a line of headings, then lines with as many cells, divided by commas, tabs, semicolons or bars."""
+    """Columns of tables: a line of headings, then lines with as many cells, divided by commas, tabs, semicolons or
+    bars.
+    """
     walked = 0
     for count, ((start, end),) in enumerate(_HEADER.every(text)):
         if count % 256 == 0:
@@ -390,7 +409,8 @@ def yaml_scalar(text: bytes, name_start: int, start: int) -> int | None:
 def scalar_to_quote(text: bytes, start: int, end: int) -> tuple[int, int] | None:
     """The plain YAML scalar that would no longer be one if a bracket stood at `start`; None where that does no harm.
 
-    A mark in the middle of a scalar is only text, and a mark in place of a whole one is a list of one: both parse. A mark with
+    A mark in the middle of a scalar is only text, and a mark in place of a whole one is a list of one: both parse. A
+    mark with
     something behind it, or inside `[a, b]`, does not.
     """
     if text[start - 1 : start] in (b'"', b"'"):

@@ -63,9 +63,15 @@ def why_forbidden(tool: Tool, options: ServerOptions) -> str | None:
     if allowed is True or (isinstance(allowed, tuple) and any(fnmatchcase(tool.name, pattern) for pattern in allowed)):
         return None
     if tool.destructive:
-        return f"Tool {tool.dotted!r} declares itself destructive, and the configuration does not allow it (allow_destructive)."
+        return (
+            f"Tool {tool.dotted!r} declares itself destructive, and the configuration does not allow it "
+            "(allow_destructive)."
+        )
     if options.read_only and not tool.read_only:
-        return f"Tool {tool.dotted!r} does not declare itself read-only, and its server is used for reading only (read_only)."
+        return (
+            f"Tool {tool.dotted!r} does not declare itself read-only, and its server is used for reading only "
+            "(read_only)."
+        )
     return None
 
 

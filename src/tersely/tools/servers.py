@@ -9,12 +9,23 @@ from fnmatch import fnmatchcase
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 
 from tersely.errors import ConfigError
 from tersely.tools.mask import DEFAULT_GROUPS, Masker
 
-_CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True)
+_CONFIG = ConfigDict(
+    extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True
+)
 
 MEGABYTE = 2**20
 
@@ -131,7 +142,9 @@ class MaskingOptions(BaseModel):
     enabled: bool = True
     """Masking can be turned off for a server that returns no secrets."""
 
-    groups: Annotated[tuple[str, ...], Field(validation_alias=AliasChoices("groups", "pattern_groups"))] = DEFAULT_GROUPS
+    groups: Annotated[tuple[str, ...], Field(validation_alias=AliasChoices("groups", "pattern_groups"))] = (
+        DEFAULT_GROUPS
+    )
     """Which kinds of secrets are looked for; all of them unless set."""
 
     custom_patterns: dict[str, str] = {}
@@ -140,7 +153,9 @@ class MaskingOptions(BaseModel):
     @field_validator("custom_patterns", mode="before")
     @classmethod
     def _by_name(cls, value: object) -> object:
-        if isinstance(value, list) and all(isinstance(item, dict) and set(item) == {"name", "pattern"} for item in value):
+        if isinstance(value, list) and all(
+            isinstance(item, dict) and set(item) == {"name", "pattern"} for item in value
+        ):
             return {item["name"]: item["pattern"] for item in value}
         return value
 
@@ -276,7 +291,8 @@ class ServerOptions(BaseModel):
     """Which of its tools exist for us; a list is short for `allow`."""
 
     tool_policies: dict[str, ToolPolicy] = {}
-    """What is different for single tools, by name; `*` and `?` may stand in it. The last one that fits a tool counts."""
+    """What is different for single tools, by name; `*` and `?` may stand in it. The last one that fits a tool counts.
+    """
 
     read_only: bool = False
     """Refuse tools that do not declare themselves read-only."""
@@ -288,7 +304,9 @@ class ServerOptions(BaseModel):
     """Larger results are refused while they are read."""
 
     protocol: Protocol = "auto"
-    """The protocol spoken with the server; `auto` takes the newest both know, `handshake-first` the older where the server has it."""
+    """The protocol spoken with the server; `auto` takes the newest both know, `handshake-first` the older where the
+    server has it.
+    """
 
     disabled: bool = False
     """Leave this server out."""
@@ -299,12 +317,17 @@ class ServerOptions(BaseModel):
             try:
                 self.policy(pattern)
             except ValueError as wrong:
-                raise ValueError(f"tool_policies.{pattern}: {str(wrong).partition('Value error, ')[2].partition(' [type=')[0]}") from None
+                raise ValueError(
+                    f"tool_policies.{pattern}: {str(wrong).partition('Value error, ')[2].partition(' [type=')[0]}"
+                ) from None
         return self
 
     def policy(self, tool: str) -> tuple[SummarizationOptions, MaskingOptions]:
         """How results of a tool are condensed and masked."""
-        chosen = next((self.tool_policies[pattern] for pattern in reversed(self.tool_policies) if fnmatchcase(tool, pattern)), None)
+        chosen = next(
+            (self.tool_policies[pattern] for pattern in reversed(self.tool_policies) if fnmatchcase(tool, pattern)),
+            None,
+        )
         if chosen is None:
             return self.summarization, self.data_masking
         changes = chosen.summarization.model_dump(exclude_none=True)

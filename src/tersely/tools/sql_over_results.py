@@ -56,10 +56,14 @@ async def ask(text: Masked, sql: str, *, offset: int = 0, limits: Limits = Limit
     """The rows that a SELECT over the table `result` (or `lines`) gives, from row `offset` on.
 
     Raises:
-        InputError: The text is no table, the SQL is wrong or not allowed, or it took too long or too much. The message helps a model.
+        InputError: The text is no table, the SQL is wrong or not allowed, or it took too long or too much. The message
+            helps a model.
     """
     if not is_installed():
-        raise InputError("SQL over results is not installed here: use read_result or search_result. Operator: pip install 'tersely[query]'")
+        raise InputError(
+            "SQL over results is not installed here: use read_result or search_result. Operator: pip install "
+            "'tersely[query]'"
+        )
     if len(sql) > LONGEST_SQL:
         raise InputError(f"The SQL has {len(sql):,} characters; at most {LONGEST_SQL:,} are allowed.")
     request = {
@@ -76,7 +80,8 @@ async def ask(text: Masked, sql: str, *, offset: int = 0, limits: Limits = Limit
     done: subprocess.CompletedProcess[bytes] | None = None
     try:
         with anyio.move_on_after(deadline) as clock:
-            # Leaving the block kills the process. It gets our search path, so that it finds the DuckDB we found, and nothing else of ours.
+            # Leaving the block kills the process. It gets our search path, so that it finds the DuckDB we found, and
+            # nothing else of ours.
             done = await anyio.run_process(
                 [sys.executable, "-P", "-X", "utf8", "-m", "tersely.tools.sql_worker"],
                 input=payload,
@@ -87,12 +92,15 @@ async def ask(text: Masked, sql: str, *, offset: int = 0, limits: Limits = Limit
     except* anyio.BrokenResourceError:
         pass  # It was gone before it had read everything; there is no answer either.
     if clock.cancelled_caught:
-        raise InputError(f"The query took longer than {limits.seconds:g} s and was stopped. Filter or aggregate earlier.")
+        raise InputError(
+            f"The query took longer than {limits.seconds:g} s and was stopped. Filter or aggregate earlier."
+        )
     try:
         said = json.loads(done.stdout if done else b"")
     except ValueError:
         raise InputError(
-            f"The query ended without an answer, most likely because it needed more than {limits.memory_mb} MB and was stopped. "
+            f"The query ended without an answer, most likely because it needed more than {limits.memory_mb} MB and "
+            "was stopped. "
             "Filter or aggregate earlier."
         ) from None
     if "refused" in said:

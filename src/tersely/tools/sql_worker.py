@@ -48,7 +48,8 @@ def answer(request: dict[str, Any], text: str) -> dict[str, Any]:
     database.execute("SET lock_configuration = true")
     _limit_memory(request["memory_mb"])
     too_long = (
-        f"The query took longer than {request['seconds']:g} s and was stopped. Filter earlier, or avoid joining everything with everything."
+        f"The query took longer than {request['seconds']:g} s and was stopped. Filter earlier, or avoid "
+        "joining everything with everything."
     )
     for seconds, stop in ((request["seconds"], database.interrupt), (request["seconds"] + 1, lambda: _end(too_long))):
         clock = threading.Timer(seconds, stop)
@@ -59,7 +60,9 @@ def answer(request: dict[str, Any], text: str) -> dict[str, Any]:
     except duckdb.InterruptException:
         raise Refused(too_long) from None
     except (duckdb.OutOfMemoryException, MemoryError):
-        raise Refused(f"The query needed more than {request['memory_mb']} MB and was stopped. Filter or aggregate earlier.") from None
+        raise Refused(
+            f"The query needed more than {request['memory_mb']} MB and was stopped. Filter or aggregate earlier."
+        ) from None
     except duckdb.Error as problem:
         raise Refused(f"{_first_lines(problem)}\n{columns}".strip()) from None
 
@@ -69,18 +72,26 @@ def _load(database: duckdb.DuckDBPyConnection, text: str, *, with_lines: bool) -
     rows = rows_of(text)
     if rows is None and not with_lines:
         raise Refused(
-            "This result is not a table: neither JSON, JSON lines, CSV nor aligned columns. Ask the table `lines` (number, line) instead, "
+            "This result is not a table: neither JSON, JSON lines, CSV nor aligned columns. Ask the table `lines` "
+            "(number, line) instead, "
             "or use search_result."
         )
     try:
         if with_lines:
             lines = text.removesuffix("\n").split("\n") if text else []
-            _insert(database, "lines", [Column("number", "BIGINT"), Column("line", "VARCHAR")], map(list, enumerate(lines, 1)))
+            _insert(
+                database,
+                "lines",
+                [Column("number", "BIGINT"), Column("line", "VARCHAR")],
+                map(list, enumerate(lines, 1)),
+            )
         if rows is None:
             return "", "Table lines has: number BIGINT; line VARCHAR"
         _insert(database, "result", rows.columns, rows.values)
     except duckdb.Error as problem:
-        raise Refused(f"This result could not be read as {rows.form if rows else 'lines'}: {_first_lines(problem)}") from None
+        raise Refused(
+            f"This result could not be read as {rows.form if rows else 'lines'}: {_first_lines(problem)}"
+        ) from None
     known = "; ".join(f"{column.name} {column.type}" for column in rows.columns[:60])
     return f"{rows.form}, {len(rows.values):,} rows", f"Table result has: {known}"
 
@@ -91,7 +102,10 @@ def _one_select(database: duckdb.DuckDBPyConnection, sql: str) -> str:
     except duckdb.Error as problem:
         raise Refused(_first_lines(problem)) from None
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise Refused("One SELECT is allowed (also WITH, DESCRIBE, SUMMARIZE); nothing that changes, loads, attaches or sets anything.")
+        raise Refused(
+            "One SELECT is allowed (also WITH, DESCRIBE, SUMMARIZE); nothing that changes, loads, attaches or sets "
+            "anything."
+        )
     # Without the semicolon and the remarks behind it: the statement is put in parentheses.
     end = len(sql)
     for start, kind in reversed(duckdb.tokenize(sql)):
@@ -101,7 +115,9 @@ def _one_select(database: duckdb.DuckDBPyConnection, sql: str) -> str:
     return sql.encode()[:end].decode()
 
 
-def _insert(database: duckdb.DuckDBPyConnection, table: str, columns: list[Column], values: Iterable[list[Any]]) -> None:
+def _insert(
+    database: duckdb.DuckDBPyConnection, table: str, columns: list[Column], values: Iterable[list[Any]]
+) -> None:
     declared = ", ".join(f'"{_quoted(column.name)}" {column.type}' for column in columns)
     database.execute(f"CREATE TABLE {table} ({declared})")
     shape = json.dumps([{f"c{at}": column.type for at, column in enumerate(columns)}])
@@ -127,12 +143,17 @@ def _batches(values: Iterable[list[Any]]) -> Iterator[str]:
 
 
 def _ask(database: duckdb.DuckDBPyConnection, sql: str, request: dict[str, Any]) -> dict[str, Any]:
-    described = database.execute(f"DESCRIBE {sql}" if sql[:8].lower() != "describe" else f"DESCRIBE SELECT * FROM ({sql}\n)").fetchall()
+    described = database.execute(
+        f"DESCRIBE {sql}" if sql[:8].lower() != "describe" else f"DESCRIBE SELECT * FROM ({sql}\n)"
+    ).fetchall()
     names = [f"c{at}" for at in range(len(described))]
     # What Python has no plain type for is written by DuckDB, as it would print it.
-    shown = ", ".join(name if row[1] in _PLAIN else f"{name}::VARCHAR" for name, row in zip(names, described, strict=True))
+    shown = ", ".join(
+        name if row[1] in _PLAIN else f"{name}::VARCHAR" for name, row in zip(names, described, strict=True)
+    )
     cursor = database.execute(
-        f"SELECT {shown} FROM ({sql}\n) AS asked({', '.join(names)}) LIMIT {int(request['rows']) + 1} OFFSET {int(request['offset'])}"
+        f"SELECT {shown} FROM ({sql}\n) AS asked({', '.join(names)}) LIMIT {int(request['rows']) + 1} OFFSET "
+        f"{int(request['offset'])}"
     )
     rows: list[list[Any]] = []
     size = 0

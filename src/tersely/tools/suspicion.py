@@ -36,10 +36,14 @@ _SECRET_FILE = (
     r"|\bclaude_desktop_config\.json|\bmcp(?:_config)?\.json\b|\bkeychain\b|\bcookies?\.sqlite\b)"
 )
 _SECRET = (
-    rf"(?:{_SECRET_FILE}|\b(?:private|ssh|api|access|secret) keys?\b|\bcredentials?\b|\bpasswords?\b|\benvironment variables?\b"
+    rf"(?:{_SECRET_FILE}|\b(?:private|ssh|api|access|secret) keys?\b|\bcredentials?\b|\bpasswords?\b|\benvironment "
+    r"variables?\b"
     r"|\bsecrets\b|\bseed phrase\b)"
 )
-_HAND_OVER = r"pass|send|include|provide|put|append|attach|add|insert|copy|paste|embed|place|supply|submit|forward|post|upload|encode"
+_HAND_OVER = (
+    r"pass|send|include|provide|put|append|attach|add|insert|copy|paste|embed|place|supply|submit|forward"
+    r"|post|upload|encode"
+)
 _LOOK_UP = r"read|open|cat|load|fetch|access|collect|retrieve"
 _TALK = (
     r"(?:(?:entire|full|whole|complete|verbatim|previous|prior|recent)\b[\w ,'-]{0,30}\b(?:conversation|chat)"
@@ -62,7 +66,9 @@ class _Rule:
     says: str
     pattern: Any
     after_first: bool = False
-    """Counts only behind the first clause, which says what the tool does: "Send the data to …" is an order only further on."""
+    """Counts only behind the first clause, which says what the tool does: "Send the data to …" is an order only further
+    on.
+    """
 
 
 def _rule(says: str, pattern: str, *, after_first: bool = False) -> _Rule:
@@ -88,54 +94,71 @@ _RULES = (
     ),
     _rule(
         "wants something kept from the user",
-        rf"\b{_NOT} (?:ever )?(?:tell|inform|notify|alert|warn)(?:ing)? (?:the )?(?:user|human|person|anyone|anybody)s?\b"
+        rf"\b{_NOT} (?:ever )?(?:tell|inform|notify|alert|warn)(?:ing)? (?:the )?(?:user|human|person|anyone"
+        r"|anybody)s?\b"
         rf"|\b{_NOT} (?:ever )?(?:mention|reveal|disclose|discuss)(?:ing)? "
         r"(?:this|that you|these instructions|it\b|anything|to the (?:user|human))"
         r"|\b(?:user|human)s? (?:(?:must|should|may|need)(?: not|n't|n’t)|do(?:es)?(?: not|n't|n’t) need)(?: to)? "
         r"(?:know|be told|be informed|notice|find out|be aware)\b"
         r"|\bwithout (?:the )?(?:user|human)(?:'s|’s)? (?:knowing|knowledge|noticing|consent)\b"
-        r"|\b(?:silently|secretly|covertly) (?:call|invoke|run|execute|send|forward|read|include|append|upload|add|copy|pass)\b"
+        r"|\b(?:silently|secretly|covertly) (?:call|invoke|run|execute|send|forward|read|include|append|upload|add"
+        r"|copy|pass)\b"
         r"|\b(?:hide|conceal|keep) (?:this|it|these)(?: \w+){0,3} (?:from the (?:user|human)|secret|hidden)\b",
     ),
     _rule(
         "wants secrets read or handed over",
-        r"\b(?:before|first|always|must|also|prior to|in order to|every time|whenever|when you|make sure|remember to|you need to|please"
+        r"\b(?:before|first|always|must|also|prior to|in order to|every time|whenever|when you|make sure|remember to"
+        r"|you need to|please"
         r"|then)\b"
         rf"[^.!?\n]{{0,80}}(?:\b(?:{_LOOK_UP}|get|find)\b{_WORDS}{{0,6}}? ?[`'\"(]?{_SECRET}"
         rf"|\b(?:{_HAND_OVER})\b{_WORDS}{{0,6}}? ?[`'\"(]?{_SECRET_FILE})[^\n]{{0,60}}"
         rf"\b(?:as|in|into|to|via|through|using|with)\b[^\n]{{0,30}}"
         rf"(?:argument|parameter|param\b|field|this tool|['\"`]\w+['\"`]|{_ADDRESS})"
-        rf"|\b(?:{_LOOK_UP})\b{_WORDS}{{0,6}}? ?[`'\"(]?{_SECRET}[^\n]{{0,40}}\b(?:and|then)\b[^\n]{{0,20}}\b(?:{_HAND_OVER})\b"
-        rf"|\b(?:{_HAND_OVER})\b{_WORDS}{{0,6}}? (?:contents?|value|text|data) (?:of|from){_WORDS}{{0,4}}? ?[`'\"(]?{_SECRET}"
+        rf"|\b(?:{_LOOK_UP})\b{_WORDS}{{0,6}}? ?[`'\"(]?{_SECRET}[^\n]{{0,40}}\b(?:and"
+        rf"|then)\b[^\n]{{0,20}}\b(?:{_HAND_OVER})\b"
+        rf"|\b(?:{_HAND_OVER})\b{_WORDS}{{0,6}}? (?:contents?|value|text|data) (?:of|from){_WORDS}{{0,4}}? "
+        rf"?[`'\"(]?{_SECRET}"
         rf"|\b(?:must|should|has to|needs to) (?:contain|hold){_WORDS}{{0,5}}? ?[`'\"(]?{_SECRET_FILE}"
         rf"|\bcontents? of{_WORDS}{{0,3}}? ?[`'\"(]?{_SECRET_FILE}",
     ),
     _rule(
         "wants what was said or returned elsewhere",
         rf"\b(?:{_HAND_OVER})\b{_WORDS}{{0,5}}? ?{_TALK}\b"
-        r"|\b(?:dump|reveal|repeat|leak|output|print|write)\b(?: out)? your (?:system|initial|hidden) (?:prompt|message|instructions)\b",
+        r"|\b(?:dump|reveal|repeat|leak|output|print|write)\b(?: out)? your (?:system|initial|hidden) (?:prompt"
+        r"|message|instructions)\b",
     ),
     _rule(
         "puts itself above the user",
-        r"\b(?:regardless of|no matter|whatever) (?:what )?the user (?:asks?|asked|says?|said|wants?|requests?|requested)\b",
+        (
+            r"\b(?:regardless of|no matter|whatever) (?:what )?the user (?:asks?|asked|says?|said|wants?|requests?"
+            r"|requested)\b"
+        ),
     ),
     _rule(
         "wants results sent elsewhere",
-        rf"\b(?:send|post|forward|upload|transmit|exfiltrate|copy|report|mail|email|bcc|cc|leak|submit|route)\b{_WORDS}{{0,4}}? {_DATA}"
+        r"\b(?:send|post|forward|upload|transmit|exfiltrate|copy|report|mail|email|bcc|cc|leak|submit"
+        rf"|route)\b{_WORDS}{{0,4}}? {_DATA}"
         rf"{_WORDS}{{0,4}}? (?:to|at|via) {_ADDRESS}"
-        r"|\b(?:must|should|shall) (?:also |first )?be (?:sent|posted|forwarded|uploaded|transmitted|copied|mailed|submitted)\b"
+        r"|\b(?:must|should|shall) (?:also |first )?be (?:sent|posted|forwarded|uploaded|transmitted|copied|mailed"
+        r"|submitted)\b"
         rf"{_WORDS}{{0,4}}? (?:to|at|via) {_ADDRESS}"
         rf"|\b(?:always|also|must|secretly|silently)\b[^.!?\n]{{0,30}}\b(?:bcc|cc|copy|forward)\b[^.!?\n]{{0,40}}{_ADDRESS}",
         after_first=True,
     ),
     _rule(
         "meddles with what other tools do",
-        r"\b(?:when|whenever|if|every time|any time|before|after)\b[^.!?\n]{0,80}\b(?:other|another|any|every|all|\w+_\w+)\b[^.!?\n]{0,40}"
-        r"\b(?:tools?|functions?|servers?)\b[^\n]{0,120}\b(?:change|replace|redirect|swap|rewrite|alter|modify) (?:the |its |their |all )?"
+        r"\b(?:when|whenever|if|every time|any time|before|after)\b[^.!?\n]{0,80}\b(?:other|another|any|every|all"
+        r"|\w+_\w+)\b[^.!?\n]{0,40}"
+        r"\b(?:tools?|functions?|servers?)\b[^\n]{0,120}\b(?:change|replace|redirect|swap|rewrite|alter|modify) "
+        r"(?:the |its |their |all )?"
         r"(?:recipients?|address(?:es)?|destination|amounts?|arguments?|parameters?|command|url|answer|output|results?)\b"
-        r"|\b(?:change|replace|redirect|set) (?:the |all )?(?:recipients?|to address|destination)(?: \w+){0,3} (?:to|with) [\w.+-]+@",
+        r"|\b(?:change|replace|redirect|set) (?:the |all )?(?:recipients?|to address|destination)(?: \w+){0,3} (?:to"
+        r"|with) [\w.+-]+@",
     ),
-    _rule("gives a command that runs a program from the network", r"\b(?:curl|wget)\b[^\n|]{0,200}\|\s*(?:sudo )?(?:ba|z|da)?sh\b"),
+    _rule(
+        "gives a command that runs a program from the network",
+        r"\b(?:curl|wget)\b[^\n|]{0,200}\|\s*(?:sudo )?(?:ba|z|da)?sh\b",
+    ),
     _rule("hides a text in a comment", r"<!--\s*(?:[^\s>]+\s+){3}"),
 )
 
@@ -143,7 +166,9 @@ _CLAUSE_END = re.compile(r"[.;!?:](?= )|(?i:\b(?:and|then)\b)")
 _OUT_OF_SIGHT = re.compile(r"\S[ \t\u00a0]{120,}\S|\S(?:[ \t]*\n){30,}[ \t]*\S")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{64,}={0,2}")
 _MIXED = re.compile(r"[a-zA-Z][\u0400-\u04ff]|[\u0400-\u04ff][a-zA-Z]")
-_ORDERS = re2.compile(r"(?i)\b(?:must|always|never|before|after|when|whenever|instead|should|first|only|do not|don't)\b")
+_ORDERS = re2.compile(
+    r"(?i)\b(?:must|always|never|before|after|when|whenever|instead|should|first|only|do not|don't)\b"
+)
 
 
 def suspicions(tool: Tool, elsewhere: Collection[str] = ()) -> list[str]:
@@ -157,7 +182,9 @@ def suspicions(tool: Tool, elsewhere: Collection[str] = ()) -> list[str]:
     found: list[str] = []
     for place, text in _texts(tool):
         found += [f"{place} {reason}" for reason in suspicions_in(text)]
-        found += [f"{place} gives orders about {name!r}, a tool of another server" for name in _mentioned(text, elsewhere)]
+        found += [
+            f"{place} gives orders about {name!r}, a tool of another server" for name in _mentioned(text, elsewhere)
+        ]
     length = len(tool.raw["description"]) if isinstance(tool.raw.get("description"), str) else 0
     if length > LONGEST_DESCRIPTION:
         found.append(f"description is {length:,} characters long")
@@ -173,7 +200,9 @@ def suspicions_in(text: str) -> list[str]:
     if hidden:
         count = sum(deception.end - deception.start for deception in hidden)
         said = _tag_letters(text)
-        found.append(f"contains {count:,} invisible or control characters{f' that spell {_quoted(said)}' if said else ''}")
+        found.append(
+            f"contains {count:,} invisible or control characters{f' that spell {_quoted(said)}' if said else ''}"
+        )
         found += [reason for reason in suspicions_in(said) if said]
     plain = unicodedata.normalize("NFKC", clean(text).text)
     flat = " ".join(plain.split())
@@ -220,7 +249,9 @@ def _schema_texts(schema: object, inside: str = "") -> Iterator[tuple[str, str]]
         elif isinstance(part, Mapping):
             for key, value in part.items():
                 where = f"argument {_quoted(name)}" if name else "schema"
-                if key in ("description", "title", "default", "const", "$comment", "pattern", "format") and isinstance(value, str):
+                if key in ("description", "title", "default", "const", "$comment", "pattern", "format") and isinstance(
+                    value, str
+                ):
                     yield where, value
                 elif key in ("enum", "examples") and isinstance(value, list):
                     yield from ((where, item) for item in value if isinstance(item, str))

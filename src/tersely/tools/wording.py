@@ -1,6 +1,8 @@
-"""What servers say of their tools, prompts and resources, for people and models to read: masked like everything they say.
+"""What servers say of their tools, prompts and resources, for people and models to read: masked like everything they
+say.
 
-A server may be run by somebody who wrote a password into a description. Names, types, defaults and values stay as they are:
+A server may be run by somebody who wrote a password into a description. Names, types, defaults and values stay as they
+are:
 programs go by them.
 """
 
@@ -16,7 +18,9 @@ _WORDS = ("description", "title")
 
 
 def without_secrets(definition: Any, masking: MaskingOptions) -> Any:
-    """What a server lists, with its words for people and models masked. Names, types and values stay: programs go by them."""
+    """What a server lists, with its words for people and models masked. Names, types and values stay: programs go by
+    them.
+    """
     return _worded(definition, masking.model_dump_json()) if masking.enabled else definition
 
 

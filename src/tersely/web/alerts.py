@@ -20,7 +20,10 @@ from tersely.web.schemas import ERRORS, LONGEST_RUNBOOK, AcceptedOut, AlertIn, A
 
 _ACCEPTED: dict[int | str, dict[str, Any]] = {
     **ERRORS,
-    400: {"model": Error, "description": "Empty data, an unknown alert type, or an override with unknown servers or tools"},
+    400: {
+        "model": Error,
+        "description": "Empty data, an unknown alert type, or an override with unknown servers or tools",
+    },
     409: {"model": Error, "description": "The Idempotency-Key came with another body before"},
     413: {"model": Error, "description": "More than 1 MiB"},
     422: {"model": Error, "description": "A field is unknown or wrong; `details` says which"},
@@ -45,16 +48,27 @@ def routes(parts: Parts) -> APIRouter:
     desk = parts.desk
 
     @router.post("/alerts", status_code=202, responses=_ACCEPTED)
-    async def submit_alert(alert: AlertIn, idempotency_key: IdempotencyKey = None, principal: Principal = Submits) -> AcceptedOut:
+    async def submit_alert(
+        alert: AlertIn, idempotency_key: IdempotencyKey = None, principal: Principal = Submits
+    ) -> AcceptedOut:
         """Have an alert investigated. Once this is answered, the session exists."""
         submission = Submission(
-            data=_given(alert.data), alert_type=alert.alert_type or None, runbook=_runbook(alert.runbook), override=alert.mcp
+            data=_given(alert.data),
+            alert_type=alert.alert_type or None,
+            runbook=_runbook(alert.runbook),
+            override=alert.mcp,
         )
         accepted = await desk.submit(submission, principal=principal.name, idempotency_key=idempotency_key)
         return AcceptedOut(session_id=accepted.session_id, status="queued", message=accepted.message)
 
-    @router.post("/alerts/alertmanager", status_code=202, responses={**_ACCEPTED, 200: {"model": GroupOut, "description": "Noted"}})
-    async def submit_alertmanager_group(group: AlertmanagerIn, response: Response, principal: Principal = Submits) -> GroupOut:
+    @router.post(
+        "/alerts/alertmanager",
+        status_code=202,
+        responses={**_ACCEPTED, 200: {"model": GroupOut, "description": "Noted"}},
+    )
+    async def submit_alertmanager_group(
+        group: AlertmanagerIn, response: Response, principal: Principal = Submits
+    ) -> GroupOut:
         """Alertmanager's webhook: one session per firing group. A group that is resolved is noted on its session."""
         known_as = _group(group)
         if group.status == "resolved":
@@ -70,7 +84,9 @@ def routes(parts: Parts) -> APIRouter:
             accepted = await desk.submit(submission, principal=principal.name, group=known_as)
         except QueueFull as full:
             # Not a 429: Alertmanager sends again after a 5xx only.
-            raise Refusal(503, str(full), code="queue_full", headers={"Retry-After": str(max(1, full.retry_after))}) from None
+            raise Refusal(
+                503, str(full), code="queue_full", headers={"Retry-After": str(max(1, full.retry_after))}
+            ) from None
         return GroupOut(session_id=accepted.session_id, status="queued", message=accepted.message)
 
     return router
@@ -79,7 +95,9 @@ def routes(parts: Parts) -> APIRouter:
 def _given(data: str | dict[str, Any]) -> str | dict[str, Any]:
     """The alert, refused where there is none."""
     if not data or (isinstance(data, str) and not data.strip()):
-        raise Refusal(400, "data is empty: there is nothing to investigate.", code="empty_data", details=[("data", "is empty")])
+        raise Refusal(
+            400, "data is empty: there is nothing to investigate.", code="empty_data", details=[("data", "is empty")]
+        )
     return data
 
 

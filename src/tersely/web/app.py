@@ -19,10 +19,15 @@ from tersely.web.version import VERSION
 
 API = "/api/v1"
 
-_ABOUT = "Alerts in, agents at work, a live timeline out. Lists have `items` and `next_cursor`; whatever goes wrong has one shape, `error`."
+_ABOUT = (
+    "Alerts in, agents at work, a live timeline out. Lists have `items` and `next_cursor`; whatever goes wrong "
+    "has one shape, `error`."
+)
 
 
-def build(parts: Parts, *, host: str | None = None, dashboard: Path = pages.DASHBOARD, slow_seconds: float = live.SLOW_SECONDS) -> FastAPI:
+def build(
+    parts: Parts, *, host: str | None = None, dashboard: Path = pages.DASHBOARD, slow_seconds: float = live.SLOW_SECONDS
+) -> FastAPI:
     """The application as it listens on `host` (the configured one unless given).
 
     Raises:
@@ -32,12 +37,20 @@ def build(parts: Parts, *, host: str | None = None, dashboard: Path = pages.DASH
     host = up.host if host is None else host
     who = authenticator(parts.settings, host)
     names = Names(host, up.allowed_hosts, up.public_url or "")
-    app = FastAPI(title="tersely", version=VERSION, description=_ABOUT, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(
+        title="tersely", version=VERSION, description=_ABOUT, docs_url=None, redoc_url=None, redirect_slashes=False
+    )
     app.add_middleware(Door, names=names, authenticator=who)
     answer_problems(app)
     viewers = live.Live(parts, slow_seconds=slow_seconds)
     app.state.live = viewers
-    for routed in (alerts.routes(parts), sessions.routes(parts), results.routes(parts), system.routes(parts, who), live.routes(viewers)):
+    for routed in (
+        alerts.routes(parts),
+        sessions.routes(parts),
+        results.routes(parts),
+        system.routes(parts, who),
+        live.routes(viewers),
+    ):
         app.include_router(routed, prefix=API)
     app.include_router(metrics.routes(parts, viewers))
     app.include_router(pages.routes(app, who, secure=(up.public_url or "").startswith("https:")))
@@ -51,7 +64,9 @@ def _describe(app: FastAPI, who: Authenticator) -> None:
         if app.openapi_schema is None:
             document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
             if who.required:
-                document.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+                document.setdefault("components", {})["securitySchemes"] = {
+                    "token": {"type": "http", "scheme": "bearer"}
+                }
                 document["security"] = [{"token": []}]
                 for path in ("/health", "/ready", "/login", "/logout"):
                     for operation in document["paths"].get(path, {}).values():

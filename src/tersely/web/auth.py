@@ -124,7 +124,9 @@ class Authenticator:
             raise unauthenticated("This token is not known here.")
         until = int(time.time()) + COOKIE_SECONDS
         name = base64.urlsafe_b64encode(known.name.encode()).decode().rstrip("=")
-        return Principal(f"token:{known.name}", known.rights, "cookie"), f"{name}.{until}.{self._signature(known, until)}"
+        return Principal(
+            f"token:{known.name}", known.rights, "cookie"
+        ), f"{name}.{until}.{self._signature(known, until)}"
 
     def _known(self, token: bytes) -> KnownToken | None:
         if not token or len(token) > _LONGEST_TOKEN:
@@ -139,7 +141,9 @@ class Authenticator:
     def _by_cookie(self, cookie: str) -> Principal | None:
         name, _, rest = cookie.partition(".")
         until, _, signature = rest.partition(".")
-        if not (until.isascii() and until.isdigit() and len(until) < 16 and int(until) > time.time() and signature.isascii()):
+        if not (
+            until.isascii() and until.isdigit() and len(until) < 16 and int(until) > time.time() and signature.isascii()
+        ):
             return None
         for known in self._tokens:
             if base64.urlsafe_b64encode(known.name.encode()).decode().rstrip("=") == name and hmac.compare_digest(
@@ -204,7 +208,8 @@ def authenticator(settings: Settings, host: str) -> Authenticator:
     )
     if not found.required and not is_loopback(host):
         raise ConfigError(
-            f"Listening on {host} lets others in, and nothing says who they are. Set auth.tokens or auth.trusted_proxies "
+            f"Listening on {host} lets others in, and nothing says who they are. Set auth.tokens or "
+            "auth.trusted_proxies "
             "in tersely.yaml, or listen on 127.0.0.1."
         )
     return found
@@ -229,7 +234,10 @@ def needs(*rights: Right) -> Callable[[HTTPConnection], Principal]:
         principal = asking(connection)
         if not principal.may(*rights):
             wanted = " or ".join(rights)
-            raise Refusal(403, f"This needs the scope {wanted}; {principal.name} has {', '.join(sorted(principal.rights)) or 'none'}.")
+            raise Refusal(
+                403,
+                f"This needs the scope {wanted}; {principal.name} has {', '.join(sorted(principal.rights)) or 'none'}.",
+            )
         return principal
 
     return allowed

@@ -1,4 +1,6 @@
-"""Bodies are read so that none of them can make us fail: any encoding, depth or number is an answer, never an accident."""
+"""Bodies are read so that none of them can make us fail: any encoding, depth or number is an answer, never an
+accident.
+"""
 
 import json
 import re
@@ -17,7 +19,8 @@ _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def read_json(raw: bytes) -> Any:
-    """The value that a body stands for. Halves of characters, which no store takes, give way to the replacement character.
+    """The value that a body stands for. Halves of characters, which no store takes, give way to the replacement
+    character.
 
     Raises:
         Refusal: It is not JSON, or more than we take.
@@ -49,7 +52,10 @@ def _whole(value: Any, depth: int, *, has_halves: bool) -> Any:
     if depth >= DEEPEST:
         raise _too_deep()
     if isinstance(value, dict):
-        return {_whole(key, depth, has_halves=has_halves): _whole(item, depth + 1, has_halves=has_halves) for key, item in value.items()}
+        return {
+            _whole(key, depth, has_halves=has_halves): _whole(item, depth + 1, has_halves=has_halves)
+            for key, item in value.items()
+        }
     return [_whole(item, depth + 1, has_halves=has_halves) for item in value]
 
 

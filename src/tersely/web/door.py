@@ -1,4 +1,5 @@
-"""The door itself: whose name was called, where the page came from, how much is brought in, what a browser may do with the answer.
+"""The door itself: whose name was called, where the page came from, how much is brought in, what a browser may do with
+the answer.
 
 Outermost of all, on HTTP and WebSocket alike, whatever the address we listen on:
 a web page elsewhere can make a browser call loopback, under a name of its own.
@@ -28,7 +29,8 @@ PROBES = ("/health", "/ready")
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types "
+    "'none'"
 )
 _HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -50,7 +52,11 @@ class Names:
         named = [name.strip().lower() for name in allowed]
         self._any = "*" in named
         self._tails = tuple(name[1:] for name in named if name.startswith("*.") and len(name) > 2)
-        self._names = {*_LOOPBACK, host.strip("[]").lower(), *(_hostname(name) for name in named if not name.startswith("*"))}
+        self._names = {
+            *_LOOPBACK,
+            host.strip("[]").lower(),
+            *(_hostname(name) for name in named if not name.startswith("*")),
+        }
         if public.hostname:
             self._names.add(public.hostname)
         self._public = _origin(public_url)
@@ -118,7 +124,12 @@ class Door:
         except Refusal as refused:
             if refused.status_code == 413 and _single(scope["headers"], b"expect") is None:
                 await _let_run_out(receive)
-            await _answer(scope, receive, sending, Problem(refused.status_code, refused.code, refused.detail, headers=refused.headers))
+            await _answer(
+                scope,
+                receive,
+                sending,
+                Problem(refused.status_code, refused.code, refused.detail, headers=refused.headers),
+            )
             return
         try:
             await self.app(scope, _limited(receive) if scope["type"] == "http" else receive, sending)
@@ -136,19 +147,32 @@ class Door:
         if scope["path"] not in PROBES and (host is None or not self.names.knows(host)):
             raise Refusal(
                 421,
-                f"Nobody here is called {(host or '')[:100]!a}. Use localhost, or name the host in TERSELY_ALLOWED_HOSTS on the server.",
+                (
+                    f"Nobody here is called {(host or '')[:100]!a}. Use localhost, or name the host in "
+                    "TERSELY_ALLOWED_HOSTS on the server."
+                ),
             )
         for name, value in headers:
             if name == b"origin" and not self.names.is_ours(value.decode("latin-1"), host or ""):
-                raise Refusal(403, f"Pages of {value.decode('latin-1')[:100]!a} may not ask here.", code="unknown_origin")
+                raise Refusal(
+                    403, f"Pages of {value.decode('latin-1')[:100]!a} may not ask here.", code="unknown_origin"
+                )
         announced = _single(headers, b"content-length")
         if announced is not None and (not announced.isdigit() or int(announced[:20]) > MAX_BODY_BYTES):
             raise _too_large()
         principal = self.authenticator.identify(scope)
-        if principal is not None and principal.by in ("cookie", "proxy") and scope.get("method", "GET") not in ("GET", "HEAD", "OPTIONS"):
+        if (
+            principal is not None
+            and principal.by in ("cookie", "proxy")
+            and scope.get("method", "GET") not in ("GET", "HEAD", "OPTIONS")
+        ):
             # Sent by a browser without being asked: such a request has to say which page it comes from.
             site = _single(headers, b"sec-fetch-site")
-            if _single(headers, b"origin") is None and site != "same-origin" and (principal.by == "cookie" or site is not None):
+            if (
+                _single(headers, b"origin") is None
+                and site != "same-origin"
+                and (principal.by == "cookie" or site is not None)
+            ):
                 raise Refusal(403, "A request with a login cookie must carry its Origin.", code="unknown_origin")
         return principal
 
@@ -195,7 +219,9 @@ async def _answer(scope: Scope, receive: Receive, send: Send, problem: Problem) 
     if scope["type"] == "http":
         await problem(scope, receive, send)
     elif "websocket.http.response" in scope.get("extensions", {}):
-        await send({"type": "websocket.http.response.start", "status": problem.status_code, "headers": problem.raw_headers})
+        await send(
+            {"type": "websocket.http.response.start", "status": problem.status_code, "headers": problem.raw_headers}
+        )
         await send({"type": "websocket.http.response.body", "body": problem.body})
     else:
         await send({"type": "websocket.close", "code": 1008})

@@ -67,9 +67,14 @@ class Live:
         try:
             principal = asking(websocket)
             if not principal.may("read"):
-                raise Refusal(403, f"This needs the scope read; {principal.name} has {', '.join(sorted(principal.rights)) or 'none'}.")
+                raise Refusal(
+                    403,
+                    f"This needs the scope read; {principal.name} has {', '.join(sorted(principal.rights)) or 'none'}.",
+                )
             if self.connections >= MOST_CONNECTIONS:
-                raise Refusal(503, "Too many viewers are connected. Try again in a moment.", headers={"Retry-After": "10"})
+                raise Refusal(
+                    503, "Too many viewers are connected. Try again in a moment.", headers={"Retry-After": "10"}
+                )
         except Refusal as refused:
             answer = Problem(refused.status_code, refused.code, refused.detail, headers=refused.headers)
             await websocket.send_denial_response(answer)
@@ -174,7 +179,9 @@ class _Viewer:
                 return
             await self._stop(channel)
         if len(self.following) >= MOST_SUBSCRIPTIONS:
-            raise _Wrong("too_many", f"One viewer follows at most {MOST_SUBSCRIPTIONS} channels. Unsubscribe from one first.")
+            raise _Wrong(
+                "too_many", f"One viewer follows at most {MOST_SUBSCRIPTIONS} channels. Unsubscribe from one first."
+            )
         # A session is told from its beginning; of all sessions, only what happens from now on.
         after = (head if channel == events.SESSIONS else 0) if last_seq is None else min(last_seq, head)
         await self._say("subscription.confirmed", channel=channel, subscribed=True, last_seq=after, current_seq=head)

@@ -44,7 +44,11 @@ def routes(parts: Parts, live: Live) -> APIRouter:
             response.status_code = 503
         return ReadyOut(status="not_ready" if reasons else "ready", reasons=reasons)
 
-    @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}})
+    @router.get(
+        "/metrics",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
     async def metrics(principal: Principal = Reads) -> Response:
         """Figures in Prometheus' text form."""
         async with parts.database.reading() as db:
@@ -88,10 +92,24 @@ def routes(parts: Parts, live: Live) -> APIRouter:
                     for stage, count in (("before", use.tokens_before), ("after", use.tokens_after))
                 ],
             ),
-            *_told("tersely_websocket_connections", "gauge", "Viewers connected to this process.", [({}, live.connections)]),
-            *_told("tersely_websocket_subscriptions", "gauge", "Channels that they follow.", [({}, live.subscriptions)]),
-            *_told("tersely_websocket_messages_total", "counter", "Messages sent to viewers by this process.", [({}, live.sent)]),
-            *_told("tersely_websocket_dropped_total", "counter", "Viewers dropped because they were too slow.", [({}, live.dropped)]),
+            *_told(
+                "tersely_websocket_connections", "gauge", "Viewers connected to this process.", [({}, live.connections)]
+            ),
+            *_told(
+                "tersely_websocket_subscriptions", "gauge", "Channels that they follow.", [({}, live.subscriptions)]
+            ),
+            *_told(
+                "tersely_websocket_messages_total",
+                "counter",
+                "Messages sent to viewers by this process.",
+                [({}, live.sent)],
+            ),
+            *_told(
+                "tersely_websocket_dropped_total",
+                "counter",
+                "Viewers dropped because they were too slow.",
+                [({}, live.dropped)],
+            ),
         ]
         if parts.gauges:
             for name, value in sorted(parts.gauges().items()):
@@ -154,7 +172,9 @@ def _told(name: str, kind: str, words: str, samples: Iterable[Sample]) -> list[s
     for labels, value in samples:
         shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
         lines.append(
-            f"{name}{{{shown}}} {value:g}" if shown and isinstance(value, float) else f"{name}{f'{{{shown}}}' if shown else ''} {value}"
+            f"{name}{{{shown}}} {value:g}"
+            if shown and isinstance(value, float)
+            else f"{name}{f'{{{shown}}}' if shown else ''} {value}"
         )
     return lines
 

@@ -69,7 +69,9 @@ class Dashboard:
         assert self._files is not None
         if path and "\0" not in path:
             try:
-                return await self._files.get_response(self._files.get_path({**scope, "path": "/" + path, "root_path": ""}), scope)
+                return await self._files.get_response(
+                    self._files.get_path({**scope, "path": "/" + path, "root_path": ""}), scope
+                )
             except HTTPException as missing:
                 if missing.status_code != 404 or "." in path.rpartition("/")[2]:
                     raise
@@ -98,7 +100,9 @@ def routes(app: FastAPI, authenticator: Authenticator, *, secure: bool) -> APIRo
         "/login",
         response_model=LoginOut,
         responses={**ERRORS, 303: {"description": "Logged in by the form"}},
-        openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": LoginIn.model_json_schema()}}}},
+        openapi_extra={
+            "requestBody": {"required": True, "content": {"application/json": {"schema": LoginIn.model_json_schema()}}}
+        },
     )
     async def login(request: Request) -> Response:
         """A cookie for a bearer token, so that a browser can ask. The WebSocket uses it too."""
@@ -119,7 +123,9 @@ def routes(app: FastAPI, authenticator: Authenticator, *, secure: bool) -> APIRo
             raise
         response: Response = RedirectResponse(_local(onwards), 303) if by_form else _logged_in(principal)
         is_secure = secure or request.url.scheme == "https"
-        response.set_cookie(COOKIE, cookie, max_age=COOKIE_SECONDS, path="/", secure=is_secure, httponly=True, samesite="strict")
+        response.set_cookie(
+            COOKIE, cookie, max_age=COOKIE_SECONDS, path="/", secure=is_secure, httponly=True, samesite="strict"
+        )
         return response
 
     @router.post("/logout", status_code=204, response_class=Response, responses=ERRORS)
@@ -154,14 +160,21 @@ def _logged_in(principal: Principal) -> Response:
 
 def _local(address: str) -> str:
     """Where to go after the login: a place of ours, whatever the form says."""
-    fine = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable() and address.isascii()
+    fine = (
+        address.startswith("/")
+        and not address.startswith(("//", "/\\"))
+        and address.isprintable()
+        and address.isascii()
+    )
     return address if fine else "/"
 
 
 def _page(title: str, body: str, status: int = 200, *, style: str = "/docs/style.css") -> HTMLResponse:
     return HTMLResponse(
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">\n'
-        f'<title>{escape(title)}</title>\n<link rel="stylesheet" href="{style}">\n</head>\n<body>\n{body}\n</body>\n</html>\n',
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="viewport" '
+        'content="width=device-width">\n'
+        f'<title>{escape(title)}</title>\n<link rel="stylesheet" '
+        f'href="{style}">\n</head>\n<body>\n{body}\n</body>\n</html>\n',
         status,
         headers={"Cache-Control": "no-store"},
     )
@@ -172,9 +185,12 @@ def _login(onwards: str, problem: str = "") -> HTMLResponse:
     form = (
         '<form method="post" action="/login"><h1>tersely</h1>'
         f'{alert}<label for="token">Access token</label>'
-        '<input id="token" name="token" type="password" autocomplete="current-password" required autofocus aria-describedby="hint">'
-        '<p id="hint" class="hint">Whoever runs this service has one for you. This browser is let in for twelve hours.</p>'
-        f'<input type="hidden" name="next" value="{escape(_local(onwards))}"><button class="primary">Log in</button></form>'
+        '<input id="token" name="token" type="password" autocomplete="current-password" required autofocus '
+        'aria-describedby="hint">'
+        '<p id="hint" class="hint">Whoever runs this service has one for you. This browser is let in for twelve '
+        "hours.</p>"
+        f'<input type="hidden" name="next" value="{escape(_local(onwards))}"><button class="primary">Log '
+        "in</button></form>"
     )
     return _page("Log in · tersely", f'<main class="login">{form}</main>', 401 if problem else 200, style="/style.css")
 
@@ -188,13 +204,21 @@ _PLACEHOLDER = f"""<main><h1>tersely {VERSION}</h1>
 def _reference(openapi: dict[str, Any]) -> str:
     """The OpenAPI document as a page to read."""
     parts = [f"<h1>{escape(openapi['info']['title'])} {escape(openapi['info']['version'])}</h1>"]
-    parts.append(f'<p>{escape(openapi["info"].get("description", ""))} <a href="/openapi.json">OpenAPI document</a></p>')
+    parts.append(
+        f'<p>{escape(openapi["info"].get("description", ""))} <a href="/openapi.json">OpenAPI document</a></p>'
+    )
     for path, operations in openapi["paths"].items():
         for method, operation in operations.items():
-            parts.append(f"<h2><code>{method.upper()} {escape(path)}</code></h2><p>{escape(operation.get('description', ''))}</p>")
+            parts.append(
+                f"<h2><code>{method.upper()} "
+                f"{escape(path)}</code></h2><p>{escape(operation.get('description', ''))}</p>"
+            )
             if parameters := operation.get("parameters"):
                 told = "".join(
-                    f"<tr><td><code>{escape(one['name'])}</code> ({one['in']})</td><td>{escape(one.get('description', ''))}</td></tr>"
+                    (
+                        f"<tr><td><code>{escape(one['name'])}</code> "
+                        f"({one['in']})</td><td>{escape(one.get('description', ''))}</td></tr>"
+                    )
                     for one in parameters
                 )
                 parts.append(f"<table>{told}</table>")
@@ -202,7 +226,11 @@ def _reference(openapi: dict[str, Any]) -> str:
                 parts.append(f"<h3>Body</h3>{_shape(next(iter(body['content'].values()))['schema'], openapi)}")
             for status, response in operation["responses"].items():
                 content = next(iter(response.get("content", {}).values()), None)
-                shape = _shape(content["schema"], openapi) if content and "schema" in content and str(status).startswith("2") else ""
+                shape = (
+                    _shape(content["schema"], openapi)
+                    if content and "schema" in content and str(status).startswith("2")
+                    else ""
+                )
                 parts.append(f"<h3>{escape(str(status))}</h3><p>{escape(response.get('description', ''))}</p>{shape}")
     return "<main>" + "\n".join(parts) + "</main>"
 
@@ -215,7 +243,8 @@ def _shape(schema: dict[str, Any], openapi: dict[str, Any]) -> str:
         return f"<pre>{escape(json.dumps(resolved, indent=2))}</pre>"
     needed = set(resolved.get("required", ()))
     rows = "".join(
-        f"<tr><td><code>{escape(name)}</code>{'' if name in needed else ' (optional)'}</td><td><code>{escape(_kind(one))}</code></td>"
+        f"<tr><td><code>{escape(name)}</code>{'' if name in needed else ' (optional)'}</td>"
+        f"<td><code>{escape(_kind(one))}</code></td>"
         f"<td>{escape(one.get('description', ''))}</td></tr>"
         for name, one in resolved["properties"].items()
     )

@@ -58,9 +58,13 @@ def from_cursor(cursor: str | None, *kinds: type) -> list[Any] | None:
     except (ValueError, binascii.Error, RecursionError):
         position = None
     well = (
-        isinstance(position, list) and len(position) == len(kinds) and all(type(p) is kind for p, kind in zip(position, kinds, strict=True))
+        isinstance(position, list)
+        and len(position) == len(kinds)
+        and all(type(p) is kind for p, kind in zip(position, kinds, strict=True))
     )
-    if not well or any((isinstance(p, int) and abs(p) > LARGEST) or (isinstance(p, str) and not p.isprintable()) for p in position):
+    if not well or any(
+        (isinstance(p, int) and abs(p) > LARGEST) or (isinstance(p, str) and not p.isprintable()) for p in position
+    ):
         raise bad_cursor()
     return list(position)
 
@@ -78,7 +82,9 @@ def known_id(text: str) -> str | None:
         return None
 
 
-def _session_id(session_id: Annotated[str, Path(description="A session's id.", json_schema_extra={"format": "uuid"})]) -> str:
+def _session_id(
+    session_id: Annotated[str, Path(description="A session's id.", json_schema_extra={"format": "uuid"})],
+) -> str:
     known = known_id(session_id)
     if known is None:
         raise SessionNotFound(session_id)

@@ -81,7 +81,9 @@ def refusal(problem: errors.TerselyError) -> Refusal:
     message = str(problem)
     match problem:
         case errors.QueueFull():
-            return Refusal(429, message, code="queue_full", headers={"Retry-After": str(max(1, round(problem.retry_after)))})
+            return Refusal(
+                429, message, code="queue_full", headers={"Retry-After": str(max(1, round(problem.retry_after)))}
+            )
         case errors.UnknownAlertType():
             return Refusal(400, message, code="unknown_alert_type", details=[("alert_type", message)])
         case errors.OverrideRefused():
@@ -123,7 +125,9 @@ def unexpected(problem: Exception, where: str) -> Problem:
 
 
 def field_path(location: Sequence[Any]) -> str:
-    """`mcp.servers.0.name` from the place that validation names; `body` and the like are left out where a name follows."""
+    """`mcp.servers.0.name` from the place that validation names; `body` and the like are left out where a name
+    follows.
+    """
     places = [str(place) for place in location]
     if len(places) > 1 and places[0] in ("body", "query", "path", "header", "cookie"):
         places = places[1:]
@@ -166,7 +170,9 @@ def answer_problems(app: FastAPI) -> None:
 def _follows(wrong: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a list counts as too short only because something inside of it is wrong."""
     place = tuple(wrong["loc"])
-    return wrong["type"] == "too_short" and any(len(one["loc"]) > len(place) and tuple(one["loc"])[: len(place)] == place for one in found)
+    return wrong["type"] == "too_short" and any(
+        len(one["loc"]) > len(place) and tuple(one["loc"])[: len(place)] == place for one in found
+    )
 
 
 def _plain(wrong: Mapping[str, Any]) -> str:

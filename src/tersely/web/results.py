@@ -28,7 +28,10 @@ _PICTURES = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "im
 
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
 _RAW: dict[int | str, dict[str, Any]] = {
-    200: {"content": dict.fromkeys(("text/plain", "application/octet-stream", *_PICTURES), _BYTES), "description": "The bytes"}
+    200: {
+        "content": dict.fromkeys(("text/plain", "application/octet-stream", *_PICTURES), _BYTES),
+        "description": "The bytes",
+    }
 }
 _CLIPPED = 600
 _RANGE = re.compile(r"(\d{1,16})-(\d{1,16})?")
@@ -61,9 +64,12 @@ def routes(parts: Parts) -> APIRouter:
     async def read_result(
         session_id: SessionId,
         handle: Handle,
-        lines: Annotated[str | None, Query(description="`a-b`, from 1, both included; `a-` to the end.", max_length=40)] = None,
+        lines: Annotated[
+            str | None, Query(description="`a-b`, from 1, both included; `a-` to the end.", max_length=40)
+        ] = None,
         bytes_: Annotated[
-            str | None, Query(alias="bytes", description="`a-b`, from 0, b not included; `a-` to the end.", max_length=40)
+            str | None,
+            Query(alias="bytes", description="`a-b`, from 0, b not included; `a-` to the end.", max_length=40),
         ] = None,
         principal: Principal = Reads,
     ) -> ResultRangeOut:
@@ -114,11 +120,20 @@ def routes(parts: Parts) -> APIRouter:
             result = await kept.find(handle, scope_of(session_id))
             raw, _ = await kept.load_bytes(handle, scope_of(session_id))
         shown = result.mime_type.partition(";")[0].strip().lower()
-        kind = "text/plain; charset=utf-8" if result.is_text else shown if shown in _PICTURES else "application/octet-stream"
+        kind = (
+            "text/plain; charset=utf-8"
+            if result.is_text
+            else shown
+            if shown in _PICTURES
+            else "application/octet-stream"
+        )
         # It came from a tool, so a browser may look at it and do nothing with it: no scripts, no origin.
         name = handle + (".txt" if result.is_text else _PICTURES.get(shown, ".bin"))
         how = "inline" if kind in _PICTURES else "attachment"
-        safe = {"Content-Disposition": f'{how}; filename="{name}"', "Content-Security-Policy": "default-src 'none'; sandbox"}
+        safe = {
+            "Content-Disposition": f'{how}; filename="{name}"',
+            "Content-Security-Policy": "default-src 'none'; sandbox",
+        }
         return Response(raw, media_type=kind, headers=safe)
 
     return router
@@ -146,7 +161,9 @@ def described(result: KeptResult) -> dict[str, Any]:
 
 def _not_text(result: KeptResult) -> InputError:
     what = f"{result.kind} of type {result.mime_type}, {result.size:,} bytes"
-    return InputError(f"{result.handle} is not text: {what}. Ask for …/results/{result.handle}/raw to have it as it is.")
+    return InputError(
+        f"{result.handle} is not text: {what}. Ask for …/results/{result.handle}/raw to have it as it is."
+    )
 
 
 async def _read(kept: KeptResults, result: KeptResult, lines: str | None, bytes_: str | None) -> dict[str, Any]:
@@ -196,7 +213,9 @@ def _range(name: str, asked: str, *, least: int) -> tuple[int, int]:
 
 def _literal(text: str) -> str:
     """An expression that finds exactly this text."""
-    return re.sub(r"([^\w\s]|_)", lambda sign: "\\" + sign[0] if sign[0].isascii() and sign[0] != "_" else sign[0], text)
+    return re.sub(
+        r"([^\w\s]|_)", lambda sign: "\\" + sign[0] if sign[0].isascii() and sign[0] != "_" else sign[0], text
+    )
 
 
 def _hit(raw: bytes, hit: Hit) -> HitOut:

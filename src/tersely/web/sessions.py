@@ -53,9 +53,13 @@ def routes(parts: Parts) -> APIRouter:
 
     @router.get("/sessions")
     async def list_sessions(
-        status: Annotated[list[SessionStatus] | None, Query(description="One or more; any of them.", max_length=7)] = None,
+        status: Annotated[
+            list[SessionStatus] | None, Query(description="One or more; any of them.", max_length=7)
+        ] = None,
         alert_type: Words = None,
-        q: Annotated[str | None, Query(max_length=500, description="Words; each must be in title, alert or analysis.")] = None,
+        q: Annotated[
+            str | None, Query(max_length=500, description="Words; each must be in title, alert or analysis.")
+        ] = None,
         created_after: Annotated[Time | None, Query(description="Created at this time or later.")] = None,
         created_before: Annotated[Time | None, Query(description="Created before this time.")] = None,
         cursor: Cursor = None,
@@ -75,7 +79,10 @@ def routes(parts: Parts) -> APIRouter:
                 found, following = await rows.list_page(db, filters, cursor=cursor or None, limit=limit)
             except InputError:
                 raise bad_cursor() from None
-        return Page(items=[SessionOut(**summarized(one.session, one.stage, one.stage_count)) for one in found], next_cursor=following)
+        return Page(
+            items=[SessionOut(**summarized(one.session, one.stage, one.stage_count)) for one in found],
+            next_cursor=following,
+        )
 
     @router.get("/sessions/{session_id}")
     async def read_session(session_id: SessionId, principal: Principal = Reads) -> SessionDetailOut:
@@ -102,14 +109,18 @@ def routes(parts: Parts) -> APIRouter:
         return Page(items=items, next_cursor=str(items[-1].sequence) if len(found) > limit else None)
 
     @router.get("/sessions/{session_id}/events", response_model=Page[EventOut])
-    async def read_events(session_id: SessionId, after: After = 0, limit: Limit = 200, principal: Principal = Reads) -> Response:
+    async def read_events(
+        session_id: SessionId, after: After = 0, limit: Limit = 200, principal: Principal = Reads
+    ) -> Response:
         """The event log, as the WebSocket sends it; `after` is the `seq` of the last one seen."""
         async with database.reading() as db:
             head = await _exists(db, session_id)
             found = await events.page(db, session_id, after=after, limit=limit)
         following = str(found[-1].seq) if found and found[-1].seq < head else None
         # Put together by hand: reading and writing the events anew could change a byte of them.
-        body = '{"items":[' + ",".join(event.payload for event in found) + '],"next_cursor":' + json.dumps(following) + "}"
+        body = (
+            '{"items":[' + ",".join(event.payload for event in found) + '],"next_cursor":' + json.dumps(following) + "}"
+        )
         return Response(body.encode(), media_type="application/json")
 
     @router.get("/sessions/{session_id}/trace")
@@ -126,7 +137,9 @@ def routes(parts: Parts) -> APIRouter:
         return Page(items=[InteractionOut(**_interaction(one)) for one in shown], next_cursor=following)
 
     @router.get("/sessions/{session_id}/trace/{interaction_id}")
-    async def read_interaction(session_id: SessionId, interaction_id: str, principal: Principal = Reads) -> InteractionDetailOut:
+    async def read_interaction(
+        session_id: SessionId, interaction_id: str, principal: Principal = Reads
+    ) -> InteractionDetailOut:
         """One exchange with the conversation that the model got."""
         async with database.reading() as db:
             await _exists(db, session_id)
@@ -150,7 +163,9 @@ def routes(parts: Parts) -> APIRouter:
         async with database.reading() as db:
             session = await detailed(db, session_id)
         headers = {"Content-Disposition": f'attachment; filename="session-{session_id}.json"'}
-        return StreamingResponse(_export(parts, session, with_texts=results), media_type="application/json", headers=headers)
+        return StreamingResponse(
+            _export(parts, session, with_texts=results), media_type="application/json", headers=headers
+        )
 
     @router.post("/sessions/{session_id}/cancel")
     async def cancel_session(session_id: SessionId, principal: Principal = _MAY_CANCEL) -> CancelOut:
@@ -347,7 +362,9 @@ async def _trace_pages(parts: Parts, session_id: str) -> AsyncIterator[list[str]
             whole = [await interactions.one(db, session_id, one.id) for one in found]
         if not found:
             return
-        yield [InteractionDetailOut(**_interaction(one), messages=messages).model_dump_json() for one, messages in whole]
+        yield [
+            InteractionDetailOut(**_interaction(one), messages=messages).model_dump_json() for one, messages in whole
+        ]
         after = (found[-1].created_at, found[-1].id)
 
 

@@ -43,7 +43,9 @@ def routes(parts: Parts, authenticator: Authenticator) -> APIRouter:
         plan = parts.desk.plan
         default = plan.default_alert_type()
         items = [
-            AlertTypeOut(alert_type=name, chain=chain, description=plan.chains[chain].description, default=name == default)
+            AlertTypeOut(
+                alert_type=name, chain=chain, description=plan.chains[chain].description, default=name == default
+            )
             for name, chain in plan.alert_types().items()
         ]
         return AlertTypesOut(items=items, default=default)
@@ -54,7 +56,9 @@ def routes(parts: Parts, authenticator: Authenticator) -> APIRouter:
         registry = parts.registry
         called = {(named.tool.server, named.tool.name): named.name for named in registry.tools()}
         # Looking at every description takes a while.
-        servers = await anyio.to_thread.run_sync(lambda: [_server(registry, name, called) for name in list(registry.connections)])
+        servers = await anyio.to_thread.run_sync(
+            lambda: [_server(registry, name, called) for name in list(registry.connections)]
+        )
         return McpServersOut(items=servers)
 
     @router.get("/system/savings")
@@ -75,13 +79,17 @@ def routes(parts: Parts, authenticator: Authenticator) -> APIRouter:
             )
             for use in used
         ]
-        return SavingsOut(items=items, tokens_before=before, tokens_after=after, spared=max(0, before - after), encoding=O200K.name)
+        return SavingsOut(
+            items=items, tokens_before=before, tokens_after=after, spared=max(0, before - after), encoding=O200K.name
+        )
 
     @router.get("/system/info")
     async def read_info(principal: Principal = _SUBMITS_OR_READS) -> InfoOut:
         """About this service, and about you."""
         plan = parts.desk.plan
-        providers = [ProviderOut(name=name, type=options.type, model=options.model) for name, options in plan.providers.items()]
+        providers = [
+            ProviderOut(name=name, type=options.type, model=options.model) for name, options in plan.providers.items()
+        ]
         named = plan.defaults.llm_provider
         return InfoOut(
             version=VERSION,

@@ -1,4 +1,6 @@
-"""Asks its client a question before it answers; with `--roots` also for its folders, as soon as it may and when they change."""
+"""Asks its client a question before it answers; with `--roots` also for its folders, as soon as it may and when they
+change.
+"""
 
 import json
 import sys
@@ -17,7 +19,14 @@ def ask(server: PlainServer, request: Message) -> Message:
 
 def sample(server: PlainServer, request: Message) -> Message:
     said = {"role": "user", "content": {"type": "text", "text": "Say it: password=hunter2-is-secret"}}
-    server.write({"jsonrpc": "2.0", "id": "q2", "method": "sampling/createMessage", "params": {"messages": [said], "maxTokens": 9}})
+    server.write(
+        {
+            "jsonrpc": "2.0",
+            "id": "q2",
+            "method": "sampling/createMessage",
+            "params": {"messages": [said], "maxTokens": 9},
+        }
+    )
     answer = json.loads(sys.stdin.buffer.readline())
     return text(answer["result"]["content"]["text"])
 
@@ -33,11 +42,16 @@ class Asking(PlainServer):
         self.folders = "nobody asked"
 
     def heard(self, message: Message) -> None:
-        if "--roots" in sys.argv and message["method"] in ("notifications/initialized", "notifications/roots/list_changed"):
+        if "--roots" in sys.argv and message["method"] in (
+            "notifications/initialized",
+            "notifications/roots/list_changed",
+        ):
             self.write({"jsonrpc": "2.0", "id": "q3", "method": "roots/list"})
 
     def answered(self, message: Message) -> None:
-        self.folders = " ".join(root["uri"] for root in message["result"]["roots"]) if "result" in message else "refused"
+        self.folders = (
+            " ".join(root["uri"] for root in message["result"]["roots"]) if "result" in message else "refused"
+        )
 
     def respond(self, request: Message) -> Message | None:
         if request["method"] == "initialize":

@@ -26,7 +26,14 @@ def storm(server: PlainServer, request: Message) -> Message:
 
 def ask_for_models(server: PlainServer, request: Message) -> Message:
     for number in range(3_000):
-        server.write({"jsonrpc": "2.0", "id": f"s{number}", "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
+        server.write(
+            {
+                "jsonrpc": "2.0",
+                "id": f"s{number}",
+                "method": "sampling/createMessage",
+                "params": {"messages": [], "maxTokens": 1},
+            }
+        )
     return text("done")
 
 

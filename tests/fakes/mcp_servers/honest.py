@@ -26,7 +26,9 @@ def steps(server: PlainServer, request: Message) -> Message:
     token = request["params"]["_meta"]["progressToken"]
     label = request["params"]["arguments"].get("label", "")
     for number in range(1, 4):
-        server.notify("notifications/progress", progressToken=token, progress=number, total=3, message=f"{label}{number}")
+        server.notify(
+            "notifications/progress", progressToken=token, progress=number, total=3, message=f"{label}{number}"
+        )
     return text("done")
 
 

@@ -1,9 +1,15 @@
-"""Results of any size: `lines` says as many as it is asked for, the same for the same arguments; one of them is the one that matters."""
+"""Results of any size: `lines` says as many as it is asked for, the same for the same arguments; one of them is the one
+that matters.
+"""
 
 from tests.fakes.mcp_servers.plain import Message, PlainServer, text
 
 READING = {"readOnlyHint": True}
-COUNT = {"type": "object", "properties": {"count": {"type": "integer"}, "about": {"type": "string"}}, "required": ["count"]}
+COUNT = {
+    "type": "object",
+    "properties": {"count": {"type": "integer"}, "about": {"type": "string"}},
+    "required": ["count"],
+}
 WORDS = "cache disk queue router invoice basket login search price image session cookie worker ledger parcel".split()
 
 
@@ -31,7 +37,12 @@ def small(server: PlainServer, request: Message) -> Message:
 if __name__ == "__main__":
     definitions = [
         {"name": "lines", "description": "So many lines of a log.", "inputSchema": COUNT, "annotations": READING},
-        {"name": "fail_at_length", "description": "Fails with many words.", "inputSchema": COUNT, "annotations": READING},
+        {
+            "name": "fail_at_length",
+            "description": "Fails with many words.",
+            "inputSchema": COUNT,
+            "annotations": READING,
+        },
         {"name": "small", "description": "One line.", "inputSchema": {"type": "object"}, "annotations": READING},
     ]
     PlainServer({handler.__name__: handler for handler in (lines, fail_at_length, small)}, definitions).serve()

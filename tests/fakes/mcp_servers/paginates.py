@@ -17,4 +17,6 @@ class Paginating(PlainServer):
 
 
 if __name__ == "__main__":
-    Paginating({f"tool_{number}": lambda server, request: text(request["params"]["name"]) for number in range(35)}).serve()
+    Paginating(
+        {f"tool_{number}": lambda server, request: text(request["params"]["name"]) for number in range(35)}
+    ).serve()

@@ -21,7 +21,9 @@ def tool(name: str, **more: Any) -> Message:
 
 
 class PlainServer:
-    """Answers one message after the other. A handler returns a result, or None after it has written its answer itself."""
+    """Answers one message after the other. A handler returns a result, or None after it has written its answer
+    itself.
+    """
 
     def __init__(self, tools: Mapping[str, Handler], definitions: list[Message] | None = None) -> None:
         self.tools = dict(tools)
@@ -68,7 +70,9 @@ class PlainServer:
                 result: Message | None = self.tools[request["params"]["name"]](self, request)
                 return result
             case method:
-                self.write({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": f"no {method}"}})
+                self.write(
+                    {"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": f"no {method}"}}
+                )
                 return None
 
     def serve(self) -> None:

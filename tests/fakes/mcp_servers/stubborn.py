@@ -1,4 +1,5 @@
-"""Does not leave when asked or told to, and has a child of its own that does not either. Its argument: a file for their ids.
+"""Does not leave when asked or told to, and has a child of its own that does not either. Its argument: a file for their
+ids.
 
 With `--obedient` it leaves when asked to, and leaves its child behind.
 """

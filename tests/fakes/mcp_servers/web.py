@@ -19,7 +19,9 @@ from starlette.routing import Route
 from tests.fakes.llm_server import serving
 from tests.fakes.mcp_servers.plain import Message, text, tool
 
-PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 class OnlyFriends(TokenVerifier):
@@ -77,7 +79,9 @@ class Honest:
             return label
 
     @asynccontextmanager
-    async def listening(self, transport: Literal["http", "sse"] = "http", *, private: bool = False) -> AsyncIterator[str]:
+    async def listening(
+        self, transport: Literal["http", "sse"] = "http", *, private: bool = False
+    ) -> AsyncIterator[str]:
         if private:
             self.server.auth = OnlyFriends()
         app = self.server.http_app(transport=transport)
@@ -114,7 +118,11 @@ class Rude:
         result: Message | None
         match message["method"]:
             case "initialize":
-                result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "rude", "version": "1"}}
+                result = {
+                    "protocolVersion": "2025-11-25",
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "rude", "version": "1"},
+                }
             case "tools/list":
                 result = {"tools": [tool("call"), tool("look", annotations={"readOnlyHint": True})]}
             case "tools/call":
@@ -145,5 +153,6 @@ def endless_stream() -> Response:
 
 def raw_answer(message: Message, result: bytes) -> Response:
     return Response(
-        b'{"jsonrpc": "2.0", "id": %s, "result": %s}' % (json.dumps(message["id"]).encode(), result), media_type="application/json"
+        b'{"jsonrpc": "2.0", "id": %s, "result": %s}' % (json.dumps(message["id"]).encode(), result),
+        media_type="application/json",
     )

@@ -130,9 +130,15 @@ def prometheus(tally: Tally, up: dict[str, bool]) -> str:
     lines: list[str] = []
     for name, (metric, words) in _COUNTERS.items():
         lines += [f"# HELP {metric} {words}", f"# TYPE {metric} counter"]
-        lines += [f"{metric}{_labels(*tool)} {sum(tally.sums[key][name] for key in keys)}" for tool, keys in sorted(by_tool.items())]
+        lines += [
+            f"{metric}{_labels(*tool)} {sum(tally.sums[key][name] for key in keys)}"
+            for tool, keys in sorted(by_tool.items())
+        ]
     metric = "tersely_tool_seconds"
-    lines += [f"# HELP {metric} How long calls took, with everything done to their results.", f"# TYPE {metric} histogram"]
+    lines += [
+        f"# HELP {metric} How long calls took, with everything done to their results.",
+        f"# TYPE {metric} histogram",
+    ]
     for tool, keys in sorted(by_tool.items()):
         calls = 0
         for edge in EDGES[:-1]:

@@ -23,11 +23,25 @@ from mcp.server.lowlevel import Server as ProtocolServer
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER
-from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ServerEvent, ToolsListChanged
+from mcp.shared.subscriptions import (
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
 from mcp_types import methods as protocol_methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tersely.errors import InputError, MaskingFailed, StoreUnavailable, ToolError, ToolForbidden, ToolNotFound, ToolRejected
+from tersely.errors import (
+    InputError,
+    MaskingFailed,
+    StoreUnavailable,
+    ToolError,
+    ToolForbidden,
+    ToolNotFound,
+    ToolRejected,
+)
 from tersely.servers.gateway.clients import Client, Context, Request, connection_of
 from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.offers import Intent, Offer, cleaned
@@ -164,7 +178,11 @@ class Gateway:
         if ctx.method == "server/discover":
             return await self._discover(ctx, call_next)
         handler = self._handlers.get(ctx.method)
-        if handler is None and ctx.method in protocol_methods.SPEC_CLIENT_METHODS and ctx.method != "subscriptions/listen":
+        if (
+            handler is None
+            and ctx.method in protocol_methods.SPEC_CLIENT_METHODS
+            and ctx.method != "subscriptions/listen"
+        ):
             return await call_next(ctx)
         self._check(ctx)
         pool = await self.upstreams.pool(is_modern=is_modern)
@@ -186,7 +204,9 @@ class Gateway:
             raise MCPError(types.INVALID_PARAMS, "Invalid request parameters", "")
 
     async def _while_connected(self, request: Request, handler: Handler) -> Answer:
-        """The answer, unless the client hangs up: then the work ends too. The newer protocol's transport sees to that by itself."""
+        """The answer, unless the client hangs up: then the work ends too. The newer protocol's transport sees to that
+        by itself.
+        """
         http = request.context.request
         gone: anyio.Event | None = None if request.is_modern or http is None else http.scope.get(GONE)
         if gone is None:
@@ -226,7 +246,9 @@ class Gateway:
         except MaskingFailed as failure:
             # Closed: what could not be masked is nobody's to see, not even in an error text.
             logger.error("answer_dropped", extra={"method": request.context.method, "reason": str(failure)})
-            raise MCPError(types.INTERNAL_ERROR, "The answer could not be checked for secrets and was dropped.") from None
+            raise MCPError(
+                types.INTERNAL_ERROR, "The answer could not be checked for secrets and was dropped."
+            ) from None
 
     def _start_soon(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._tasks is not None:
@@ -288,7 +310,9 @@ class Gateway:
             if any(ability in one for one in declared):
                 able[ability] = {}
         if pool.only:
-            able |= {name: cleaned(declared[0][name]) for name in ("extensions", "experimental") if declared[0].get(name)}
+            able |= {
+                name: cleaned(declared[0][name]) for name in ("extensions", "experimental") if declared[0].get(name)
+            }
         told: dict[str, Any] = {"capabilities": able}
         words = [(connection, _instructions(connection)) for connection in pool.connections.values()]
         if said := [text if pool.only else f"{connection.name}: {text}" for connection, text in words if text]:
@@ -314,7 +338,8 @@ class Gateway:
         what: str = "",
         harmless: bool = True,
     ) -> Answer:
-        """A server's answer to the client's request. Its questions to a client of the older protocol are asked and answered on the way.
+        """A server's answer to the client's request. Its questions to a client of the older protocol are asked and
+        answered on the way.
 
         Raises:
             ToolError: Why there is none.
@@ -326,7 +351,9 @@ class Gateway:
             masker = self.road.policy(connection.server, "").masker
 
             async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-                await request.context.session.report_progress(progress, total, safe_words(message, masker) if message else message)
+                await request.context.session.report_progress(
+                    progress, total, safe_words(message, masker) if message else message
+                )
 
         for _ in range(_MOST_QUESTIONS):
             with request.pool.asking(connection, request):
@@ -345,25 +372,34 @@ class Gateway:
             answers = {}
             for key, question in (questions if isinstance(questions, dict) else {}).items():
                 if not isinstance(question, dict) or question.get("method") not in _QUESTIONS:
-                    raise ToolRejected("The server asks for something that is not in the protocol.", code=types.INVALID_REQUEST)
-                answers[key] = await self._on_asked(connection.server, question["method"], question.get("params") or {}, request)
+                    raise ToolRejected(
+                        "The server asks for something that is not in the protocol.", code=types.INVALID_REQUEST
+                    )
+                answers[key] = await self._on_asked(
+                    connection.server, question["method"], question.get("params") or {}, request
+                )
             passed = {**passed, "inputResponses": answers}
             if "requestState" in answer:
                 passed["requestState"] = answer["requestState"]
         raise ToolRejected("The server asks again and again.", code=types.INTERNAL_ERROR)
 
     def _meta(self, request: Request, connection: Connection) -> dict[str, Any]:
-        """The client's own `_meta`, without what only concerned the way to us. Its progress is asked for under a token of our own."""
+        """The client's own `_meta`, without what only concerned the way to us. Its progress is asked for under a token
+        of our own.
+        """
         meta = {
             name: value
             for name, value in request.meta.items()
-            if name not in ("progressToken", types.PROTOCOL_VERSION_META_KEY) and (not name.startswith(_RESERVED) or request.is_modern)
+            if name not in ("progressToken", types.PROTOCOL_VERSION_META_KEY)
+            and (not name.startswith(_RESERVED) or request.is_modern)
         }
         if connection.protocol not in MODERN_PROTOCOL_VERSIONS:
             return {name: value for name, value in meta.items() if not name.startswith(_RESERVED)}
         if not request.is_modern:
             able = request.context.session.client_capabilities
-            meta[types.CLIENT_CAPABILITIES_META_KEY] = able.model_dump(by_alias=True, mode="json", exclude_none=True) if able else {}
+            meta[types.CLIENT_CAPABILITIES_META_KEY] = (
+                able.model_dump(by_alias=True, mode="json", exclude_none=True) if able else {}
+            )
             if isinstance(request.client, Client):
                 meta[types.LOG_LEVEL_META_KEY] = request.client.log_level
         return meta
@@ -373,7 +409,12 @@ class Gateway:
         if request.pool.only is None:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
         http, task = request.context.request, request.params.get("taskId")
-        if http is not None and task is not None and (named := http.headers.get(MCP_NAME_HEADER)) is not None and named != task:
+        if (
+            http is not None
+            and task is not None
+            and (named := http.headers.get(MCP_NAME_HEADER)) is not None
+            and named != task
+        ):
             # The server cannot see it: the header that it gets is ours.
             raise MCPError(types.HEADER_MISMATCH, f"{MCP_NAME_HEADER} does not name the task that the request is about")
         answer = await self._ask(request, request.pool.only, request.params)
@@ -408,7 +449,9 @@ class Gateway:
             raise
         except MaskingFailed as failure:
             # Closed: what could not be masked is nobody's to see, not even in an error text.
-            logger.error("result_dropped", extra={"server": offer.tool.server, "tool": offer.tool.name, "reason": str(failure)})
+            logger.error(
+                "result_dropped", extra={"server": offer.tool.server, "tool": offer.tool.name, "reason": str(failure)}
+            )
             outcome = _failed(f"The result of {name} could not be checked for secrets and was dropped.")
         except (ToolError, InputError, StoreUnavailable) as problem:
             outcome = _failed(safe_words(str(problem), self.road.policy(_NOBODY, "").masker))
@@ -425,7 +468,9 @@ class Gateway:
         return outcome.result
 
     def _count(self, offer: Offer, began: float, **what: Any) -> None:
-        self.counting.call(offer.tool.server, offer.tool.name, milliseconds=(time.perf_counter() - began) * 1000, **what)
+        self.counting.call(
+            offer.tool.server, offer.tool.name, milliseconds=(time.perf_counter() - began) * 1000, **what
+        )
 
     async def _called(self, request: Request, offer: Offer) -> Outcome:
         tool = offer.tool
@@ -447,7 +492,9 @@ class Gateway:
         return await self.road.tool_result(raw, call)
 
     def _unfinished(self, raw: Answer, server: Server) -> Answer:
-        """A question to the client, or something that an extension knows. States and handles in it must stay as they are."""
+        """A question to the client, or something that an extension knows. States and handles in it must stay as they
+        are.
+        """
         shown = {key: cleaned(value) if key == "_meta" else value for key, value in raw.items()}
         questions = raw.get("inputRequests")
         if isinstance(questions, dict):
@@ -488,7 +535,8 @@ class Gateway:
         answer = await self._listed(request, "prompts")
         if not request.pool.only:
             answer["prompts"] = [
-                {**entry, "name": request.pool.prompt_name(connection, str(entry.get("name")))} for connection, entry in answer["prompts"]
+                {**entry, "name": request.pool.prompt_name(connection, str(entry.get("name")))}
+                for connection, entry in answer["prompts"]
             ]
         return answer
 
@@ -512,7 +560,10 @@ class Gateway:
             return shown
         entries = await request.pool.list_all(request.context.method, key)
         return {
-            key: [(connection, without_secrets(cleaned(entry), connection.server.options.data_masking)) for connection, entry in entries]
+            key: [
+                (connection, without_secrets(cleaned(entry), connection.server.options.data_masking))
+                for connection, entry in entries
+            ]
         }
 
     async def _get_prompt(self, request: Request) -> Answer:
@@ -539,7 +590,9 @@ class Gateway:
         return self._counted(await self.road.resource(raw, call), connection.server, "resources/read", began)
 
     def _counted(self, outcome: Outcome, server: Server, what: str, began: float) -> Answer:
-        """A resource or a prompt that was read: counted by the method in a tool's place, as addresses and names would be too many."""
+        """A resource or a prompt that was read: counted by the method in a tool's place, as addresses and names would
+        be too many.
+        """
         self.counting.call(
             server.name,
             what,
@@ -611,7 +664,9 @@ class Gateway:
             count = self._watches.get((connection, uri), (0, None))[0]
         self._watches[connection, uri] = (count + 1, scope)
 
-    async def _hold_watch(self, connection: Connection, uri: str, *, task_status: anyio.abc.TaskStatus[anyio.CancelScope]) -> None:
+    async def _hold_watch(
+        self, connection: Connection, uri: str, *, task_status: anyio.abc.TaskStatus[anyio.CancelScope]
+    ) -> None:
         scope = anyio.CancelScope()
         is_told = False
 
@@ -638,7 +693,9 @@ class Gateway:
             scope.cancel()
 
     async def _listen(self, request: Request, call_next: CallNext) -> HandlerResult:
-        """The newer protocol's stream of changes; while it lasts, the servers are asked to tell of the resources it names."""
+        """The newer protocol's stream of changes; while it lasts, the servers are asked to tell of the resources it
+        names.
+        """
         wanted = request.params.get("notifications")
         uris = wanted.get("resourceSubscriptions") if isinstance(wanted, dict) else None
         watched: list[tuple[Connection, str]] = []
@@ -671,7 +728,9 @@ class Gateway:
 
     async def _roots_changed(self) -> None:
         """The folders of the only client are others now; servers that care ask for them."""
-        for connection in {connection for pool in self.upstreams.pools.values() for connection in pool.connections.values()}:
+        for connection in {
+            connection for pool in self.upstreams.pools.values() for connection in pool.connections.values()
+        }:
             await connection.roots_changed()
 
     # What servers ask and tell on their own
@@ -684,11 +743,15 @@ class Gateway:
         """
         receiver = caller or self._only_client
         if receiver is None:
-            raise ToolRejected("Nobody can be asked: it is not clear for which request this is.", code=types.INVALID_REQUEST)
+            raise ToolRejected(
+                "Nobody can be asked: it is not clear for which request this is.", code=types.INVALID_REQUEST
+            )
         try:
             question = safe_question(method, params, self.road.policy(server, "").for_results)
         except MaskingFailed:
-            raise ToolRejected("The question could not be checked for secrets and was not asked.", code=types.INVALID_REQUEST) from None
+            raise ToolRejected(
+                "The question could not be checked for secrets and was not asked.", code=types.INVALID_REQUEST
+            ) from None
         answer: Answer = await receiver.ask(method, question)
         return answer
 
@@ -710,7 +773,8 @@ class Gateway:
             case "notifications/message":
                 self._on_logged(connection, params, caller)
             case _:
-                # Some of it comes after the request it belongs to, as that a question asked on a page has been answered.
+                # Some of it comes after the request it belongs to, as that a question asked on a page has been
+                # answered.
                 receiver = caller if isinstance(caller, Request) else self._only_client
                 shown = _safe_or_none(_without_subscription(params), self.road.policy(connection.server, "").masker)
                 if receiver is not None and shown is not None:
@@ -718,12 +782,18 @@ class Gateway:
 
     def _on_logged(self, connection: Connection, params: dict[str, Any], caller: Any) -> None:
         """What a server logs goes to whom it logs it for; where nobody asked it, to the only client there is."""
-        receiver = caller if isinstance(caller, Request) else next(iter(self._clients)) if len(self._clients) == 1 else None
+        receiver = (
+            caller if isinstance(caller, Request) else next(iter(self._clients)) if len(self._clients) == 1 else None
+        )
         if receiver is None:
             return
         least = receiver.least_level() if isinstance(receiver, Request) else receiver.log_level
         level = params.get("level")
-        if least is None or level not in _LEVELS or _LEVELS.index(level) < (_LEVELS.index(least) if least in _LEVELS else 0):
+        if (
+            least is None
+            or level not in _LEVELS
+            or _LEVELS.index(level) < (_LEVELS.index(least) if least in _LEVELS else 0)
+        ):
             return
         masker = self.road.policy(connection.server, "").masker
         if (shown := _safe_or_none(params, masker)) is not None:

@@ -53,7 +53,12 @@ class Catalogue:
 
     def definitions(self) -> list[dict[str, Any]]:
         return [offer.definition for offer in self.offers.values()] + [
-            {"name": self.readers[tool.name], "description": tool.description, "inputSchema": tool.schema, "annotations": _READS_ONLY}
+            {
+                "name": self.readers[tool.name],
+                "description": tool.description,
+                "inputSchema": tool.schema,
+                "annotations": _READS_ONLY,
+            }
             for tool in TOOLS
         ]
 
@@ -67,7 +72,10 @@ def catalogue(registry: ToolRegistry, intent: Intent) -> Catalogue:
         if _is_readable(offer.definition):
             offers[named.name] = offer
         else:
-            logger.warning("tool_unreadable", extra={"server": named.tool.server, "tool": named.tool.name, "consequence": "not offered"})
+            logger.warning(
+                "tool_unreadable",
+                extra={"server": named.tool.server, "tool": named.tool.name, "consequence": "not offered"},
+            )
     return Catalogue(offers, reader_names(offers))
 
 
@@ -117,7 +125,10 @@ def _offer(name: str, tool: Tool, intent: Intent, *, may_be_condensed: bool) -> 
         schema = definition["inputSchema"]
         if (argument := _free_argument(schema, intent.argument)) is not None:
             described = {"type": "string", "description": intent.words}
-            definition["inputSchema"] = {**schema, "properties": {**(schema.get("properties") or {}), argument: described}}
+            definition["inputSchema"] = {
+                **schema,
+                "properties": {**(schema.get("properties") or {}), argument: described},
+            }
     return Offer(tool, argument, definition)
 
 
@@ -128,10 +139,14 @@ def _free_argument(schema: Mapping[str, Any], wanted: str) -> str | None:
         return None
     if "propertyNames" in schema or "maxProperties" in schema or "$ref" in schema:
         return None
-    combined = [inner for key in ("allOf", "anyOf", "oneOf") for inner in schema.get(key) or () if isinstance(inner, dict)]
+    combined = [
+        inner for key in ("allOf", "anyOf", "oneOf") for inner in schema.get(key) or () if isinstance(inner, dict)
+    ]
     if any(inner.get("additionalProperties") is False or "$ref" in inner for inner in combined):
         return None
-    taken = {str(name) for one in (schema, *combined) for name in one.get("properties") or ()} | set(schema.get("required") or ())
+    taken = {str(name) for one in (schema, *combined) for name in one.get("properties") or ()} | set(
+        schema.get("required") or ()
+    )
     name = wanted
     while name in taken:
         name = f"{name}_"

@@ -1,4 +1,5 @@
-"""What happens to a server's answer on its way to a client: cleaned, masked, and within the threshold passed on as it came.
+"""What happens to a server's answer on its way to a client: cleaned, masked, and within the threshold passed on as it
+came.
 
 Over the threshold it is kept whole, condensed by the tool's policy, and says in
 one line how to read the rest. What cannot be masked goes nowhere; what cannot be
@@ -96,7 +97,8 @@ class Outcome:
 class Road:
     """
     Args:
-        llm: Who summarizes where a policy says so: the provider it names, or for None the default; None where there is none.
+        llm: Who summarizes where a policy says so: the provider it names, or for None the default; None where there is
+            none.
         models_by_default: Also where no policy says anything.
         key: Of the marks.
     """
@@ -152,7 +154,11 @@ class Road:
     async def _admitted(self, result: RawResult, policy: Policy) -> Admitted:
         size = sum(len(text) for text in result.texts)
         # Many servers say the same again in a structure; then looking at it once is enough.
-        is_repeated = len(result.parts) == 1 and result.parts[0].kind == "text" and result.structured == {"result": result.parts[0].text}
+        is_repeated = (
+            len(result.parts) == 1
+            and result.parts[0].kind == "text"
+            and result.structured == {"result": result.parts[0].text}
+        )
         if is_repeated:
             result = replace(result, structured=None)
         elif size <= _INLINE and result.structured is not None:
@@ -167,7 +173,9 @@ class Road:
             admitted = replace(admitted, structured=again)
         return admitted
 
-    async def _passed(self, raw: Mapping[str, Any], result: RawResult, admitted: Admitted, policy: Policy, call: Call) -> dict[str, Any]:
+    async def _passed(
+        self, raw: Mapping[str, Any], result: RawResult, admitted: Admitted, policy: Policy, call: Call
+    ) -> dict[str, Any]:
         """The result as it came, with what had to be cleaned and masked in its place."""
         texts = iter(admitted.texts)
         shown = {key: value if key in _AS_IT_IS else safe(value, policy.for_results) for key, value in raw.items()}
@@ -187,7 +195,9 @@ class Road:
             shown["content"] = [{"type": "text", "text": "[The tool returned nothing that a reader could see.]"}]
         return shown
 
-    async def _part(self, number: int, part: Part, text: Masked | None, policy: Policy, call: Call) -> Mapping[str, Any]:
+    async def _part(
+        self, number: int, part: Part, text: Masked | None, policy: Policy, call: Call
+    ) -> Mapping[str, Any]:
         masker = policy.for_results
         match part.kind:
             case "text":
@@ -216,12 +226,22 @@ class Road:
         where = ""
         try:
             handle = await self.kept.keep_bytes(
-                content, scope=call.scope, origin=self._origin(call, policy), mime_type=kind or "image", kind="image", part=number
+                content,
+                scope=call.scope,
+                origin=self._origin(call, policy),
+                mime_type=kind or "image",
+                kind="image",
+                part=number,
             )
             where = f", kept as {handle}"
         except StoreUnavailable as problem:
-            logger.warning("part_not_kept", extra={"server": call.server.name, "tool": call.tool, "problem": str(problem)})
-        return {"type": "text", "text": f"[A picture of type {kind or 'unknown'}, {len(content):,} bytes{where}; not shown.]"}
+            logger.warning(
+                "part_not_kept", extra={"server": call.server.name, "tool": call.tool, "problem": str(problem)}
+            )
+        return {
+            "type": "text",
+            "text": f"[A picture of type {kind or 'unknown'}, {len(content):,} bytes{where}; not shown.]",
+        }
 
     async def _over(self, admitted: Admitted, condensing: SummarizationOptions) -> Masked | None:
         """The text that is too long: what the tool says, or its structured content where only that is."""
@@ -236,7 +256,9 @@ class Road:
         # What the text says too is not longer for the quotes and escapes that JSON puts into it.
         return None if admitted.texts and repeats(structured, admitted.text) else structured
 
-    async def _condensed_result(self, shown: dict[str, Any], admitted: Admitted, over: Masked, policy: Policy, call: Call) -> Outcome:
+    async def _condensed_result(
+        self, shown: dict[str, Any], admitted: Admitted, over: Masked, policy: Policy, call: Call
+    ) -> Outcome:
         is_text = over == admitted.text
         short, meta = await self.condensed(over, policy, call, is_error=admitted.is_error)
         parts: list[Any] = []
@@ -250,7 +272,12 @@ class Road:
                 parts.append(part)
         if not is_placed:
             parts.append({"type": "text", "text": short.text})
-        if is_text and admitted.structured is not None and admitted.texts and not repeats(admitted.structured, admitted.text):
+        if (
+            is_text
+            and admitted.structured is not None
+            and admitted.texts
+            and not repeats(admitted.structured, admitted.text)
+        ):
             handle = await self._keep(admitted.structured, policy, call, kind="structured", part=len(parts) + 1)
             if handle:
                 parts.append({"type": "text", "text": f"[Structured content of the same result is kept as {handle}.]"})
@@ -281,13 +308,21 @@ class Road:
         contents = raw.get("contents")
         if isinstance(contents, list):
             shown["contents"] = [await self._content(content, policy, call, meta) for content in contents]
-        return _read(shown, meta, [content.get("text") for content in shown.get("contents") or () if isinstance(content, dict)])
+        return _read(
+            shown, meta, [content.get("text") for content in shown.get("contents") or () if isinstance(content, dict)]
+        )
 
     async def _content(self, content: Any, policy: Policy, call: Call, meta: dict[str, Any]) -> Any:
         if not isinstance(content, dict) or not isinstance(content.get("text"), str):
-            return _rest(content, ("blob",), policy.for_results) if isinstance(content, dict) else safe(content, policy.for_results)
+            return (
+                _rest(content, ("blob",), policy.for_results)
+                if isinstance(content, dict)
+                else safe(content, policy.for_results)
+            )
         # An app's page is for the client's screen, and half a page is none.
-        is_page = str(content.get("uri", "")).startswith("ui://") or "profile=mcp-app" in str(content.get("mimeType", ""))
+        is_page = str(content.get("uri", "")).startswith("ui://") or "profile=mcp-app" in str(
+            content.get("mimeType", "")
+        )
         text, more = await self._text(content["text"], policy, call, may_be_condensed=not is_page)
         meta |= more
         return {**_rest(content, ("text",), policy.for_results), "text": text}
@@ -321,7 +356,9 @@ class Road:
             return {**rest, "content": {**_rest(content, ("type", "resource"), policy.for_results), "resource": inner}}
         return {**rest, "content": _rest(content, ("type", "data", "mimeType"), policy.for_results)}
 
-    async def _text(self, text: str, policy: Policy, call: Call, *, may_be_condensed: bool = True) -> tuple[str, dict[str, Any]]:
+    async def _text(
+        self, text: str, policy: Policy, call: Call, *, may_be_condensed: bool = True
+    ) -> tuple[str, dict[str, Any]]:
         """A text on its own: masked, and condensed when it is too long; and what there is to say about that."""
         result = RawResult(parts=(Part(kind="text", text=text),))
         admitted = await self._admitted(result, policy)
@@ -332,7 +369,9 @@ class Road:
 
     # Condensing
 
-    async def condensed(self, text: Masked, policy: Policy, call: Call, *, is_error: bool = False) -> tuple[Condensed, dict[str, Any]]:
+    async def condensed(
+        self, text: Masked, policy: Policy, call: Call, *, is_error: bool = False
+    ) -> tuple[Condensed, dict[str, Any]]:
         """The text within the policy's target, with a line about the rest; and what `_meta` says of it."""
         tokens = await anyio.to_thread.run_sync(O200K.count, text)
         handle = await self._keep(text, policy, call, tokens=tokens)
@@ -352,22 +391,31 @@ class Road:
                     handle=handle,
                     budget=condensing.summary_max_token_limit,
                     focus=focus,
-                    context=context_of(f"{call.server.name}.{call.tool}", arguments, intent, llm.window // 4 if llm else 0),
+                    context=context_of(
+                        f"{call.server.name}.{call.tool}", arguments, intent, llm.window // 4 if llm else 0
+                    ),
                     llm=llm,
                     cache=self.cache,
                     say=self._note(call),
                 )
         except Exception as problem:  # noqa: BLE001
             # Broad, because whatever a condenser stumbles over, the caller still gets the beginning of a masked text.
-            logger.error("condensing_failed", extra={"server": call.server.name, "tool": call.tool, "problem": type(problem).__name__})
+            logger.error(
+                "condensing_failed",
+                extra={"server": call.server.name, "tool": call.tool, "problem": type(problem).__name__},
+            )
             short = await anyio.to_thread.run_sync(_cut, text, tokens, handle, condensing.size_threshold_tokens)
-        short = replace(short, tokens_before=tokens, tokens_after=await anyio.to_thread.run_sync(O200K.count, short.text))
+        short = replace(
+            short, tokens_before=tokens, tokens_after=await anyio.to_thread.run_sync(O200K.count, short.text)
+        )
         meta = account(short, handle)
         if "tersely/reason" in meta:
             meta["tersely/reason"] = policy.masker.mask(meta["tersely/reason"])
         return short, meta
 
-    async def _without_handle(self, text: Masked, tokens: int, condensing: SummarizationOptions, focus: str, llm: LLM | None) -> Condensed:
+    async def _without_handle(
+        self, text: Masked, tokens: int, condensing: SummarizationOptions, focus: str, llm: LLM | None
+    ) -> Condensed:
         closing = f"\n[Shortened from {tokens:,} tokens. The whole could not be kept; ask for less to see more.]"
         wish = Wish(target=max(50, condensing.summary_max_token_limit - 40), focus=focus)
         short = await climb(text, wish=wish, llm=llm, cache=self.cache)
@@ -377,10 +425,14 @@ class Road:
         self, text: Masked, policy: Policy, call: Call, *, kind: Any = "text", part: int = 0, tokens: int | None = None
     ) -> str | None:
         try:
-            return await self.kept.keep(text, scope=call.scope, origin=self._origin(call, policy), kind=kind, part=part, tokens=tokens)
+            return await self.kept.keep(
+                text, scope=call.scope, origin=self._origin(call, policy), kind=kind, part=part, tokens=tokens
+            )
         except StoreUnavailable as problem:
             # A shortened result without its whole is better than none, and says so.
-            logger.warning("result_not_kept", extra={"server": call.server.name, "tool": call.tool, "problem": str(problem)})
+            logger.warning(
+                "result_not_kept", extra={"server": call.server.name, "tool": call.tool, "problem": str(problem)}
+            )
             return None
 
     def _origin(self, call: Call, policy: Policy) -> Origin:
@@ -389,7 +441,9 @@ class Road:
 
     def _note(self, call: Call) -> Any:
         names = call.readers
-        return partial(note, read=names.get("read_result", "read_result"), search=names.get("search_result", "search_result"))
+        return partial(
+            note, read=names.get("read_result", "read_result"), search=names.get("search_result", "search_result")
+        )
 
 
 _HANDLES = ("taskId", "requestState")
@@ -416,7 +470,8 @@ def safe(value: Any, masker: Masker | None) -> Any:
 
 
 def safe_question(method: str, params: Mapping[str, Any], masker: Masker | None) -> dict[str, Any]:
-    """What a server asks a client: words for a person or a model, and around them what a form or an address needs as it is.
+    """What a server asks a client: words for a person or a model, and around them what a form or an address needs as it
+    is.
 
     Raises:
         MaskingFailed: It may not be shown.
@@ -470,7 +525,9 @@ def _cut(text: Masked, tokens: int, handle: str | None, limit: int) -> Condensed
     closing = f"\n[Cut: the beginning of {tokens:,} tokens. {kept}]"
     head = O200K.head(text, max(0, limit - O200K.count(closing) - 2))
     whole = assume_masked(head + closing)
-    return Condensed(text=whole, status="fallback", tokens_before=tokens, tokens_after=limit, reason="condensing failed")
+    return Condensed(
+        text=whole, status="fallback", tokens_before=tokens, tokens_after=limit, reason="condensing failed"
+    )
 
 
 def account(short: Condensed, handle: str | None) -> dict[str, Any]:
@@ -487,7 +544,10 @@ def account(short: Condensed, handle: str | None) -> dict[str, Any]:
     if short.kind:
         meta["kind"] = short.kind
     if short.work:
-        meta |= {"model": short.work.model, "cache_hit": bool(short.work.calls and short.work.cache_hits == short.work.calls)}
+        meta |= {
+            "model": short.work.model,
+            "cache_hit": bool(short.work.calls and short.work.cache_hits == short.work.calls),
+        }
     if short.status == "fallback":
         meta |= {"returned": short.returned or "cut", "reason": short.reason}
     return {f"tersely/{name}": value for name, value in meta.items() if value is not None}

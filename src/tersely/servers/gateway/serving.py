@@ -72,11 +72,15 @@ async def gateway(
 
 def _asks_model(server: Server) -> bool:
     options = server.options
-    return bool(options.summarization.use_model) or any(options.policy(pattern)[0].use_model for pattern in options.tool_policies)
+    return bool(options.summarization.use_model) or any(
+        options.policy(pattern)[0].use_model for pattern in options.tool_policies
+    )
 
 
 @asynccontextmanager
-async def _summarizers(settings: Settings, is_asked: bool) -> AsyncIterator[tuple[Callable[[str | None], LLM | None], SummaryCache]]:
+async def _summarizers(
+    settings: Settings, is_asked: bool
+) -> AsyncIterator[tuple[Callable[[str | None], LLM | None], SummaryCache]]:
     """Who summarizes: the provider a policy names, then the default and its fallbacks."""
     if not is_asked:
         # Loading the providers' libraries takes seconds.
@@ -88,7 +92,10 @@ async def _summarizers(settings: Settings, is_asked: bool) -> AsyncIterator[tupl
     if settings.store.summary_cache:
         cache = SummaryFile(settings.store.data_dir / "summaries.db", max_bytes=settings.store.summary_cache_mb * 2**20)
     if not settings.llm_providers:
-        logger.warning("no_model_configured", extra={"consequence": "results are condensed structurally", "set": settings.model.missing()})
+        logger.warning(
+            "no_model_configured",
+            extra={"consequence": "results are condensed structurally", "set": settings.model.missing()},
+        )
 
     def summarizer(named: str | None) -> LLM | None:
         return providers.of((named, *default) if named else default)

@@ -124,7 +124,9 @@ class Pool:
         return (best, name.removeprefix(f"{best.name}__")) if best else None
 
     async def resource(self, uri: str) -> Connection | None:
-        """The server that a resource belongs to: who listed it, or whose template fits; else who has resources at all, if one only."""
+        """The server that a resource belongs to: who listed it, or whose template fits; else who has resources at all,
+        if one only.
+        """
         if self.only:
             return self.only
         if (found := self._known_resource(uri)) is None:
@@ -150,7 +152,10 @@ class Pool:
                 found[connection.name] = await _pages(connection, method, key)
             except ToolError as problem:
                 if not (isinstance(problem, ToolRejected) and problem.code == -32601):
-                    logger.warning("listing_failed", extra={"server": connection.name, "method": method, "problem": type(problem).__name__})
+                    logger.warning(
+                        "listing_failed",
+                        extra={"server": connection.name, "method": method, "problem": type(problem).__name__},
+                    )
 
         async with anyio.create_task_group() as tasks:
             for connection in asked:
@@ -191,7 +196,8 @@ class Upstreams:
     """Opens the pools, as clients of either era come.
 
     Args:
-        wait: Seconds to wait for servers before a pool is used with those that are ready. A single server is waited for as long
+        wait: Seconds to wait for servers before a pool is used with those that are ready. A single server is waited for
+            as long
             as it may take to start: without it there is nothing to say.
         strict: Withhold tools that are described otherwise than when they were first seen.
     """
@@ -272,7 +278,11 @@ class Upstreams:
 
     async def _open(self, is_modern: bool, opened: anyio.Event) -> None:
         other = self.pools.get(not is_modern)
-        shared = {} if other is None else {name: one for name, one in other.connections.items() if not _knows_both(one, is_modern)}
+        shared = (
+            {}
+            if other is None
+            else {name: one for name, one in other.connections.items() if not _knows_both(one, is_modern)}
+        )
         pool = Pool(is_modern, self._intent)
         own = [_in_era(server, is_modern) for server in self.servers if server.name not in shared]
         async with connected(
@@ -282,12 +292,18 @@ class Upstreams:
             on_notification=partial(self._on_told, pool),
             on_request=partial(self._on_asked, pool),
         ) as connections:
-            pool.connections = {server.name: shared.get(server.name) or connections[server.name] for server in self.servers}
+            pool.connections = {
+                server.name: shared.get(server.name) or connections[server.name] for server in self.servers
+            }
             if other is not None:
                 # What one client waits for on a shared connection is known in both pools.
                 pool.busy = other.busy
             pool.registry = ToolRegistry(
-                pool.connections, keep_names=True, obey_declarations=False, strict=self._strict, first_seen=self._seen.of(self.servers)
+                pool.connections,
+                keep_names=True,
+                obey_declarations=False,
+                strict=self._strict,
+                first_seen=self._seen.of(self.servers),
             )
             self._look_at(pool)
             self.pools[is_modern] = pool
@@ -316,7 +332,11 @@ class Upstreams:
                 self.redefined.add(f"{change.server}.{tool}")
                 logger.warning(
                     "tool_redefined",
-                    extra={"server": change.server, "tool": tool, "consequence": "withheld" if self._strict else "offered as it is now"},
+                    extra={
+                        "server": change.server,
+                        "tool": tool,
+                        "consequence": "withheld" if self._strict else "offered as it is now",
+                    },
                 )
         names = {named.tool.dotted: named for named in pool.registry.tools()}
         for dotted, named in names.items():
@@ -328,7 +348,9 @@ class Upstreams:
                 extra = {"server": named.tool.server, "tool": named.tool.name, "reasons": "; ".join(reasons[:3])}
                 logger.warning("tool_suspicious", extra=extra)
         if self._tasks is not None:
-            self._tasks.start_soon(self._remember, {name: dict(tools) for name, tools in pool.registry.first_seen.items()})
+            self._tasks.start_soon(
+                self._remember, {name: dict(tools) for name, tools in pool.registry.first_seen.items()}
+            )
 
     async def _remember(self, first_seen: dict[str, dict[str, str]]) -> None:
         await anyio.to_thread.run_sync(self._seen.remember, self.servers, first_seen)

@@ -53,12 +53,18 @@ def tokens(settings: Settings) -> Tokens | None:
 
 
 def http_app(
-    door: Gateway, *, verifier: TokenVerifier | None, allowed_hosts: Sequence[str], max_body_bytes: int, stateless: bool = False
+    door: Gateway,
+    *,
+    verifier: TokenVerifier | None,
+    allowed_hosts: Sequence[str],
+    max_body_bytes: int,
+    stateless: bool = False,
 ) -> Starlette:
     """The gateway as an ASGI application: `/mcp`, `/health` and `/metrics`.
 
     Args:
-        stateless: No sessions for clients of the older protocol either, so that any replica can answer. They can then neither be
+        stateless: No sessions for clients of the older protocol either, so that any replica can answer. They can then
+            neither be
             asked nor told anything outside of an answer.
     """
     manager = StreamableHTTPSessionManager(
@@ -108,7 +114,9 @@ class Metrics:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.door.counting.count()
-        connections = [connection for pool in self.door.upstreams.pools.values() for connection in pool.connections.values()]
+        connections = [
+            connection for pool in self.door.upstreams.pools.values() for connection in pool.connections.values()
+        ]
         up = {connection.name: connection.status().state == "ready" for connection in connections}
         text = prometheus(self.door.counting.total, up)
         await PlainTextResponse(text, media_type="text/plain; version=0.0.4")(scope, receive, send)

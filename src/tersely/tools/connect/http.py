@@ -28,7 +28,13 @@ from tersely.tools.connect.wire import HalfCharacters, Inbound, Line, Trouble, a
 from tersely.tools.servers import TransportOptions
 
 _OVERHEAD = 64 * 1024
-_NEVER_LEFT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError, httpx2.UnsupportedProtocol)
+_NEVER_LEFT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
+)
 _TIMEOUTS = httpx2.Timeout(connect=10, read=None, write=60, pool=10)
 """Nothing limits the wait for bytes: a tool may be silent while it works, and each call has a limit of its own."""
 
@@ -85,7 +91,9 @@ class BoundedClient(httpx2.AsyncClient):
     def _trouble(self, request: httpx2.Request, response: httpx2.Response) -> Trouble | None:
         encoding = response.headers.get("content-encoding", "identity").lower()
         if encoding != "identity":
-            return Trouble("http", f"it answers packed ({encoding[:20]}), though it was asked not to", status=response.status_code)
+            return Trouble(
+                "http", f"it answers packed ({encoding[:20]}), though it was asked not to", status=response.status_code
+            )
         size = response.headers.get("content-length", "")
         if size.isdecimal() and int(size) > self._limit + _OVERHEAD:
             return Trouble("too_large", "", size=int(size))
@@ -140,7 +148,9 @@ def _failure(request: httpx2.Request, trouble: Trouble, status: int = 503) -> ht
     """The answer a server would have given, had there been one. The library puts the request's own id into it."""
     error = types.JSONRPCError(jsonrpc="2.0", id=None, error=trouble.error())
     content = error.model_dump_json(by_alias=True).encode()
-    return httpx2.Response(max(status, 400), headers={"content-type": "application/json"}, content=content, request=request)
+    return httpx2.Response(
+        max(status, 400), headers={"content-type": "application/json"}, content=content, request=request
+    )
 
 
 def _why(problem: httpx2.TransportError) -> str:
@@ -167,7 +177,9 @@ async def streamable(options: TransportOptions, *, limit: int) -> AsyncIterator[
     assert options.url
     async with BoundedClient(options, limit=limit) as client:
         try:
-            speak = streamable_http_client(options.url, http_client=client, terminate_on_close=False, max_sse_event_size=limit + _OVERHEAD)
+            speak = streamable_http_client(
+                options.url, http_client=client, terminate_on_close=False, max_sse_event_size=limit + _OVERHEAD
+            )
             async with speak as (incoming, outgoing):
                 yield Line(incoming, outgoing)
         finally:
@@ -175,7 +187,9 @@ async def streamable(options: TransportOptions, *, limit: int) -> AsyncIterator[
 
 
 async def _say_goodbye(client: BoundedClient, url: str) -> None:
-    """Lets the server forget our session. The library does so too, but not when it is cancelled, which is how we end."""
+    """Lets the server forget our session. The library does so too, but not when it is cancelled, which is how we
+    end.
+    """
     if "mcp-session-id" not in client.session:
         return
     with anyio.CancelScope(shield=True), anyio.move_on_after(1):
@@ -222,7 +236,9 @@ async def _said(response: httpx2.Response) -> Trouble:
         message = parse(await response.aread()) if _is_json(response) else None
         if isinstance(message, types.JSONRPCError) and (trouble := Trouble.of(message.error.data)):
             return trouble
-    return Trouble("http", f"HTTP {response.status_code} {_phrase(response.status_code)}".rstrip(), status=response.status_code)
+    return Trouble(
+        "http", f"HTTP {response.status_code} {_phrase(response.status_code)}".rstrip(), status=response.status_code
+    )
 
 
 async def _address(stream: AsyncIterator[httpx2.ServerSentEvent], url: str, name: str) -> str:
@@ -233,7 +249,9 @@ async def _address(stream: AsyncIterator[httpx2.ServerSentEvent], url: str, name
                 continue
             address = urljoin(url, event.data)
             if urlsplit(address)[:2] != urlsplit(url)[:2]:
-                raise ToolUnavailable(f"Server {name!r} wants its messages sent to another place, which is refused.", sent=False)
+                raise ToolUnavailable(
+                    f"Server {name!r} wants its messages sent to another place, which is refused.", sent=False
+                )
             return address
     except httpx2.TransportError as problem:
         raise ToolUnavailable(f"Server {name!r} cannot be reached: {_why(problem)}.", sent=False) from None
@@ -241,7 +259,9 @@ async def _address(stream: AsyncIterator[httpx2.ServerSentEvent], url: str, name
 
 
 async def _receive(
-    stream: AsyncIterator[httpx2.ServerSentEvent], from_server: "anyio.streams.memory.MemoryObjectSendStream[Inbound]", line: Line
+    stream: AsyncIterator[httpx2.ServerSentEvent],
+    from_server: "anyio.streams.memory.MemoryObjectSendStream[Inbound]",
+    line: Line,
 ) -> None:
     async with from_server:
         try:
@@ -255,7 +275,8 @@ async def _receive(
                 elif (request_id := answered(event.data)) in line.unanswered and request_id is not None:
                     await from_server.send(Trouble("malformed", "it is not a valid message").answer(request_id))
         except httpx2.SSEError:
-            # Over the limit. The place in the stream is lost, so this connection is; who was meant is known only if one was waiting.
+            # Over the limit. The place in the stream is lost, so this connection is; who was meant is known only if one
+            # was waiting.
             if len(line.unanswered) == 1:
                 await from_server.send(Trouble("too_large", "").answer(next(iter(line.unanswered))))
         except (httpx2.TransportError, httpx2.StreamError, anyio.BrokenResourceError):

@@ -43,7 +43,9 @@ Notified = Callable[[str, dict[str, Any]], None]
 """Called with the method and the parameters of what a server tells on its own."""
 
 Asked = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Answers what a server asks its client for: a model's words, a person's input, folders. Raises `ToolRejected` to refuse."""
+"""Answers what a server asks its client for: a model's words, a person's input, folders. Raises `ToolRejected` to
+refuse.
+"""
 
 MOST_PAGES = 100
 MOST_TOOLS = 2_000
@@ -85,7 +87,9 @@ class _Exchange:
     """What the library may see of the answer; without it, nothing."""
 
     said: Mapping[str, Any] = field(default_factory=dict)
-    """What the asker put into `_meta`: it wins over what the library says about us, so that a client behind us speaks for itself."""
+    """What the asker put into `_meta`: it wins over what the library says about us, so that a client behind us
+    speaks for itself.
+    """
 
     answer: dict[str, Any] = field(default_factory=dict)
 
@@ -101,7 +105,9 @@ _ASKED_OF_CLIENTS = frozenset(("sampling/createMessage", "elicitation/create", "
 
 
 async def _never_called(*_: object, **__: object) -> Any:
-    """Stands where the library wants a function before it tells servers that they may ask; `_Dispatcher` answers before it is reached."""
+    """Stands where the library wants a function before it tells servers that they may ask; `_Dispatcher` answers
+    before it is reached.
+    """
     raise NotImplementedError
 
 
@@ -202,7 +208,9 @@ class Session:
         why = self._line.complaint()
         return f"Server {self._server.name!r} went away{f': {why}' if why else ''}."
 
-    async def request(self, method: str, params: Mapping[str, Any] | None = None, *, on_progress: Progress | None = None) -> dict[str, Any]:
+    async def request(
+        self, method: str, params: Mapping[str, Any] | None = None, *, on_progress: Progress | None = None
+    ) -> dict[str, Any]:
         """Ask, and return the answer as it came. Cancelling the caller cancels the request at the server.
 
         Raises:
@@ -211,7 +219,11 @@ class Session:
             ResultTooLarge: Its answer was over the limit.
             ResultMalformed: Its answer could not be read.
         """
-        kind = _AboutATask if method.startswith("tasks/") and isinstance((params or {}).get("taskId"), str) else _AnyRequest
+        kind = (
+            _AboutATask
+            if method.startswith("tasks/") and isinstance((params or {}).get("taskId"), str)
+            else _AnyRequest
+        )
         request = kind(method=method, params=dict(params) if params is not None else None)
         exchange = _Exchange(next(self._ids), said=(params or {}).get("_meta") or {})
         with self._on_the_way(exchange):
@@ -249,16 +261,24 @@ class Session:
         trouble = Trouble.of(problem.error.data) or Trouble.from_text(problem.error.message)
         if trouble is None and problem.error.message.startswith("SSE stream failed: Server-sent event exceeded"):
             trouble = Trouble("too_large", "")
-        if trouble is None and problem.error.code == types.PARSE_ERROR and problem.error.message.startswith("Failed to parse "):
+        if (
+            trouble is None
+            and problem.error.code == types.PARSE_ERROR
+            and problem.error.message.startswith("Failed to parse ")
+        ):
             # The library's own words, which quote what it could not read.
             trouble = Trouble("malformed", "it is not a valid message")
         if trouble is None and problem.error.code == types.CONNECTION_CLOSED:
             sent = exchange.id in self._line.unanswered or not self._line.knows_what_was_sent
             why = self._line.complaint()
-            return ToolUnavailable(f"Server {name!r} went away before it answered{f': {why}' if why else ''}.", sent=sent)
+            return ToolUnavailable(
+                f"Server {name!r} went away before it answered{f': {why}' if why else ''}.", sent=sent
+            )
         if trouble is None:
             said = problem.error.message
-            return ToolRejected(f"Server {name!r} refused: {said}", code=problem.error.code, data=problem.error.data, said=said)
+            return ToolRejected(
+                f"Server {name!r} refused: {said}", code=problem.error.code, data=problem.error.data, said=said
+            )
         match trouble.kind:
             case "too_large":
                 return too_large(self._server, trouble.size)
@@ -296,7 +316,9 @@ class Session:
                 if tool.name in tools:
                     refused.append(f"{tool.name!a} is listed twice; the first one counts")
                 elif len(tools) >= MOST_TOOLS:
-                    return Listing(tuple(tools.values()), (*refused, f"everything after the first {MOST_TOOLS:,} tools"))
+                    return Listing(
+                        tuple(tools.values()), (*refused, f"everything after the first {MOST_TOOLS:,} tools")
+                    )
                 else:
                     tools[tool.name] = tool
             cursor = page.get("nextCursor") if isinstance(page.get("nextCursor"), str) else None
@@ -306,7 +328,9 @@ class Session:
         return Listing(tuple(tools.values()), (*refused, f"everything after page {MOST_PAGES} of the listing"))
 
     async def _page(self, cursor: str | None) -> dict[str, Any]:
-        """A page as it came. The library sees the sound part of it: it has to know which arguments travel in headers."""
+        """A page as it came. The library sees the sound part of it: it has to know which arguments travel in
+        headers.
+        """
         exchange = _Exchange(next(self._ids), keep=_sound_tools)
         began = time.perf_counter()
         with self._on_the_way(exchange):
@@ -316,18 +340,23 @@ class Session:
                 raise self._explained(problem, exchange) from None
             except ValidationError:
                 if not isinstance(exchange.answer.get("tools"), list):
-                    raise ResultMalformed(f"Server {self._server.name!r} gave a listing of tools that cannot be read.") from None
+                    raise ResultMalformed(
+                        f"Server {self._server.name!r} gave a listing of tools that cannot be read."
+                    ) from None
                 return exchange.answer
             finally:
                 self.latency = time.perf_counter() - began
         if not isinstance(exchange.answer.get("tools"), list):
             raise ResultMalformed(f"Server {self._server.name!r} gave a listing without tools.")
         sound = {tool.name for tool in seen.tools}
-        # What the library left out breaks the rules for headers. A definition that cannot be read is left for `read_tool` to name.
+        # What the library left out breaks the rules for headers. A definition that cannot be read is left for
+        # `read_tool` to name.
         return {**exchange.answer, "tools": [tool for tool in exchange.answer["tools"] if _is_known(tool, sound)]}
 
     async def changes(self, changed: Callable[[], None]) -> None:
-        """Calls back when the server says that a list changed, for servers of the newer protocol; returns when it stops telling."""
+        """Calls back when the server says that a list changed, for servers of the newer protocol; returns when it stops
+        telling.
+        """
         abilities = self._client.server_capabilities
         lists = (abilities.tools, abilities.prompts, abilities.resources) if abilities else (None, None, None)
         tools, prompts, resources = (bool(kind and kind.list_changed) for kind in lists)
@@ -343,7 +372,8 @@ class Session:
                     changed()
 
     async def watch(self, uri: str, begun: Callable[[], None]) -> None:
-        """Has the server tell of changes of a resource, as notifications; returns when it stops telling. `begun` is called once it listens.
+        """Has the server tell of changes of a resource, as notifications; returns when it stops telling. `begun` is
+        called once it listens.
 
         Raises:
             ToolError: It does not want to.
@@ -392,7 +422,8 @@ def too_large(server: Server, size: int | None) -> ResultTooLarge:
     limit = server.options.max_result_bytes
     how_large = f"{size:,} bytes" if size else "more"
     return ResultTooLarge(
-        f"The result was refused: it has {how_large}, and at most {limit:,} bytes are read from server {server.name!r}. "
+        f"The result was refused: it has {how_large}, and at most {limit:,} bytes are read from server "
+        f"{server.name!r}. "
         "Ask for less: a narrower filter, fewer fields, a page of it. The operator can raise `max_result_bytes`.",
         limit=limit,
         size=size,
@@ -400,7 +431,9 @@ def too_large(server: Server, size: int | None) -> ResultTooLarge:
 
 
 async def _while_delivering(on_progress: Progress, work: Callable[[ProgressFnT], Awaitable[None]]) -> None:
-    """Hands progress on in order, from a bounded queue: a chatty server cannot fill our memory, nor a slow listener hold up others."""
+    """Hands progress on in order, from a bounded queue: a chatty server cannot fill our memory, nor a slow listener
+    hold up others.
+    """
     into, out = anyio.create_memory_object_stream[tuple[float, float | None, str | None]](256)
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
@@ -464,7 +497,9 @@ async def opened(server: Server, *, notified: Notified, asked: Asked | None = No
                 raise session._explained(problem, _Exchange(0)) from None
             except (ValidationError, RuntimeError) as problem:
                 why = "its introduction cannot be read" if isinstance(problem, ValidationError) else str(problem)
-                raise ToolUnavailable(f"Server {server.name!r} speaks no protocol we know: {why}.", sent=False) from None
+                raise ToolUnavailable(
+                    f"Server {server.name!r} speaks no protocol we know: {why}.", sent=False
+                ) from None
             yield session
 
 
@@ -523,5 +558,7 @@ def as_json(arguments: Mapping[str, Any]) -> dict[str, Any]:
     try:
         json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError):
-        raise ToolError("The arguments are not JSON: a number such as NaN, half a character, or a value of another kind.") from None
+        raise ToolError(
+            "The arguments are not JSON: a number such as NaN, half a character, or a value of another kind."
+        ) from None
     return dict(arguments)

@@ -64,7 +64,8 @@ class _Child(Line):
                 while True:
                     await self._pass_on(lines, await self.process.stdout.receive(), told)
             await self.last_words()
-        # Nobody listens any more; a server that is still writing must not get stuck in it, or it never reads that it should go.
+        # Nobody listens any more; a server that is still writing must not get stuck in it, or it never reads that it
+        # should go.
         with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             while True:
                 await self.process.stdout.receive()

@@ -174,7 +174,9 @@ class Connection:
         if meta:
             params["_meta"] = dict(meta)
         harmless = tool.read_only or tool.idempotent
-        raw = await self.request("tools/call", params, what=tool.dotted, timeout=timeout, on_progress=on_progress, harmless=harmless)
+        raw = await self.request(
+            "tools/call", params, what=tool.dotted, timeout=timeout, on_progress=on_progress, harmless=harmless
+        )
         return read_result(raw)
 
     async def request(
@@ -202,7 +204,9 @@ class Connection:
             raise ToolTimedOut(what or f"{self.name}: {method}", seconds)
         return answer
 
-    async def _request(self, method: str, params: Mapping[str, Any] | None, on_progress: Progress | None, harmless: bool) -> dict[str, Any]:
+    async def _request(
+        self, method: str, params: Mapping[str, Any] | None, on_progress: Progress | None, harmless: bool
+    ) -> dict[str, Any]:
         session = await self._current()
         try:
             return await session.request(method, params, on_progress=on_progress)
@@ -277,7 +281,9 @@ class Connection:
                     await life.over.wait()
                     self.tried.set()
                     if life.was_ready:
-                        self._crashes = self._crashes + 1 if anyio.current_time() - began < self._patience.steady_after else 1
+                        self._crashes = (
+                            self._crashes + 1 if anyio.current_time() - began < self._patience.steady_after else 1
+                        )
                     else:
                         self._failures += 1
                     # A server that only forgot us is there, and need not be waited for.
@@ -313,7 +319,8 @@ class Connection:
             if start.cancelled_caught:
                 self._over(life, f"It was not ready within {options.start_timeout:g} s.")
         except Exception as problem:  # noqa: BLE001
-            # Broad, because one server's library, process or network must not take the others down; it is shown in the status.
+            # Broad, because one server's library, process or network must not take the others down; it is shown in the
+            # status.
             self._over(life, _reason(problem))
 
     def _over(self, life: "_Life", why: str) -> None:
@@ -362,7 +369,8 @@ class Connection:
                 with anyio.fail_after(options.list_timeout):
                     self._take(await session.list_tools())
             except TimeoutError:
-                # Many servers do one thing at a time, so a call under way explains it; but only for as long as a call may take.
+                # Many servers do one thing at a time, so a call under way explains it; but only for as long as a call
+                # may take.
                 if not session.in_flight or session.silence() > options.timeout + options.list_timeout:
                     self._lose(session, f"It did not list its tools within {options.list_timeout:g} s.")
             except ToolUnavailable as problem:
@@ -433,7 +441,9 @@ async def connected(
     after `wait` seconds with those that are ready; the others are tried on.
     """
     connections = {
-        server.name: Connection(server, patience=patience, on_change=on_change, on_notification=on_notification, on_request=on_request)
+        server.name: Connection(
+            server, patience=patience, on_change=on_change, on_notification=on_notification, on_request=on_request
+        )
         for server in servers
         if not server.options.disabled
     }

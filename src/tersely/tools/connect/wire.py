@@ -79,7 +79,9 @@ class Lines:
         self._head = self._tail = b""
 
     def feed(self, chunk: bytes) -> Iterator[bytes | TooLong]:
-        """Lines that ended with this chunk. A line over the limit is reported when it crosses it, and again when it ends."""
+        """Lines that ended with this chunk. A line over the limit is reported when it crosses it, and again when it
+        ends.
+        """
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
             yield from self._add(piece)
@@ -123,7 +125,8 @@ def parse(line: bytes | str) -> types.JSONRPCMessage | None:
         return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
         pass
-    # The fast parser refuses bytes that are no UTF-8 and halves of characters; an answer should not be lost for one letter.
+    # The fast parser refuses bytes that are no UTF-8 and halves of characters; an answer should not be lost for one
+    # letter.
     try:
         loose = _mended(json.loads(line.decode("utf-8", "replace") if isinstance(line, bytes) else line))
         return types.jsonrpc_message_adapter.validate_python(loose, by_name=False)
@@ -137,8 +140,12 @@ def answered(line: bytes | str) -> types.RequestId | None:
     return id_in(TooLong(raw[:400], raw[-400:], len(raw)))
 
 
-_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|u[dD][c-fC-F][0-9a-fA-F]{2}|.|\Z)", re.DOTALL)
-_UNFINISHED = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?|\\u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?")
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|u[dD][c-fC-F][0-9a-fA-F]{2}|.|\Z)", re.DOTALL
+)
+_UNFINISHED = re.compile(
+    rb"\\(?:u[0-9a-fA-F]{0,3})?|\\u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?"
+)
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -245,7 +252,9 @@ class Inbox:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.aclose()
 
 

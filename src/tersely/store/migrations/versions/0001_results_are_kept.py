@@ -43,8 +43,12 @@ def upgrade() -> None:
         sa.Column("kept_at", moment, nullable=False, comment="the last time somebody kept it"),
         sa.Column("expires_at", moment, nullable=False),
         sa.Column("expired_at", moment, comment="a tombstone's: when the content went"),
-        sa.CheckConstraint("kind IN ('text', 'structured', 'image', 'other')", name=op.f("ck_kept_results_kind_is_known")),
-        sa.CheckConstraint("(blob IS NULL) = (expired_at IS NOT NULL)", name=op.f("ck_kept_results_content_or_tombstone")),
+        sa.CheckConstraint(
+            "kind IN ('text', 'structured', 'image', 'other')", name=op.f("ck_kept_results_kind_is_known")
+        ),
+        sa.CheckConstraint(
+            "(blob IS NULL) = (expired_at IS NOT NULL)", name=op.f("ck_kept_results_content_or_tombstone")
+        ),
         sa.ForeignKeyConstraint(["blob"], ["blobs.sha256"], name="fk_kept_results_blob_blobs"),
         sa.PrimaryKeyConstraint("handle", name="pk_kept_results"),
         sa.UniqueConstraint("identity", name="uq_kept_results_identity"),

@@ -1,4 +1,6 @@
-"""Sessions are investigated: alerts, their stages, timeline, events and trace; who works on them; what tools were used for."""
+"""Sessions are investigated: alerts, their stages, timeline, events and trace; who works on them; what tools were used
+for.
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -46,7 +48,12 @@ def upgrade() -> None:
         "idempotency_keys",
         sa.Column("scope", sa.Text(), nullable=False),
         sa.Column("key", sa.String(length=255), nullable=False),
-        sa.Column("digest", sa.String(length=64), nullable=False, comment="of the body; the same key with another body is a mistake"),
+        sa.Column(
+            "digest",
+            sa.String(length=64),
+            nullable=False,
+            comment="of the body; the same key with another body is a mistake",
+        ),
         sa.Column("session_id", sa.String(length=36), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("scope", "key", name=op.f("pk_idempotency_keys")),
@@ -63,13 +70,22 @@ def upgrade() -> None:
         sa.Column("title", sa.Text(), nullable=False, comment="one masked line for lists"),
         sa.Column("alert", sa.Text(), nullable=False, comment="masked"),
         sa.Column("runbook", sa.Text(), nullable=False, comment="masked; empty where none was given"),
-        sa.Column("override", sa.Text(), nullable=True, comment="servers and native tools of this alert alone, as JSON"),
+        sa.Column(
+            "override", sa.Text(), nullable=True, comment="servers and native tools of this alert alone, as JSON"
+        ),
         sa.Column("status", sa.String(length=16), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False, comment="why it ended, in plain words"),
         sa.Column("analysis", sa.Text(), nullable=False),
-        sa.Column("attempt", sa.Integer(), nullable=False, comment="fencing token: who took the session over last writes, nobody else"),
+        sa.Column(
+            "attempt",
+            sa.Integer(),
+            nullable=False,
+            comment="fencing token: who took the session over last writes, nobody else",
+        ),
         sa.Column("executor", sa.Text(), nullable=True, comment="which process works on it"),
-        sa.Column("deaths", sa.Integer(), nullable=False, comment="processes in a row that died while it got no further"),
+        sa.Column(
+            "deaths", sa.Integer(), nullable=False, comment="processes in a row that died while it got no further"
+        ),
         sa.Column("seq_at_death", sa.BigInteger(), nullable=False, comment="how far it was when the last of them died"),
         sa.Column("mark_key", sa.LargeBinary(), nullable=False, comment="of the marks that stand for its secrets"),
         sa.Column("last_seq", sa.BigInteger(), nullable=False, comment="of its event log"),
@@ -78,17 +94,36 @@ def upgrade() -> None:
         sa.Column("tool_calls", sa.Integer(), nullable=False),
         sa.Column("input_tokens", sa.BigInteger(), nullable=False, comment="as the providers counted them"),
         sa.Column("output_tokens", sa.BigInteger(), nullable=False),
-        sa.Column("price_micros", sa.BigInteger(), nullable=True, comment="millionths of a US dollar; NULL once a price is unknown"),
+        sa.Column(
+            "price_micros",
+            sa.BigInteger(),
+            nullable=True,
+            comment="millionths of a US dollar; NULL once a price is unknown",
+        ),
         sa.Column("tokens_before", sa.BigInteger(), nullable=False, comment="of all tool results"),
         sa.Column("tokens_after", sa.BigInteger(), nullable=False, comment="of what the conversation got of them"),
-        sa.Column("encoding", sa.String(length=32), nullable=False, comment="what tokens_before and tokens_after are counted in"),
+        sa.Column(
+            "encoding",
+            sa.String(length=32),
+            nullable=False,
+            comment="what tokens_before and tokens_after are counted in",
+        ),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("cancel_requested_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("resolved_at", sa.DateTime(timezone=True), nullable=True, comment="when whoever sent the alert said that it is over"),
         sa.Column(
-            "tell_tries", sa.Integer(), server_default="0", nullable=False, comment="to tell the webhooks of its end; -1 once they know"
+            "resolved_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="when whoever sent the alert said that it is over",
+        ),
+        sa.Column(
+            "tell_tries",
+            sa.Integer(),
+            server_default="0",
+            nullable=False,
+            comment="to tell the webhooks of its end; -1 once they know",
         ),
         sa.Column("tell_after", sa.DateTime(timezone=True), nullable=True, comment="when to try again"),
         sa.CheckConstraint(
@@ -133,11 +168,15 @@ def upgrade() -> None:
         "event_log",
         sa.Column("session_id", sa.String(length=36), nullable=False),
         sa.Column("seq", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("step", sa.Text(), nullable=False, comment="which step told it, so that a repeated step tells it once"),
+        sa.Column(
+            "step", sa.Text(), nullable=False, comment="which step told it, so that a repeated step tells it once"
+        ),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("payload", sa.Text(), nullable=False, comment="the event exactly as viewers get it"),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_event_log_session_id_sessions"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["session_id"], ["sessions.id"], name=op.f("fk_event_log_session_id_sessions"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("session_id", "seq", name=op.f("pk_event_log")),
         sa.UniqueConstraint("session_id", "step", "kind", name=op.f("uq_event_log_session_id_step_kind")),
     )
@@ -151,25 +190,40 @@ def upgrade() -> None:
         sa.Column("interaction_type", sa.String(length=32), nullable=False),
         sa.Column("provider", sa.Text(), nullable=False),
         sa.Column("model", sa.Text(), nullable=False),
-        sa.Column("request", sa.Text(), nullable=False, comment="JSON: digests of messages, or server, tool and arguments"),
-        sa.Column("response", sa.Text(), nullable=False, comment="JSON: text, thinking and calls, or the display cut, handle and sizes"),
+        sa.Column(
+            "request", sa.Text(), nullable=False, comment="JSON: digests of messages, or server, tool and arguments"
+        ),
+        sa.Column(
+            "response",
+            sa.Text(),
+            nullable=False,
+            comment="JSON: text, thinking and calls, or the display cut, handle and sizes",
+        ),
         sa.Column("error", sa.Text(), nullable=False),
         sa.Column("input_tokens", sa.BigInteger(), nullable=False),
         sa.Column("output_tokens", sa.BigInteger(), nullable=False),
         sa.Column("price_micros", sa.BigInteger(), nullable=True, comment="NULL where the price is unknown"),
         sa.Column("duration_ms", sa.BigInteger(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_interactions_session_id_sessions"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["session_id"], ["sessions.id"], name=op.f("fk_interactions_session_id_sessions"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_interactions")),
-        sa.UniqueConstraint("session_id", "step", "interaction_type", name=op.f("uq_interactions_session_id_step_interaction_type")),
+        sa.UniqueConstraint(
+            "session_id", "step", "interaction_type", name=op.f("uq_interactions_session_id_step_interaction_type")
+        ),
     )
-    op.create_index(op.f("ix_interactions_session_id_created_at"), "interactions", ["session_id", "created_at"], unique=False)
+    op.create_index(
+        op.f("ix_interactions_session_id_created_at"), "interactions", ["session_id", "created_at"], unique=False
+    )
     op.create_table(
         "messages",
         sa.Column("session_id", sa.String(length=36), nullable=False),
         sa.Column("digest", sa.String(length=64), nullable=False),
         sa.Column("message", sa.Text(), nullable=False, comment="JSON: role, text, tool_calls, answers"),
-        sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_messages_session_id_sessions"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["session_id"], ["sessions.id"], name=op.f("fk_messages_session_id_sessions"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("session_id", "digest", name=op.f("pk_messages")),
     )
     op.create_table(
@@ -183,7 +237,9 @@ def upgrade() -> None:
         sa.Column("analysis", sa.Text(), nullable=False),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
-        sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_stages_session_id_sessions"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["session_id"], ["sessions.id"], name=op.f("fk_stages_session_id_sessions"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_stages")),
         sa.UniqueConstraint("session_id", "position", name=op.f("uq_stages_session_id_position")),
     )
@@ -201,7 +257,9 @@ def upgrade() -> None:
         sa.Column("metadata", sa.Text(), nullable=False, comment="JSON"),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("completed_at", sa.DateTime(timezone=True), nullable=True),
-        sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_timeline_events_session_id_sessions"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["session_id"], ["sessions.id"], name=op.f("fk_timeline_events_session_id_sessions"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_timeline_events")),
         sa.UniqueConstraint("session_id", "sequence", name=op.f("uq_timeline_events_session_id_sequence")),
     )
@@ -218,8 +276,12 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
-        sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_executions_session_id_sessions"), ondelete="CASCADE"),
-        sa.ForeignKeyConstraint(["stage_id"], ["stages.id"], name=op.f("fk_executions_stage_id_stages"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["session_id"], ["sessions.id"], name=op.f("fk_executions_session_id_sessions"), ondelete="CASCADE"
+        ),
+        sa.ForeignKeyConstraint(
+            ["stage_id"], ["stages.id"], name=op.f("fk_executions_stage_id_stages"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_executions")),
     )
     op.create_index(op.f("ix_executions_session_id"), "executions", ["session_id"], unique=False)
