@@ -15,14 +15,17 @@ from tersely.config import Settings
 from tersely.errors import ConfigError
 from tersely.events.bus import Bus
 from tersely.events.replicas import open_bus
+from tersely.research.records import RESEARCH_TYPES
 from tersely.research.request import request_of
 from tersely.research.work import Researches
+from tersely.sessions.codec import RecordCodec
 from tersely.sessions.crew import Crew, Pace, Work
 from tersely.sessions.desk import Desk
 from tersely.sessions.housekeeping import Housekeeping, Webhooks
 from tersely.sessions.investigate import Investigations
 from tersely.sessions.models import Models
 from tersely.sessions.plan import Plan
+from tersely.sessions.records import SESSION_TYPES
 from tersely.store.database import Database
 from tersely.store.summaries import SummaryFile
 from tersely.tools.kept import KeptResults
@@ -83,6 +86,7 @@ async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
             database=database,
             bus=bus,
             works=works,
+            codec=RecordCodec((*SESSION_TYPES, *RESEARCH_TYPES)),
             pace=Pace(lease=queue.lease, session=queue.session_timeout, grace=queue.grace),
             version=version,
         )

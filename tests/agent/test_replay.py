@@ -7,7 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
-from tersely.sessions import codec
+from tersely.sessions.codec import RecordCodec
+from tersely.sessions.records import SESSION_TYPES
 from tests.agent.conftest import Recorder, call, ops
 from tests.agent.test_summaries import SUMMARY
 from tests.fakes.asking import model_at
@@ -115,14 +116,14 @@ async def test_a_tool_is_sent_what_the_model_wrote_or_is_not_called_whenever_the
         first = DiesAfter(1)
         with pytest.raises((Killed, BaseExceptionGroup)):
             await place.work(llm, step=first, controller=controller)
-        assert "hunter2" not in codec.to_json(first.results), "the model's answer is stored masked"
+        assert "hunter2" not in RecordCodec(SESSION_TYPES).to_json(first.results), "the model's answer is stored masked"
         place.diary = MemoryDiary()
         second = Recorder(first.results)
         await place.work(llm, step=second, controller=controller)
         told, again = (str(request["messages"][-1]["content"]) for request in server.requests[1:3])
         assert "was not made" in told and "Make the call again" in told
         assert f"{len(SECRET)} characters" in again, "and the model does so"
-        assert "hunter2" not in codec.to_json(second.results)
+        assert "hunter2" not in RecordCodec(SESSION_TYPES).to_json(second.results)
 
 
 async def test_a_mark_that_the_model_was_shown_is_sent_as_it_stands_also_after_a_crash(

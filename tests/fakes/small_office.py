@@ -10,10 +10,12 @@ from tersely.agent.options import AgentOptions
 from tersely.events.bus import Bus
 from tersely.events.diary import SessionDiary
 from tersely.sessions.chains import ChainOptions, StageOptions
+from tersely.sessions.codec import RecordCodec
 from tersely.sessions.crew import Crew, Outcome, Pace
 from tersely.sessions.desk import Desk
 from tersely.sessions.durable import Engine
 from tersely.sessions.plan import Plan
+from tersely.sessions.records import SESSION_TYPES
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.sessions import Session
@@ -63,7 +65,14 @@ def opening(url: str) -> Opening:
             async def kind(session: Session, diary: SessionDiary) -> Outcome:
                 return await work(session, diary, crew)
 
-            crew = Crew(database=database, bus=bus, works={"investigation": kind}, pace=pace, version="test")
+            crew = Crew(
+                database=database,
+                bus=bus,
+                codec=RecordCodec(SESSION_TYPES),
+                works={"investigation": kind},
+                pace=pace,
+                version="test",
+            )
             async with crew.at_work(url, at_once=at_once, poll=0.05) as engine:
                 desk = Desk(
                     database=database, bus=bus, engine=engine, crew=crew, plan=PLAN, servers={}, max_pending=max_pending

@@ -10,7 +10,9 @@ import anyio
 import pytest
 
 from tersely.errors import StoreUnavailable
+from tersely.sessions.codec import RecordCodec
 from tersely.sessions.durable import Engine, Interrupted
+from tersely.sessions.records import SESSION_TYPES
 
 
 def test_a_session_runs_on_the_loop_of_the_engine_though_it_stood_still_when_the_session_was_taken(
@@ -35,7 +37,12 @@ def test_a_session_runs_on_the_loop_of_the_engine_though_it_stood_still_when_the
 
     with asyncio.Runner() as runner:
         launched = Engine.launched(
-            f"sqlite:///{tmp_path / 'tersely.db'}", executor="one", at_once=1, poll=0.02, work=work
+            f"sqlite:///{tmp_path / 'tersely.db'}",
+            codec=RecordCodec(SESSION_TYPES),
+            executor="one",
+            at_once=1,
+            poll=0.02,
+            work=work,
         )
         engine = runner.run(launched.__aenter__())
         try:
@@ -76,7 +83,12 @@ async def test_a_result_that_could_not_be_stored_is_not_remembered_as_a_failure(
         over.set()
 
     async with Engine.launched(
-        f"sqlite:///{tmp_path / 'tersely.db'}", executor="one", at_once=1, poll=0.02, work=work
+        f"sqlite:///{tmp_path / 'tersely.db'}",
+        codec=RecordCodec(SESSION_TYPES),
+        executor="one",
+        at_once=1,
+        poll=0.02,
+        work=work,
     ) as engine:
         await engine.enqueue("a session")
         with anyio.fail_after(60):

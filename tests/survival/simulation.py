@@ -35,7 +35,9 @@ from tersely.agent.lockstep import side_by_side
 from tersely.errors import LostSession, StoreUnavailable
 from tersely.events.bus import Bus
 from tersely.events.diary import SessionDiary
+from tersely.sessions.codec import RecordCodec
 from tersely.sessions.crew import Crew, Outcome, Pace
+from tersely.sessions.records import SESSION_TYPES
 from tersely.store import sessions as rows
 from tersely.store.database import Clock, Database
 from tersely.store.sessions import NewSession, Session
@@ -235,7 +237,13 @@ class PlayedEngine:
     def launched_in(cls, world: World, process: Process) -> Any:
         @asynccontextmanager
         async def launched(
-            database_url: str, *, executor: str, at_once: int, poll: float, work: Callable[[str], Awaitable[None]]
+            database_url: str,
+            *,
+            codec: RecordCodec,
+            executor: str,
+            at_once: int,
+            poll: float,
+            work: Callable[[str], Awaitable[None]],
         ) -> AsyncIterator[PlayedEngine]:
             engine = cls(world, process, executor)
             tasks: set[asyncio.Task[None]] = set()
@@ -412,6 +420,7 @@ async def _live(world: World, process: Process, looks: int) -> None:
     agent = ScriptedAgent(world, process, looks)
     name = f"p{process.number}"
     process.crew = crew = Crew(
+        codec=RecordCodec(SESSION_TYPES),
         database=store,
         bus=bus,
         works={"investigation": agent},

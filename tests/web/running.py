@@ -27,9 +27,11 @@ from tersely.config import (
 from tersely.events.diary import SessionDiary
 from tersely.events.replicas import open_bus
 from tersely.sessions.chains import ChainOptions, Defaults, StageOptions
+from tersely.sessions.codec import RecordCodec
 from tersely.sessions.crew import Crew, Outcome, Pace
 from tersely.sessions.desk import Desk
 from tersely.sessions.plan import Plan
+from tersely.sessions.records import SESSION_TYPES
 from tersely.store.database import Database
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
@@ -187,7 +189,14 @@ async def running(
         async def scripted(session: Session, diary: SessionDiary) -> Outcome:
             return await work(session, diary, kept)
 
-        crew = Crew(database=database, bus=bus, works={"investigation": scripted}, pace=Pace(grace=2), version="test")
+        crew = Crew(
+            database=database,
+            bus=bus,
+            codec=RecordCodec(SESSION_TYPES),
+            works={"investigation": scripted},
+            pace=Pace(grace=2),
+            version="test",
+        )
         async with crew.at_work(url, at_once=at_once, poll=0.05) as engine:
             desk = Desk(
                 database=database,

@@ -1,13 +1,16 @@
-"""What the workflow engine stores of a step: our own records as JSON that a person can read.
+"""The JSON in which the workflow engine stores step results: our own records, readable by a person.
 
-Only what we declare ourselves comes back as an object: dataclasses and errors of
-this package. Nothing stored can make the reader import or run anything else. An
-error's text may quote a server or a provider, so it is masked on its way in.
+A record or an error is stored under a stable name (`sessions/records.py`), not
+under its Python path, so that moving or renaming a class never breaks a session
+that is under way. Only registered types are decoded: nothing stored can make the
+reader import or run anything else. An error's text may quote a server or a
+provider, so it is masked before it is stored.
 """
 
 import dataclasses
-import importlib
 import json
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -15,92 +18,125 @@ from typing import Any
 from tersely.errors import TerselyError
 from tersely.tools.mask import Masker
 
-_OURS = "tersely."
 _MASKER = Masker()
 
 
 class StepFailed(TerselyError):
-    """A step ended with an error that is not one of ours; what it was stands in the log."""
+    """A step ended with an error that is not one of ours; the log has the details."""
 
 
-def to_json(value: Any) -> str:
-    return json.dumps(_packed(value), ensure_ascii=True, allow_nan=True)
+@dataclass(frozen=True)
+class StoredType:
+    """A record or error class, and the name under which it is stored."""
+
+    name: str
+    """Never changes."""
+
+    kind: type
+    formerly: tuple[str, ...] = ()
+    """Names under which older releases stored it; they are read for ever."""
 
 
-def from_json(text: str) -> Any:
-    return _unpacked(json.loads(text))
+class RecordCodec:
+    """Encodes and decodes step results.
 
+    A field that the class does not know is ignored, so that a record written by
+    a newer or older release can still be read.
+    """
 
-def _packed(value: Any) -> Any:
-    if isinstance(value, str):
-        return str(value)
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, list):
-        return [_packed(item) for item in value]
-    if isinstance(value, tuple):
-        return {"$tuple": [_packed(item) for item in value]}
-    if isinstance(value, dict):
-        return {"$dict": [[_packed(key), _packed(item)] for key, item in value.items()]}
-    if isinstance(value, Decimal):
-        return {"$decimal": str(value)}
-    if isinstance(value, datetime):
-        return {"$time": value.isoformat()}
-    if isinstance(value, BaseException):
-        return _packed_error(value)
-    kind = type(value)
-    if dataclasses.is_dataclass(kind) and kind.__module__.startswith(_OURS):
-        fields = {field.name: _packed(getattr(value, field.name)) for field in dataclasses.fields(kind) if field.init}
-        return {"$is": f"{kind.__module__}:{kind.__qualname__}", "of": fields}
-    raise TypeError(
-        f"{kind.__module__}.{kind.__qualname__} is nothing that a step may return; return a record of ours."
-    )
+    def __init__(self, types: Iterable[StoredType]) -> None:
+        self._names: dict[type, str] = {}
+        self._kinds: dict[str, type] = {}
+        for one in types:
+            self._names[one.kind] = one.name
+            for name in (one.name, *one.formerly):
+                if name in self._kinds:
+                    raise ValueError(f"Two stored types are called {name!r}: {self._kinds[name]} and {one.kind}.")
+                self._kinds[name] = one.kind
 
+    def to_json(self, value: Any) -> str:
+        return json.dumps(self._encode(value), ensure_ascii=True, allow_nan=True)
 
-def _packed_error(error: BaseException) -> Any:
-    kind = type(error)
-    if not isinstance(error, TerselyError):
-        return {"$raised": "tersely.sessions.codec:StepFailed", "args": [f"{kind.__name__} (see the log)"], "state": {}}
-    args = [
-        _MASKER.mask(arg) if isinstance(arg, str) else arg
-        for arg in error.args
-        if isinstance(arg, str | int | float | bool)
-    ]
-    state = {name: item for name, item in vars(error).items() if isinstance(item, int | float | bool) or item is None}
-    return {"$raised": f"{kind.__module__}:{kind.__qualname__}", "args": args, "state": state}
+    def from_json(self, text: str) -> Any:
+        return self._decode(json.loads(text))
 
+    def _encode(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return str(value)
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if isinstance(value, list):
+            return [self._encode(item) for item in value]
+        if isinstance(value, tuple):
+            return {"$tuple": [self._encode(item) for item in value]}
+        if isinstance(value, dict):
+            return {"$dict": [[self._encode(key), self._encode(item)] for key, item in value.items()]}
+        if isinstance(value, Decimal):
+            return {"$decimal": str(value)}
+        if isinstance(value, datetime):
+            return {"$time": value.isoformat()}
+        if isinstance(value, BaseException):
+            return self._encode_error(value)
+        return {"$is": self._name(type(value)), "of": self._encode_fields(value)}
 
-def _unpacked(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_unpacked(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "$tuple" in value:
-        return tuple(_unpacked(item) for item in value["$tuple"])
-    if "$dict" in value:
-        return {_unpacked(key): _unpacked(item) for key, item in value["$dict"]}
-    if "$decimal" in value:
-        return Decimal(value["$decimal"])
-    if "$time" in value:
-        return datetime.fromisoformat(value["$time"])
-    if "$raised" in value:
-        raised = _ours(value["$raised"])
-        if not issubclass(raised, TerselyError):
-            raise TypeError(f"{value['$raised']} is no error of ours.")
-        # Not by its constructor, whose arguments differ from error to error.
-        error = raised.__new__(raised)
+    def _encode_fields(self, record: Any) -> dict[str, Any]:
+        return {
+            field.name: self._encode(getattr(record, field.name)) for field in dataclasses.fields(record) if field.init
+        }
+
+    def _encode_error(self, error: BaseException) -> Any:
+        if not isinstance(error, TerselyError):
+            error = StepFailed(f"{type(error).__name__} (see the log)")
+        args = [
+            _MASKER.mask(arg) if isinstance(arg, str) else arg
+            for arg in error.args
+            if isinstance(arg, str | int | float | bool)
+        ]
+        state = {
+            name: item for name, item in vars(error).items() if isinstance(item, int | float | bool) or item is None
+        }
+        return {"$raised": self._name(type(error)), "args": args, "state": state}
+
+    def _name(self, kind: type) -> str:
+        try:
+            return self._names[kind]
+        except KeyError:
+            raise TypeError(
+                f"{kind.__module__}.{kind.__qualname__} has no stored name. "
+                "A step may return plain values and the types listed in a `records` module."
+            ) from None
+
+    def _decode(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._decode(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if "$tuple" in value:
+            return tuple(self._decode(item) for item in value["$tuple"])
+        if "$dict" in value:
+            return {self._decode(key): self._decode(item) for key, item in value["$dict"]}
+        if "$decimal" in value:
+            return Decimal(value["$decimal"])
+        if "$time" in value:
+            return datetime.fromisoformat(value["$time"])
+        if "$raised" in value:
+            return self._decode_error(value)
+        kind = self._kind(value["$is"])
+        known = {field.name for field in dataclasses.fields(kind) if field.init}
+        return kind(**{name: self._decode(item) for name, item in value["of"].items() if name in known})
+
+    def _decode_error(self, value: dict[str, Any]) -> TerselyError:
+        kind = self._kind(value["$raised"])
+        if not issubclass(kind, TerselyError):
+            raise TypeError(f"{value['$raised']} is stored as an error and is not one.")
+        # Not by its constructor, whose parameters differ from error to error.
+        error = kind.__new__(kind)
         error.args = tuple(value["args"])
         vars(error).update(value["state"])
         return error
-    kind = _ours(value["$is"])
-    if not dataclasses.is_dataclass(kind):
-        raise TypeError(f"{value['$is']} is no record of ours.")
-    make: Any = kind
-    return make(**{name: _unpacked(item) for name, item in value["of"].items()})
 
-
-def _ours(name: str) -> Any:
-    module, _, qualname = name.partition(":")
-    if not module.startswith(_OURS) or "." in qualname:
-        raise TypeError(f"{name} is not one of ours.")
-    return getattr(importlib.import_module(module), qualname)
+    def _kind(self, name: str) -> Any:
+        try:
+            return self._kinds[name]
+        except KeyError:
+            raise TypeError(f"No stored type is called {name!r}.") from None

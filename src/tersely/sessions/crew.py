@@ -38,6 +38,7 @@ from tersely.errors import LostSession, SessionNotFound, StoreUnavailable, Terse
 from tersely.events.bus import Bus
 from tersely.events.diary import SessionDiary
 from tersely.faults import crash_point, place_of
+from tersely.sessions.codec import RecordCodec
 from tersely.sessions.durable import Engine, Interrupted
 from tersely.store import executors
 from tersely.store import sessions as rows
@@ -85,7 +86,14 @@ class Launch(Protocol):
     """How the workflow engine is started; see `Engine.launched`."""
 
     def __call__(
-        self, database_url: str, *, executor: str, at_once: int, poll: float, work: Callable[[str], Awaitable[None]]
+        self,
+        database_url: str,
+        *,
+        codec: RecordCodec,
+        executor: str,
+        at_once: int,
+        poll: float,
+        work: Callable[[str], Awaitable[None]],
     ) -> AbstractAsyncContextManager[Engine]: ...
 
 
@@ -140,6 +148,7 @@ class Crew:
     database: Database
     bus: Bus
     works: Mapping[str, Work]
+    codec: RecordCodec
     pace: Pace
     version: str
     name: str = field(default_factory=lambda: f"{socket.gethostname()[:24]}-{uuid.uuid4().hex[:12]}")
@@ -167,7 +176,9 @@ class Crew:
         self._at_once, self._began = at_once, anyio.current_time()
         await self._beat()
         async with (
-            self.launch(database_url, executor=self.name, at_once=at_once, poll=poll, work=self._work) as engine,
+            self.launch(
+                database_url, codec=self.codec, executor=self.name, at_once=at_once, poll=poll, work=self._work
+            ) as engine,
             anyio.create_task_group() as group,
         ):
             self._engine = engine

@@ -25,7 +25,7 @@ from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID
 from dbos import error as dbos_errors
 
 from tersely.errors import LostSession, StoreUnavailable
-from tersely.sessions import codec
+from tersely.sessions.codec import RecordCodec
 from tersely.store.database import POSTGRESQL_PATIENCE
 
 logger = logging.getLogger(__name__)
@@ -45,6 +45,9 @@ VERSION = "1"
 class _OurRecords(Serializer):
     """Steps are stored as JSON of our own records."""
 
+    def __init__(self, codec: RecordCodec) -> None:
+        self._codec = codec
+
     def name(self) -> str:
         return "tersely_json"
 
@@ -52,10 +55,10 @@ class _OurRecords(Serializer):
         if isinstance(data, _AWAY):
             # The engine takes a result that it could not store for a step that failed, and would remember that.
             raise StoreUnavailable(f"A step could not be stored: {type(data).__name__}.")
-        return codec.to_json(data)
+        return self._codec.to_json(data)
 
     def deserialize(self, serialized_data: str) -> Any:
-        return codec.from_json(serialized_data)
+        return self._codec.from_json(serialized_data)
 
 
 class Interrupted(asyncio.CancelledError):
@@ -76,6 +79,7 @@ class Engine:
         cls,
         database_url: str,
         *,
+        codec: RecordCodec,
         executor: str,
         at_once: int,
         poll: float,
@@ -84,6 +88,7 @@ class Engine:
         """The engine, running queued sessions through `work` for as long as the block lasts.
 
         Args:
+            codec: How step results are stored.
             executor: The name of this process; no other may ever have had it.
             at_once: Sessions that may run at the same time, in all processes together.
             poll: Seconds between looks into the queue.
@@ -96,7 +101,7 @@ class Engine:
             system_database_url=url,
             executor_id=executor,
             application_version=VERSION,
-            serializer=_OurRecords(),
+            serializer=_OurRecords(codec),
             log_level="WARNING",
             run_migrations=True,
             notification_listener_polling_interval_sec=1.0,

@@ -1,0 +1,14 @@
+"""The stable names of what steps of research store, beside those of every session."""
+
+from tersely.research.gathering import ReadPage, Shortened
+from tersely.research.instruments import Hit, Instruments
+from tersely.research.purse import BudgetSpent
+from tersely.sessions.codec import StoredType
+
+RESEARCH_TYPES = (
+    StoredType("search_hit", Hit, ("tersely.research.instruments:Hit",)),
+    StoredType("research_tools", Instruments, ("tersely.research.instruments:Instruments",)),
+    StoredType("page_read", ReadPage, ("tersely.research.gathering:ReadPage",)),
+    StoredType("page_shortened", Shortened, ("tersely.research.gathering:Shortened",)),
+    StoredType("error.budget_exceeded", BudgetSpent, ("tersely.research.purse:BudgetSpent",)),
+)

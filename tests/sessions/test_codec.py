@@ -1,0 +1,91 @@
+"""Stored records: stable names, old names read for ever, unknown fields ignored."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from tersely.errors import TerselyError, ToolTimedOut
+from tersely.llm.messages import ToolCall
+from tersely.research.records import RESEARCH_TYPES
+from tersely.sessions.codec import RecordCodec, StoredType
+from tersely.sessions.records import ERRORS, SESSION_TYPES
+from tersely.tools.execute import Fetched
+
+CODEC = RecordCodec((*SESSION_TYPES, *RESEARCH_TYPES))
+
+
+def test_a_record_is_stored_under_its_name_and_not_under_its_python_path() -> None:
+    stored = json.loads(CODEC.to_json(ToolCall("c1", "cluster.get_pods")))
+    assert stored == {"$is": "tool_call", "of": {"id": "c1", "name": "cluster.get_pods", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize("one", [*SESSION_TYPES, *RESEARCH_TYPES], ids=lambda one: one.name)
+def test_every_type_has_the_python_path_of_the_first_release_as_an_old_name(one: StoredType) -> None:
+    assert one.formerly and all(name.startswith("tersely.") and ":" in name for name in one.formerly)
+
+
+def test_a_record_stored_by_the_first_release_is_read() -> None:
+    old = {"$is": "tersely.llm.messages:ToolCall", "of": {"id": "c1", "name": "a", "arguments": "{}"}}
+    assert CODEC.from_json(json.dumps(old)) == ToolCall("c1", "a")
+
+
+def test_an_unknown_field_is_ignored() -> None:
+    newer = {"$is": "tool_call", "of": {"id": "c1", "name": "a", "arguments": "{}", "added_later": 1}}
+    assert CODEC.from_json(json.dumps(newer)) == ToolCall("c1", "a")
+
+
+def test_an_error_keeps_its_type_and_text() -> None:
+    error = CODEC.from_json(CODEC.to_json(ToolTimedOut("cluster.logs", 3)))
+    assert type(error) is ToolTimedOut and "cluster.logs" in str(error)
+
+
+def test_every_error_of_ours_has_a_stored_name() -> None:
+    def below(kind: type) -> set[type]:
+        return {kind}.union(*(below(one) for one in kind.__subclasses__()))
+
+    ours = {kind for kind in below(TerselyError) if kind.__module__.startswith("tersely.")}
+    named = {one.kind for one in (*ERRORS, *RESEARCH_TYPES)}
+    # Errors of layers above the sessions never end a step.
+    above = ("tersely.cli", "tersely.web", "tersely.servers", "tersely.demo")
+    assert {kind for kind in ours if not kind.__module__.startswith(above)} <= named
+
+
+def test_every_field_of_a_stored_record_can_be_stored() -> None:
+    """A record inside a record needs a name of its own."""
+    named = {one.kind for one in (*SESSION_TYPES, *RESEARCH_TYPES)}
+    for one in (*SESSION_TYPES, *RESEARCH_TYPES):
+        if issubclass(one.kind, BaseException):
+            continue
+        for field in dataclasses.fields(one.kind):
+            for word in str(field.type).replace("|", " ").replace("[", " ").replace("]", " ").replace(",", " ").split():
+                found = _dataclass_called(word.strip("'\"").rpartition(".")[2])
+                assert found is None or found in named, f"{one.name}.{field.name}: {found}"
+
+
+def _dataclass_called(name: str) -> type | None:
+    import sys
+
+    for module in [module for key, module in sys.modules.items() if key.startswith("tersely.")]:
+        kind: Any = getattr(module, name, None)
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            return kind
+    return None
+
+
+def test_a_type_without_a_stored_name_is_refused_with_what_to_do() -> None:
+    @dataclasses.dataclass
+    class Unlisted:
+        value: int = 1
+
+    with pytest.raises(TypeError, match="has no stored name"):
+        CODEC.to_json(Unlisted())
+    with pytest.raises(TypeError, match="No stored type"):
+        CODEC.from_json('{"$is": "os:system", "of": {}}')
+
+
+def test_a_secret_in_an_error_is_masked() -> None:
+    failed = Fetched(server="a", tool="b", arguments={}, handle=None, tokens=0, is_error=True)
+    assert CODEC.from_json(CODEC.to_json(failed)) == failed
+    assert "hunter2hunter2" not in CODEC.to_json(ToolTimedOut("password=hunter2hunter2", 3))
