@@ -610,10 +610,10 @@ async def long_session(url: str, events: int = EVENTS, words: int = 20) -> str:
     """A session with many events, or with large ones, written before the service starts."""
     from tersely.events.bus import Bus
     from tersely.events.diary import SessionDiary
+    from tersely.masking.masked import assume_masked
     from tersely.store import sessions
     from tersely.store.database import Database
     from tersely.store.sessions import NewSession
-    from tersely.text.masked import assume_masked
 
     async with Database.open(url) as database:
         new = NewSession(

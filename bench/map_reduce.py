@@ -18,7 +18,7 @@ from tersely.condensing.summarize import Wish, summarize_text
 from tersely.llm.client import ModelSpec
 from tersely.llm.limits import Manners, build_llm
 from tersely.llm.messages import Message
-from tersely.text.masked import assume_masked
+from tersely.masking.masked import assume_masked
 from tersely.text.tokens import O200K
 
 TOKENS = 250_000

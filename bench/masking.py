@@ -20,9 +20,13 @@ from typing import Any
 
 from bench.tokens import grown, json_record, log_line, prose
 from tersely.errors import MaskingFailed
-from tersely.tools import mask, secret_assignments, secret_patterns, secret_search, secret_structures
-from tersely.tools.mask import Masker
-from tersely.tools.secret_patterns import Pattern, Places
+from tersely.masking import assignments as secret_assignments
+from tersely.masking import mask
+from tersely.masking import patterns as secret_patterns
+from tersely.masking import search as secret_search
+from tersely.masking import structures as secret_structures
+from tersely.masking.mask import Masker
+from tersely.masking.patterns import Pattern, Places
 
 PATIENCE = 10
 SIZE = 65_536

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from tersely.cli import main
+from tersely.masking.masked import assume_masked
 from tersely.store.database import Database
-from tersely.text.masked import assume_masked
 from tersely.tools.kept import KeptResults, Origin, user_scope
 
 LOG = "".join(f"{n:04d} INFO request {n} took {n % 7} ms\n" for n in range(1, 501))

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from tersely.api import mcp_call, summarize, summarize_for_extraction
     from tersely.condensing.budget import Condensed, Lost
     from tersely.condensing.ladder import condense
+    from tersely.masking.mask import mask
     from tersely.text.chunks import Chunk, chunk
     from tersely.text.tokens import count_tokens
-    from tersely.tools.mask import mask
 
 __all__ = [
     "Chunk",
@@ -33,7 +33,7 @@ _HOMES = {
     "chunk": "tersely.text.chunks",
     "condense": "tersely.condensing.ladder",
     "count_tokens": "tersely.text.tokens",
-    "mask": "tersely.tools.mask",
+    "mask": "tersely.masking.mask",
     "mcp_call": "tersely.api",
     "summarize": "tersely.api",
     "summarize_for_extraction": "tersely.api",

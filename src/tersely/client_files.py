@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 from tersely.config_files import Document, Key, dotted, parse_json
 from tersely.errors import ConfigError
-from tersely.tools.mask import mask
+from tersely.masking.mask import mask
 
 System = Literal["macos", "windows", "linux"]
 

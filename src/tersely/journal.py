@@ -12,7 +12,7 @@ import time
 from typing import Any, TextIO
 
 from tersely.errors import MaskingFailed
-from tersely.tools.mask import mask
+from tersely.masking.mask import mask
 
 LONGEST_VALUE = 2_000
 

@@ -18,7 +18,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from tersely.errors import TerselyError
-from tersely.text.clean import clean
+from tersely.masking.clean import clean
 
 ENDS = ("completed", "failed", "cancelled", "timed_out")
 STYLES = {"completed": "green", "failed": "red", "cancelled": "yellow", "timed_out": "red"}

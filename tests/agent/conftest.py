@@ -15,11 +15,11 @@ from tersely.agent.options import AgentOptions
 from tersely.llm.client import LLM
 from tersely.llm.limits import LimitedLLM
 from tersely.llm.providers import NativeTools
+from tersely.masking.mask import Masker
+from tersely.masking.masked import assume_masked
 from tersely.store.database import Database
-from tersely.text.masked import assume_masked
 from tersely.tools.execute import Step, ToolExecutor, run_now
 from tersely.tools.kept import KeptResults
-from tersely.tools.mask import Masker
 from tersely.tools.read_back import ReadBack
 from tersely.tools.registry import ToolRegistry, registered
 from tersely.tools.servers import Server, ServerOptions

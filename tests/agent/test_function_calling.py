@@ -10,7 +10,7 @@ import pytest
 from tersely.errors import LLMUnavailable
 from tersely.llm.limits import Manners
 from tersely.llm.providers import NativeTools
-from tersely.text.masked import assume_masked
+from tersely.masking.masked import assume_masked
 from tersely.text.tokens import O200K
 from tersely.tools.servers import Server, ServerOptions
 from tests.agent.conftest import call, ops

@@ -7,10 +7,10 @@ import anyio
 import anyio.lowlevel
 
 from tersely.events.diary import SessionDiary
+from tersely.masking.masked import assume_masked
 from tersely.sessions.crew import Outcome
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
-from tersely.text.masked import assume_masked
 from tersely.tools.kept import KeptResults
 
 RESULT = assume_masked(

@@ -15,11 +15,11 @@ import pytest
 from playwright.async_api import BrowserContext, Page, Route, expect
 
 from tersely.events.diary import SessionDiary
+from tersely.masking.masked import assume_masked
 from tersely.sessions.crew import Outcome
 from tersely.store.interactions import Interaction
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
-from tersely.text.masked import assume_masked
 from tersely.tools.kept import KeptResults
 from tests.browser.conftest import Watched
 from tests.conftest import shared_folder

@@ -14,10 +14,10 @@ import pytest
 from playwright.async_api import Browser, Page, WebSocketRoute, expect
 
 from tersely.events.diary import SessionDiary
+from tersely.masking.masked import assume_masked
 from tersely.sessions.crew import Outcome
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
-from tersely.text.masked import assume_masked
 from tersely.tools.kept import KeptResults
 from tests.browser.long_session import long_work
 from tests.web.running import Running, running

@@ -13,9 +13,9 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from tersely.events.diary import SessionDiary
+from tersely.masking.masked import assume_masked
 from tersely.sessions.crew import Outcome
 from tersely.store.sessions import Session
-from tersely.text.masked import assume_masked
 from tersely.tools.kept import KeptResults
 from tests.web.running import Running, running
 

@@ -13,8 +13,8 @@ from tersely.condensing.cache import SummaryCache
 from tersely.condensing.summarize import Progress, Wish, summarize_text
 from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMUnavailable
 from tersely.llm.limits import LimitedLLM, Manners
+from tersely.masking.masked import assume_masked
 from tersely.store.summaries import SummaryFile
-from tersely.text.masked import assume_masked
 from tersely.text.tokens import O200K
 from tests.fakes.asking import QUICK, model_at
 from tests.fakes.llm_server import Body, FakeLLMServer, Reply

@@ -22,10 +22,10 @@ from tersely.demo.causes import CAUSES
 from tersely.demo.incidents import Incident, draw_incident, server_commands, this_minute
 from tersely.demo.judge import blamed_look_alike, conclusion_of, names_cause
 from tersely.llm.providers import NativeTools
+from tersely.masking.mask import Masker
 from tersely.store.database import Database
 from tersely.tools.execute import ToolExecutor, run_now
 from tersely.tools.kept import KeptResults
-from tersely.tools.mask import Masker
 from tersely.tools.read_back import ReadBack
 from tersely.tools.registry import registered
 from tersely.tools.servers import Server, ServerOptions

@@ -13,11 +13,11 @@ from tersely.errors import LostSession
 from tersely.events.bus import Bus
 from tersely.events.diary import SessionDiary
 from tersely.llm.messages import Message, Usage
+from tersely.masking.masked import Masked, assume_masked
 from tersely.store import interactions, sessions, timeline
 from tersely.store.database import Database
 from tersely.store.interactions import Interaction
 from tersely.store.timeline import TimelineEvent
-from tersely.text.masked import Masked, assume_masked
 from tests.fakes.begun import NOON, begun, log
 
 

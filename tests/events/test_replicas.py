@@ -11,8 +11,8 @@ import pytest
 from tersely.events.bus import Bus
 from tersely.events.diary import SessionDiary
 from tersely.events.replicas import open_bus
+from tersely.masking.masked import assume_masked
 from tersely.store.database import Database
-from tersely.text.masked import assume_masked
 from tests.fakes.begun import begun, log
 
 

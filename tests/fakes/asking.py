@@ -8,7 +8,7 @@ from tersely.llm.client import ModelSpec
 from tersely.llm.limits import LimitedLLM, Manners, build_llm
 from tersely.llm.messages import Message
 from tersely.llm.wire import Patience
-from tersely.text.masked import assume_masked
+from tersely.masking.masked import assume_masked
 
 QUICK = Manners(delays=(0.01, 0.02, 0.04), circuit_open_for=0.2)
 """Production's manners with the waiting taken out."""

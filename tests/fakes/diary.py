@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tersely.agent.diary import Ending, EventType, Phase
+from tersely.masking.masked import Masked
 from tersely.store.interactions import Interaction
-from tersely.text.masked import Masked
 
 
 @dataclass

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tersely.config import Settings
 from tersely.llm.messages import ToolCall
+from tersely.masking.masked import assume_masked
 from tersely.runtime import kept_results, runtime
 from tersely.store.results import Origin
-from tersely.text.masked import assume_masked
 from tersely.text.tokens import O200K
 from tersely.tools.execute import Scope, ToolExecutor
 from tersely.tools.kept import user_scope

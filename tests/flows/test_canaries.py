@@ -16,11 +16,11 @@ from fastmcp.tools import ToolResult
 from tersely.config import Settings
 from tersely.journal import JsonLines
 from tersely.llm.messages import Message, ToolCall
+from tersely.masking.mask import Masker
+from tersely.masking.masked import Masked, assume_masked
 from tersely.runtime import Summarizer, kept_results, runtime
 from tersely.servers import http, summarizer
-from tersely.text.masked import Masked, assume_masked
 from tersely.tools.execute import Intent, Scope, ToolExecutor
-from tersely.tools.mask import Masker
 from tersely.tools.read_back import ReadBack
 from tersely.tools.registry import registered
 from tersely.tools.servers import Server, ServerOptions

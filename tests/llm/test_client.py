@@ -19,7 +19,7 @@ from tersely.llm.messages import (
     ToolSpec,
 )
 from tersely.llm.wire import Patience
-from tersely.text.masked import assume_masked
+from tersely.masking.masked import assume_masked
 from tests.fakes.asking import QUICK, model_at, say
 from tests.fakes.llm_server import FakeLLMServer, Reply, serving
 

@@ -15,7 +15,7 @@ from tersely.llm.client import ModelSpec, Provider
 from tersely.llm.limits import LimitedLLM, Manners, build_llm
 from tersely.llm.messages import Message, ToolSpec
 from tersely.llm.providers import NativeTools
-from tersely.text.masked import assume_masked
+from tersely.masking.masked import assume_masked
 from tests.fakes.llm_server import serving
 
 MESSAGES = [Message("system", assume_masked("be brief")), Message("user", assume_masked("two and two?"))]

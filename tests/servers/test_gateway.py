@@ -615,7 +615,7 @@ async def test_what_cannot_be_masked_goes_nowhere(
         raise RuntimeError("no idea")
 
     async with Honest().listening() as url, gateway(at(url)) as ours, Client(ours.url) as client:
-        monkeypatch.setattr("tersely.tools.mask.find_secrets", broken)
+        monkeypatch.setattr("tersely.masking.mask.find_secrets", broken)
         result = await client.call_tool_mcp("echo", {"text": "CANARY"})
     assert result.is_error and "could not be checked for secrets" in text_of(result)
     assert "CANARY" not in result.model_dump_json() and "CANARY" not in caplog.text

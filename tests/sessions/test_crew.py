@@ -7,6 +7,7 @@ import pytest
 
 from tersely.errors import IdempotencyConflict, InputError, QueueFull, SessionEnded
 from tersely.events.diary import SessionDiary
+from tersely.masking.masked import assume_masked
 from tersely.sessions.crew import Crew, Outcome, Pace
 from tersely.sessions.desk import Submission
 from tersely.sessions.durable import Interrupted
@@ -14,7 +15,6 @@ from tersely.store import events, executors
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.sessions import Session
-from tersely.text.masked import assume_masked
 from tests.fakes.small_office import Opening, opening
 
 ALERT = Submission(data={"alertname": "Checkout is slow", "password": "hunter2hunter2"})

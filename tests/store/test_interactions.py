@@ -9,13 +9,13 @@ import sqlalchemy as sa
 
 from tersely.errors import InputError
 from tersely.llm.messages import Message, ToolCall, Usage
+from tersely.masking.masked import assume_masked
 from tersely.store import interactions, sessions, usage
 from tersely.store.database import Database
 from tersely.store.events import Logged
 from tersely.store.interactions import Interaction
 from tersely.store.sessions import Session
 from tersely.store.tables import messages
-from tersely.text.masked import assume_masked
 from tests.fakes.begun import NOON, begun
 
 QUESTION = Message("user", assume_masked("Why does checkout crash?"))

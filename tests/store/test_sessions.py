@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from tersely.errors import InputError, LostSession, SessionNotEnded, SessionNotFound
 from tersely.llm.messages import Message
+from tersely.masking.masked import assume_masked
 from tersely.store import events, interactions, results, sessions, timeline
 from tersely.store import executors as workers
 from tersely.store.database import Database
@@ -20,7 +21,6 @@ from tersely.store.interactions import Interaction
 from tersely.store.packing import pack
 from tersely.store.sessions import End, Filters, IdempotencyKey, Listed, Session
 from tersely.store.tables import executors, metadata
-from tersely.text.masked import assume_masked
 from tests.fakes.begun import NOON, alert, begun, log, pending
 
 LATER = NOON + timedelta(minutes=5)

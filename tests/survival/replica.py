@@ -10,8 +10,8 @@ import signal
 import time
 from typing import Any
 
-from tersely.tools import mask
-from tersely.tools.mask import Masker
+from tersely.masking import mask
+from tersely.masking.mask import Masker
 
 _masking = Masker.mask
 

@@ -35,6 +35,7 @@ from tersely.agent.lockstep import side_by_side
 from tersely.errors import LostSession, StoreUnavailable
 from tersely.events.bus import Bus
 from tersely.events.diary import SessionDiary
+from tersely.masking.masked import assume_masked
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.crew import Crew, Outcome, Pace
 from tersely.sessions.records import SESSION_TYPES
@@ -42,7 +43,6 @@ from tersely.store import sessions as rows
 from tersely.store.database import Clock, Database
 from tersely.store.sessions import NewSession, Session
 from tersely.store.tables import metadata
-from tersely.text.masked import assume_masked
 from tersely.tools.execute import Step
 from tests.survival.checker import ENDS, Violation, check
 from tests.survival.history import History

@@ -11,8 +11,8 @@ import pytest
 from tersely.errors import ToolError
 from tersely.llm.limits import Manners
 from tersely.llm.messages import Message, ToolCall
+from tersely.masking.masked import assume_masked
 from tersely.store.database import Database
-from tersely.text.masked import assume_masked
 from tersely.text.tokens import O200K
 from tersely.tools.execute import Fetched, Intent, Scope, Step, ToolExecutor
 from tersely.tools.kept import KeptResults
@@ -127,7 +127,7 @@ async def test_what_cannot_be_masked_is_dropped(results: KeptResults, monkeypatc
         raise MaskingFailed("out of order")
 
     registry = OneTool("harmless or not, nobody knows")
-    monkeypatch.setattr("tersely.tools.mask.Masker.mask", broken)
+    monkeypatch.setattr("tersely.masking.mask.Masker.mask", broken)
     observation = await ToolExecutor(registry=registry, results=results).execute(ask(), scope=ME)
     assert observation.is_error and observation.handle is None and "harmless" not in observation.text
     assert "could not be checked for secrets" in observation.text

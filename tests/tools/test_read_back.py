@@ -11,11 +11,11 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from tersely.errors import InputError, ResultNotFound
+from tersely.masking.mask import Masker, mask
+from tersely.masking.masked import assume_masked
 from tersely.store.database import Database
-from tersely.text.masked import assume_masked
 from tersely.text.tokens import count_tokens
 from tersely.tools.kept import KeptResults, Origin
-from tersely.tools.mask import Masker, mask
 from tersely.tools.read_back import TOOLS, Answer, ReadBack
 from tests.fakes.asking import model_at
 from tests.fakes.llm_server import FakeLLMServer, Reply

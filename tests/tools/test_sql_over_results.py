@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from tersely.errors import InputError
-from tersely.text.masked import assume_masked
+from tersely.masking.masked import assume_masked
 from tersely.tools import sql_over_results
 from tersely.tools.rows import rows_of
 from tersely.tools.sql_over_results import Limits, Table, ask

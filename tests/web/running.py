@@ -26,6 +26,7 @@ from tersely.config import (
 )
 from tersely.events.diary import SessionDiary
 from tersely.events.replicas import open_bus
+from tersely.masking.masked import assume_masked
 from tersely.sessions.chains import ChainOptions, Defaults, StageOptions
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.crew import Crew, Outcome, Pace
@@ -35,7 +36,6 @@ from tersely.sessions.records import SESSION_TYPES
 from tersely.store.database import Database
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
-from tersely.text.masked import assume_masked
 from tersely.tools.kept import KeptResults
 from tersely.tools.registry import registered
 from tersely.tools.servers import Server

@@ -18,9 +18,9 @@ import httpx2
 import pytest
 
 from tersely.events.diary import SessionDiary
+from tersely.masking.masked import assume_masked
 from tersely.sessions.crew import Outcome
 from tersely.store.sessions import Session
-from tersely.text.masked import assume_masked
 from tersely.tools.kept import KeptResults
 from tests.web.running import ALERT, Running, running, settings_for
 

@@ -9,9 +9,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from tersely.events.diary import SessionDiary
+from tersely.masking.masked import assume_masked
 from tersely.sessions.crew import Outcome
 from tersely.store.sessions import Session
-from tersely.text.masked import assume_masked
 from tersely.tools.kept import KeptResults
 from tersely.web import live
 from tests.web.running import Running, Viewer, running

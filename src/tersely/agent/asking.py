@@ -30,9 +30,9 @@ from tersely.llm.messages import (
     Usage,
 )
 from tersely.llm.providers import NativeTools
+from tersely.masking.mask import Masker
+from tersely.masking.masked import Masked, assume_masked
 from tersely.store.interactions import Interaction
-from tersely.text.masked import Masked, assume_masked
-from tersely.tools.mask import Masker
 
 _SHOWN_AT_LEAST = 48
 """Characters that have to be there before the next piece is shown: each piece costs one look at all that came before.

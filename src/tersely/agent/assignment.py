@@ -7,7 +7,7 @@ from typing import Literal
 from tersely.agent.options import AgentOptions
 from tersely.condensing.prompt_files import Prompt
 from tersely.llm.providers import NativeTools
-from tersely.text.masked import Masked
+from tersely.masking.masked import Masked
 
 
 @dataclass(frozen=True, kw_only=True)

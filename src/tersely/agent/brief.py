@@ -14,7 +14,7 @@ from tersely.agent.assignment import Assignment
 from tersely.condensing.ladder import condense
 from tersely.condensing.prompt_files import Fence, Prompt
 from tersely.llm.messages import Message
-from tersely.text.masked import assume_masked
+from tersely.masking.masked import assume_masked
 from tersely.text.tokens import O200K
 from tersely.tools.registry import ToolRegistry
 

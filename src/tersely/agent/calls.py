@@ -26,11 +26,11 @@ from tersely.condensing.budget import Lost, ModelWork
 from tersely.errors import InputError, LostSession, MaskingFailed, ToolError
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall, Usage
+from tersely.masking.mask import Masker
+from tersely.masking.masked import Masked, assume_masked
 from tersely.store.interactions import Interaction
-from tersely.text.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
 from tersely.tools.execute import Fetched, Intent, Scope, Step, ToolExecutor
-from tersely.tools.mask import Masker
 from tersely.tools.observation import Observation
 from tersely.tools.raw import Tool
 from tersely.tools.read_back import ReadBack, ReadBackTool

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tersely.errors import LLMTooLong
 from tersely.llm.messages import Message
-from tersely.text.masked import Masked, assume_masked
+from tersely.masking.masked import Masked, assume_masked
 from tersely.text.tokens import Tokenizer
 
 PER_MESSAGE = 8

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol
 
+from tersely.masking.masked import Masked
 from tersely.store.interactions import Interaction
-from tersely.text.masked import Masked
 
 EventType = Literal["llm_thinking", "llm_response", "llm_tool_call", "mcp_tool_summary", "error", "final_analysis"]
 Phase = Literal["investigating", "gathering_info", "distilling", "concluding"]

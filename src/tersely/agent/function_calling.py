@@ -9,7 +9,7 @@ from tersely.agent.conversation import Reply
 from tersely.agent.toolbox import Toolbox
 from tersely.condensing.prompt_files import Prompt
 from tersely.llm.messages import Message, ToolCall, ToolSpec
-from tersely.text.masked import assume_masked
+from tersely.masking.masked import assume_masked
 
 RULES = Prompt("function_calling", "tersely.agent")
 

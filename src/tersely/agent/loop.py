@@ -33,9 +33,9 @@ from tersely.condensing.prompt_files import Prompt
 from tersely.errors import LLMTooLong
 from tersely.llm.client import LLM
 from tersely.llm.messages import Message, ToolCall, ToolSpec
-from tersely.text.masked import Masked, assume_masked
+from tersely.masking.mask import MARK, Masker
+from tersely.masking.masked import Masked, assume_masked
 from tersely.tools.execute import Intent, Step, ToolExecutor
-from tersely.tools.mask import MARK, Masker
 from tersely.tools.observation import Observation
 from tersely.tools.read_back import ReadBack
 from tersely.tools.registry import ToolRegistry

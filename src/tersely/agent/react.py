@@ -22,7 +22,7 @@ from tersely.agent.conversation import Reply
 from tersely.agent.toolbox import Toolbox
 from tersely.condensing.prompt_files import Prompt
 from tersely.llm.messages import Message, ToolCall, ToolSpec
-from tersely.text.masked import Masked, assume_masked
+from tersely.masking.masked import Masked, assume_masked
 from tersely.tools.read_back import TOOLS
 
 RULES = Prompt("react", "tersely.agent")

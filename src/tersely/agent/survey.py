@@ -24,7 +24,7 @@ from tersely.agent.verdict import Source, Weighing, report
 from tersely.condensing.focus import stem
 from tersely.condensing.lexicon import SEVERITY
 from tersely.llm.messages import ToolCall
-from tersely.text.masked import Masked, assume_masked
+from tersely.masking.masked import Masked, assume_masked
 from tersely.tools.execute import Intent, Step
 from tersely.tools.raw import Tool
 

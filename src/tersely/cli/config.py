@@ -128,7 +128,7 @@ def check(given: Path | None) -> None:
 def _found(settings: Settings, gathered: Gathered) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     from tersely.llm.client import OPENROUTER_URL
     from tersely.llm.facts import context_window
-    from tersely.tools.mask import Masker
+    from tersely.masking.mask import Masker
 
     masker, default = Masker(), settings.defaults
     models = []
@@ -220,7 +220,7 @@ def _leaves(value: Any, gathered: Gathered, key: Key, source: str = "") -> Itera
 def _covered(value: Any, written: Any) -> Any:
     from pydantic import SecretStr
 
-    from tersely.tools.mask import Masker
+    from tersely.masking.mask import Masker
 
     if isinstance(value, SecretStr):
         return "***"

@@ -173,7 +173,7 @@ async def _model(settings: Settings, name: str, offline: bool) -> Finding:
     from tersely.errors import LLMError
     from tersely.llm.limits import Manners, build_llm
     from tersely.llm.messages import Message
-    from tersely.text.masked import assume_masked
+    from tersely.masking.masked import assume_masked
 
     options = settings.llm_providers[name]
     what, who = f"model {name}", f"{options.type} {options.model}"

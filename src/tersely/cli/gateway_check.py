@@ -188,7 +188,7 @@ def _tool(
 
 
 def _first_sentence(text: str) -> str:
-    from tersely.text.clean import clean
+    from tersely.masking.clean import clean
 
     flat = " ".join(clean(text[:2_000]).text.split())
     return re.split(r"(?<=[.!?]) ", flat, maxsplit=1)[0][:200]
@@ -196,7 +196,7 @@ def _first_sentence(text: str) -> str:
 
 def _way(options: ServerOptions) -> str:
     """How the server is reached, without anything that may be a secret."""
-    from tersely.tools.mask import mask
+    from tersely.masking.mask import mask
 
     transport = options.transport
     words = (
@@ -283,7 +283,7 @@ def _condensing(tool: Mapping[str, Any]) -> str:
 
 
 def _masking(tool: Mapping[str, Any]) -> str:
-    from tersely.tools.mask import DEFAULT_GROUPS
+    from tersely.masking.mask import DEFAULT_GROUPS
 
     if not (how := tool["masked"]):
         return "nothing"

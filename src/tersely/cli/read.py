@@ -153,8 +153,8 @@ async def _print_kept(
 async def _grep_kept(
     settings: Settings, scope: str, handle: str, pattern: str, context: int, ignore_case: bool, as_json: bool
 ) -> None:
+    from tersely.masking.mask import Masker
     from tersely.runtime import kept_results
-    from tersely.tools.mask import Masker
     from tersely.tools.read_back import ReadBack, SearchArguments
 
     async with kept_results(settings) as kept:

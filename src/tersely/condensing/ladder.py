@@ -17,7 +17,7 @@ from tersely.condensing.structural import condense_structurally
 from tersely.condensing.summarize import Heard, Progress, Wish, summarize_text
 from tersely.errors import InputError, LLMError
 from tersely.llm.client import LLM
-from tersely.text.masked import Masked
+from tersely.masking.masked import Masked
 from tersely.text.tokens import O200K
 
 logger = logging.getLogger(__name__)

@@ -27,8 +27,8 @@ from tersely.condensing.source import Source, folded_source, whole_source
 from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
 from tersely.llm.client import LLM
 from tersely.llm.messages import Completion, Message, Superseded, TextDelta, Usage
+from tersely.masking.masked import Masked, assume_masked
 from tersely.text.chunks import Chunk, chunk
-from tersely.text.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
 from tersely.text.truncate import cut_at_sentence
 

@@ -23,13 +23,13 @@ from tersely.events.bus import Bus
 from tersely.events.types import Phase
 from tersely.faults import crash_point
 from tersely.llm.messages import Message
+from tersely.masking.masked import Masked
 from tersely.store import events, interactions, sessions, timeline
 from tersely.store.database import Database
 from tersely.store.events import SESSIONS, Logged
 from tersely.store.interactions import Interaction
 from tersely.store.packing import storable
 from tersely.store.sessions import End, PartStatus
-from tersely.text.masked import Masked
 
 logger = logging.getLogger(__name__)
 

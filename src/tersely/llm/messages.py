@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
-from tersely.text.masked import Masked
+from tersely.masking.masked import Masked
 
 Role = Literal["system", "user", "assistant", "tool"]
 Finish = Literal["stop", "length", "tool_call", "content_filter", "error"]

@@ -14,8 +14,8 @@ from tersely.agent.asking import Asker, Turn
 from tersely.condensing.prompt_files import Fence, Prompt
 from tersely.llm.client import LLM
 from tersely.llm.messages import Message
+from tersely.masking.masked import Masked, assume_masked
 from tersely.research.findings import Claim
-from tersely.text.masked import Masked, assume_masked
 from tersely.tools.execute import Step
 
 EXTRACT = Prompt("extract", "tersely.research")

@@ -27,15 +27,15 @@ from tersely.condensing.prompt_files import Prompt
 from tersely.condensing.summarize import Wish
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall
+from tersely.masking.mask import Masker
+from tersely.masking.masked import Masked, assume_masked
 from tersely.research.instruments import Hit, Instruments, hits, same_page
 from tersely.research.purse import SPENT, Purse
 from tersely.research.request import Request, Topic
 from tersely.store.interactions import Interaction
 from tersely.store.results import Origin
-from tersely.text.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
 from tersely.tools.execute import Fetched, Intent, Step, in_time
-from tersely.tools.mask import Masker
 
 T = TypeVar("T")
 

@@ -29,6 +29,8 @@ from tersely.events.diary import SessionDiary
 from tersely.llm import facts as known_of_models
 from tersely.llm.client import LLM
 from tersely.llm.messages import Usage
+from tersely.masking.mask import Masker
+from tersely.masking.masked import Masked, assume_masked
 from tersely.research.extraction import Extraction, Section
 from tersely.research.findings import KnownPage, Ledger, Source
 from tersely.research.gathering import Block, Gathered, Gathering
@@ -47,11 +49,9 @@ from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
-from tersely.text.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
 from tersely.tools.execute import Step, ToolExecutor
 from tersely.tools.kept import KeptResults
-from tersely.tools.mask import Masker
 from tersely.tools.read_back import ReadBack
 from tersely.tools.registry import ToolRegistry
 

@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Any
 
 from tersely.errors import TerselyError
-from tersely.tools.mask import Masker
+from tersely.masking.mask import Masker
 
 _MASKER = Masker()
 

@@ -38,14 +38,14 @@ from tersely.errors import LostSession, SessionNotFound, StoreUnavailable, Terse
 from tersely.events.bus import Bus
 from tersely.events.diary import SessionDiary
 from tersely.faults import crash_point, place_of
+from tersely.masking.mask import Masker
+from tersely.masking.masked import Masked, assume_masked
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.durable import Engine, Interrupted
 from tersely.store import executors
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.sessions import Session
-from tersely.text.masked import Masked, assume_masked
-from tersely.tools.mask import Masker
 
 logger = logging.getLogger(__name__)
 

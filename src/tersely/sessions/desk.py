@@ -29,6 +29,8 @@ from tersely.errors import (
 )
 from tersely.events.bus import Bus
 from tersely.faults import crash_point
+from tersely.masking.clean import clean
+from tersely.masking.masked import Masked, assume_masked
 from tersely.sessions import overrides
 from tersely.sessions.crew import Crew
 from tersely.sessions.durable import Engine
@@ -39,8 +41,6 @@ from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.groups import Group
 from tersely.store.sessions import Created, IdempotencyKey, NewSession
-from tersely.text.clean import clean
-from tersely.text.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
 
 logger = logging.getLogger(__name__)

@@ -12,16 +12,16 @@ from tersely.agent.loop import investigate
 from tersely.condensing.cache import SummaryCache
 from tersely.events.diary import SessionDiary
 from tersely.llm.client import LLM
+from tersely.masking.mask import Masker
+from tersely.masking.masked import Masked, assume_masked
 from tersely.sessions import overrides
 from tersely.sessions.crew import Outcome
 from tersely.sessions.models import Models
 from tersely.sessions.plan import Part, Plan
 from tersely.store import sessions as rows
 from tersely.store.sessions import Session
-from tersely.text.masked import Masked, assume_masked
 from tersely.tools.execute import Step, ToolExecutor
 from tersely.tools.kept import KeptResults
-from tersely.tools.mask import Masker
 from tersely.tools.read_back import ReadBack
 from tersely.tools.registry import ToolRegistry
 

@@ -28,12 +28,12 @@ from tersely.condensing.summarize import Heard, Progress, Wish
 from tersely.errors import InputError, MaskingFailed, ToolError
 from tersely.llm.client import LLM
 from tersely.llm.messages import Message, ToolCall
+from tersely.masking.clean import clean
+from tersely.masking.mask import Masker
+from tersely.masking.masked import Masked, assume_masked
 from tersely.store.results import Origin
-from tersely.text.clean import clean
-from tersely.text.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
 from tersely.tools.kept import KeptResults
-from tersely.tools.mask import Masker
 from tersely.tools.observation import Observation, OtherPart, note
 from tersely.tools.raw import Part, RawResult, Tool
 from tersely.tools.servers import Server

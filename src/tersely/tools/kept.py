@@ -20,11 +20,11 @@ from typing import Any, Literal
 import anyio.to_thread
 
 from tersely.errors import InputError, ResultNotFound, StoreUnavailable
+from tersely.masking.masked import Masked, assume_masked
 from tersely.store import results
 from tersely.store.database import Database
 from tersely.store.packing import Packed, pack, storable, unpack
 from tersely.store.results import KeptResult, Kind, Origin
-from tersely.text.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from tersely.errors import ConfigError
-from tersely.tools.mask import DEFAULT_GROUPS, Masker
+from tersely.masking.mask import DEFAULT_GROUPS, Masker
 
 _CONFIG = ConfigDict(
     extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True

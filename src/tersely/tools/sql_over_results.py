@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 
 from tersely.errors import InputError
-from tersely.text.masked import Masked
+from tersely.masking.masked import Masked
 
 LONGEST_SQL = 20_000
 _STARTING_SECONDS = 10.0

@@ -21,7 +21,7 @@ from typing import Any
 
 import re2
 
-from tersely.text.clean import clean, deceptions
+from tersely.masking.clean import clean, deceptions
 from tersely.tools.raw import LONGEST_DESCRIPTION, Tool
 
 _MOST_READ = 200_000

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from tersely.errors import MaskingFailed
-from tersely.tools.mask import Masker
+from tersely.masking.mask import Masker
 from tersely.tools.servers import MaskingOptions
 
 _WORDS = ("description", "title")

@@ -42,6 +42,7 @@ from tersely.errors import (
     ToolNotFound,
     ToolRejected,
 )
+from tersely.masking.mask import Masker
 from tersely.servers.gateway.clients import Client, Context, Request, connection_of
 from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.offers import Intent, Offer, cleaned
@@ -50,7 +51,6 @@ from tersely.servers.gateway.seen import SeenTools
 from tersely.servers.gateway.upstreams import Pool, Upstreams
 from tersely.tools.connect.session import as_json
 from tersely.tools.connect.supervisor import Connection
-from tersely.tools.mask import Masker
 from tersely.tools.raw import check_depth
 from tersely.tools.read_back import ReadBack
 from tersely.tools.servers import Server

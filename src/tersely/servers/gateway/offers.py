@@ -13,7 +13,7 @@ from typing import Any
 import mcp_types
 from pydantic import ValidationError
 
-from tersely.text.clean import clean
+from tersely.masking.clean import clean
 from tersely.tools.raw import LONGEST_DESCRIPTION, Tool
 from tersely.tools.read_back import TOOLS
 from tersely.tools.registry import ToolRegistry

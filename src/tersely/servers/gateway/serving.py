@@ -14,6 +14,7 @@ from starlette.requests import Request
 from tersely.condensing.cache import NoCache, SummaryCache
 from tersely.config import Settings
 from tersely.llm.client import LLM
+from tersely.masking.mask import Masker
 from tersely.runtime import kept_results, masking_key
 from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.door import Gateway
@@ -23,7 +24,6 @@ from tersely.servers.gateway.seen import SEEN_FILE, SeenTools
 from tersely.sessions.models import Models
 from tersely.store.summaries import SummaryFile
 from tersely.tools.kept import user_scope
-from tersely.tools.mask import Masker
 from tersely.tools.read_back import ReadBack
 from tersely.tools.servers import Server
 

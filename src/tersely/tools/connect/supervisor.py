@@ -18,8 +18,8 @@ from typing import Any, Literal
 import anyio
 
 from tersely.errors import MaskingFailed, ToolError, ToolTimedOut, ToolUnavailable
+from tersely.masking.mask import mask
 from tersely.tools.connect.session import Listing, Progress, Session, as_json, opened
-from tersely.tools.mask import mask
 from tersely.tools.raw import RawResult, Tool, read_result
 from tersely.tools.servers import Server
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tersely.tools.secret_patterns import ANCHOR, compiled, is_placeholder, is_secret, name_of_secret
-from tersely.tools.secret_spans import Span
+from tersely.masking.patterns import ANCHOR, compiled, is_placeholder, is_secret, name_of_secret
+from tersely.masking.spans import Span
 
 
 @dataclass(slots=True)

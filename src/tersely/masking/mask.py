@@ -24,12 +24,12 @@ from typing import Any
 import re2
 
 from tersely.errors import ConfigError, MaskingFailed
-from tersely.text.clean import deceptions
-from tersely.text.masked import Masked
-from tersely.tools.secret_patterns import Pattern, compiled
-from tersely.tools.secret_search import GROUPS, Finder, find_secrets
-from tersely.tools.secret_spans import Clock, Span, View
-from tersely.tools.secret_structures import scalar_to_quote
+from tersely.masking.clean import deceptions
+from tersely.masking.masked import Masked
+from tersely.masking.patterns import Pattern, compiled
+from tersely.masking.search import GROUPS, Finder, find_secrets
+from tersely.masking.spans import Clock, Span, View
+from tersely.masking.structures import scalar_to_quote
 
 DEFAULT_GROUPS: tuple[str, ...] = (*GROUPS, "encoded")
 """All of them. A server's policy may name fewer."""

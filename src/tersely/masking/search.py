@@ -17,9 +17,9 @@ import binascii
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 
-from tersely.tools import secret_patterns as patterns
-from tersely.tools.secret_assignments import assignments, prose, spaced, worth_masking
-from tersely.tools.secret_patterns import (
+from tersely.masking import patterns
+from tersely.masking.assignments import assignments, prose, spaced, worth_masking
+from tersely.masking.patterns import (
     ANCHOR,
     NAME_BYTES,
     Pattern,
@@ -29,8 +29,8 @@ from tersely.tools.secret_patterns import (
     is_wordy,
     name_of_secret,
 )
-from tersely.tools.secret_spans import LOOK, Clock, Span, View
-from tersely.tools.secret_structures import mapping_around, walk_json, walk_object, walk_tables, walk_yaml
+from tersely.masking.spans import LOOK, Clock, Span, View
+from tersely.masking.structures import mapping_around, walk_json, walk_object, walk_tables, walk_yaml
 
 _DEEPEST = 4
 """Base64 in JSON in base64 …: how often we look inside."""

@@ -8,7 +8,7 @@ Whether a value is worth hiding is for `tools.secret_patterns` to say.
 
 from collections.abc import Iterator
 
-from tersely.tools.secret_patterns import (
+from tersely.masking.patterns import (
     ANCHOR,
     NAME_BYTES,
     Demand,
@@ -22,8 +22,8 @@ from tersely.tools.secret_patterns import (
     is_wordy,
     name_of_secret,
 )
-from tersely.tools.secret_spans import LOOK, Clock, Span
-from tersely.tools.secret_structures import block_body, yaml_scalar
+from tersely.masking.spans import LOOK, Clock, Span
+from tersely.masking.structures import block_body, yaml_scalar
 
 _QUOTE = r"""(?:\\*["'`]|&quot;|&#34;)"""
 _GAP = r"(?:[ \t]|\\+t)*"

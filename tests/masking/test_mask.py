@@ -14,9 +14,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tersely.errors import ConfigError, MaskingFailed
-from tersely.tools.mask import DEFAULT_GROUPS, Masker, mask
-from tersely.tools.secret_search import GROUPS, find_secrets
-from tersely.tools.secret_spans import Clock
+from tersely.masking.mask import DEFAULT_GROUPS, Masker, mask
+from tersely.masking.search import GROUPS, find_secrets
+from tersely.masking.spans import Clock
 
 MASKER = Masker(key=b"a key for these tests")
 MARK = re.compile(r"\[MASKED:[a-z0-9_]+:[0-9a-f]{8}\]")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tersely.text.clean import clean
+from tersely.masking.clean import clean
 
 
 @pytest.mark.parametrize(
