@@ -25,6 +25,7 @@ import anyio
 from tersely.agent.options import AgentOptions
 from tersely.config import Settings
 from tersely.demo.web_pages import SmallWeb, draw_web
+from tersely.mcp.servers import ServerOptions, TransportOptions
 from tersely.office import office
 from tersely.research.work import result_of
 from tersely.sessions.chains import ChainOptions, StageOptions
@@ -32,7 +33,6 @@ from tersely.sessions.desk import Submission
 from tersely.store import sessions as rows
 from tersely.store.events import channel_of
 from tersely.text.tokens import O200K
-from tersely.tools.servers import ServerOptions, TransportOptions
 
 SEEN_BY_THE_AGENT = 5_000
 TOPICS = {

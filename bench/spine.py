@@ -38,11 +38,11 @@ def text_of(size: int) -> str:
 
 async def measure(size: int) -> dict[str, float]:
     from tersely.llm.messages import ToolCall
+    from tersely.mcp.raw import Part, RawResult, Tool
+    from tersely.mcp.servers import Server, ServerOptions
     from tersely.store.database import Database
     from tersely.tools.execute import Intent, Scope, ToolExecutor
     from tersely.tools.kept import KeptResults
-    from tersely.tools.raw import Part, RawResult, Tool
-    from tersely.tools.servers import Server, ServerOptions
 
     class InHand:
         def __init__(self, text: str) -> None:

@@ -22,9 +22,9 @@ from tersely.cli.gateway_install import CLIENTS as OFFERED
 from tersely.cli.upstreams import name_for
 from tersely.client_files import CLIENTS
 from tersely.config import Settings
+from tersely.mcp.servers import Server
 from tersely.store.database import Database
 from tersely.store.usage import Tally, add
-from tersely.tools.servers import Server
 from tests.fakes.mcp_servers.web import Honest
 
 ROOT = Path(__file__).parents[1]

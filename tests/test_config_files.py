@@ -6,7 +6,7 @@ import pytest
 
 from tersely.config_files import read_servers
 from tersely.errors import ConfigError
-from tersely.tools.servers import Server
+from tersely.mcp.servers import Server
 
 YAML = """\
 defaults: {}

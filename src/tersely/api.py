@@ -7,9 +7,9 @@ from typing import Any
 from tersely.condensing.budget import Condensed
 from tersely.config import Settings
 from tersely.errors import ToolError
+from tersely.mcp.registry import registered
+from tersely.mcp.servers import Server, ServerOptions, TransportOptions
 from tersely.runtime import runtime
-from tersely.tools.registry import registered
-from tersely.tools.servers import Server, ServerOptions, TransportOptions
 
 logger = logging.getLogger(__name__)
 

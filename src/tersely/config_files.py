@@ -23,7 +23,7 @@ import yaml
 from pydantic import AliasChoices, BaseModel, ValidationError
 
 from tersely.errors import ConfigError
-from tersely.tools.servers import Server, ServerOptions, TransportOptions
+from tersely.mcp.servers import Server, ServerOptions, TransportOptions
 
 Key = tuple[str | int, ...]
 

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from tersely.config_files import Key, nearest
 from tersely.config_sources import Gathered
 from tersely.llm.providers import ProviderOptions
-from tersely.tools.servers import Server
+from tersely.mcp.servers import Server
 
 DEFAULT = "default"
 """What the provider, the agent, the chain and the alert type are called that nobody wrote."""

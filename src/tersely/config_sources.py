@@ -24,7 +24,7 @@ from tersely.config_files import (
     servers_in,
 )
 from tersely.errors import ConfigError
-from tersely.tools.servers import Server
+from tersely.mcp.servers import Server
 
 Place = Literal["file", "environment", "command line", "derived"]
 _Model = TypeVar("_Model", bound=BaseModel)

@@ -16,6 +16,7 @@ from tersely.errors import ConfigError
 from tersely.events.bus import Bus
 from tersely.events.replicas import open_bus
 from tersely.masking.mask import Masker
+from tersely.mcp.registry import ToolRegistry, registered
 from tersely.research.records import RESEARCH_TYPES
 from tersely.research.request import request_of
 from tersely.research.work import Researches
@@ -30,7 +31,6 @@ from tersely.sessions.records import SESSION_TYPES
 from tersely.store.database import Database
 from tersely.store.summaries import SummaryFile
 from tersely.tools.kept import KeptResults
-from tersely.tools.registry import ToolRegistry, registered
 
 CALLS_AT_ONCE = 32
 """Model calls at once, per provider, unless the settings say otherwise: many sessions wait for few answers each."""

@@ -17,12 +17,12 @@ from tersely.llm.limits import LimitedLLM
 from tersely.llm.providers import NativeTools
 from tersely.masking.mask import Masker
 from tersely.masking.masked import assume_masked
+from tersely.mcp.registry import ToolRegistry, registered
+from tersely.mcp.servers import Server, ServerOptions
 from tersely.store.database import Database
 from tersely.tools.execute import Step, ToolExecutor, run_now
 from tersely.tools.kept import KeptResults
 from tersely.tools.read_back import ReadBack
-from tersely.tools.registry import ToolRegistry, registered
-from tersely.tools.servers import Server, ServerOptions
 from tests.fakes.diary import MemoryDiary
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from tersely.errors import LLMUnavailable
 from tersely.llm.limits import Manners
 from tersely.llm.providers import NativeTools
 from tersely.masking.masked import assume_masked
+from tersely.mcp.servers import Server, ServerOptions
 from tersely.text.tokens import O200K
-from tersely.tools.servers import Server, ServerOptions
 from tests.agent.conftest import call, ops
 from tests.fakes.asking import model_at, say
 from tests.fakes.llm_server import FakeLLMServer, Reply

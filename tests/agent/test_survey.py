@@ -11,7 +11,7 @@ import pytest
 from tersely.agent.evidence import Evidence, read_result, severity_of
 from tersely.agent.subject import fill, subject_of
 from tersely.agent.verdict import Source, Weighing, report
-from tersely.tools.raw import read_tool
+from tersely.mcp.raw import read_tool
 from tests.agent.conftest import Recorder
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)

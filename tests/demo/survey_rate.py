@@ -23,12 +23,12 @@ from tersely.demo.incidents import Incident, draw_incident, server_commands, thi
 from tersely.demo.judge import blamed_look_alike, conclusion_of, names_cause
 from tersely.llm.providers import NativeTools
 from tersely.masking.mask import Masker
+from tersely.mcp.registry import registered
+from tersely.mcp.servers import Server, ServerOptions
 from tersely.store.database import Database
 from tersely.tools.execute import ToolExecutor, run_now
 from tersely.tools.kept import KeptResults
 from tersely.tools.read_back import ReadBack
-from tersely.tools.registry import registered
-from tersely.tools.servers import Server, ServerOptions
 from tests.fakes.diary import MemoryDiary
 
 KEY = b"k" * 32

@@ -19,6 +19,7 @@ from tersely.agent.options import AgentOptions
 from tersely.condensing.ladder import condense
 from tersely.config import Settings
 from tersely.demo.web_pages import SmallWeb, draw_web
+from tersely.mcp.servers import ServerOptions, TransportOptions
 from tersely.office import Office, office
 from tersely.research.work import result_of
 from tersely.sessions.chains import ChainOptions, StageOptions
@@ -26,7 +27,6 @@ from tersely.sessions.desk import Submission
 from tersely.sessions.overrides import Override
 from tersely.store import sessions as rows
 from tersely.store.sessions import Session
-from tersely.tools.servers import ServerOptions, TransportOptions
 from tests.fakes.llm_server import Body, Reply, serving
 
 READS = ToolAnnotations(read_only_hint=True)

@@ -18,12 +18,12 @@ from tersely.journal import JsonLines
 from tersely.llm.messages import Message, ToolCall
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
+from tersely.mcp.registry import registered
+from tersely.mcp.servers import Server, ServerOptions
 from tersely.runtime import Summarizer, kept_results, runtime
 from tersely.servers import http, summarizer
 from tersely.tools.execute import Intent, Scope, ToolExecutor
 from tersely.tools.read_back import ReadBack
-from tersely.tools.registry import registered
-from tersely.tools.servers import Server, ServerOptions
 from tests.condensing.test_summarize import pages
 from tests.fakes.asking import model_at
 from tests.fakes.llm_server import FakeLLMServer, serving

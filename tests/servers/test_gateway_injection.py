@@ -10,7 +10,7 @@ import anyio
 import pytest
 from fastmcp import Client
 
-from tersely.tools.suspicion import suspicions
+from tersely.mcp.suspicion import suspicions
 from tests.fakes.gateways import by_command, gateway, post, text_of
 
 USABLE = re.compile(r"[A-Za-z0-9_.-]{1,64}")

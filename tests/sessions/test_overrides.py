@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from tersely.mcp.raw import Tool
+from tersely.mcp.servers import Server, ServerOptions
 from tersely.sessions.overrides import Override, mistakes
-from tersely.tools.raw import Tool
-from tersely.tools.servers import Server, ServerOptions
 
 
 @dataclass(frozen=True)

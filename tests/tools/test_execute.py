@@ -12,12 +12,12 @@ from tersely.errors import ToolError
 from tersely.llm.limits import Manners
 from tersely.llm.messages import Message, ToolCall
 from tersely.masking.masked import assume_masked
+from tersely.mcp.raw import Part, RawResult, Tool
+from tersely.mcp.servers import Server, ServerOptions
 from tersely.store.database import Database
 from tersely.text.tokens import O200K
 from tersely.tools.execute import Fetched, Intent, Scope, Step, ToolExecutor
 from tersely.tools.kept import KeptResults
-from tersely.tools.raw import Part, RawResult, Tool
-from tersely.tools.servers import Server, ServerOptions
 from tests.fakes.asking import model_at
 from tests.fakes.llm_server import FakeLLMServer, Reply
 

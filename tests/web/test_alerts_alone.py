@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.tools.test_connect import stdio
+from tests.mcp.test_connect import stdio
 from tests.web.running import ALERT, endless, running, settings_for
 from tests.web.test_alerts import group_of, refused
 

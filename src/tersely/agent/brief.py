@@ -15,8 +15,8 @@ from tersely.condensing.ladder import condense
 from tersely.condensing.prompt_files import Fence, Prompt
 from tersely.llm.messages import Message
 from tersely.masking.masked import assume_masked
+from tersely.mcp.registry import ToolRegistry
 from tersely.text.tokens import O200K
-from tersely.tools.registry import ToolRegistry
 
 SYSTEM = Prompt("system", "tersely.agent")
 QUESTION = Prompt("question", "tersely.agent")

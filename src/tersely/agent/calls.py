@@ -28,11 +28,11 @@ from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall, Usage
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
+from tersely.mcp.raw import Tool
 from tersely.store.interactions import Interaction
 from tersely.text.tokens import O200K
 from tersely.tools.execute import Fetched, Intent, Scope, Step, ToolExecutor
 from tersely.tools.observation import Observation
-from tersely.tools.raw import Tool
 from tersely.tools.read_back import ReadBack, ReadBackTool
 
 DISPLAY_TOKENS = 8_000

@@ -35,10 +35,10 @@ from tersely.llm.client import LLM
 from tersely.llm.messages import Message, ToolCall, ToolSpec
 from tersely.masking.mask import MARK, Masker
 from tersely.masking.masked import Masked, assume_masked
+from tersely.mcp.registry import ToolRegistry
 from tersely.tools.execute import Intent, Step, ToolExecutor
 from tersely.tools.observation import Observation
 from tersely.tools.read_back import ReadBack
-from tersely.tools.registry import ToolRegistry
 
 __all__ = ["Assignment", "Report", "investigate"]
 

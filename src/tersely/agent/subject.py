@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tersely.condensing.lexicon import ASKING, STOP
-from tersely.tools.raw import Tool
+from tersely.mcp.raw import Tool
 
 TIME = re.compile(r"\b(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z|[+-]\d\d:?\d\d)?")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]+")

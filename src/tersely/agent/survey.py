@@ -25,8 +25,8 @@ from tersely.condensing.focus import stem
 from tersely.condensing.lexicon import SEVERITY
 from tersely.llm.messages import ToolCall
 from tersely.masking.masked import Masked, assume_masked
+from tersely.mcp.raw import Tool
 from tersely.tools.execute import Intent, Step
-from tersely.tools.raw import Tool
 
 MOST_CALLS = 14
 AT_ONCE = 4

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from tersely.agent.assignment import Assignment
 from tersely.errors import ToolForbidden, ToolNotFound
 from tersely.llm.messages import ToolSpec
-from tersely.tools.raw import Tool
+from tersely.mcp.descriptions import without_secrets
+from tersely.mcp.raw import Tool
+from tersely.mcp.registry import NamedTool, ToolRegistry
 from tersely.tools.read_back import TOOLS, ReadBackTool
-from tersely.tools.registry import NamedTool, ToolRegistry
-from tersely.tools.wording import without_secrets
 
 OURS = "tersely"
 """What the timeline calls the server of the tools that read kept results."""

@@ -198,7 +198,7 @@ async def _model(settings: Settings, name: str, offline: bool) -> Finding:
 
 
 async def _servers(settings: Settings, offline: bool) -> AsyncIterator[Finding]:
-    from tersely.tools.registry import registered
+    from tersely.mcp.registry import registered
 
     if not settings.servers:
         yield Finding(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tersely.config import Settings
-    from tersely.tools.servers import Server
+    from tersely.mcp.servers import Server
 
 COMMAND = "tersely.command"
 WAIT_FOR_SERVERS = 8.0

@@ -18,10 +18,10 @@ from tersely.cli.upstreams import Upstreams, check_providers, upstream_options, 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tersely.tools.connect.supervisor import Connection
-    from tersely.tools.raw import Tool
-    from tersely.tools.registry import ToolRegistry
-    from tersely.tools.servers import Server, ServerOptions
+    from tersely.mcp.connect.supervisor import Connection
+    from tersely.mcp.raw import Tool
+    from tersely.mcp.registry import ToolRegistry
+    from tersely.mcp.servers import Server, ServerOptions
 
 _ROUND_TRIPS = 3
 
@@ -63,9 +63,9 @@ async def look(servers: Sequence[Server], data_dir: Path, accept: bool = False) 
     """The report, as `--json` prints it."""
     import anyio
 
+    from tersely.mcp.connect.supervisor import connected
+    from tersely.mcp.registry import ToolRegistry
     from tersely.servers.gateway.seen import SEEN_FILE, SeenTools
-    from tersely.tools.connect.supervisor import connected
-    from tersely.tools.registry import ToolRegistry
 
     seen = SeenTools(data_dir / SEEN_FILE)
     took: dict[str, float] = {}
@@ -129,8 +129,8 @@ def _server(
     took: float,
     trip: float | None,
 ) -> dict[str, Any]:
-    from tersely.tools.selection import is_selected
-    from tersely.tools.suspicion import suspicions_in
+    from tersely.mcp.selection import is_selected
+    from tersely.mcp.suspicion import suspicions_in
 
     status, options = connection.status(), connection.server.options
     usable = [tool for tool in connection.tools if (tool.server, tool.name) in named]
@@ -163,7 +163,7 @@ def _server(
 def _tool(
     registry: ToolRegistry, tool: Tool, name: str, options: ServerOptions, elsewhere: Sequence[str]
 ) -> dict[str, Any]:
-    from tersely.tools.suspicion import suspicions
+    from tersely.mcp.suspicion import suspicions
 
     condensing, masking = options.policy(tool.name)
     return {

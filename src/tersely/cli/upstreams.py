@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import click
 
 if TYPE_CHECKING:
-    from tersely.tools.servers import Server
+    from tersely.mcp.servers import Server
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -84,7 +84,7 @@ def upstream_servers(command: Sequence[str], **given: Unpack[Upstreams]) -> tupl
 
     from tersely.config_files import read_servers
     from tersely.errors import ConfigError
-    from tersely.tools.servers import Server
+    from tersely.mcp.servers import Server
 
     ways = [bool(given["config"]), bool(given["upstream"]), bool(command)]
     if sum(ways) != 1:

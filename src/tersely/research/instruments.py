@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from tersely.errors import InputError
+from tersely.mcp.raw import Tool
+from tersely.mcp.registry import ToolRegistry
 from tersely.research.options import ResearchOptions
-from tersely.tools.raw import Tool
-from tersely.tools.registry import ToolRegistry
 
 _QUERY = ("query", "q", "search_query", "search", "question", "keywords", "text")
 _ADDRESS = ("url", "urls", "uri", "address", "link", "page", "page_url")

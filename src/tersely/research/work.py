@@ -31,6 +31,7 @@ from tersely.llm.client import LLM
 from tersely.llm.messages import Usage
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
+from tersely.mcp.registry import ToolRegistry
 from tersely.research.extraction import Extraction, Section
 from tersely.research.findings import KnownPage, Ledger, Source
 from tersely.research.gathering import Block, Gathered, Gathering
@@ -53,7 +54,6 @@ from tersely.text.tokens import O200K
 from tersely.tools.execute import Step, ToolExecutor
 from tersely.tools.kept import KeptResults
 from tersely.tools.read_back import ReadBack
-from tersely.tools.registry import ToolRegistry
 
 EXTRACTION = "extraction"
 CHECKPOINT_TOOL = "research_checkpoint"

@@ -14,6 +14,7 @@ from tersely.events.diary import SessionDiary
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
+from tersely.mcp.registry import ToolRegistry
 from tersely.sessions import overrides
 from tersely.sessions.crew import Outcome
 from tersely.sessions.models import Models
@@ -23,7 +24,6 @@ from tersely.store.sessions import Session
 from tersely.tools.execute import Step, ToolExecutor
 from tersely.tools.kept import KeptResults
 from tersely.tools.read_back import ReadBack
-from tersely.tools.registry import ToolRegistry
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from tersely.errors import InputError
 from tersely.llm.providers import NativeTools
-from tersely.tools.raw import Tool
-from tersely.tools.selection import is_selected, why_forbidden, why_unusable
-from tersely.tools.servers import Server
+from tersely.mcp.raw import Tool
+from tersely.mcp.selection import is_selected, why_forbidden, why_unusable
+from tersely.mcp.servers import Server
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 

@@ -13,11 +13,11 @@ from tersely.condensing.answers import NotASummary
 from tersely.condensing.budget import Lost, ModelWork
 from tersely.llm.limits import GateClosed
 from tersely.llm.messages import ToolCall
+from tersely.mcp.raw import Tool
 from tersely.sessions.codec import StepFailed, StoredType
 from tersely.sessions.crew import Outcome
 from tersely.tools.execute import Fetched
 from tersely.tools.observation import Observation, OtherPart
-from tersely.tools.raw import Tool
 
 RECORDS = (
     StoredType("model_turn", Turn, ("tersely.agent.asking:Turn",)),

@@ -31,12 +31,12 @@ from tersely.llm.messages import Message, ToolCall
 from tersely.masking.clean import clean
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
+from tersely.mcp.raw import Part, RawResult, Tool
+from tersely.mcp.servers import Server
 from tersely.store.results import Origin
 from tersely.text.tokens import O200K
 from tersely.tools.kept import KeptResults
 from tersely.tools.observation import Observation, OtherPart, note
-from tersely.tools.raw import Part, RawResult, Tool
-from tersely.tools.servers import Server
 
 logger = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from tersely.config import Settings
 from tersely.events.bus import Bus
+from tersely.mcp.registry import ToolRegistry
 from tersely.sessions.desk import Desk
 from tersely.store.database import Database
 from tersely.tools.kept import KeptResults
-from tersely.tools.registry import ToolRegistry
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,13 @@ from typing import Annotated, Any
 import anyio.to_thread
 from fastapi import APIRouter, Depends, Query
 
+from tersely.mcp.raw import Tool
+from tersely.mcp.registry import ToolRegistry
+from tersely.mcp.selection import is_selected, why_forbidden, why_unusable
+from tersely.mcp.servers import MaskingOptions, ServerOptions, SummarizationOptions
+from tersely.mcp.suspicion import suspicions
 from tersely.store import usage
 from tersely.text.tokens import O200K
-from tersely.tools.raw import Tool
-from tersely.tools.registry import ToolRegistry
-from tersely.tools.selection import is_selected, why_forbidden, why_unusable
-from tersely.tools.servers import MaskingOptions, ServerOptions, SummarizationOptions
-from tersely.tools.suspicion import suspicions
 from tersely.web.auth import Authenticator, Principal, Reads, needs
 from tersely.web.door import MAX_BODY_BYTES
 from tersely.web.paging import Day

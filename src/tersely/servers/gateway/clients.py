@@ -19,8 +19,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tersely.errors import ToolRejected
+from tersely.mcp.connect.supervisor import Connection
 from tersely.servers.gateway.upstreams import Pool
-from tersely.tools.connect.supervisor import Connection
 
 Context = ServerRequestContext[Any, Any]
 

@@ -43,18 +43,18 @@ from tersely.errors import (
     ToolRejected,
 )
 from tersely.masking.mask import Masker
+from tersely.mcp.connect.session import as_json
+from tersely.mcp.connect.supervisor import Connection
+from tersely.mcp.descriptions import without_secrets
+from tersely.mcp.raw import check_depth
+from tersely.mcp.servers import Server
 from tersely.servers.gateway.clients import Client, Context, Request, connection_of
 from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.offers import Intent, Offer, cleaned
 from tersely.servers.gateway.road import Call, Outcome, Road, safe, safe_question, safe_words
 from tersely.servers.gateway.seen import SeenTools
 from tersely.servers.gateway.upstreams import Pool, Upstreams
-from tersely.tools.connect.session import as_json
-from tersely.tools.connect.supervisor import Connection
-from tersely.tools.raw import check_depth
 from tersely.tools.read_back import ReadBack
-from tersely.tools.servers import Server
-from tersely.tools.wording import without_secrets
 
 logger = logging.getLogger(__name__)
 

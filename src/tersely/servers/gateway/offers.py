@@ -14,10 +14,10 @@ import mcp_types
 from pydantic import ValidationError
 
 from tersely.masking.clean import clean
-from tersely.tools.raw import LONGEST_DESCRIPTION, Tool
+from tersely.mcp.descriptions import without_secrets
+from tersely.mcp.raw import LONGEST_DESCRIPTION, Tool
+from tersely.mcp.registry import ToolRegistry
 from tersely.tools.read_back import TOOLS
-from tersely.tools.registry import ToolRegistry
-from tersely.tools.wording import without_secrets
 
 logger = logging.getLogger(__name__)
 

@@ -28,14 +28,14 @@ from tersely.errors import MaskingFailed, StoreUnavailable
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
+from tersely.mcp.raw import Part, RawResult, read_result
+from tersely.mcp.servers import Server, SummarizationOptions
 from tersely.servers.gateway.offers import cleaned
 from tersely.store.results import Origin
 from tersely.text.tokens import O200K
 from tersely.tools.execute import Admitted, Intent, admit, context_of, focus_of, repeats, shorten
 from tersely.tools.kept import KeptResults
 from tersely.tools.observation import note
-from tersely.tools.raw import Part, RawResult, read_result
-from tersely.tools.servers import Server, SummarizationOptions
 
 logger = logging.getLogger(__name__)
 

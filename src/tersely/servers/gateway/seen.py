@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from tersely.tools.servers import Server
+from tersely.mcp.servers import Server
 
 logger = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from tersely.condensing.cache import NoCache, SummaryCache
 from tersely.config import Settings
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
+from tersely.mcp.servers import Server
 from tersely.runtime import kept_results, masking_key
 from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.door import Gateway
@@ -25,7 +26,6 @@ from tersely.sessions.models import Models
 from tersely.store.summaries import SummaryFile
 from tersely.tools.kept import user_scope
 from tersely.tools.read_back import ReadBack
-from tersely.tools.servers import Server
 
 logger = logging.getLogger(__name__)
 

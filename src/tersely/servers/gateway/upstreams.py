@@ -25,12 +25,12 @@ from mcp.shared.uri_template import UriTemplate
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tersely.errors import ToolError, ToolRejected, ToolUnavailable
+from tersely.mcp.connect.supervisor import Connection, connected
+from tersely.mcp.registry import ToolRegistry
+from tersely.mcp.servers import Server
+from tersely.mcp.suspicion import suspicions
 from tersely.servers.gateway.offers import Catalogue, Intent, catalogue
 from tersely.servers.gateway.seen import SeenTools
-from tersely.tools.connect.supervisor import Connection, connected
-from tersely.tools.registry import ToolRegistry
-from tersely.tools.servers import Server
-from tersely.tools.suspicion import suspicions
 
 logger = logging.getLogger(__name__)
 

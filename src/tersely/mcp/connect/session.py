@@ -31,10 +31,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from tersely.errors import ResultMalformed, ResultTooLarge, ToolError, ToolRejected, ToolUnavailable
-from tersely.tools.connect import http, stdio
-from tersely.tools.connect.wire import Inbox, Line, Trouble
-from tersely.tools.raw import Tool, is_too_deep, read_tool
-from tersely.tools.servers import Server
+from tersely.mcp.connect import http, stdio
+from tersely.mcp.connect.wire import Inbox, Line, Trouble
+from tersely.mcp.raw import Tool, is_too_deep, read_tool
+from tersely.mcp.servers import Server
 
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 """Called with how far, of how much, and a word about it."""

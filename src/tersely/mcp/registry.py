@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tersely.errors import ToolForbidden, ToolNotFound
-from tersely.tools.raw import RawResult, Tool
-from tersely.tools.selection import is_selected, names_for_models, why_forbidden, why_unusable
-from tersely.tools.servers import Server
+from tersely.mcp.raw import RawResult, Tool
+from tersely.mcp.selection import is_selected, names_for_models, why_forbidden, why_unusable
+from tersely.mcp.servers import Server
 
 if TYPE_CHECKING:
-    from tersely.tools.connect.supervisor import Asked, Notified, Patience, ServerStatus
+    from tersely.mcp.connect.supervisor import Asked, Notified, Patience, ServerStatus
 
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
@@ -295,7 +295,7 @@ async def registered(
 ) -> AsyncIterator[ToolRegistry]:
     """A registry over live connections to these servers, for as long as the block lasts."""
     # Imported here, because the protocol's library takes a second to load and a program without servers never needs it.
-    from tersely.tools.connect import supervisor
+    from tersely.mcp.connect import supervisor
 
     how: dict[str, Any] = {
         "patience": patience,

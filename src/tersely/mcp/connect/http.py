@@ -24,8 +24,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
 from tersely.errors import ToolUnavailable
-from tersely.tools.connect.wire import HalfCharacters, Inbound, Line, Trouble, answered, parse
-from tersely.tools.servers import TransportOptions
+from tersely.mcp.connect.wire import HalfCharacters, Inbound, Line, Trouble, answered, parse
+from tersely.mcp.servers import TransportOptions
 
 _OVERHEAD = 64 * 1024
 _NEVER_LEFT = (

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tersely.tools.raw import Tool, read_tool
-from tersely.tools.selection import is_selected, names_for_models, why_forbidden, why_unusable
-from tersely.tools.servers import ServerOptions, TransportOptions
+from tersely.mcp.raw import Tool, read_tool
+from tersely.mcp.selection import is_selected, names_for_models, why_forbidden, why_unusable
+from tersely.mcp.servers import ServerOptions, TransportOptions
 
 
 def tool(name: str, server: str = "s", schema: dict[str, Any] | None = None, **hints: bool) -> Tool:

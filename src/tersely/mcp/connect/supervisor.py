@@ -19,9 +19,9 @@ import anyio
 
 from tersely.errors import MaskingFailed, ToolError, ToolTimedOut, ToolUnavailable
 from tersely.masking.mask import mask
-from tersely.tools.connect.session import Listing, Progress, Session, as_json, opened
-from tersely.tools.raw import RawResult, Tool, read_result
-from tersely.tools.servers import Server
+from tersely.mcp.connect.session import Listing, Progress, Session, as_json, opened
+from tersely.mcp.raw import RawResult, Tool, read_result
+from tersely.mcp.servers import Server
 
 logger = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tersely.tools.raw import Tool, read_tool
-from tersely.tools.suspicion import suspicions, suspicions_in
+from tersely.mcp.raw import Tool, read_tool
+from tersely.mcp.suspicion import suspicions, suspicions_in
 
 
 def tool(description: str = "Adds two numbers.", **more: Any) -> Tool:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tersely.tools.servers import ServerOptions, TransportOptions
+from tersely.mcp.servers import ServerOptions, TransportOptions
 
 
 def complaint(**given: Any) -> str:

@@ -25,10 +25,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from tersely.errors import ResultMalformed, ResultTooLarge, ToolError, ToolRejected, ToolTimedOut, ToolUnavailable
-from tersely.tools.connect.supervisor import Connection, Patience, connected
-from tersely.tools.connect.wire import HalfCharacters, Inbox, Lines, TooLong, id_in
-from tersely.tools.raw import RawResult, Tool
-from tersely.tools.servers import Server, ServerOptions, TransportOptions
+from tersely.mcp.connect.supervisor import Connection, Patience, connected
+from tersely.mcp.connect.wire import HalfCharacters, Inbox, Lines, TooLong, id_in
+from tersely.mcp.raw import RawResult, Tool
+from tersely.mcp.servers import Server, ServerOptions, TransportOptions
 from tests.fakes.mcp_servers.plain import Message, text
 from tests.fakes.mcp_servers.web import Honest, Rude, endless_stream, raw_answer
 
@@ -229,8 +229,8 @@ async def test_a_child_sees_a_minimal_environment_and_what_the_configuration_nam
 async def test_nothing_is_left_of_a_server_that_does_not_want_to_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tersely.tools.connect.stdio.ASKED_SECONDS", 0.1)
-    monkeypatch.setattr("tersely.tools.connect.stdio.TOLD_SECONDS", 0.2)
+    monkeypatch.setattr("tersely.mcp.connect.stdio.ASKED_SECONDS", 0.1)
+    monkeypatch.setattr("tersely.mcp.connect.stdio.TOLD_SECONDS", 0.2)
     ids = tmp_path / "ids"
 
     async with one(stdio("stubborn", str(ids))) as connection:

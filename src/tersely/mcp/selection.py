@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from tersely.tools.raw import Tool
-from tersely.tools.servers import ServerOptions
+from tersely.mcp.raw import Tool
+from tersely.mcp.servers import ServerOptions
 
 LONGEST_NAME = 64
 """What the strictest model provider takes for a tool's name."""

@@ -22,7 +22,7 @@ from typing import Any
 import re2
 
 from tersely.masking.clean import clean, deceptions
-from tersely.tools.raw import LONGEST_DESCRIPTION, Tool
+from tersely.mcp.raw import LONGEST_DESCRIPTION, Tool
 
 _MOST_READ = 200_000
 """Characters of one definition that are looked at."""

@@ -22,8 +22,8 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from tersely.errors import ToolUnavailable
-from tersely.tools.connect.wire import Inbound, Line, Lines, TooLong, Trouble, answered, id_in, parse
-from tersely.tools.servers import TransportOptions
+from tersely.mcp.connect.wire import Inbound, Line, Lines, TooLong, Trouble, answered, id_in, parse
+from tersely.mcp.servers import TransportOptions
 
 ASKED_SECONDS = 2.0
 """How long a server may take to leave after its input was closed."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from tersely.errors import MaskingFailed
 from tersely.masking.mask import Masker
-from tersely.tools.servers import MaskingOptions
+from tersely.mcp.servers import MaskingOptions
 
 _WORDS = ("description", "title")
 """Fields of a definition that are words."""
