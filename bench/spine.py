@@ -40,9 +40,9 @@ async def measure(size: int) -> dict[str, float]:
     from tersely.llm.messages import ToolCall
     from tersely.mcp.raw import Part, RawResult, Tool
     from tersely.mcp.servers import Server, ServerOptions
+    from tersely.pipeline.execute import Intent, Scope, ToolExecutor
+    from tersely.results.kept import KeptResults
     from tersely.store.database import Database
-    from tersely.tools.execute import Intent, Scope, ToolExecutor
-    from tersely.tools.kept import KeptResults
 
     class InHand:
         def __init__(self, text: str) -> None:

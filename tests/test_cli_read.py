@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 from tersely.cli import main
 from tersely.masking.masked import assume_masked
+from tersely.results.kept import KeptResults, Origin, user_scope
 from tersely.store.database import Database
-from tersely.tools.kept import KeptResults, Origin, user_scope
 
 LOG = "".join(f"{n:04d} INFO request {n} took {n % 7} ms\n" for n in range(1, 501))
 PODS = "pod,restarts\nweb-1,0\nweb-2,12\n"

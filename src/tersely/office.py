@@ -20,6 +20,7 @@ from tersely.mcp.registry import ToolRegistry, registered
 from tersely.research.records import RESEARCH_TYPES
 from tersely.research.request import request_of
 from tersely.research.work import Researches
+from tersely.results.kept import KeptResults
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.crew import Crew, Pace, Work
 from tersely.sessions.desk import Desk
@@ -30,7 +31,6 @@ from tersely.sessions.plan import Plan
 from tersely.sessions.records import SESSION_TYPES
 from tersely.store.database import Database
 from tersely.store.summaries import SummaryFile
-from tersely.tools.kept import KeptResults
 
 CALLS_AT_ONCE = 32
 """Model calls at once, per provider, unless the settings say otherwise: many sessions wait for few answers each."""

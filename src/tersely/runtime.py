@@ -24,11 +24,11 @@ from tersely.config import Settings
 from tersely.errors import InputError
 from tersely.llm.limits import LimitedLLM, Manners, build_llm
 from tersely.masking.mask import Masker
+from tersely.results.kept import KeptResults
 from tersely.store.database import Database
 from tersely.store.summaries import SummaryFile
 from tersely.text.chunks import STRATEGIES
 from tersely.text.tokens import O200K
-from tersely.tools.kept import KeptResults
 
 LARGEST_TARGET = 1_000_000
 LONGEST_FOCUS = 20_000

@@ -19,10 +19,10 @@ from tersely.masking.mask import Masker
 from tersely.masking.masked import assume_masked
 from tersely.mcp.registry import ToolRegistry, registered
 from tersely.mcp.servers import Server, ServerOptions
+from tersely.pipeline.execute import Step, ToolExecutor, run_now
+from tersely.results.kept import KeptResults
+from tersely.results.read_back import ReadBack
 from tersely.store.database import Database
-from tersely.tools.execute import Step, ToolExecutor, run_now
-from tersely.tools.kept import KeptResults
-from tersely.tools.read_back import ReadBack
 from tests.fakes.diary import MemoryDiary
 
 T = TypeVar("T")

@@ -8,10 +8,10 @@ import anyio.lowlevel
 
 from tersely.events.diary import SessionDiary
 from tersely.masking.masked import assume_masked
+from tersely.results.kept import KeptResults
 from tersely.sessions.crew import Outcome
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
-from tersely.tools.kept import KeptResults
 
 RESULT = assume_masked(
     "".join(

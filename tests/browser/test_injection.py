@@ -16,11 +16,11 @@ from playwright.async_api import BrowserContext, Page, Route, expect
 
 from tersely.events.diary import SessionDiary
 from tersely.masking.masked import assume_masked
+from tersely.results.kept import KeptResults
 from tersely.sessions.crew import Outcome
 from tersely.store.interactions import Interaction
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
-from tersely.tools.kept import KeptResults
 from tests.browser.conftest import Watched
 from tests.conftest import shared_folder
 from tests.web.running import Running, running

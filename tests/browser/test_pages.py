@@ -15,10 +15,10 @@ from playwright.async_api import Browser, Page, WebSocketRoute, expect
 
 from tersely.events.diary import SessionDiary
 from tersely.masking.masked import assume_masked
+from tersely.results.kept import KeptResults
 from tersely.sessions.crew import Outcome
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
-from tersely.tools.kept import KeptResults
 from tests.browser.long_session import long_work
 from tests.web.running import Running, running
 

@@ -14,9 +14,9 @@ from playwright.async_api import Browser, Page, expect
 
 from tersely.events.diary import SessionDiary
 from tersely.masking.masked import assume_masked
+from tersely.results.kept import KeptResults
 from tersely.sessions.crew import Outcome
 from tersely.store.sessions import Session
-from tersely.tools.kept import KeptResults
 from tests.web.running import Running, running
 
 FIRST, MORE = 900, 120

@@ -25,10 +25,10 @@ from tersely.llm.providers import NativeTools
 from tersely.masking.mask import Masker
 from tersely.mcp.registry import registered
 from tersely.mcp.servers import Server, ServerOptions
+from tersely.pipeline.execute import ToolExecutor, run_now
+from tersely.results.kept import KeptResults
+from tersely.results.read_back import ReadBack
 from tersely.store.database import Database
-from tersely.tools.execute import ToolExecutor, run_now
-from tersely.tools.kept import KeptResults
-from tersely.tools.read_back import ReadBack
 from tests.fakes.diary import MemoryDiary
 
 KEY = b"k" * 32

@@ -12,11 +12,11 @@ from tersely.llm.messages import ToolCall
 from tersely.masking.masked import assume_masked
 from tersely.mcp.registry import registered
 from tersely.mcp.servers import Server, ServerOptions
+from tersely.pipeline.execute import Scope, ToolExecutor
+from tersely.results.kept import user_scope
 from tersely.runtime import kept_results, runtime
 from tersely.store.results import Origin
 from tersely.text.tokens import O200K
-from tersely.tools.execute import Scope, ToolExecutor
-from tersely.tools.kept import user_scope
 from tests.condensing.test_summarize import pages
 
 ME = Scope(user_scope(), key=b"k" * 32)

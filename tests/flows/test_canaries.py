@@ -20,10 +20,10 @@ from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.mcp.registry import registered
 from tersely.mcp.servers import Server, ServerOptions
+from tersely.pipeline.execute import Intent, Scope, ToolExecutor
+from tersely.results.read_back import ReadBack
 from tersely.runtime import Summarizer, kept_results, runtime
 from tersely.servers import http, summarizer
-from tersely.tools.execute import Intent, Scope, ToolExecutor
-from tersely.tools.read_back import ReadBack
 from tests.condensing.test_summarize import pages
 from tests.fakes.asking import model_at
 from tests.fakes.llm_server import FakeLLMServer, serving

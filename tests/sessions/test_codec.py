@@ -8,10 +8,10 @@ import pytest
 
 from tersely.errors import TerselyError, ToolTimedOut
 from tersely.llm.messages import ToolCall
+from tersely.pipeline.execute import Fetched
 from tersely.research.records import RESEARCH_TYPES
 from tersely.sessions.codec import RecordCodec, StoredType
 from tersely.sessions.records import ERRORS, SESSION_TYPES
-from tersely.tools.execute import Fetched
 
 CODEC = RecordCodec((*SESSION_TYPES, *RESEARCH_TYPES))
 

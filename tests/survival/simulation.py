@@ -36,6 +36,7 @@ from tersely.errors import LostSession, StoreUnavailable
 from tersely.events.bus import Bus
 from tersely.events.diary import SessionDiary
 from tersely.masking.masked import assume_masked
+from tersely.pipeline.execute import Step
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.crew import Crew, Outcome, Pace
 from tersely.sessions.records import SESSION_TYPES
@@ -43,7 +44,6 @@ from tersely.store import sessions as rows
 from tersely.store.database import Clock, Database
 from tersely.store.sessions import NewSession, Session
 from tersely.store.tables import metadata
-from tersely.tools.execute import Step
 from tests.survival.checker import ENDS, Violation, check
 from tests.survival.history import History
 

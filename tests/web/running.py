@@ -29,6 +29,7 @@ from tersely.events.replicas import open_bus
 from tersely.masking.masked import assume_masked
 from tersely.mcp.registry import registered
 from tersely.mcp.servers import Server
+from tersely.results.kept import KeptResults
 from tersely.sessions.chains import ChainOptions, Defaults, StageOptions
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.crew import Crew, Outcome, Pace
@@ -38,7 +39,6 @@ from tersely.sessions.records import SESSION_TYPES
 from tersely.store.database import Database
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
-from tersely.tools.kept import KeptResults
 from tersely.web.app import build
 from tersely.web.parts import Parts
 from tersely.web.serve import listen, server

@@ -19,9 +19,9 @@ import pytest
 
 from tersely.events.diary import SessionDiary
 from tersely.masking.masked import assume_masked
+from tersely.results.kept import KeptResults
 from tersely.sessions.crew import Outcome
 from tersely.store.sessions import Session
-from tersely.tools.kept import KeptResults
 from tests.web.running import ALERT, Running, running, settings_for
 
 MIB = 2**20

@@ -14,12 +14,12 @@ from tersely.events.diary import SessionDiary
 from tersely.llm.messages import Message, Usage
 from tersely.llm.meter import METER
 from tersely.masking.masked import assume_masked
+from tersely.results.kept import KeptResults
 from tersely.sessions.crew import Outcome
 from tersely.store import usage
 from tersely.store.interactions import Interaction
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
-from tersely.tools.kept import KeptResults
 from tests.web.running import ALERT, Running, endless, quick, running
 
 

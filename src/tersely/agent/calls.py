@@ -29,11 +29,11 @@ from tersely.llm.messages import ToolCall, Usage
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.mcp.raw import Tool
+from tersely.pipeline.execute import Fetched, Intent, Scope, Step, ToolExecutor
+from tersely.pipeline.observation import Observation
+from tersely.results.read_back import ReadBack, ReadBackTool
 from tersely.store.interactions import Interaction
 from tersely.text.tokens import O200K
-from tersely.tools.execute import Fetched, Intent, Scope, Step, ToolExecutor
-from tersely.tools.observation import Observation
-from tersely.tools.read_back import ReadBack, ReadBackTool
 
 DISPLAY_TOKENS = 8_000
 """What timeline and trace show of a result; the whole is kept."""

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import anyio
 
-from tersely.tools.execute import Step
+from tersely.pipeline.execute import Step
 
 T = TypeVar("T")
 S = TypeVar("S")

@@ -36,9 +36,9 @@ from tersely.llm.messages import Message, ToolCall, ToolSpec
 from tersely.masking.mask import MARK, Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.mcp.registry import ToolRegistry
-from tersely.tools.execute import Intent, Step, ToolExecutor
-from tersely.tools.observation import Observation
-from tersely.tools.read_back import ReadBack
+from tersely.pipeline.execute import Intent, Step, ToolExecutor
+from tersely.pipeline.observation import Observation
+from tersely.results.read_back import ReadBack
 
 __all__ = ["Assignment", "Report", "investigate"]
 

@@ -23,7 +23,7 @@ from tersely.agent.toolbox import Toolbox
 from tersely.condensing.prompt_files import Prompt
 from tersely.llm.messages import Message, ToolCall, ToolSpec
 from tersely.masking.masked import Masked, assume_masked
-from tersely.tools.read_back import TOOLS
+from tersely.results.read_back import TOOLS
 
 RULES = Prompt("react", "tersely.agent")
 

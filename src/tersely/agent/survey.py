@@ -26,7 +26,7 @@ from tersely.condensing.lexicon import SEVERITY
 from tersely.llm.messages import ToolCall
 from tersely.masking.masked import Masked, assume_masked
 from tersely.mcp.raw import Tool
-from tersely.tools.execute import Intent, Step
+from tersely.pipeline.execute import Intent, Step
 
 MOST_CALLS = 14
 AT_ONCE = 4

@@ -14,7 +14,7 @@ from tersely.llm.messages import ToolSpec
 from tersely.mcp.descriptions import without_secrets
 from tersely.mcp.raw import Tool
 from tersely.mcp.registry import NamedTool, ToolRegistry
-from tersely.tools.read_back import TOOLS, ReadBackTool
+from tersely.results.read_back import TOOLS, ReadBackTool
 
 OURS = "tersely"
 """What the timeline calls the server of the tools that read kept results."""

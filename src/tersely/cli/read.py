@@ -12,7 +12,7 @@ from tersely.cli.mistakes import fail
 
 if TYPE_CHECKING:
     from tersely.config import Settings
-    from tersely.tools.kept import KeptResult
+    from tersely.results.kept import KeptResult
 
 
 @click.command()
@@ -57,7 +57,7 @@ def read(
     import anyio
 
     from tersely.config import Settings, find_file
-    from tersely.tools.kept import user_scope
+    from tersely.results.kept import user_scope
 
     settings = Settings.load(None, find_file(), sections=("store",))
     scope = scope or user_scope()
@@ -154,8 +154,8 @@ async def _grep_kept(
     settings: Settings, scope: str, handle: str, pattern: str, context: int, ignore_case: bool, as_json: bool
 ) -> None:
     from tersely.masking.mask import Masker
+    from tersely.results.read_back import ReadBack, SearchArguments
     from tersely.runtime import kept_results
-    from tersely.tools.read_back import ReadBack, SearchArguments
 
     async with kept_results(settings) as kept:
         result = await kept.find(handle, scope)
@@ -178,8 +178,8 @@ async def _grep_kept(
 
 
 async def _query_kept(settings: Settings, scope: str, handle: str, sql: str, as_json: bool) -> None:
+    from tersely.results.sql import Limits, ask
     from tersely.runtime import kept_results
-    from tersely.tools.sql_over_results import Limits, ask
 
     async with kept_results(settings) as kept:
         result = await kept.find(handle, scope)

@@ -51,9 +51,9 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
     import anyio
 
     from tersely.journal import write_journal
+    from tersely.results.kept import user_scope
     from tersely.runtime import runtime
     from tersely.servers import http, summarizer
-    from tersely.tools.kept import user_scope
 
     write_journal(summarizer.SERVICE_ID, settings.log_level)
     logger = logging.getLogger("tersely.serve")

@@ -15,8 +15,8 @@ from tersely.condensing.prompt_files import Fence, Prompt
 from tersely.llm.client import LLM
 from tersely.llm.messages import Message
 from tersely.masking.masked import Masked, assume_masked
+from tersely.pipeline.execute import Step
 from tersely.research.findings import Claim
-from tersely.tools.execute import Step
 
 EXTRACT = Prompt("extract", "tersely.research")
 GO_ON = Prompt("go_on", "tersely.research")

@@ -29,13 +29,13 @@ from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
+from tersely.pipeline.execute import Fetched, Intent, Step, in_time
 from tersely.research.instruments import Hit, Instruments, hits, same_page
 from tersely.research.purse import SPENT, Purse
 from tersely.research.request import Request, Topic
 from tersely.store.interactions import Interaction
 from tersely.store.results import Origin
 from tersely.text.tokens import O200K
-from tersely.tools.execute import Fetched, Intent, Step, in_time
 
 T = TypeVar("T")
 

@@ -32,6 +32,7 @@ from tersely.llm.messages import Usage
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.mcp.registry import ToolRegistry
+from tersely.pipeline.execute import Step, ToolExecutor
 from tersely.research.extraction import Extraction, Section
 from tersely.research.findings import KnownPage, Ledger, Source
 from tersely.research.gathering import Block, Gathered, Gathering
@@ -42,6 +43,8 @@ from tersely.research.report import as_markdown
 from tersely.research.request import Request, request_of
 from tersely.research.rules import Passage, Rules, passages_of
 from tersely.research.sources import PageText
+from tersely.results.kept import KeptResults
+from tersely.results.read_back import ReadBack
 from tersely.sessions import overrides
 from tersely.sessions.crew import Outcome
 from tersely.sessions.models import Models
@@ -51,9 +54,6 @@ from tersely.store.database import Database
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
 from tersely.text.tokens import O200K
-from tersely.tools.execute import Step, ToolExecutor
-from tersely.tools.kept import KeptResults
-from tersely.tools.read_back import ReadBack
 
 EXTRACTION = "extraction"
 CHECKPOINT_TOOL = "research_checkpoint"

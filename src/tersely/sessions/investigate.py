@@ -15,15 +15,15 @@ from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.mcp.registry import ToolRegistry
+from tersely.pipeline.execute import Step, ToolExecutor
+from tersely.results.kept import KeptResults
+from tersely.results.read_back import ReadBack
 from tersely.sessions import overrides
 from tersely.sessions.crew import Outcome
 from tersely.sessions.models import Models
 from tersely.sessions.plan import Part, Plan
 from tersely.store import sessions as rows
 from tersely.store.sessions import Session
-from tersely.tools.execute import Step, ToolExecutor
-from tersely.tools.kept import KeptResults
-from tersely.tools.read_back import ReadBack
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,10 +14,10 @@ from tersely.condensing.budget import Lost, ModelWork
 from tersely.llm.limits import GateClosed
 from tersely.llm.messages import ToolCall
 from tersely.mcp.raw import Tool
+from tersely.pipeline.execute import Fetched
+from tersely.pipeline.observation import Observation, OtherPart
 from tersely.sessions.codec import StepFailed, StoredType
 from tersely.sessions.crew import Outcome
-from tersely.tools.execute import Fetched
-from tersely.tools.observation import Observation, OtherPart
 
 RECORDS = (
     StoredType("model_turn", Turn, ("tersely.agent.asking:Turn",)),

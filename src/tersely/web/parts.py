@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from tersely.config import Settings
 from tersely.events.bus import Bus
 from tersely.mcp.registry import ToolRegistry
+from tersely.results.kept import KeptResults
 from tersely.sessions.desk import Desk
 from tersely.store.database import Database
-from tersely.tools.kept import KeptResults
 
 
 @dataclass(frozen=True, kw_only=True)

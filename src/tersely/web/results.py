@@ -12,8 +12,8 @@ import anyio.to_thread
 from fastapi import APIRouter, Path, Query, Response
 
 from tersely.errors import InputError
-from tersely.tools.find_lines import Hit, find_lines
-from tersely.tools.kept import KeptResult, KeptResults
+from tersely.results.find_lines import Hit, find_lines
+from tersely.results.kept import KeptResult, KeptResults
 from tersely.web.auth import Principal, Reads
 from tersely.web.paging import LARGEST, Cursor, Limit, SessionId, from_cursor, to_cursor
 from tersely.web.parts import Parts

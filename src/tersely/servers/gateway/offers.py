@@ -17,7 +17,7 @@ from tersely.masking.clean import clean
 from tersely.mcp.descriptions import without_secrets
 from tersely.mcp.raw import LONGEST_DESCRIPTION, Tool
 from tersely.mcp.registry import ToolRegistry
-from tersely.tools.read_back import TOOLS
+from tersely.results.read_back import TOOLS
 
 logger = logging.getLogger(__name__)
 

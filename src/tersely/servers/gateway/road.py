@@ -30,12 +30,12 @@ from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.mcp.raw import Part, RawResult, read_result
 from tersely.mcp.servers import Server, SummarizationOptions
+from tersely.pipeline.execute import Admitted, Intent, admit, context_of, focus_of, repeats, shorten
+from tersely.pipeline.observation import note
+from tersely.results.kept import KeptResults
 from tersely.servers.gateway.offers import cleaned
 from tersely.store.results import Origin
 from tersely.text.tokens import O200K
-from tersely.tools.execute import Admitted, Intent, admit, context_of, focus_of, repeats, shorten
-from tersely.tools.kept import KeptResults
-from tersely.tools.observation import note
 
 logger = logging.getLogger(__name__)
 

@@ -16,6 +16,8 @@ from tersely.config import Settings
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.mcp.servers import Server
+from tersely.results.kept import user_scope
+from tersely.results.read_back import ReadBack
 from tersely.runtime import kept_results, masking_key
 from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.door import Gateway
@@ -24,8 +26,6 @@ from tersely.servers.gateway.road import Road
 from tersely.servers.gateway.seen import SEEN_FILE, SeenTools
 from tersely.sessions.models import Models
 from tersely.store.summaries import SummaryFile
-from tersely.tools.kept import user_scope
-from tersely.tools.read_back import ReadBack
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import duckdb
 
-from tersely.tools.rows import Column, rows_of
+from tersely.results.rows import Column, rows_of
 
 _BATCH_BYTES = 2 * 2**20
 _PLAIN = {"BIGINT", "INTEGER", "SMALLINT", "TINYINT", "UBIGINT", "UINTEGER", "HUGEINT", "DOUBLE", "FLOAT", "BOOLEAN"}

@@ -14,10 +14,10 @@ from tersely.llm.messages import Message, ToolCall
 from tersely.masking.masked import assume_masked
 from tersely.mcp.raw import Part, RawResult, Tool
 from tersely.mcp.servers import Server, ServerOptions
+from tersely.pipeline.execute import Fetched, Intent, Scope, Step, ToolExecutor
+from tersely.results.kept import KeptResults
 from tersely.store.database import Database
 from tersely.text.tokens import O200K
-from tersely.tools.execute import Fetched, Intent, Scope, Step, ToolExecutor
-from tersely.tools.kept import KeptResults
 from tests.fakes.asking import model_at
 from tests.fakes.llm_server import FakeLLMServer, Reply
 

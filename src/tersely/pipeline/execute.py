@@ -33,10 +33,10 @@ from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.mcp.raw import Part, RawResult, Tool
 from tersely.mcp.servers import Server
+from tersely.pipeline.observation import Observation, OtherPart, note
+from tersely.results.kept import KeptResults
 from tersely.store.results import Origin
 from tersely.text.tokens import O200K
-from tersely.tools.kept import KeptResults
-from tersely.tools.observation import Observation, OtherPart, note
 
 logger = logging.getLogger(__name__)
 

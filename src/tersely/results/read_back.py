@@ -26,12 +26,12 @@ from tersely.errors import InputError
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
+from tersely.pipeline.execute import in_time
+from tersely.results import sql as sql_over_results
+from tersely.results.find_lines import Found, Hit, find_lines
+from tersely.results.kept import KeptResults
 from tersely.store.results import KeptResult
 from tersely.text.tokens import O200K
-from tersely.tools import sql_over_results
-from tersely.tools.execute import in_time
-from tersely.tools.find_lines import Found, Hit, find_lines
-from tersely.tools.kept import KeptResults
 
 PAGE_TOKENS = 4_000
 _BYTES_PER_TOKEN = 16

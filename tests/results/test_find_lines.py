@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tersely.errors import InputError
-from tersely.tools import find_lines as module
-from tersely.tools.find_lines import find_lines
+from tersely.results import find_lines as module
+from tersely.results.find_lines import find_lines
 
 texts = st.lists(st.sampled_from(["a", "ab", "error", "é", "\n", "\r\n", " ", "x" * 30]), max_size=60).map("".join)
 

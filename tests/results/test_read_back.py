@@ -13,10 +13,10 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from tersely.errors import InputError, ResultNotFound
 from tersely.masking.mask import Masker, mask
 from tersely.masking.masked import assume_masked
+from tersely.results.kept import KeptResults, Origin
+from tersely.results.read_back import TOOLS, Answer, ReadBack
 from tersely.store.database import Database
 from tersely.text.tokens import count_tokens
-from tersely.tools.kept import KeptResults, Origin
-from tersely.tools.read_back import TOOLS, Answer, ReadBack
 from tests.fakes.asking import model_at
 from tests.fakes.llm_server import FakeLLMServer, Reply
 

@@ -83,7 +83,7 @@ async def ask(text: Masked, sql: str, *, offset: int = 0, limits: Limits = Limit
             # Leaving the block kills the process. It gets our search path, so that it finds the DuckDB we found, and
             # nothing else of ours.
             done = await anyio.run_process(
-                [sys.executable, "-P", "-X", "utf8", "-m", "tersely.tools.sql_worker"],
+                [sys.executable, "-P", "-X", "utf8", "-m", "tersely.results.sql_worker"],
                 input=payload,
                 stderr=subprocess.DEVNULL,
                 check=False,

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from tersely.errors import InputError, ResultExpired, ResultNotFound
 from tersely.masking.mask import mask
 from tersely.masking.masked import assume_masked
+from tersely.results import kept as module
+from tersely.results.kept import KeptResults, Origin, user_scope
 from tersely.store import packing
 from tersely.store import results as stored
 from tersely.store.database import Database
 from tersely.text.tokens import count_tokens
-from tersely.tools import kept as module
-from tersely.tools.kept import KeptResults, Origin, user_scope
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 CALL = Origin(server="cluster", tool="get_pods", arguments={"namespace": "shop"}, called_at=NOON)

@@ -8,9 +8,9 @@ import pytest
 
 from tersely.errors import InputError
 from tersely.masking.masked import assume_masked
-from tersely.tools import sql_over_results
-from tersely.tools.rows import rows_of
-from tersely.tools.sql_over_results import Limits, Table, ask
+from tersely.results import sql as sql_over_results
+from tersely.results.rows import rows_of
+from tersely.results.sql import Limits, Table, ask
 
 CSV = 'id,name,score\n1,"A, B",2.5\n2,C,3\n3,,\n'
 PODS = """\
