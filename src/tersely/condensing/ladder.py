@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+import anyio
 import anyio.to_thread
 
-from tersely.condensing.budget import SMALLEST_BUDGET, Condensed, Lost, ModelWork
+from tersely.condensing.budget import CONDENSE_SECONDS, SMALLEST_BUDGET, Condensed, Lost, ModelWork
 from tersely.condensing.cache import SummaryCache
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.summarize import Heard, Progress, Wish, summarize_text
@@ -69,6 +70,26 @@ async def climb(
             "summarize_failed", extra={"model": llm.model, "problem": type(failure).__name__, "returned": fallback}
         )
         return await anyio.to_thread.run_sync(_fallen_back, text, wish, fallback, failure)
+
+
+async def in_time(
+    text: Masked,
+    wish: Wish,
+    *,
+    llm: LLM | None,
+    cache: SummaryCache | None,
+    seconds: float = CONDENSE_SECONDS,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_text: Heard | None = None,
+) -> Condensed:
+    """What the wish asks for; where a model takes too long, the structure decides, and the result says so."""
+    with anyio.move_on_after(seconds):
+        return await climb(
+            text, wish=wish, llm=llm, cache=cache, fallback="structural", on_progress=on_progress, on_text=on_text
+        )
+    reason = f"the summary was not ready within {seconds:g} s"
+    condensed = await anyio.to_thread.run_sync(condense, text, wish.target, wish.focus)
+    return replace(condensed, status="fallback", returned="structural", reason=reason)
 
 
 def whole_text(text: str, budget: int) -> Condensed | None:

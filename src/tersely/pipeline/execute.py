@@ -23,7 +23,7 @@ import anyio.to_thread
 
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, CONDENSE_SECONDS, SMALLEST_BUDGET, Condensed
 from tersely.condensing.cache import SummaryCache
-from tersely.condensing.ladder import climb, condense
+from tersely.condensing.ladder import in_time
 from tersely.condensing.summarize import Heard, Progress, Wish
 from tersely.errors import InputError, MaskingFailed, ToolError
 from tersely.llm.client import LLM
@@ -386,26 +386,6 @@ async def shorten(
         closing = f"[Shortened; the whole is kept as {handle}.]"
         whole = f"{O200K.head(condensed.text, max(0, budget - O200K.count(closing) - 2))}\n{closing}"
     return replace(condensed, text=whole)
-
-
-async def in_time(
-    text: Masked,
-    wish: Wish,
-    *,
-    llm: LLM | None,
-    cache: SummaryCache | None,
-    seconds: float = CONDENSE_SECONDS,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-    on_text: Heard | None = None,
-) -> Condensed:
-    """What the wish asks for; where a model takes too long, the structure decides, and the result says so."""
-    with anyio.move_on_after(seconds):
-        return await climb(
-            text, wish=wish, llm=llm, cache=cache, fallback="structural", on_progress=on_progress, on_text=on_text
-        )
-    reason = f"the summary was not ready within {seconds:g} s"
-    condensed = await anyio.to_thread.run_sync(condense, text, wish.target, wish.focus)
-    return replace(condensed, status="fallback", returned="structural", reason=reason)
 
 
 def _parsed(call: ToolCall) -> dict[str, Any]:

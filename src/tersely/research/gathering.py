@@ -22,14 +22,14 @@ from tersely.agent.lockstep import side_by_side
 from tersely.agent.loop import investigate
 from tersely.agent.meter import Metered
 from tersely.condensing.budget import Condensed
-from tersely.condensing.ladder import condense
+from tersely.condensing.ladder import condense, in_time
 from tersely.condensing.prompt_files import Prompt
 from tersely.condensing.summarize import Wish
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
-from tersely.pipeline.execute import Fetched, Intent, Step, in_time
+from tersely.pipeline.execute import Fetched, Intent, Step
 from tersely.research.instruments import Hit, Instruments, hits, same_page
 from tersely.research.purse import SPENT, Purse
 from tersely.research.request import Request, Topic

@@ -21,12 +21,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tersely.condensing.budget import CONDENSE_SECONDS, ModelWork
 from tersely.condensing.cache import SummaryCache
+from tersely.condensing.ladder import in_time
 from tersely.condensing.summarize import Wish
 from tersely.errors import InputError
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
-from tersely.pipeline.execute import in_time
 from tersely.results import sql as sql_over_results
 from tersely.results.find_lines import Found, Hit, find_lines
 from tersely.results.kept import KeptResults
