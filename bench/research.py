@@ -23,13 +23,13 @@ from pathlib import Path
 import anyio
 
 from tersely.agent.options import AgentOptions
-from tersely.config import Settings
 from tersely.demo.web_pages import SmallWeb, draw_web
 from tersely.mcp.servers import ServerOptions, TransportOptions
 from tersely.office import office
 from tersely.research.work import result_of
 from tersely.sessions.chains import ChainOptions, StageOptions
 from tersely.sessions.desk import Submission
+from tersely.settings.model import Settings
 from tersely.store import sessions as rows
 from tersely.store.events import channel_of
 from tersely.text.tokens import O200K

@@ -14,7 +14,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 from mcp_types import TextContent
 
-from tersely.config import documented
+from tersely.settings.model import documented
 from tersely.text.tokens import O200K
 from tests.fakes.llm_server import FakeLLMServer
 

@@ -13,7 +13,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 import yaml
 
-from tersely.config import Settings
+from tersely.settings.model import Settings
 
 DOCS = Path(__file__).parents[1] / "docs" / "reference"
 OURS = ("OPENROUTER_", "OPENAI_", "ANTHROPIC_", "GOOGLE_", "LLM_", "TERSELY_", "DEFAULT_", "MCP_")

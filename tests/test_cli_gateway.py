@@ -20,9 +20,9 @@ from tersely.cli import main
 from tersely.cli.gateway_check import look
 from tersely.cli.gateway_install import CLIENTS as OFFERED
 from tersely.cli.upstreams import name_for
-from tersely.client_files import CLIENTS
-from tersely.config import Settings
 from tersely.mcp.servers import Server
+from tersely.settings.client_files import CLIENTS
+from tersely.settings.model import Settings
 from tersely.store.database import Database
 from tersely.store.usage import Tally, add
 from tests.fakes.mcp_servers.web import Honest

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tersely.config import documented
+from tersely.settings.model import documented
 
 ROOT = Path(__file__).parents[1]
 NOBODY = 65534

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tersely.config import Settings
 from tersely.runtime import masking_key, runtime
+from tersely.settings.model import Settings
 from tests.condensing.test_summarize import pages
 from tests.fakes.llm_server import FakeLLMServer
 

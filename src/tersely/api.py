@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tersely.condensing.budget import Condensed
-from tersely.config import Settings
 from tersely.errors import ToolError
 from tersely.mcp.registry import registered
 from tersely.mcp.servers import Server, ServerOptions, TransportOptions
 from tersely.runtime import runtime
+from tersely.settings.model import Settings
 
 logger = logging.getLogger(__name__)
 

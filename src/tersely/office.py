@@ -11,7 +11,6 @@ from pathlib import Path
 import anyio
 
 from tersely.condensing.cache import NoCache, SummaryCache
-from tersely.config import Settings
 from tersely.errors import ConfigError
 from tersely.events.bus import Bus
 from tersely.events.replicas import open_bus
@@ -29,6 +28,7 @@ from tersely.sessions.investigate import Investigations
 from tersely.sessions.models import Models
 from tersely.sessions.plan import Plan
 from tersely.sessions.records import SESSION_TYPES
+from tersely.settings.model import Settings
 from tersely.store.database import Database
 from tersely.store.summaries import SummaryFile
 

@@ -20,11 +20,11 @@ from tersely.condensing.budget import SMALLEST_BUDGET, Condensed, Lost
 from tersely.condensing.cache import NoCache, SummaryCache
 from tersely.condensing.ladder import climb, whole_text
 from tersely.condensing.summarize import Progress, Wish
-from tersely.config import Settings
 from tersely.errors import InputError
 from tersely.llm.limits import LimitedLLM, Manners, build_llm
 from tersely.masking.mask import Masker
 from tersely.results.kept import KeptResults
+from tersely.settings.model import Settings
 from tersely.store.database import Database
 from tersely.store.summaries import SummaryFile
 from tersely.text.chunks import STRATEGIES

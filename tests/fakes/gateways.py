@@ -18,10 +18,10 @@ from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import CallToolResult, TextContent
 from mcp_types.version import LATEST_MODERN_VERSION
 
-from tersely.config import Settings
 from tersely.mcp.servers import Server
 from tersely.servers.gateway import serving, web
 from tersely.servers.gateway.door import Gateway
+from tersely.settings.model import Settings
 from tests.fakes.llm_server import serving as listening
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,6 @@ from mcp_types import ToolAnnotations
 
 from tersely.agent.options import AgentOptions
 from tersely.condensing.ladder import condense
-from tersely.config import Settings
 from tersely.demo.web_pages import SmallWeb, draw_web
 from tersely.mcp.servers import ServerOptions, TransportOptions
 from tersely.office import Office, office
@@ -25,6 +24,7 @@ from tersely.research.work import result_of
 from tersely.sessions.chains import ChainOptions, StageOptions
 from tersely.sessions.desk import Submission
 from tersely.sessions.overrides import Override
+from tersely.settings.model import Settings
 from tersely.store import sessions as rows
 from tersely.store.sessions import Session
 from tests.fakes.llm_server import Body, Reply, serving

@@ -17,8 +17,8 @@ from typing import Any
 
 import httpx2
 
-from tersely.config import Settings
 from tersely.office import office
+from tersely.settings.model import Settings
 from tersely.store.database import Database
 from tersely.web.app import build
 from tersely.web.parts import Parts

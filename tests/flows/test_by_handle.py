@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tersely.config import Settings
 from tersely.llm.messages import ToolCall
 from tersely.masking.masked import assume_masked
 from tersely.mcp.registry import registered
@@ -15,6 +14,7 @@ from tersely.mcp.servers import Server, ServerOptions
 from tersely.pipeline.execute import Scope, ToolExecutor
 from tersely.results.kept import user_scope
 from tersely.runtime import kept_results, runtime
+from tersely.settings.model import Settings
 from tersely.store.results import Origin
 from tersely.text.tokens import O200K
 from tests.condensing.test_summarize import pages

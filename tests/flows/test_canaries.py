@@ -13,7 +13,6 @@ from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.tools import ToolResult
 
-from tersely.config import Settings
 from tersely.journal import JsonLines
 from tersely.llm.messages import Message, ToolCall
 from tersely.masking.mask import Masker
@@ -24,6 +23,7 @@ from tersely.pipeline.execute import Intent, Scope, ToolExecutor
 from tersely.results.read_back import ReadBack
 from tersely.runtime import Summarizer, kept_results, runtime
 from tersely.servers import http, summarizer
+from tersely.settings.model import Settings
 from tests.condensing.test_summarize import pages
 from tests.fakes.asking import model_at
 from tests.fakes.llm_server import FakeLLMServer, serving

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tersely import mcp_call
-from tersely.config import Settings
-from tersely.config_files import read_servers
 from tersely.errors import InputError, ToolError
 from tersely.office import office
 from tersely.sessions.desk import Submission
+from tersely.settings.files import read_servers
+from tersely.settings.model import Settings
 from tests.fakes.researching import WEB, Servers, ended, listening
 
 SEED_003 = """{

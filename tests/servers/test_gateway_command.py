@@ -15,7 +15,7 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
-from tersely.config import Settings
+from tersely.settings.model import Settings
 from tersely.store.database import Database
 from tersely.store.usage import used
 from tests.fakes.gateways import ERAS, ROOT, text_of

@@ -16,11 +16,11 @@ from fastmcp import Client
 from fastmcp.client.auth import BearerAuth
 from mcp_types import CallToolResult, TextContent
 
-from tersely.config import Settings
 from tersely.journal import JsonLines
 from tersely.llm.limits import Manners
 from tersely.runtime import Summarizer, runtime
 from tersely.servers import http, summarizer
+from tersely.settings.model import Settings
 from tersely.text.tokens import O200K
 from tests.condensing.test_summarize import pages
 from tests.fakes.asking import model_at

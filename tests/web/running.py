@@ -15,15 +15,6 @@ import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 
 from tersely.agent.options import AgentOptions
-from tersely.config import (
-    AuthSettings,
-    ProxySettings,
-    QueueSettings,
-    Settings,
-    StoreSettings,
-    TokenSettings,
-    UpSettings,
-)
 from tersely.events.diary import SessionDiary
 from tersely.events.replicas import open_bus
 from tersely.masking.masked import assume_masked
@@ -36,6 +27,15 @@ from tersely.sessions.crew import Crew, Outcome, Pace
 from tersely.sessions.desk import Desk
 from tersely.sessions.plan import Plan
 from tersely.sessions.records import SESSION_TYPES
+from tersely.settings.model import (
+    AuthSettings,
+    ProxySettings,
+    QueueSettings,
+    Settings,
+    StoreSettings,
+    TokenSettings,
+    UpSettings,
+)
 from tersely.store.database import Database
 from tersely.store.results import Origin
 from tersely.store.sessions import Session

@@ -14,8 +14,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tersely.config import ProxySettings, Settings, TokenSettings
 from tersely.errors import ConfigError
+from tersely.settings.model import ProxySettings, Settings, TokenSettings
 from tersely.web.app import build
 from tersely.web.auth import COOKIE, authenticator
 from tests.web.running import ALERT, Running, endless, running, serving, settings_for

@@ -72,8 +72,8 @@ def _summarize(text: str, budget: int, focus: str, schema_hint: str) -> Condense
 
     import anyio
 
-    from tersely.config import SUMMARIZING, Settings, find_file
     from tersely.runtime import runtime
+    from tersely.settings.model import SUMMARIZING, Settings, find_file
 
     settings = Settings.load(None, find_file(), sections=SUMMARIZING)
     if not settings.summarizing():

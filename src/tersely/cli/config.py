@@ -15,9 +15,9 @@ from tersely.cli.mistakes import fail
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tersely.config import Settings
-    from tersely.config_files import Key
-    from tersely.config_sources import Gathered
+    from tersely.settings.files import Key
+    from tersely.settings.model import Settings
+    from tersely.settings.sources import Gathered
 
 _FILE = click.option(
     "--config",
@@ -77,8 +77,8 @@ def init(path: Path, source: Path | None) -> None:
 
 def _servers_of(source: Path) -> dict[str, Any]:
     """The servers of a file as it says them, variables not filled in, in our own shape."""
-    from tersely.config_files import one_shape, read_document
     from tersely.errors import ConfigError
+    from tersely.settings.files import one_shape, read_document
 
     data = read_document(source).data
     section = next(
@@ -103,8 +103,8 @@ def _with_servers(starter: str, servers: dict[str, Any]) -> str:
 @_FILE
 def check(given: Path | None) -> None:
     """List every mistake with its file and line; without any, say what was found."""
-    from tersely.config import find_file, load_with_sources
     from tersely.errors import ConfigError
+    from tersely.settings.model import find_file, load_with_sources
 
     file = find_file(given)
     try:
@@ -175,8 +175,8 @@ def _found(settings: Settings, gathered: Gathered) -> Iterator[tuple[str, list[t
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: each key with its value and source.")
 def show(given: Path | None, everything: bool, as_json: bool) -> None:
     """Print the values that hold, and where each comes from. Secrets are ***."""
-    from tersely.config import find_file, load_with_sources
-    from tersely.config_files import dotted
+    from tersely.settings.files import dotted
+    from tersely.settings.model import find_file, load_with_sources
 
     settings, gathered = load_with_sources(None, find_file(given))
     maps = {name for name, value in settings if isinstance(value, dict)}

@@ -13,7 +13,7 @@ import click
 from tersely.cli.up import CONFIG
 
 if TYPE_CHECKING:
-    from tersely.config import Settings
+    from tersely.settings.model import Settings
 
 MODEL_SECONDS = 30.0
 LITTLE_SPACE = 2**30
@@ -69,8 +69,8 @@ async def _findings(file: Path | None, offline: bool) -> AsyncIterator[Finding]:
     import platform
     import sys
 
-    from tersely.config import Settings, find_file
     from tersely.errors import ConfigError
+    from tersely.settings.model import Settings, find_file
     from tersely.web.version import VERSION
 
     where = f"tersely {VERSION} on Python {platform.python_version()}, {platform.system()} {platform.machine()}"

@@ -6,7 +6,7 @@ shapes: variables in the place of numbers, and the short forms of some options.
 
 from typing import Any
 
-from tersely.config import Settings
+from tersely.settings.model import Settings
 
 _TEXTS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
 _VARIABLE = {"type": "string", "pattern": r"\$\{.+\}"}

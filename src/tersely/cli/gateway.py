@@ -15,8 +15,8 @@ from tersely.cli.upstreams import Upstreams, check_providers, upstream_options, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tersely.config import Settings
     from tersely.mcp.servers import Server
+    from tersely.settings.model import Settings
 
 COMMAND = "tersely.command"
 WAIT_FOR_SERVERS = 8.0
@@ -85,7 +85,7 @@ def gateway(
         fail(
             "--host, --port and --stateless are for --http; without it the gateway speaks on standard input and output."
         )
-    from tersely.config import GATEWAY, Settings, find_file
+    from tersely.settings.model import GATEWAY, Settings, find_file
 
     servers = upstream_servers(ctx.meta[COMMAND], **upstreams)
     # On standard input and output a client has started us, in the folder that is open in it.

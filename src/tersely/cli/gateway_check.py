@@ -43,7 +43,7 @@ def check(command: tuple[str, ...], as_json: bool, accept: bool, **given: Unpack
     """
     import anyio
 
-    from tersely.config import GATEWAY, Settings, find_file
+    from tersely.settings.model import GATEWAY, Settings, find_file
 
     servers = upstream_servers(command, **given)
     settings = Settings.load(None, find_file(), sections=GATEWAY)

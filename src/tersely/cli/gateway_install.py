@@ -15,7 +15,7 @@ import click
 from tersely.cli.mistakes import fail
 
 if TYPE_CHECKING:
-    from tersely.client_files import Client, Machine, Plan, Route
+    from tersely.settings.client_files import Client, Machine, Plan, Route
 
 CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf")
 
@@ -78,7 +78,7 @@ def install(
     tersely gateway install vscode --project
     tersely gateway install cursor --undo
     """
-    from tersely import client_files as files
+    from tersely.settings import client_files as files
 
     if project and named:
         fail("--project and --file name different files: give one of them.")
@@ -127,7 +127,7 @@ def install(
 
 
 def _found(client: Client, machine: Machine, project: bool, named: Path | None) -> Path:
-    from tersely.client_files import user_file
+    from tersely.settings.client_files import user_file
 
     if named:
         return named if named.is_file() else fail(f"{named}: there is no such file.")
@@ -180,7 +180,7 @@ def _show(plan: Plan, undo: bool) -> None:
 
 
 def _show_variables(plan: Plan, machine: Machine, inherit: tuple[str, ...]) -> None:
-    from tersely.client_files import lost_variables
+    from tersely.settings.client_files import lost_variables
 
     lost = [name for name in lost_variables(list(os.environ), machine, inherit) if not _NOISE.match(name)]
     if not plan.commands or not lost:

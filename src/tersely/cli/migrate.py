@@ -11,7 +11,7 @@ def migrate() -> None:
     """
     import anyio
 
-    from tersely.config import Settings, find_file
+    from tersely.settings.model import Settings, find_file
     from tersely.store.database import Database
 
     settings = Settings.load(None, find_file(), sections=("store",))

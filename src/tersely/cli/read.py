@@ -11,8 +11,8 @@ import click
 from tersely.cli.mistakes import fail
 
 if TYPE_CHECKING:
-    from tersely.config import Settings
     from tersely.results.kept import KeptResult
+    from tersely.settings.model import Settings
 
 
 @click.command()
@@ -56,8 +56,8 @@ def read(
 
     import anyio
 
-    from tersely.config import Settings, find_file
     from tersely.results.kept import user_scope
+    from tersely.settings.model import Settings, find_file
 
     settings = Settings.load(None, find_file(), sections=("store",))
     scope = scope or user_scope()

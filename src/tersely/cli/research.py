@@ -19,8 +19,8 @@ from tersely.cli.mistakes import fail
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tersely.config import Settings
     from tersely.office import Office
+    from tersely.settings.model import Settings
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 CHAIN = "research"
@@ -83,7 +83,7 @@ def research(
     Every step is stored: the same command goes on where it was stopped or killed, and shows what is there once it
     is through. Exit code 0 when it went through, 1 when it failed or a budget stopped it.
     """
-    from tersely.config import Settings, find_file
+    from tersely.settings.model import Settings, find_file
 
     settings = Settings.load(
         file=find_file(file),
@@ -135,8 +135,8 @@ def _arranged(settings: Settings, data: dict[str, Any], mcp_config: Path | None)
     from pydantic import SecretStr
 
     from tersely.agent.options import AgentOptions
-    from tersely.config_files import read_servers
     from tersely.sessions.chains import ChainOptions, StageOptions
+    from tersely.settings.files import read_servers
 
     servers = settings.mcp_servers
     if mcp_config:

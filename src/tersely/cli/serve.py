@@ -10,7 +10,7 @@ import click
 from tersely.cli.mistakes import fail
 
 if TYPE_CHECKING:
-    from tersely.config import Settings
+    from tersely.settings.model import Settings
 
 
 @click.command()
@@ -30,7 +30,7 @@ def serve(host: str | None, port: int | None, config: Path | None, stdio: bool) 
     (OPENROUTER_API_KEY, or OPENROUTER_BASE_URL for a local server) texts are condensed structurally.
     All settings: docs/reference/settings.md.
     """
-    from tersely.config import SUMMARIZING, Settings, find_file
+    from tersely.settings.model import SUMMARIZING, Settings, find_file
 
     settings = Settings.load(None, find_file(config), sections=SUMMARIZING, TERSELY_HOST=host, MCP_SUMMARIZER_PORT=port)
     try:

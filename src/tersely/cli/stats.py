@@ -15,7 +15,7 @@ import click
 from tersely.cli.mistakes import fail
 
 if TYPE_CHECKING:
-    from tersely.config import Settings
+    from tersely.settings.model import Settings
     from tersely.store.usage import ToolUse
 
 _SUMS = ("calls", "errors", "condensed", "cached", "read_backs", "tokens_before", "tokens_after", "milliseconds")
@@ -33,7 +33,7 @@ def stats(since: str, as_json: bool) -> None:
     """
     import anyio
 
-    from tersely.config import Settings, find_file
+    from tersely.settings.model import Settings, find_file
 
     today = datetime.now(UTC).date()
     first = _day(since, today)

@@ -11,7 +11,7 @@ from tersely.cli.mistakes import fail
 from tersely.errors import TerselyError
 
 if TYPE_CHECKING:
-    from tersely.config import Settings
+    from tersely.settings.model import Settings
 
 CONFIG = click.option(
     "--config",
@@ -36,7 +36,7 @@ def up(host: str | None, port: int | None, file: Path | None) -> None:
     Without a model the agents survey what their read-only tools show. Without PostgreSQL
     (TERSELY_DATABASE_URL) everything lies in one SQLite file, for one process.
     """
-    from tersely.config import Settings, find_file
+    from tersely.settings.model import Settings, find_file
 
     settings = Settings.load(file=find_file(file), TERSELY_HOST=host, TERSELY_PORT=port)
     try:
@@ -51,7 +51,7 @@ def up(host: str | None, port: int | None, file: Path | None) -> None:
 @CONFIG
 def work(file: Path | None) -> None:
     """Work on sessions without a door of its own, beside other processes on the same PostgreSQL."""
-    from tersely.config import Settings, find_file
+    from tersely.settings.model import Settings, find_file
 
     settings = Settings.load(file=find_file(file))
     if settings.store.url.startswith("sqlite"):

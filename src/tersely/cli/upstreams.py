@@ -82,9 +82,9 @@ def upstream_servers(command: Sequence[str], **given: Unpack[Upstreams]) -> tupl
     """
     from pydantic import ValidationError
 
-    from tersely.config_files import read_servers
     from tersely.errors import ConfigError
     from tersely.mcp.servers import Server
+    from tersely.settings.files import read_servers
 
     ways = [bool(given["config"]), bool(given["upstream"]), bool(command)]
     if sum(ways) != 1:

@@ -14,8 +14,8 @@ from tersely.cli.mistakes import fail
 
 def _here() -> str:
     """Where `tersely up` listens on this machine, started in the same folder and environment."""
-    from tersely.config import Settings, find_file
     from tersely.errors import ConfigError
+    from tersely.settings.model import Settings, find_file
 
     try:
         up = Settings.load(None, find_file(), sections=("up",)).up

@@ -22,8 +22,8 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from tersely.config import Settings
 from tersely.errors import ConfigError
+from tersely.settings.model import Settings
 from tersely.web.problems import Refusal
 
 Right = Literal["submit", "read", "admin"]

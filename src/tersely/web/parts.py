@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from tersely.config import Settings
 from tersely.events.bus import Bus
 from tersely.mcp.registry import ToolRegistry
 from tersely.results.kept import KeptResults
 from tersely.sessions.desk import Desk
+from tersely.settings.model import Settings
 from tersely.store.database import Database
 
 

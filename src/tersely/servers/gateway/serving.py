@@ -12,7 +12,6 @@ from mcp.server.stdio import stdio_server
 from starlette.requests import Request
 
 from tersely.condensing.cache import NoCache, SummaryCache
-from tersely.config import Settings
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.mcp.servers import Server
@@ -25,6 +24,7 @@ from tersely.servers.gateway.offers import Intent
 from tersely.servers.gateway.road import Road
 from tersely.servers.gateway.seen import SEEN_FILE, SeenTools
 from tersely.sessions.models import Models
+from tersely.settings.model import Settings
 from tersely.store.summaries import SummaryFile
 
 logger = logging.getLogger(__name__)

@@ -22,10 +22,10 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tersely.config import Settings
 from tersely.servers.gateway.counting import prometheus
 from tersely.servers.gateway.door import GONE, Gateway
 from tersely.servers.http import BodyLimit
+from tersely.settings.model import Settings
 
 
 class Tokens(TokenVerifier):

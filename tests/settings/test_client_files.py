@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.client import stdio
 
-from tersely.client_files import (
+from tersely.errors import ConfigError
+from tersely.settings.client_files import (
     CLIENTS,
     INHERITED,
     Machine,
@@ -24,8 +25,7 @@ from tersely.client_files import (
     replace_file,
     user_file,
 )
-from tersely.config_files import parse_json
-from tersely.errors import ConfigError
+from tersely.settings.files import parse_json
 
 HERE = Path("mcp.json")
 ROUTE = Route(["/opt/tersely"])

@@ -20,13 +20,13 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from pydantic.fields import FieldInfo
 
 from tersely.agent.options import AgentOptions
-from tersely.config_names import check_names, complete
-from tersely.config_sources import Gathered, gather
 from tersely.llm.client import OPENROUTER_URL, ModelSpec
 from tersely.llm.providers import ProviderOptions, ProviderType
 from tersely.mcp.servers import Server, ServerOptions
 from tersely.research.options import ResearchOptions
 from tersely.sessions.chains import ChainOptions, Defaults
+from tersely.settings.names import check_names, complete
+from tersely.settings.sources import Gathered, gather
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True)
 

@@ -8,10 +8,10 @@ import pytest
 from pydantic import BaseModel
 
 from tersely.agent.options import AgentOptions
-from tersely.config import Settings, find_file, load_with_sources, user_file
 from tersely.errors import ConfigError
 from tersely.llm.providers import NativeTools, ProviderOptions
 from tersely.sessions.chains import ChainOptions, Defaults, StageOptions
+from tersely.settings.model import Settings, find_file, load_with_sources, user_file
 
 
 def test_the_defaults_are_those_of_the_service_this_one_stands_in_for() -> None:

@@ -12,7 +12,9 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel, ValidationError
 
-from tersely.config_files import (
+from tersely.errors import ConfigError
+from tersely.mcp.servers import Server
+from tersely.settings.files import (
     Document,
     Key,
     Mistakes,
@@ -23,8 +25,6 @@ from tersely.config_files import (
     read_document,
     servers_in,
 )
-from tersely.errors import ConfigError
-from tersely.mcp.servers import Server
 
 Place = Literal["file", "environment", "command line", "derived"]
 _Model = TypeVar("_Model", bound=BaseModel)

@@ -25,9 +25,9 @@ from pathlib import Path, PurePath
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from tersely.config_files import Document, Key, dotted, parse_json
 from tersely.errors import ConfigError
 from tersely.masking.mask import mask
+from tersely.settings.files import Document, Key, dotted, parse_json
 
 System = Literal["macos", "windows", "linux"]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from tersely.config_files import Key, nearest
-from tersely.config_sources import Gathered
 from tersely.llm.providers import ProviderOptions
 from tersely.mcp.servers import Server
+from tersely.settings.files import Key, nearest
+from tersely.settings.sources import Gathered
 
 DEFAULT = "default"
 """What the provider, the agent, the chain and the alert type are called that nobody wrote."""

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tersely.config_files import read_servers
 from tersely.errors import ConfigError
 from tersely.mcp.servers import Server
+from tersely.settings.files import read_servers
 
 YAML = """\
 defaults: {}
