@@ -23,9 +23,9 @@ from pathlib import Path
 import anyio
 
 from tersely.agent.options import AgentOptions
+from tersely.app.sessions import office
 from tersely.demo.web_pages import SmallWeb, draw_web
 from tersely.mcp.servers import ServerOptions, TransportOptions
-from tersely.office import office
 from tersely.research.work import result_of
 from tersely.sessions.chains import ChainOptions, StageOptions
 from tersely.sessions.desk import Submission

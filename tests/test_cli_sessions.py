@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from tersely.office import _only_worker
+from tersely.app.sessions import _only_worker
 from tests.fakes.llm_server import FakeLLMServer
 from tests.web.running import running
 

@@ -4,11 +4,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tersely.app.summarizer import runtime
 from tersely.condensing.budget import Condensed
 from tersely.errors import ToolError
 from tersely.mcp.registry import registered
 from tersely.mcp.servers import Server, ServerOptions, TransportOptions
-from tersely.runtime import runtime
 from tersely.settings.model import Settings
 
 logger = logging.getLogger(__name__)

@@ -16,10 +16,10 @@ from fastmcp.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 from tersely.agent.options import AgentOptions
+from tersely.app.sessions import Office, office
 from tersely.condensing.ladder import condense
 from tersely.demo.web_pages import SmallWeb, draw_web
 from tersely.mcp.servers import ServerOptions, TransportOptions
-from tersely.office import Office, office
 from tersely.research.work import result_of
 from tersely.sessions.chains import ChainOptions, StageOptions
 from tersely.sessions.desk import Submission

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx2
 
-from tersely.office import office
+from tersely.app.sessions import office
 from tersely.settings.model import Settings
 from tersely.store.database import Database
 from tersely.web.app import build

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tersely.app.summarizer import kept_results, runtime
 from tersely.llm.messages import ToolCall
 from tersely.masking.masked import assume_masked
 from tersely.mcp.registry import registered
 from tersely.mcp.servers import Server, ServerOptions
 from tersely.pipeline.execute import Scope, ToolExecutor
 from tersely.results.kept import user_scope
-from tersely.runtime import kept_results, runtime
 from tersely.settings.model import Settings
 from tersely.store.results import Origin
 from tersely.text.tokens import O200K

@@ -13,15 +13,15 @@ from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.tools import ToolResult
 
-from tersely.journal import JsonLines
+from tersely.app.summarizer import Summarizer, kept_results, runtime
 from tersely.llm.messages import Message, ToolCall
+from tersely.logging_setup import JsonLines
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.mcp.registry import registered
 from tersely.mcp.servers import Server, ServerOptions
 from tersely.pipeline.execute import Intent, Scope, ToolExecutor
 from tersely.results.read_back import ReadBack
-from tersely.runtime import Summarizer, kept_results, runtime
 from tersely.servers import http, summarizer
 from tersely.settings.model import Settings
 from tests.condensing.test_summarize import pages

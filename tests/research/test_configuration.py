@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tersely import mcp_call
+from tersely.app.sessions import office
 from tersely.errors import InputError, ToolError
-from tersely.office import office
 from tersely.sessions.desk import Submission
 from tersely.settings.files import read_servers
 from tersely.settings.model import Settings

@@ -16,9 +16,9 @@ from fastmcp import Client
 from fastmcp.client.auth import BearerAuth
 from mcp_types import CallToolResult, TextContent
 
-from tersely.journal import JsonLines
+from tersely.app.summarizer import Summarizer, runtime
 from tersely.llm.limits import Manners
-from tersely.runtime import Summarizer, runtime
+from tersely.logging_setup import JsonLines
 from tersely.servers import http, summarizer
 from tersely.settings.model import Settings
 from tersely.text.tokens import O200K

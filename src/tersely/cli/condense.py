@@ -72,7 +72,7 @@ def _summarize(text: str, budget: int, focus: str, schema_hint: str) -> Condense
 
     import anyio
 
-    from tersely.runtime import runtime
+    from tersely.app.summarizer import runtime
     from tersely.settings.model import SUMMARIZING, Settings, find_file
 
     settings = Settings.load(None, find_file(), sections=SUMMARIZING)

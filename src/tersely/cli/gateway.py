@@ -113,7 +113,7 @@ def _run(
 
     import anyio
 
-    from tersely.journal import write_journal
+    from tersely.logging_setup import write_journal
     from tersely.servers.gateway import serving
 
     write_journal(serving.SERVICE_ID, settings.log_level)

@@ -89,7 +89,7 @@ def _range(words: str, option: str, least: int) -> tuple[int, int | None] | None
 
 
 async def _list_kept(settings: Settings, scope: str, as_json: bool) -> None:
-    from tersely.runtime import kept_results
+    from tersely.app.summarizer import kept_results
 
     async with kept_results(settings) as kept:
         found = await kept.list(scope, limit=100)
@@ -112,7 +112,7 @@ async def _print_kept(
     span: tuple[int, int | None] | None,
     as_json: bool,
 ) -> None:
-    from tersely.runtime import kept_results
+    from tersely.app.summarizer import kept_results
 
     async with kept_results(settings) as kept:
         result = await kept.find(handle, scope)
@@ -153,9 +153,9 @@ async def _print_kept(
 async def _grep_kept(
     settings: Settings, scope: str, handle: str, pattern: str, context: int, ignore_case: bool, as_json: bool
 ) -> None:
+    from tersely.app.summarizer import kept_results
     from tersely.masking.mask import Masker
     from tersely.results.read_back import ReadBack, SearchArguments
-    from tersely.runtime import kept_results
 
     async with kept_results(settings) as kept:
         result = await kept.find(handle, scope)
@@ -178,8 +178,8 @@ async def _grep_kept(
 
 
 async def _query_kept(settings: Settings, scope: str, handle: str, sql: str, as_json: bool) -> None:
+    from tersely.app.summarizer import kept_results
     from tersely.results.sql import Limits, ask
-    from tersely.runtime import kept_results
 
     async with kept_results(settings) as kept:
         result = await kept.find(handle, scope)

@@ -19,7 +19,7 @@ from tersely.cli.mistakes import fail
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tersely.office import Office
+    from tersely.app.sessions import Office
     from tersely.settings.model import Settings
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -173,7 +173,7 @@ def _run(settings: Settings, data: dict[str, Any], output: Path | None, *, fresh
     import anyio
     from rich.console import Console
 
-    from tersely.journal import write_journal
+    from tersely.logging_setup import write_journal
 
     write_journal("tersely", "error")
     console = Console(highlight=False, stderr=True, quiet=quiet)
@@ -213,9 +213,9 @@ async def _researched(
     settings: Settings, data: dict[str, Any], fresh: bool, console: Console
 ) -> tuple[dict[str, Any] | None, str]:
     """The result, or why there is none."""
-    from tersely.office import office
+    from tersely.app.sessions import office
+    from tersely.app.summarizer import kept_results
     from tersely.research.work import result_of
-    from tersely.runtime import kept_results
     from tersely.sessions.desk import Submission
     from tersely.store import sessions as rows
     from tersely.web.version import VERSION

@@ -50,9 +50,9 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
 
     import anyio
 
-    from tersely.journal import write_journal
+    from tersely.app.summarizer import runtime
+    from tersely.logging_setup import write_journal
     from tersely.results.kept import user_scope
-    from tersely.runtime import runtime
     from tersely.servers import http, summarizer
 
     write_journal(summarizer.SERVICE_ID, settings.log_level)

@@ -65,7 +65,7 @@ def work(file: Path | None) -> None:
 def _run(settings: Settings, *, door: bool) -> None:
     import anyio
 
-    from tersely.journal import write_journal
+    from tersely.logging_setup import write_journal
 
     write_journal("tersely", settings.log_level)
     try:
@@ -88,7 +88,7 @@ def _first(group: BaseException) -> BaseException:
 async def _serve(settings: Settings) -> None:
     import logging
 
-    from tersely.office import office
+    from tersely.app.sessions import office
     from tersely.web import serve
     from tersely.web.app import build
     from tersely.web.auth import authenticator
@@ -135,7 +135,7 @@ async def _work(settings: Settings) -> None:
 
     import anyio
 
-    from tersely.office import office
+    from tersely.app.sessions import office
     from tersely.web.version import VERSION
 
     async with office(settings, version=VERSION) as parts:

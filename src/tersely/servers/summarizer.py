@@ -20,10 +20,10 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from tersely.app.summarizer import Summarizer
 from tersely.condensing.budget import Condensed
 from tersely.condensing.summarize import Progress
 from tersely.errors import InputError, MaskingFailed, StoreUnavailable
-from tersely.runtime import Summarizer
 from tersely.servers.http import OneToken, PlainMistakes
 from tersely.text.chunks import STRATEGIES
 

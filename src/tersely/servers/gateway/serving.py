@@ -11,13 +11,13 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.stdio import stdio_server
 from starlette.requests import Request
 
+from tersely.app.summarizer import kept_results, masking_key
 from tersely.condensing.cache import NoCache, SummaryCache
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.mcp.servers import Server
 from tersely.results.kept import user_scope
 from tersely.results.read_back import ReadBack
-from tersely.runtime import kept_results, masking_key
 from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.door import Gateway
 from tersely.servers.gateway.offers import Intent

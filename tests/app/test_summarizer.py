@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tersely.runtime import masking_key, runtime
+from tersely.app.summarizer import masking_key, runtime
 from tersely.settings.model import Settings
 from tests.condensing.test_summarize import pages
 from tests.fakes.llm_server import FakeLLMServer

@@ -3,7 +3,7 @@
 import json
 import logging
 
-from tersely.journal import JsonLines
+from tersely.logging_setup import JsonLines
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
