@@ -609,7 +609,7 @@ def plain_insert(url: str, folder: Path) -> float:
 async def long_session(url: str, events: int = EVENTS, words: int = 20) -> str:
     """A session with many events, or with large ones, written before the service starts."""
     from tersely.events.bus import Bus
-    from tersely.events.diary import SessionDiary
+    from tersely.events.recorder import SessionDiary
     from tersely.masking.masked import assume_masked
     from tersely.store import sessions
     from tersely.store.database import Database

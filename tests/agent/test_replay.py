@@ -12,8 +12,8 @@ from tersely.sessions.records import SESSION_TYPES
 from tests.agent.conftest import Recorder, call, ops
 from tests.agent.test_summaries import SUMMARY
 from tests.fakes.asking import model_at
-from tests.fakes.diary import MemoryDiary
 from tests.fakes.llm_server import FakeLLMServer, Reply
+from tests.fakes.recorder import MemoryDiary
 
 SCRIPT: list[Any] = [
     Reply(

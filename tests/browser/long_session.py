@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import anyio
 import anyio.lowlevel
 
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
-from tersely.sessions.crew import Outcome
+from tersely.sessions.worker import Outcome
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from playwright.async_api import BrowserContext, Page, Route, expect
 
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
-from tersely.sessions.crew import Outcome
+from tersely.sessions.worker import Outcome
 from tersely.store.interactions import Interaction
 from tersely.store.results import Origin
 from tersely.store.sessions import Session

@@ -13,10 +13,10 @@ import anyio
 import pytest
 from playwright.async_api import Browser, Page, WebSocketRoute, expect
 
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
-from tersely.sessions.crew import Outcome
+from tersely.sessions.worker import Outcome
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
 from tests.browser.long_session import long_work

@@ -12,10 +12,10 @@ import anyio
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
-from tersely.sessions.crew import Outcome
+from tersely.sessions.worker import Outcome
 from tersely.store.sessions import Session
 from tests.web.running import Running, running
 

@@ -29,7 +29,7 @@ from tersely.pipeline.execute import ToolExecutor, run_now
 from tersely.results.kept import KeptResults
 from tersely.results.read_back import ReadBack
 from tersely.store.database import Database
-from tests.fakes.diary import MemoryDiary
+from tests.fakes.recorder import MemoryDiary
 
 KEY = b"k" * 32
 

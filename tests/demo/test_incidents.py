@@ -8,9 +8,9 @@ import pytest
 
 from tersely.demo import kubernetes, logs, runbooks
 from tersely.demo.causes import CAUSES
+from tersely.demo.decoys import HISTORY
 from tersely.demo.incidents import Incident, draw_incident
 from tersely.demo.judge import blamed_look_alike, conclusion_of, names_cause
-from tersely.demo.look_alikes import HISTORY
 
 NOW = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
 NAMES = [act.__name__.replace("_", "-") for act in CAUSES]

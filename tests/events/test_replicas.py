@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tersely.events.bus import Bus
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.events.replicas import open_bus
 from tersely.masking.masked import assume_masked
 from tersely.store.database import Database

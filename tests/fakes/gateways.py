@@ -20,7 +20,7 @@ from mcp_types.version import LATEST_MODERN_VERSION
 
 from tersely.mcp.servers import Server
 from tersely.servers.gateway import serving, web
-from tersely.servers.gateway.door import Gateway
+from tersely.servers.gateway.protocol import Gateway
 from tersely.settings.model import Settings
 from tests.fakes.llm_server import serving as listening
 

@@ -22,7 +22,7 @@ from tersely.demo.web_pages import SmallWeb, draw_web
 from tersely.mcp.servers import ServerOptions, TransportOptions
 from tersely.research.work import result_of
 from tersely.sessions.chains import ChainOptions, StageOptions
-from tersely.sessions.desk import Submission
+from tersely.sessions.intake import Submission
 from tersely.sessions.overrides import Override
 from tersely.settings.model import Settings
 from tersely.store import sessions as rows

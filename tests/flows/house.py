@@ -21,7 +21,7 @@ from tersely.app.sessions import office
 from tersely.settings.model import Settings
 from tersely.store.database import Database
 from tersely.web.app import build
-from tersely.web.parts import Parts
+from tersely.web.dependencies import Parts
 from tests.fakes.google_server import FakeGoogle
 from tests.fakes.llm_server import Body, FakeLLMServer, Reply
 from tests.web.running import Running, serving

@@ -9,7 +9,7 @@ import pytest
 from tersely import mcp_call
 from tersely.app.sessions import office
 from tersely.errors import InputError, ToolError
-from tersely.sessions.desk import Submission
+from tersely.sessions.intake import Submission
 from tersely.settings.files import read_servers
 from tersely.settings.model import Settings
 from tests.fakes.researching import WEB, Servers, ended, listening

@@ -31,15 +31,15 @@ from typing import Any, TypeVar, cast
 import anyio
 import sqlalchemy as sa
 
-from tersely.agent.lockstep import side_by_side
+from tersely.agent.ordered_gather import side_by_side
 from tersely.errors import LostSession, StoreUnavailable
 from tersely.events.bus import Bus
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.masking.masked import assume_masked
 from tersely.pipeline.execute import Step
 from tersely.sessions.codec import RecordCodec
-from tersely.sessions.crew import Crew, Outcome, Pace
 from tersely.sessions.records import SESSION_TYPES
+from tersely.sessions.worker import Crew, Outcome, Pace
 from tersely.store import sessions as rows
 from tersely.store.database import Clock, Database
 from tersely.store.sessions import NewSession, Session

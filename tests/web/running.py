@@ -15,7 +15,7 @@ import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 
 from tersely.agent.options import AgentOptions
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.events.replicas import open_bus
 from tersely.masking.masked import assume_masked
 from tersely.mcp.registry import registered
@@ -23,10 +23,10 @@ from tersely.mcp.servers import Server
 from tersely.results.kept import KeptResults
 from tersely.sessions.chains import ChainOptions, Defaults, StageOptions
 from tersely.sessions.codec import RecordCodec
-from tersely.sessions.crew import Crew, Outcome, Pace
-from tersely.sessions.desk import Desk
+from tersely.sessions.intake import Desk
 from tersely.sessions.plan import Plan
 from tersely.sessions.records import SESSION_TYPES
+from tersely.sessions.worker import Crew, Outcome, Pace
 from tersely.settings.model import (
     AuthSettings,
     ProxySettings,
@@ -40,7 +40,7 @@ from tersely.store.database import Database
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
 from tersely.web.app import build
-from tersely.web.parts import Parts
+from tersely.web.dependencies import Parts
 from tersely.web.serve import listen, server
 
 ALERT = {"data": "Pod web-1 restarts again and again"}

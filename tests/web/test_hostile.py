@@ -17,10 +17,10 @@ import anyio.abc
 import httpx2
 import pytest
 
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
-from tersely.sessions.crew import Outcome
+from tersely.sessions.worker import Outcome
 from tersely.store.sessions import Session
 from tests.web.running import ALERT, Running, running, settings_for
 

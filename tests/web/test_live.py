@@ -8,10 +8,10 @@ import anyio
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
-from tersely.sessions.crew import Outcome
+from tersely.sessions.worker import Outcome
 from tersely.store.sessions import Session
 from tersely.web import live
 from tests.web.running import Running, Viewer, running

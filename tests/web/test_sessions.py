@@ -10,12 +10,12 @@ from typing import Any
 import anyio
 import pytest
 
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.llm.messages import Message, Usage
 from tersely.llm.meter import METER
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
-from tersely.sessions.crew import Outcome
+from tersely.sessions.worker import Outcome
 from tersely.store import usage
 from tersely.store.interactions import Interaction
 from tersely.store.results import Origin

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import anyio
 
-from tersely.agent.diary import Diary, EventType, OpenEvent
 from tersely.agent.meter import Metered
+from tersely.agent.recorder import Diary, EventType, OpenEvent
 from tersely.errors import LLMError, LLMTooLong, LostSession, MaskingFailed
 from tersely.llm.client import LLM
 from tersely.llm.limits import GateClosed

@@ -19,8 +19,8 @@ import anyio.to_thread
 from tersely.agent.arguments import fit, read_arguments
 from tersely.agent.asking import CANCELLED, MaskedStream
 from tersely.agent.assignment import Assignment
-from tersely.agent.diary import Diary, OpenEvent
 from tersely.agent.meter import Metered
+from tersely.agent.recorder import Diary, OpenEvent
 from tersely.agent.toolbox import OURS, Toolbox
 from tersely.condensing.budget import Lost, ModelWork
 from tersely.errors import InputError, LostSession, MaskingFailed, ToolError

@@ -22,10 +22,10 @@ from tersely.agent.assignment import Assignment, Report
 from tersely.agent.calls import DISPLAY_TOKENS, Caller, Seen
 from tersely.agent.controller import Controller, Decision
 from tersely.agent.conversation import Conversation, Reply, flattened
-from tersely.agent.diary import Diary
 from tersely.agent.function_calling import FunctionCalling
-from tersely.agent.lockstep import side_by_side
+from tersely.agent.ordered_gather import side_by_side
 from tersely.agent.react import ReAct, quoted
+from tersely.agent.recorder import Diary
 from tersely.agent.subject import subject_of
 from tersely.agent.survey import survey
 from tersely.agent.toolbox import Toolbox

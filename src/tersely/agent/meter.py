@@ -14,7 +14,7 @@ from tersely.llm import facts
 from tersely.llm.client import LLM
 from tersely.llm.messages import Completion, Delta, Message, Superseded, TextDelta, ThinkingDelta, ToolSpec, Usage
 from tersely.llm.providers import NativeTools
-from tersely.llm.standing_before import StandingBefore
+from tersely.llm.wrapper import StandingBefore
 
 
 @dataclass

@@ -18,7 +18,7 @@ import anyio.to_thread
 from tersely.agent.assignment import Report
 from tersely.agent.calls import Caller, Seen
 from tersely.agent.evidence import Evidence, Reading, read_result
-from tersely.agent.lockstep import side_by_side
+from tersely.agent.ordered_gather import side_by_side
 from tersely.agent.subject import Subject, fill, mentions, subject_of, words_in
 from tersely.agent.verdict import Source, Weighing, report
 from tersely.condensing.focus import stem

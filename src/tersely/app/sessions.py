@@ -21,13 +21,13 @@ from tersely.research.request import request_of
 from tersely.research.work import Researches
 from tersely.results.kept import KeptResults
 from tersely.sessions.codec import RecordCodec
-from tersely.sessions.crew import Crew, Pace, Work
-from tersely.sessions.desk import Desk
 from tersely.sessions.housekeeping import Housekeeping, Webhooks
+from tersely.sessions.intake import Desk
 from tersely.sessions.investigate import Investigations
 from tersely.sessions.models import Models
 from tersely.sessions.plan import Plan
 from tersely.sessions.records import SESSION_TYPES
+from tersely.sessions.worker import Crew, Pace, Work
 from tersely.settings.model import Settings
 from tersely.store.database import Database
 from tersely.store.summaries import SummaryFile

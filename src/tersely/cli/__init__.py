@@ -14,10 +14,10 @@ from tersely.cli.condense import condense
 from tersely.cli.config import config
 from tersely.cli.demo import demo
 from tersely.cli.doctor import doctor
+from tersely.cli.errors import fail
 from tersely.cli.export import export
 from tersely.cli.gateway import gateway
 from tersely.cli.migrate import migrate
-from tersely.cli.mistakes import fail
 from tersely.cli.read import read
 from tersely.cli.research import research
 from tersely.cli.serve import serve

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tersely.cli.mistakes import fail
+from tersely.cli.errors import fail
 
 if TYPE_CHECKING:
     from tersely.condensing.budget import Condensed

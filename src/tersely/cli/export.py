@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tersely.cli.mistakes import fail
+from tersely.cli.errors import fail
 from tersely.cli.watch import TOKEN, URL, headers, said
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Unpack
 import click
 from click.core import ParameterSource
 
+from tersely.cli.errors import fail
 from tersely.cli.gateway_check import check
 from tersely.cli.gateway_install import install
-from tersely.cli.mistakes import fail
 from tersely.cli.upstreams import Upstreams, check_providers, upstream_options, upstream_servers
 
 if TYPE_CHECKING:

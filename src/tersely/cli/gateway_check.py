@@ -65,7 +65,7 @@ async def look(servers: Sequence[Server], data_dir: Path, accept: bool = False) 
 
     from tersely.mcp.connect.supervisor import connected
     from tersely.mcp.registry import ToolRegistry
-    from tersely.servers.gateway.seen import SEEN_FILE, SeenTools
+    from tersely.servers.gateway.tool_pins import SEEN_FILE, SeenTools
 
     seen = SeenTools(data_dir / SEEN_FILE)
     took: dict[str, float] = {}

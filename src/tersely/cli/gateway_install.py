@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tersely.cli.mistakes import fail
+from tersely.cli.errors import fail
 
 if TYPE_CHECKING:
     from tersely.settings.client_files import Client, Machine, Plan, Route

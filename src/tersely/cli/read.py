@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tersely.cli.mistakes import fail
+from tersely.cli.errors import fail
 
 if TYPE_CHECKING:
     from tersely.results.kept import KeptResult

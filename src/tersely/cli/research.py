@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tersely.cli.mistakes import fail
+from tersely.cli.errors import fail
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -216,7 +216,7 @@ async def _researched(
     from tersely.app.sessions import office
     from tersely.app.summarizer import kept_results
     from tersely.research.work import result_of
-    from tersely.sessions.desk import Submission
+    from tersely.sessions.intake import Submission
     from tersely.store import sessions as rows
     from tersely.web.version import VERSION
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tersely.cli.mistakes import fail
+from tersely.cli.errors import fail
 from tersely.errors import TerselyError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ async def _serve(settings: Settings) -> None:
     from tersely.web import serve
     from tersely.web.app import build
     from tersely.web.auth import authenticator
-    from tersely.web.parts import Parts
+    from tersely.web.dependencies import Parts
     from tersely.web.version import VERSION
 
     logger = logging.getLogger("tersely.up")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tersely.cli.mistakes import fail
+from tersely.cli.errors import fail
 
 
 def _here() -> str:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tersely.demo.causes import CAUSES, NEEDS_DATABASE, Cause, Finding, Scene
-from tersely.demo.look_alikes import HISTORY, LOOK_ALIKES, callers_suffer
+from tersely.demo.decoys import HISTORY, LOOK_ALIKES, callers_suffer
 from tersely.demo.world import EDGE, IDENTITY, Event, Service, World, draw_world, suffix
 
 _ALERTS = {

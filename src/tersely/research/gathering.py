@@ -18,9 +18,9 @@ import anyio.to_thread
 
 from tersely.agent.assignment import Assignment
 from tersely.agent.calls import Called, Caller
-from tersely.agent.lockstep import side_by_side
 from tersely.agent.loop import investigate
 from tersely.agent.meter import Metered
+from tersely.agent.ordered_gather import side_by_side
 from tersely.condensing.budget import Condensed
 from tersely.condensing.ladder import condense, in_time
 from tersely.condensing.prompt_files import Prompt
@@ -30,8 +30,8 @@ from tersely.llm.messages import ToolCall
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.pipeline.execute import Fetched, Intent, Step
+from tersely.research.budget import SPENT, Purse
 from tersely.research.instruments import Hit, Instruments, hits, same_page
-from tersely.research.purse import SPENT, Purse
 from tersely.research.request import Request, Topic
 from tersely.store.interactions import Interaction
 from tersely.store.results import Origin

@@ -1,8 +1,8 @@
 """The stable names of what steps of research store, beside those of every session."""
 
+from tersely.research.budget import BudgetSpent
 from tersely.research.gathering import ReadPage, Shortened
 from tersely.research.instruments import Hit, Instruments
-from tersely.research.purse import BudgetSpent
 from tersely.sessions.codec import StoredType
 
 RESEARCH_TYPES = (

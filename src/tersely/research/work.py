@@ -25,7 +25,7 @@ from tersely.agent.toolbox import Toolbox
 from tersely.condensing.cache import SummaryCache
 from tersely.condensing.prompt_files import Fence
 from tersely.errors import InputError
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.llm import facts as known_of_models
 from tersely.llm.client import LLM
 from tersely.llm.messages import Usage
@@ -33,12 +33,12 @@ from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.mcp.registry import ToolRegistry
 from tersely.pipeline.execute import Step, ToolExecutor
+from tersely.research.budget import BudgetedLLM, Purse
 from tersely.research.extraction import Extraction, Section
 from tersely.research.findings import KnownPage, Ledger, Source
 from tersely.research.gathering import Block, Gathered, Gathering
 from tersely.research.instruments import Instruments, same_page
 from tersely.research.options import ResearchOptions
-from tersely.research.purse import BudgetedLLM, Purse
 from tersely.research.report import as_markdown
 from tersely.research.request import Request, request_of
 from tersely.research.rules import Passage, Rules, passages_of
@@ -46,9 +46,9 @@ from tersely.research.sources import PageText
 from tersely.results.kept import KeptResults
 from tersely.results.read_back import ReadBack
 from tersely.sessions import overrides
-from tersely.sessions.crew import Outcome
 from tersely.sessions.models import Models
 from tersely.sessions.plan import Part, Plan
+from tersely.sessions.worker import Outcome
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.results import Origin

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tersely.agent.assignment import Assignment
 from tersely.agent.loop import investigate
 from tersely.condensing.cache import SummaryCache
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
@@ -19,9 +19,9 @@ from tersely.pipeline.execute import Step, ToolExecutor
 from tersely.results.kept import KeptResults
 from tersely.results.read_back import ReadBack
 from tersely.sessions import overrides
-from tersely.sessions.crew import Outcome
 from tersely.sessions.models import Models
 from tersely.sessions.plan import Part, Plan
+from tersely.sessions.worker import Outcome
 from tersely.store import sessions as rows
 from tersely.store.sessions import Session
 

@@ -17,7 +17,7 @@ from tersely.mcp.raw import Tool
 from tersely.pipeline.execute import Fetched
 from tersely.pipeline.observation import Observation, OtherPart
 from tersely.sessions.codec import StepFailed, StoredType
-from tersely.sessions.crew import Outcome
+from tersely.sessions.worker import Outcome
 
 RECORDS = (
     StoredType("model_turn", Turn, ("tersely.agent.asking:Turn",)),

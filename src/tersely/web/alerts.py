@@ -10,11 +10,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Response
 
 from tersely.errors import QueueFull
-from tersely.sessions.desk import Submission
+from tersely.sessions.intake import Submission
 from tersely.store.groups import Group
 from tersely.web.auth import Principal, Submits
 from tersely.web.bodies import JsonRoute
-from tersely.web.parts import Parts
+from tersely.web.dependencies import Parts
 from tersely.web.problems import Refusal
 from tersely.web.schemas import ERRORS, LONGEST_RUNBOOK, AcceptedOut, AlertIn, AlertmanagerIn, Error, GroupOut
 

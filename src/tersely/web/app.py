@@ -12,8 +12,8 @@ from fastapi.openapi.utils import get_openapi
 
 from tersely.web import alerts, live, metrics, pages, results, sessions, system
 from tersely.web.auth import Authenticator, authenticator
-from tersely.web.door import Door, Names
-from tersely.web.parts import Parts
+from tersely.web.dependencies import Parts
+from tersely.web.middleware import Door, Names
 from tersely.web.problems import answer_problems
 from tersely.web.version import VERSION
 

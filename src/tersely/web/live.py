@@ -25,8 +25,8 @@ from tersely.errors import SessionNotFound, StoreUnavailable
 from tersely.store import events
 from tersely.web.auth import asking
 from tersely.web.bodies import read_json
+from tersely.web.dependencies import Parts
 from tersely.web.paging import LARGEST, known_id
-from tersely.web.parts import Parts
 from tersely.web.problems import Problem, Refusal, refusal
 
 logger = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from tersely.errors import StoreUnavailable
 from tersely.llm.meter import METER, Meter
 from tersely.store import overview
 from tersely.web.auth import Principal, Reads
+from tersely.web.dependencies import Parts
 from tersely.web.live import Live
-from tersely.web.parts import Parts
 from tersely.web.schemas import ERRORS, HealthOut, ReadyOut
 from tersely.web.version import VERSION
 

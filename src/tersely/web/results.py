@@ -15,8 +15,8 @@ from tersely.errors import InputError
 from tersely.results.find_lines import Hit, find_lines
 from tersely.results.kept import KeptResult, KeptResults
 from tersely.web.auth import Principal, Reads
+from tersely.web.dependencies import Parts
 from tersely.web.paging import LARGEST, Cursor, Limit, SessionId, from_cursor, to_cursor
-from tersely.web.parts import Parts
 from tersely.web.problems import Refusal
 from tersely.web.schemas import ERRORS, HitOut, KeptResultOut, Page, ResultRangeOut, SearchOut
 

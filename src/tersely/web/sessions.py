@@ -19,8 +19,8 @@ from tersely.store import sessions as rows
 from tersely.store.interactions import StoredInteraction
 from tersely.store.sessions import Execution, Filters, Session, Stage
 from tersely.web.auth import Administers, Principal, Reads, needs
+from tersely.web.dependencies import Parts
 from tersely.web.paging import After, Cursor, Limit, SessionId, Time, Words, bad_cursor, from_cursor, plain, to_cursor
-from tersely.web.parts import Parts
 from tersely.web.problems import Refusal
 from tersely.web.results import described, scope_of
 from tersely.web.schemas import (

@@ -13,9 +13,9 @@ from tersely.mcp.suspicion import suspicions
 from tersely.store import usage
 from tersely.text.tokens import O200K
 from tersely.web.auth import Authenticator, Principal, Reads, needs
-from tersely.web.door import MAX_BODY_BYTES
+from tersely.web.dependencies import Parts
+from tersely.web.middleware import MAX_BODY_BYTES
 from tersely.web.paging import Day
-from tersely.web.parts import Parts
 from tersely.web.schemas import (
     ERRORS,
     LONGEST_RUNBOOK,

@@ -33,7 +33,7 @@ from tersely.mcp.servers import Server, SummarizationOptions
 from tersely.pipeline.execute import Admitted, Intent, admit, context_of, focus_of, repeats, shorten
 from tersely.pipeline.observation import note
 from tersely.results.kept import KeptResults
-from tersely.servers.gateway.offers import cleaned
+from tersely.servers.gateway.catalogue import cleaned
 from tersely.store.results import Origin
 from tersely.text.tokens import O200K
 

@@ -18,11 +18,11 @@ from tersely.masking.mask import Masker
 from tersely.mcp.servers import Server
 from tersely.results.kept import user_scope
 from tersely.results.read_back import ReadBack
+from tersely.servers.gateway.catalogue import Intent
 from tersely.servers.gateway.counting import Counting
-from tersely.servers.gateway.door import Gateway
-from tersely.servers.gateway.offers import Intent
+from tersely.servers.gateway.protocol import Gateway
 from tersely.servers.gateway.road import Road
-from tersely.servers.gateway.seen import SEEN_FILE, SeenTools
+from tersely.servers.gateway.tool_pins import SEEN_FILE, SeenTools
 from tersely.sessions.models import Models
 from tersely.settings.model import Settings
 from tersely.store.summaries import SummaryFile

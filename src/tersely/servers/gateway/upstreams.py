@@ -29,8 +29,8 @@ from tersely.mcp.connect.supervisor import Connection, connected
 from tersely.mcp.registry import ToolRegistry
 from tersely.mcp.servers import Server
 from tersely.mcp.suspicion import suspicions
-from tersely.servers.gateway.offers import Catalogue, Intent, catalogue
-from tersely.servers.gateway.seen import SeenTools
+from tersely.servers.gateway.catalogue import Catalogue, Intent, catalogue
+from tersely.servers.gateway.tool_pins import SeenTools
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tersely.servers.gateway.counting import prometheus
-from tersely.servers.gateway.door import GONE, Gateway
+from tersely.servers.gateway.protocol import GONE, Gateway
 from tersely.servers.http import BodyLimit
 from tersely.settings.model import Settings
 

@@ -32,10 +32,10 @@ from tersely.faults import crash_point
 from tersely.masking.clean import clean
 from tersely.masking.masked import Masked, assume_masked
 from tersely.sessions import overrides
-from tersely.sessions.crew import Crew
 from tersely.sessions.durable import Engine
 from tersely.sessions.overrides import Connected, Override
 from tersely.sessions.plan import Plan
+from tersely.sessions.worker import Crew
 from tersely.store import groups
 from tersely.store import sessions as rows
 from tersely.store.database import Database

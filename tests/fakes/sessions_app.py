@@ -8,14 +8,14 @@ import anyio
 
 from tersely.agent.options import AgentOptions
 from tersely.events.bus import Bus
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.sessions.chains import ChainOptions, StageOptions
 from tersely.sessions.codec import RecordCodec
-from tersely.sessions.crew import Crew, Outcome, Pace
-from tersely.sessions.desk import Desk
 from tersely.sessions.durable import Engine
+from tersely.sessions.intake import Desk
 from tersely.sessions.plan import Plan
 from tersely.sessions.records import SESSION_TYPES
+from tersely.sessions.worker import Crew, Outcome, Pace
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.sessions import Session

@@ -6,16 +6,16 @@ import anyio
 import pytest
 
 from tersely.errors import IdempotencyConflict, InputError, QueueFull, SessionEnded
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.masking.masked import assume_masked
-from tersely.sessions.crew import Crew, Outcome, Pace
-from tersely.sessions.desk import Submission
 from tersely.sessions.durable import Interrupted
+from tersely.sessions.intake import Submission
+from tersely.sessions.worker import Crew, Outcome, Pace
 from tersely.store import events, executors
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.sessions import Session
-from tests.fakes.small_office import Opening, opening
+from tests.fakes.sessions_app import Opening, opening
 
 ALERT = Submission(data={"alertname": "Checkout is slow", "password": "hunter2hunter2"})
 

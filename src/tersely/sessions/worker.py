@@ -36,7 +36,7 @@ import anyio.lowlevel
 
 from tersely.errors import LostSession, SessionNotFound, StoreUnavailable, TerselyError
 from tersely.events.bus import Bus
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.faults import crash_point, place_of
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tersely.events.bus import Bus
 from tersely.mcp.registry import ToolRegistry
 from tersely.results.kept import KeptResults
-from tersely.sessions.desk import Desk
+from tersely.sessions.intake import Desk
 from tersely.settings.model import Settings
 from tersely.store.database import Database
 

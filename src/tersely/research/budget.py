@@ -15,7 +15,7 @@ from tersely.errors import LLMError
 from tersely.llm.client import LLM
 from tersely.llm.messages import Completion, Delta, Message, ToolSpec, Usage
 from tersely.llm.providers import NativeTools
-from tersely.llm.standing_before import StandingBefore
+from tersely.llm.wrapper import StandingBefore
 
 SPENT = "The budget is used up: "
 """How every refusal begins, so that a report that ended with one can be told from others, also after a restart."""

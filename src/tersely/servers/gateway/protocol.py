@@ -49,11 +49,11 @@ from tersely.mcp.descriptions import without_secrets
 from tersely.mcp.raw import check_depth
 from tersely.mcp.servers import Server
 from tersely.results.read_back import ReadBack
+from tersely.servers.gateway.catalogue import Intent, Offer, cleaned
 from tersely.servers.gateway.clients import Client, Context, Request, connection_of
 from tersely.servers.gateway.counting import Counting
-from tersely.servers.gateway.offers import Intent, Offer, cleaned
 from tersely.servers.gateway.road import Call, Outcome, Road, safe, safe_question, safe_words
-from tersely.servers.gateway.seen import SeenTools
+from tersely.servers.gateway.tool_pins import SeenTools
 from tersely.servers.gateway.upstreams import Pool, Upstreams
 
 logger = logging.getLogger(__name__)

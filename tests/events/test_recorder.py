@@ -8,10 +8,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from tersely.agent.diary import Diary
+from tersely.agent.recorder import Diary
 from tersely.errors import LostSession
 from tersely.events.bus import Bus
-from tersely.events.diary import SessionDiary
+from tersely.events.recorder import SessionDiary
 from tersely.llm.messages import Message, Usage
 from tersely.masking.masked import Masked, assume_masked
 from tersely.store import interactions, sessions, timeline
@@ -228,6 +228,6 @@ async def test_a_worker_that_lost_its_session_hears_of_it_before_it_acts(
     await mine.still_ours()
     async with database.transaction() as db:
         await sessions.claim(db, session_id, "another", now=NOON)
-    monkeypatch.setattr("tersely.events.diary.OURS_FOR", 0.0)
+    monkeypatch.setattr("tersely.events.recorder.OURS_FOR", 0.0)
     with pytest.raises(LostSession):
         await mine.still_ours()

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tersely.agent.diary import Ending, EventType, Phase
+from tersely.agent.recorder import Ending, EventType, Phase
 from tersely.masking.masked import Masked
 from tersely.store.interactions import Interaction
 
