@@ -609,7 +609,7 @@ def plain_insert(url: str, folder: Path) -> float:
 async def long_session(url: str, events: int = EVENTS, words: int = 20) -> str:
     """A session with many events, or with large ones, written before the service starts."""
     from tersely.events.bus import Bus
-    from tersely.events.recorder import SessionDiary
+    from tersely.events.recorder import SessionRecorder
     from tersely.masking.masked import assume_masked
     from tersely.store import sessions
     from tersely.store.database import Database
@@ -631,10 +631,10 @@ async def long_session(url: str, events: int = EVENTS, words: int = 20) -> str:
             await sessions.create(db, new, now=datetime.now(UTC))
         async with database.transaction() as db:
             claim = await sessions.claim(db, new.id, "bench", now=datetime.now(UTC))
-        diary = SessionDiary(database, Bus(database), new.id, claim.attempt)
+        recorder = SessionRecorder(database, Bus(database), new.id, claim.attempt)
         for number in range(events):
-            await diary.tell(str(number), "llm_response", assume_masked(f"word {number} " * words))
-        await diary.session_status("completed")
+            await recorder.record(str(number), "llm_response", assume_masked(f"word {number} " * words))
+        await recorder.session_status("completed")
     return new.id
 
 

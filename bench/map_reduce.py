@@ -14,9 +14,9 @@ import time
 
 import anyio
 
-from tersely.condensing.summarize import Wish, summarize_text
+from tersely.condensing.summarize import SummaryRequest, summarize_text
 from tersely.llm.client import ModelSpec
-from tersely.llm.limits import Manners, build_llm
+from tersely.llm.limits import RetryPolicy, build_llm
 from tersely.llm.messages import Message
 from tersely.masking.masked import assume_masked
 from tersely.text.tokens import O200K
@@ -81,14 +81,16 @@ async def measure(text: str, port: int, chunk_size: int) -> bool:
 
     llm = build_llm(
         [ModelSpec(model="openai/gpt-4o-mini", base_url=f"http://127.0.0.1:{port}/v1", api_key="none")],
-        manners=Manners(concurrency=LIMIT),
+        retry_policy=RetryPolicy(concurrency=LIMIT),
     )
     async with httpx2.AsyncClient() as client:
         await llm.complete([Message("user", assume_masked("warm up"))], max_tokens=16)
         await client.get(f"http://127.0.0.1:{port}/state")
         began = time.perf_counter()
         read = _counted(llm)
-        condensed = await summarize_text(assume_masked(text), wish=Wish(target=5000, chunk_size=chunk_size), llm=llm)
+        condensed = await summarize_text(
+            assume_masked(text), request=SummaryRequest(target=5000, chunk_size=chunk_size), llm=llm
+        )
         wall = time.perf_counter() - began
         state = (await client.get(f"http://127.0.0.1:{port}/state")).json()
     await llm.aclose()

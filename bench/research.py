@@ -23,7 +23,7 @@ from pathlib import Path
 import anyio
 
 from tersely.agent.options import AgentOptions
-from tersely.app.sessions import office
+from tersely.app.sessions import sessions_app
 from tersely.demo.web_pages import SmallWeb, draw_web
 from tersely.mcp.servers import ServerOptions, TransportOptions
 from tersely.research.work import result_of
@@ -66,10 +66,10 @@ def there(web: SmallWeb, text: str) -> float:
     return sum(any(claim.about in line and claim.value in line for line in lines) for claim in claims) / len(claims)
 
 
-def furniture(web: SmallWeb, text: str) -> float:
+def boilerplate(web: SmallWeb, text: str) -> float:
     """Which share of the lines around the articles stands in the text."""
     lines = {line.strip("*#|- ") for line in text.split("\n")}
-    known = list(dict.fromkeys(line for page in web.pages for line in page.furniture))
+    known = list(dict.fromkeys(line for page in web.pages for line in page.boilerplate))
     # A word such as "Home" is in many sentences; as a line of its own it is the menu.
     return sum(line in lines or (len(line) >= 20 and line in text) for line in known) / len(known)
 
@@ -95,8 +95,8 @@ async def researched(seed: int, folder: Path) -> tuple[str, dict[str, object]]:
         }
     )
     data = {"subject": draw_web(seed).subject, "topics": TOPICS, "schema": SCHEMA}
-    async with office(settings, version="bench") as parts:
-        accepted = await parts.desk.submit(Submission(data=data, alert_type="research"), principal="bench")
+    async with sessions_app(settings, version="bench") as parts:
+        accepted = await parts.intake.submit(Submission(data=data, alert_type="research"), principal="bench")
         async with parts.bus.subscribe(channel_of(accepted.session_id), 0) as events:
             async for payload in events:
                 if '"session.status"' in payload and any(
@@ -114,8 +114,8 @@ async def researched(seed: int, folder: Path) -> tuple[str, dict[str, object]]:
 
 def row(name: str, web: SmallWeb, text: str, note: str = "") -> str:
     return (
-        f"    {name:28} {O200K.count(text):>7,} tokens   facts {there(web, text):6.1%}   furniture "
-        f"{furniture(web, text):6.1%}   {note}"
+        f"    {name:28} {O200K.count(text):>7,} tokens   facts {there(web, text):6.1%}   boilerplate "
+        f"{boilerplate(web, text):6.1%}   {note}"
     )
 
 
@@ -142,13 +142,11 @@ def main(seeds: Iterable[int]) -> None:
         )  # type: ignore[arg-type]
         print(row("head of each page", web, "\n".join(O200K.head(page, size // len(pages)) for page in pages)))
         print(row("5,000-character view by value", web, "\n".join(page[:SEEN_BY_THE_AGENT] for page in pages)))
-        worst, most, dirtiest = min(worst, there(web, text)), max(most, size), max(dirtiest, furniture(web, text))
-    print(
-        f"research: at most {most:,} tokens, at least {worst:.1%} of the facts, at most {dirtiest:.1%} of the furniture"
-    )
+        worst, most, dirtiest = min(worst, there(web, text)), max(most, size), max(dirtiest, boilerplate(web, text))
+    print(f"research: at most {most:,} tokens, at least {worst:.1%} of the facts, at most {dirtiest:.1%} boilerplate")
     if worst < 0.95 or most > 25_000 or dirtiest >= 0.05:
         raise SystemExit(
-            "research: the promise (25,000 tokens, 95 % of the facts, under 5 % of the furniture) is not kept"
+            "research: the promise (25,000 tokens, 95 % of the facts, under 5 % of the boilerplate) is not kept"
         )
 
 

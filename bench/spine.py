@@ -38,7 +38,7 @@ def text_of(size: int) -> str:
 
 async def measure(size: int) -> dict[str, float]:
     from tersely.llm.messages import ToolCall
-    from tersely.mcp.raw import Part, RawResult, Tool
+    from tersely.mcp.raw import ContentPart, RawResult, Tool
     from tersely.mcp.servers import Server, ServerOptions
     from tersely.pipeline.execute import Intent, Scope, ToolExecutor
     from tersely.results.kept import KeptResults
@@ -57,7 +57,7 @@ async def measure(size: int) -> dict[str, float]:
         async def call(
             self, tool: Tool, arguments: Mapping[str, Any], *, on_progress: Callable[..., Any] | None = None
         ) -> RawResult:
-            return RawResult(parts=(Part(kind="text", text=self.text),))
+            return RawResult(parts=(ContentPart(kind="text", text=self.text),))
 
     with tempfile.TemporaryDirectory() as folder:
         async with Database.open(f"sqlite:///{folder}/bench.db") as database:

@@ -3,13 +3,13 @@
 import json
 import logging
 
-from tersely.logging_setup import JsonLines
+from tersely.logging_setup import JsonFormatter
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
 def said(record: logging.LogRecord) -> dict[str, object]:
-    line = JsonLines("mcp_summarizer").format(record)
+    line = JsonFormatter("mcp_summarizer").format(record)
     assert "\n" not in line
     parsed: dict[str, object] = json.loads(line)
     return parsed

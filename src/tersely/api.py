@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tersely.app.summarizer import runtime
+from tersely.app.summarizer import summarizer_app
 from tersely.condensing.budget import Condensed
 from tersely.errors import ToolError
 from tersely.mcp.registry import registered
@@ -23,7 +23,7 @@ async def summarize(
         InputError: A size or a text is out of range.
         ConfigError: The environment holds a setting that makes no sense.
     """
-    async with runtime(Settings.load()) as parts:
+    async with summarizer_app(Settings.load()) as parts:
         return await parts.summarizer.summarize(
             text, max_output_tokens=max_output_tokens, focus_areas=focus_areas, strategy=strategy
         )
@@ -31,7 +31,7 @@ async def summarize(
 
 async def summarize_for_extraction(text: str, schema_hint: str, max_output_tokens: int = 0) -> Condensed:
     """Like `summarize`, for a program that extracts what the hint describes."""
-    async with runtime(Settings.load()) as parts:
+    async with summarizer_app(Settings.load()) as parts:
         return await parts.summarizer.summarize_for_extraction(text, schema_hint, max_output_tokens=max_output_tokens)
 
 

@@ -19,7 +19,7 @@ LONGEST_VALUE = 2_000
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     def __init__(self, service_id: str) -> None:
         super().__init__()
         self.service_id = service_id
@@ -64,10 +64,10 @@ def _where(problem: BaseException) -> list[str]:
     return frames[-8:]
 
 
-def write_journal(service_id: str, level: str = "info", stream: TextIO | None = None) -> None:
+def configure_logging(service_id: str, level: str = "info", stream: TextIO | None = None) -> None:
     """Send everything that is logged to stderr as JSON lines. Libraries lose handlers of their own."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines(service_id))
+    handler.setFormatter(JsonFormatter(service_id))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     # Libraries are heard when they warn, whatever the level: their news quote requests, addresses and contents.

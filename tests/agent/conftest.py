@@ -1,4 +1,4 @@
-"""An agent's workplace: a model on the wire, real MCP servers, a real store, and a diary that remembers."""
+"""An agent's workplace: a model on the wire, real MCP servers, a real store, and a recorder that remembers."""
 
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,7 +23,7 @@ from tersely.pipeline.execute import Step, ToolExecutor, run_now
 from tersely.results.kept import KeptResults
 from tersely.results.read_back import ReadBack
 from tersely.store.database import Database
-from tests.fakes.recorder import MemoryDiary
+from tests.fakes.recorder import MemoryRecorder
 
 T = TypeVar("T")
 KEY = b"k" * 32
@@ -48,7 +48,7 @@ def call(name: str, arguments: str = "{}", id: str = "c1") -> dict[str, Any]:
 class Workplace:
     registry: ToolRegistry
     executor: ToolExecutor
-    diary: MemoryDiary = field(default_factory=MemoryDiary)
+    recorder: MemoryRecorder = field(default_factory=MemoryRecorder)
 
     async def work(
         self,
@@ -87,7 +87,7 @@ class Workplace:
             summarizers=summarizers,
             executor=self.executor,
             read_back=ReadBack(self.executor.results, masker=Masker(key=KEY), llm=summarizer),
-            diary=self.diary,
+            recorder=self.recorder,
             step=step,
         )
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from tersely.errors import LLMUnavailable
-from tersely.llm.limits import Manners
+from tersely.llm.limits import RetryPolicy
 from tersely.llm.providers import NativeTools
 from tersely.masking.masked import assume_masked
 from tersely.mcp.servers import Server, ServerOptions
@@ -37,22 +37,22 @@ async def test_the_model_calls_a_tool_reads_the_result_and_concludes(workplace: 
         and "CrashLoopBackOff" in answered["content"]
         and answered["content"].startswith("ops.pods_list: ")
     )
-    assert [event.type for event in place.diary.events] == [
+    assert [event.type for event in place.recorder.events] == [
         "llm_thinking",
         "llm_response",
         "llm_tool_call",
         "llm_response",
         "final_analysis",
     ]
-    assert all(event.status == "completed" for event in place.diary.events)
-    made = place.diary.of("llm_tool_call")[0]
+    assert all(event.status == "completed" for event in place.recorder.events)
+    made = place.recorder.of("llm_tool_call")[0]
     assert (
         made.metadata["server_name"] == "ops"
         and made.metadata["arguments"] == {"namespace": "prod"}
         and not made.metadata["is_error"]
     )
     assert "CrashLoopBackOff" in made.content and made.metadata["handle"].startswith("r_")
-    assert [record.type for _, record in place.diary.interactions] == ["iteration", "mcp", "iteration"]
+    assert [record.type for _, record in place.recorder.interactions] == ["iteration", "mcp", "iteration"]
 
 
 async def test_parallel_calls_run_side_by_side_and_are_answered_in_their_order(workplace: Any) -> None:
@@ -109,7 +109,7 @@ async def test_a_call_that_cannot_be_made_is_answered_with_why_and_is_an_event(
         report = await place.work(llm)
     assert report.status == "completed"
     assert said in server.requests[1]["messages"][-1]["content"]
-    (event,) = place.diary.of("llm_tool_call")
+    (event,) = place.recorder.of("llm_tool_call")
     assert event.metadata["is_error"] and said in event.content and event.status == "completed"
     assert "DELETED" not in server.prompt(1)
 
@@ -123,8 +123,8 @@ async def test_arguments_are_sent_as_they_were_written_and_kept_masked(workplace
     assert server.requests[1]["messages"][-1]["content"] == f"ops.measure: {len(secret)} characters", (
         "the tool gets what the model wrote"
     )
-    seen = json.dumps([(event.content, event.streamed, event.metadata) for event in place.diary.events]) + repr(
-        place.diary.interactions
+    seen = json.dumps([(event.content, event.streamed, event.metadata) for event in place.recorder.events]) + repr(
+        place.recorder.interactions
     )
     assert secret not in seen and secret not in server.prompt(1)
 
@@ -148,8 +148,8 @@ async def test_the_model_reads_a_kept_result_back_and_the_page_is_not_condensed_
     condensed, page = server.requests[1]["messages"][-1]["content"], server.requests[2]["messages"][-1]["content"]
     assert "Shortened from" in condensed and "connection refused" in condensed
     assert page.startswith("read_result: [r_") and "request 119 served" in page and "connection refused" in page
-    assert [event.metadata["tool_name"] for event in place.diary.of("llm_tool_call")] == ["logs", "read_result"]
-    (summary,) = place.diary.of("mcp_tool_summary")
+    assert [event.metadata["tool_name"] for event in place.recorder.of("llm_tool_call")] == ["logs", "read_result"]
+    (summary,) = place.recorder.of("mcp_tool_summary")
     assert summary.metadata["status"] == "structural" and summary.status == "completed", (
         "people see what was condensed without a model, too"
     )
@@ -175,7 +175,7 @@ async def test_only_the_assignments_servers_are_named_offered_and_called(workpla
     )
     offered = [tool["function"]["name"] for tool in server.requests[0]["tools"]]
     assert offered == ["ops__pods_list", "read_result", "search_result", "query_result", "summarize_result"]
-    assert all(event.metadata["is_error"] for event in place.diary.of("llm_tool_call"))
+    assert all(event.metadata["is_error"] for event in place.recorder.of("llm_tool_call"))
     answers = [message["content"] for message in server.requests[1]["messages"] if message["role"] == "tool"]
     assert all("There is no tool" in one and "vault.p" not in one.partition("There are:")[2] for one in answers)
 
@@ -211,25 +211,25 @@ async def test_a_model_that_fails_fails_the_report_with_its_reason(workplace: An
         report = await place.work(llm)
     assert report.status == "failed" and "does not accept the key" in report.reason
     assert (
-        place.diary.of("error")[0].content == report.reason
-        and place.diary.records("iteration")[0].error == report.reason
+        place.recorder.of("error")[0].content == report.reason
+        and place.recorder.records("iteration")[0].error == report.reason
     )
 
 
 async def test_a_provider_that_is_left_alone_for_a_while_is_waited_for(workplace: Any) -> None:
     """F18: what opened the circuit were the calls of others."""
-    manners = Manners(delays=(), circuit_window=2, circuit_open_for=3)
+    retry_policy = RetryPolicy(delays=(), circuit_window=2, circuit_open_for=3)
     async with (
         FakeLLMServer([503, 503, "done"]).listening() as server,
-        model_at(server.url, manners=manners) as llm,
+        model_at(server.url, retry_policy=retry_policy) as llm,
         workplace() as place,
     ):
         for _ in range(2):
             with pytest.raises(LLMUnavailable):
                 await llm.complete(say("hello"), max_tokens=10)
         report = await place.work(llm)
-    assert (report.analysis, report.status) == ("done", "completed") and not place.diary.of("error")
-    assert any("it is asked again in" in message for _, message in place.diary.phases)
+    assert (report.analysis, report.status) == ("done", "completed") and not place.recorder.of("error")
+    assert any("it is asked again in" in message for _, message in place.recorder.phases)
 
 
 async def test_a_provider_that_asks_for_an_hour_is_not_waited_for(workplace: Any) -> None:
@@ -248,7 +248,7 @@ async def test_thinking_and_words_stream_and_a_broken_stream_begins_anew(workpla
     async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
         report = await place.work(llm)
     assert report.analysis == words.strip()
-    thought, response = place.diary.of("llm_thinking")[0], place.diary.of("llm_response")[0]
+    thought, response = place.recorder.of("llm_thinking")[0], place.recorder.of("llm_response")[0]
     assert (
         thought.content.startswith("Let me think")
         and response.pieces > 3
@@ -271,9 +271,9 @@ async def test_a_native_tool_that_the_provider_cannot_do_is_said_and_not_sent(wo
     async with FakeLLMServer(["done"]).listening() as server, model_at(server.url) as llm, workplace() as place:
         report = await place.work(llm, native_tools=NativeTools(google_search=True))
     assert report.status == "completed"
-    (error,) = place.diary.of("error")
+    (error,) = place.recorder.of("error")
     assert "cannot do google_search" in error.content and "google_search" not in json.dumps(server.requests)
-    assert place.diary.records("iteration")[0].response["unsupported_native_tools"] == ["google_search"]
+    assert place.recorder.records("iteration")[0].response["unsupported_native_tools"] == ["google_search"]
 
 
 async def test_old_results_give_way_to_a_line_with_their_handle_and_the_newest_stay(workplace: Any) -> None:

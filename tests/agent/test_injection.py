@@ -68,7 +68,7 @@ async def test_tool_text_does_not_pose_as_a_part_of_the_conversation(
     observation = server.requests[1]["messages"][-1]["content"]
     head, _, told = observation.partition("ops.page: ")
     assert head == "Observation: " and not [line for line in told.splitlines() if poses(line)]
-    assert report.analysis == "my own words" and len(place.diary.of("llm_tool_call")) == 1
+    assert report.analysis == "my own words" and len(place.recorder.of("llm_tool_call")) == 1
 
 
 @pytest.mark.parametrize("case", cases("unicode_smuggling"))
@@ -80,7 +80,7 @@ async def test_characters_that_only_deceive_reach_nobody_and_are_counted(
     source = ops(page=page(tmp_path, f"before\n{payload}\nafter"))
     async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace(source) as place:
         await place.work(llm)
-        (event,) = place.diary.of("llm_tool_call")
+        (event,) = place.recorder.of("llm_tool_call")
         kept = await place.executor.results.load(event.metadata["handle"], "session:s1")
     assert event.metadata["cleaned"] > 0
     for shown in (server.requests[1]["messages"][-1]["content"], event.content, kept):
@@ -120,11 +120,11 @@ async def test_a_summary_by_a_model_that_obeys_the_text_is_still_only_data(
         report = await place.work(llm, summarizer=llm, controller=controller)
     answered = server.requests[-1]["messages"][-1]["content"]
     told = answered.partition("ops.page: ")[2]
-    assert report.analysis == "my own words" and len(place.diary.of("llm_tool_call")) == 1, "it caused no action"
+    assert report.analysis == "my own words" and len(place.recorder.of("llm_tool_call")) == 1, "it caused no action"
     assert O200K.count(told) <= 1_020 and "hunter2-Walnut" not in answered
     if controller == "react":
         assert not [line for line in told.splitlines() if poses(line)]
-    (event,) = place.diary.of("mcp_tool_summary")
+    (event,) = place.recorder.of("mcp_tool_summary")
     assert (
         event.metadata["server_name"] == "ops"
         and event.metadata["tool_name"] == "page"
@@ -158,7 +158,7 @@ async def test_a_model_that_does_everything_it_reads_is_held_by_what_it_may_do(
     async with server.listening(), model_at(server.url) as llm, workplace(source) as place:
         report = await place.work(llm, max_iterations=6)
     assert report.status == "completed" and len(server.requests) <= 7
-    others = [event for event in place.diary.of("llm_tool_call") if event.metadata["tool_name"] != "page"]
+    others = [event for event in place.recorder.of("llm_tool_call") if event.metadata["tool_name"] != "page"]
     assert "DELETED" not in str(server.requests)
     allowed = case["payload"].startswith('CALL pods_list {"namespace":"prod"}')
     made = [event for event in others if not event.metadata["is_error"]]

@@ -145,7 +145,7 @@ async def test_a_react_investigation_goes_from_thought_to_final_answer(workplace
         and "CrashLoopBackOff" in observation["content"]
     )
     assert "no marker" in server.requests[2]["messages"][-1]["content"]
-    assert "made up" not in json.dumps([event.content for event in place.diary.events])
+    assert "made up" not in json.dumps([event.content for event in place.recorder.events])
 
 
 async def test_a_repeated_call_is_told_that_it_gives_the_same_and_then_the_model_has_to_conclude(
@@ -156,11 +156,11 @@ async def test_a_repeated_call_is_told_that_it_gives_the_same_and_then_the_model
     async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
         report = await place.work(llm, controller="react")
     assert report.analysis == "I kept asking" and "made before" in report.reason
-    made = [event.content for event in place.diary.of("llm_tool_call")]
+    made = [event.content for event in place.recorder.of("llm_tool_call")]
     assert (
         made[0] == "called 1 times" and all("it gives the same" in content for content in made[1:]) and len(made) == 4
     )
-    assert [record.type for _, record in place.diary.interactions][-1] == "final_analysis"
+    assert [record.type for _, record in place.recorder.interactions][-1] == "final_analysis"
 
 
 async def test_the_limit_of_iterations_is_followed_by_one_honest_answer_without_tools(workplace: Any) -> None:
@@ -171,8 +171,8 @@ async def test_the_limit_of_iterations_is_followed_by_one_honest_answer_without_
     assert (report.analysis, report.status) == ("as far as I got", "completed") and "3 iterations" in report.reason
     assert "No more tools can be called" in server.requests[3]["messages"][-1]["content"]
     assert (
-        place.diary.of("final_analysis")[0].status == "completed"
-        and ("concluding", report.reason) in place.diary.phases
+        place.recorder.of("final_analysis")[0].status == "completed"
+        and ("concluding", report.reason) in place.recorder.phases
     )
 
 

@@ -13,7 +13,7 @@ from tests.agent.conftest import Recorder, call, ops
 from tests.agent.test_summaries import SUMMARY
 from tests.fakes.asking import model_at
 from tests.fakes.llm_server import FakeLLMServer, Reply
-from tests.fakes.recorder import MemoryDiary
+from tests.fakes.recorder import MemoryRecorder
 
 SCRIPT: list[Any] = [
     Reply(
@@ -67,11 +67,11 @@ async def test_at_whatever_step_it_is_killed_it_goes_on_from_there_with_the_same
         assert len(set(whole.worked)) == len(whole.worked) > 6, "every step has a name of its own"
 
         for cut in range(len(whole.worked)):
-            server.script, server.requests, place.diary = list(script), [], MemoryDiary()
+            server.script, server.requests, place.recorder = list(script), [], MemoryRecorder()
             first = DiesAfter(cut)
             with pytest.raises((Killed, BaseExceptionGroup)):
                 await place.work(llm, summarizer=llm, step=first, controller=controller)
-            place.diary = MemoryDiary()
+            place.recorder = MemoryRecorder()
             second = Recorder(first.results)
             assert await place.work(llm, summarizer=llm, step=second, controller=controller) == report
             assert [*first.worked, *second.worked] == whole.worked, (
@@ -112,12 +112,12 @@ async def test_a_tool_is_sent_what_the_model_wrote_or_is_not_called_whenever_the
         await place.work(llm, step=whole, controller=controller)
         assert f"{len(SECRET)} characters" in str(server.requests[1]["messages"][-1]["content"]), "as written"
 
-        server.script, server.requests, place.diary = [says, says, concludes], [], MemoryDiary()
+        server.script, server.requests, place.recorder = [says, says, concludes], [], MemoryRecorder()
         first = DiesAfter(1)
         with pytest.raises((Killed, BaseExceptionGroup)):
             await place.work(llm, step=first, controller=controller)
         assert "hunter2" not in RecordCodec(SESSION_TYPES).to_json(first.results), "the model's answer is stored masked"
-        place.diary = MemoryDiary()
+        place.recorder = MemoryRecorder()
         second = Recorder(first.results)
         await place.work(llm, step=second, controller=controller)
         told, again = (str(request["messages"][-1]["content"]) for request in server.requests[1:3])
@@ -152,7 +152,7 @@ async def test_a_mark_that_the_model_was_shown_is_sent_as_it_stands_also_after_a
         first = DiesAfter(3)
         with pytest.raises((Killed, BaseExceptionGroup)):
             await place.work(llm, step=first)
-        place.diary = MemoryDiary()
+        place.recorder = MemoryRecorder()
         await place.work(llm, step=Recorder(first.results))
     shown, said = (message["content"] for message in server.requests[-1]["messages"] if message["role"] == "tool")
     assert said.removeprefix("ops.say: ").startswith("[MASKED:") and said.removeprefix("ops.say: ") in shown

@@ -37,7 +37,7 @@ async def test_a_large_result_is_summarized_with_the_conversation_and_streams_in
     )
     answered = server.requests[2]["messages"][-1]["content"]
     assert SUMMARY.strip() in answered and "Shortened from" in answered and O200K.count(answered) <= 1_010
-    (event,) = place.diary.of("mcp_tool_summary")
+    (event,) = place.recorder.of("mcp_tool_summary")
     assert (
         event.status == "completed"
         and event.pieces > 1
@@ -60,11 +60,11 @@ async def test_a_large_result_is_summarized_with_the_conversation_and_streams_in
         event.metadata["original_tokens"] > 5_000 >= event.metadata["summary_tokens"]
         and event.metadata["handle"] in answered
     )
-    (record,) = place.diary.records("summarization")
+    (record,) = place.recorder.records("summarization")
     assert record.usage.calls == 1 and record.usage.input_tokens > 1_000 and not record.error
-    (traced,) = place.diary.records("mcp")
+    (traced,) = place.recorder.records("mcp")
     assert traced.tokens_before > 5_000 >= traced.tokens_after
-    assert [phase for phase, _ in place.diary.phases if phase == "distilling"]
+    assert [phase for phase, _ in place.recorder.phases if phase == "distilling"]
 
 
 WEBHOOK = {
@@ -127,7 +127,7 @@ async def test_a_server_can_have_its_own_threshold_and_be_left_out(workplace: An
             await place.work(llm)
     small, raw = (message["content"] for message in server.requests[1]["messages"][-2:])
     assert O200K.count(small) <= 70 and "request 249" in raw and O200K.count(raw) > 5_000
-    assert [event.metadata["server_name"] for event in place.diary.of("mcp_tool_summary")] == ["small"]
+    assert [event.metadata["server_name"] for event in place.recorder.of("mcp_tool_summary")] == ["small"]
 
 
 async def test_an_unsummarized_result_larger_than_the_window_is_cut_all_the_same(workplace: Any) -> None:
@@ -150,7 +150,7 @@ async def test_a_summary_that_fails_is_said_in_the_event_and_the_structural_text
     async with FakeLLMServer(answer).listening() as server, model_at(server.url) as llm, workplace() as place:
         report = await place.work(llm, summarizer=llm)
     assert report.analysis == "done"
-    (event,) = place.diary.of("mcp_tool_summary")
+    (event,) = place.recorder.of("mcp_tool_summary")
     assert (
         event.status == "completed"
         and event.metadata["status"] == "fallback"
@@ -159,7 +159,7 @@ async def test_a_summary_that_fails_is_said_in_the_event_and_the_structural_text
     assert event.metadata["reason"] and event.metadata["summarization_fallback"]
     answered = server.requests[-1]["messages"][-1]["content"]
     assert "connection refused" in answered and "Shortened from" in answered, "data, not an error text"
-    assert place.diary.records("summarization")[0].error == event.metadata["reason"]
+    assert place.recorder.records("summarization")[0].error == event.metadata["reason"]
 
 
 async def test_a_summarizer_that_stalls_has_its_own_time_limit_and_its_event_ends(workplace: Any) -> None:
@@ -177,14 +177,14 @@ async def test_a_summarizer_that_stalls_has_its_own_time_limit_and_its_event_end
             workplace(condense_seconds=0.2) as place,
         ):
             report = await place.work(llm, summarizer=llm)
-    (event,) = place.diary.of("mcp_tool_summary")
+    (event,) = place.recorder.of("mcp_tool_summary")
     assert (
         report.analysis == "done"
         and event.metadata["status"] == "fallback"
         and "not ready within 0.2 s" in event.metadata["reason"]
     )
     assert "connection refused" in server.requests[-1]["messages"][-1]["content"]
-    (record,) = place.diary.records("summarization")
+    (record,) = place.recorder.records("summarization")
     assert record.error == event.metadata["reason"]
     asked = O200K.count("".join(str(message["content"]) for message in server.requests[1]["messages"]))
     assert record.usage.calls == 1 and abs(record.usage.input_tokens - asked) <= 10, (
@@ -213,7 +213,7 @@ async def test_of_a_summary_that_takes_too_long_the_parts_that_came_are_counted(
         async with workplace(ops(page=page), condense_seconds=1) as place:
             with anyio.fail_after(30):
                 await place.work(llm, summarizer=llm)
-    (record,) = place.diary.records("summarization")
+    (record,) = place.recorder.records("summarization")
     assert len(came) > 1 and record.usage.calls == len(came)
     assert record.usage.input_tokens > 10_000 > record.usage.output_tokens > 0
 
@@ -230,7 +230,7 @@ async def test_a_fallback_that_wrote_the_summary_is_named(workplace: Any) -> Non
     ):
         async with model_at(first.url, second.url) as summarizer:
             await place.work(llm, summarizer=summarizer)
-    (event,) = place.diary.of("mcp_tool_summary")
+    (event,) = place.recorder.of("mcp_tool_summary")
     assert event.metadata["status"] == "summarized" and event.metadata["summarization_model"] == "openai/gpt-4o-mini"
     assert not any("tools" in request for request in second.requests)
 
@@ -250,11 +250,11 @@ async def test_a_cancelled_investigation_leaves_no_event_streaming(workplace: An
                 while len(server.requests) < 2:
                     await anyio.sleep(0.01)
                 tasks.cancel_scope.cancel()
-    assert {event.status for event in place.diary.events} == {"completed", "cancelled"}
-    assert place.diary.of("mcp_tool_summary")[0].status == "cancelled"
-    (traced,) = place.diary.records("mcp")
+    assert {event.status for event in place.recorder.events} == {"completed", "cancelled"}
+    assert place.recorder.of("mcp_tool_summary")[0].status == "cancelled"
+    (traced,) = place.recorder.records("mcp")
     assert traced.request["tool"] == "logs" and traced.response["tokens"] > 5_000, "the tool was called"
-    (record,) = place.diary.records("summarization")
+    (record,) = place.recorder.records("summarization")
     assert record.error.startswith("Cancelled") and record.usage.calls == 1 and record.usage.input_tokens > 1_000
 
 
@@ -274,10 +274,10 @@ async def test_what_was_under_way_when_it_was_cancelled_stands_in_the_trace(
         with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(place.work, llm)
-                while not (server.requests if when == "asking" else place.diary.of("llm_tool_call")):
+                while not (server.requests if when == "asking" else place.recorder.of("llm_tool_call")):
                     await anyio.sleep(0.01)
                 tasks.cancel_scope.cancel()
-    (record,) = place.diary.records("iteration" if when == "asking" else "mcp")
+    (record,) = place.recorder.records("iteration" if when == "asking" else "mcp")
     assert record.error.startswith("Cancelled") and not record.response.get("text")
     assert (record.usage.calls, record.usage.input_tokens > 100) == ((1, True) if when == "asking" else (0, False))
 
@@ -311,7 +311,7 @@ async def test_a_tool_can_have_its_own_summarizing_model_or_none(workplace: Any)
         ):
             await place.work(llm, summarizer=last, summarizers={"careful": first, "quick": second})
     assert [len(one.requests) for one in (careful, quick, default)] == [1, 1, 1]
-    events = {event.metadata["server_name"]: event.metadata for event in place.diary.of("mcp_tool_summary")}
+    events = {event.metadata["server_name"]: event.metadata for event in place.recorder.of("mcp_tool_summary")}
     assert events["three"]["status"] == "structural" and events["three"]["summarization_model"] == "", (
         "nobody is named who was not asked"
     )
@@ -322,4 +322,4 @@ async def test_error_results_never_go_to_a_summarizing_model(workplace: Any, tmp
     async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
         await place.work(llm, summarizer=llm)
     assert server.requests[1]["messages"][-1]["content"] == "ops.fail: the backend is on fire"
-    assert place.diary.of("llm_tool_call")[0].metadata["is_error"] and not place.diary.of("mcp_tool_summary")
+    assert place.recorder.of("llm_tool_call")[0].metadata["is_error"] and not place.recorder.of("mcp_tool_summary")

@@ -10,7 +10,7 @@ import pytest
 
 from tersely.agent.evidence import Evidence, read_result, severity_of
 from tersely.agent.subject import fill, subject_of
-from tersely.agent.verdict import Source, Weighing, report
+from tersely.agent.verdict import EvidenceSource, Weighing, report
 from tersely.mcp.raw import read_tool
 from tests.agent.conftest import Recorder
 
@@ -36,18 +36,20 @@ async def test_the_survey_calls_read_only_tools_and_names_the_strongest_evidence
     assert report.status == "completed" and report.analysis.startswith("Most likely cause: api-0: ")
     assert "cannot reach database db-1: connection refused" in first
     handle = next(
-        event.metadata["handle"] for event in place.diary.of("llm_tool_call") if event.metadata["tool_name"] == "logs"
+        event.metadata["handle"]
+        for event in place.recorder.of("llm_tool_call")
+        if event.metadata["tool_name"] == "logs"
     )
     assert f"[ops.logs, line 121 of {handle}" in first, "with its source, handle and line"
     assert "No language model was involved" in report.analysis
-    called = {event.metadata["tool_name"] for event in place.diary.of("llm_tool_call")}
+    called = {event.metadata["tool_name"] for event in place.recorder.of("llm_tool_call")}
     assert {"pods_list", "logs", "count", "fail"} <= called and not called & {"say", "measure", "pods_delete"}, (
         "only those that say they only read"
     )
-    listed = next(event for event in place.diary.of("llm_tool_call") if event.metadata["tool_name"] == "pods_list")
+    listed = next(event for event in place.recorder.of("llm_tool_call") if event.metadata["tool_name"] == "pods_list")
     assert listed.metadata["arguments"] == {"namespace": "prod"}, "filled from the alert"
-    assert place.diary.of("final_analysis")[0].content == report.analysis
-    assert not [record for _, record in place.diary.interactions if record.type != "mcp"]
+    assert place.recorder.of("final_analysis")[0].content == report.analysis
+    assert not [record for _, record in place.recorder.interactions if record.type != "mcp"]
 
 
 async def test_a_survey_that_was_killed_goes_on_without_calling_anything_again(workplace: Any) -> None:
@@ -56,7 +58,7 @@ async def test_a_survey_that_was_killed_goes_on_without_calling_anything_again(w
         report = await place.work(None, alert=ALERT, step=whole)
         for cut in (1, len(whole.worked) // 2, len(whole.worked) - 1):
             again = Recorder({name: whole.results[name] for name in whole.worked[:cut]})
-            place.diary = type(place.diary)()
+            place.recorder = type(place.recorder)()
             resumed = await place.work(None, alert=ALERT, step=again)
             assert again.worked == whole.worked[cut:]
             assert resumed.analysis.split("[")[0] == report.analysis.split("[")[0]
@@ -170,7 +172,7 @@ def test_objects_in_trouble_are_named_with_what_they_say() -> None:
 )
 def test_the_headline_begins_with_what_happened(quoted: str, says: str) -> None:
     evidence = Evidence(kind="said", text=quoted, line=1, last_line=1, severity=2.0, explains=True)
-    source = Source(name="ops.logs", arguments={}, handle=None, tokens=1, shown_tokens=1)
+    source = EvidenceSource(name="ops.logs", arguments={}, handle=None, tokens=1, shown_tokens=1)
     subject = subject_of(ALERT)
     told = report(subject, Weighing(subject).weigh([(source, evidence)]), [source])
     assert told.startswith(f"Most likely cause: api-0: {says}\n") and quoted in told, "the quotation below is whole"
@@ -179,7 +181,7 @@ def test_the_headline_begins_with_what_happened(quoted: str, says: str) -> None:
 @pytest.mark.parametrize("quoted", ["# HELP api-0 errors failed", "> api-0 failed", "- api-0 failed", "api-0 - failed"])
 def test_a_quoted_line_is_no_heading_or_list_of_the_report(quoted: str) -> None:
     evidence = Evidence(kind="said", text=quoted, line=1, last_line=1, severity=2.0, explains=True)
-    source = Source(name="ops.logs", arguments={}, handle=None, tokens=1, shown_tokens=1)
+    source = EvidenceSource(name="ops.logs", arguments={}, handle=None, tokens=1, shown_tokens=1)
     subject = subject_of(ALERT)
     told = report(subject, Weighing(subject).weigh([(source, evidence)]), [source])
     assert f"  - {'' if quoted.startswith('a') else chr(92)}{quoted} [ops.logs, line 1]" in told

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tersely.app.summarizer import masking_key, runtime
+from tersely.app.summarizer import masking_key, summarizer_app
 from tersely.settings.model import Settings
 from tests.condensing.test_summarize import pages
 from tests.fakes.llm_server import FakeLLMServer
@@ -22,6 +22,6 @@ async def test_a_text_with_secrets_is_found_in_the_cache_by_the_next_process(tmp
     async with FakeLLMServer(["Once."]).listening() as server:
         environment = {"OPENROUTER_BASE_URL": server.url, "TERSELY_DATA_DIR": str(tmp_path)}
         for _ in range(2):
-            async with runtime(Settings.load(environment)) as parts:
+            async with summarizer_app(Settings.load(environment)) as parts:
                 condensed = await parts.summarizer.summarize(text, max_output_tokens=300)
     assert condensed.text == "Once." and condensed.work is not None and condensed.work.cache_hits == 1

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import anyio
 import anyio.lowlevel
 
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
-from tersely.sessions.worker import Outcome
+from tersely.sessions.worker import SessionOutcome
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
 
@@ -25,17 +25,17 @@ ANSWER = (
     "pool.\n\n- one\n- two\n"
 )
 
-Work = Callable[[Session, SessionDiary, KeptResults], Awaitable[Outcome]]
+Work = Callable[[Session, SessionRecorder, KeptResults], Awaitable[SessionOutcome]]
 
 
 def long_work(events: int, begin: anyio.Event) -> Work:
     """As many events as that, once the gate opens."""
 
-    async def work(session: Session, diary: SessionDiary, kept: KeptResults) -> Outcome:
-        (stage,) = await diary.plan(["look"])
-        await diary.stage_status(stage, "in_progress")
+    async def work(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
+        (stage,) = await recorder.plan(["look"])
+        await recorder.stage_status(stage, "in_progress")
         origin = Origin(server="cluster", tool="get_logs", arguments={"service": "web"}, called_at=datetime.now(UTC))
-        inner = diary.within(stage, "e")
+        inner = recorder.within(stage, "e")
         await begin.wait()
         for number in range(events // 4):
             async with inner.opened(f"{number}/thought", "llm_thinking") as event:
@@ -66,9 +66,9 @@ def long_work(events: int, begin: anyio.Event) -> Work:
                         "lost": [{"what": "118 rows", "lines": [[1, 118]]}],
                     },
                 )
-        await inner.tell("analysis", "final_analysis", assume_masked("All is well."))
-        await diary.stage_status(stage, "completed")
-        return Outcome(status="completed", analysis=assume_masked("All is well."))
+        await inner.record("analysis", "final_analysis", assume_masked("All is well."))
+        await recorder.stage_status(stage, "completed")
+        return SessionOutcome(status="completed", analysis=assume_masked("All is well."))
 
     return work
 

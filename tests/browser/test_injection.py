@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from playwright.async_api import BrowserContext, Page, Route, expect
 
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
-from tersely.sessions.worker import Outcome
+from tersely.sessions.worker import SessionOutcome
 from tersely.store.interactions import Interaction
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
@@ -64,10 +64,10 @@ def evil() -> list[str]:
 
 @pytest.fixture(scope="module")
 async def door(browser: object, evil: list[str], tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    async def deceive(session: Session, diary: SessionDiary, kept: KeptResults) -> Outcome:
+    async def deceive(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
         whole = "\n\n".join(evil)
-        (stage,) = await diary.plan([evil[0]])
-        await diary.stage_status(stage, "in_progress")
+        (stage,) = await recorder.plan([evil[0]])
+        await recorder.stage_status(stage, "in_progress")
         for number, payload in enumerate(evil):
             origin = Origin(
                 server="cluster", tool=payload[:80], arguments={payload[:60]: payload}, called_at=datetime.now(UTC)
@@ -81,9 +81,9 @@ async def door(browser: object, evil: list[str], tmp_path_factory: pytest.TempPa
                 "original_tokens": 9000,
             }
             text = assume_masked(payload)
-            await diary.tell(f"{number}/t", "llm_thinking", text)
-            await diary.tell(f"{number}/r", "llm_response", text)
-            await diary.tell(f"{number}/c", "llm_tool_call", text, {**about, "is_error": number % 2 == 0})
+            await recorder.record(f"{number}/t", "llm_thinking", text)
+            await recorder.record(f"{number}/r", "llm_response", text)
+            await recorder.record(f"{number}/c", "llm_tool_call", text, {**about, "is_error": number % 2 == 0})
             told = {
                 **about,
                 "summary_tokens": 10,
@@ -91,17 +91,17 @@ async def door(browser: object, evil: list[str], tmp_path_factory: pytest.TempPa
                 "reason": payload,
                 "summarization_model": payload,
             }
-            await diary.tell(
+            await recorder.record(
                 f"{number}/s", "mcp_tool_summary", text, {**told, "lost": [{"what": payload, "lines": [[1, 2]]}]}
             )
-            await diary.tell(f"{number}/e", "error", text)
+            await recorder.record(f"{number}/e", "error", text)
             record = Interaction(
                 type="mcp", request={"server": payload, "tool": payload}, response={"content": payload}, error=payload
             )
-            await diary.interaction(f"{number}/i", record)
-        await diary.tell("a", "final_analysis", assume_masked(whole))
-        await diary.stage_status(stage, "completed", analysis=whole)
-        return Outcome(status="completed", analysis=assume_masked(whole))
+            await recorder.interaction(f"{number}/i", record)
+        await recorder.record("a", "final_analysis", assume_masked(whole))
+        await recorder.stage_status(stage, "completed", analysis=whole)
+        return SessionOutcome(status="completed", analysis=assume_masked(whole))
 
     async with running(f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}", work=deceive) as door:
         yield door

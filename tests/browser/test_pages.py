@@ -13,10 +13,10 @@ import anyio
 import pytest
 from playwright.async_api import Browser, Page, WebSocketRoute, expect
 
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
-from tersely.sessions.worker import Outcome
+from tersely.sessions.worker import SessionOutcome
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
 from tests.browser.long_session import long_work
@@ -29,9 +29,9 @@ PNG = base64.b64decode(
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
 
 
-async def with_pictures(session: Session, diary: SessionDiary, kept: KeptResults) -> Outcome:
+async def with_pictures(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
     """A call that returns text, a picture and something that only says that it is one; then the last answer."""
-    (stage,) = await diary.plan(["look"])
+    (stage,) = await recorder.plan(["look"])
     origin = Origin(server="graphs", tool="draw", arguments={"metric": "errors"}, called_at=datetime.now(UTC))
     handle = await kept.keep(assume_masked("errors over time\n"), scope=session.results_scope, origin=origin)
     await kept.keep_bytes(PNG, scope=session.results_scope, origin=origin, mime_type="image/png", kind="image", part=1)
@@ -45,11 +45,11 @@ async def with_pictures(session: Session, diary: SessionDiary, kept: KeptResults
         "handle": handle,
         "original_tokens": 4,
     }
-    await diary.within(stage, "e").tell("call", "llm_tool_call", assume_masked("errors over time"), about)
+    await recorder.within(stage, "e").record("call", "llm_tool_call", assume_masked("errors over time"), about)
     analysis = assume_masked("The disk is full.\n\n" + "It was full yesterday as well. " * 20)
-    await diary.within(stage, "e").tell("answer", "llm_response", analysis, {"final": True})
-    await diary.within(stage, "e").tell("analysis", "final_analysis", analysis)
-    return Outcome(status="completed", analysis=analysis)
+    await recorder.within(stage, "e").record("answer", "llm_response", analysis, {"final": True})
+    await recorder.within(stage, "e").record("analysis", "final_analysis", analysis)
+    return SessionOutcome(status="completed", analysis=analysis)
 
 
 @pytest.fixture(scope="module")
@@ -61,14 +61,14 @@ async def gate() -> anyio.Event:
 async def door(browser: Browser, gate: anyio.Event, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
     """Alerts with the word LONG are long sessions that wait for the gate, PICTURES has some; others are short."""
 
-    async def work(session: Session, diary: SessionDiary, kept: KeptResults) -> Outcome:
+    async def work(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
         if "PICTURES" in session.alert:
-            return await with_pictures(session, diary, kept)
+            return await with_pictures(session, recorder, kept)
         if "LONG" in session.alert:
-            return await long_work(EVENTS, gate)(session, diary, kept)
+            return await long_work(EVENTS, gate)(session, recorder, kept)
         opened = anyio.Event()
         opened.set()
-        return await long_work(8, opened)(session, diary, kept)
+        return await long_work(8, opened)(session, recorder, kept)
 
     async with running(f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}", work=work) as door:
         yield door

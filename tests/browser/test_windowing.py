@@ -12,10 +12,10 @@ import anyio
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
-from tersely.sessions.worker import Outcome
+from tersely.sessions.worker import SessionOutcome
 from tersely.store.sessions import Session
 from tests.web.running import Running, running
 
@@ -43,10 +43,10 @@ class Stage:
 async def stage(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     further = anyio.Event()
 
-    async def work(session: Session, diary: SessionDiary, kept: KeptResults) -> Outcome:
-        (stage,) = await diary.plan(["look"])
-        await diary.stage_status(stage, "in_progress")
-        inner = diary.within(stage, "e")
+    async def work(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
+        (stage,) = await recorder.plan(["look"])
+        await recorder.stage_status(stage, "in_progress")
+        inner = recorder.within(stage, "e")
         for number in range(FIRST + MORE):
             if number == FIRST:
                 await further.wait()
@@ -55,9 +55,9 @@ async def stage(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> A
                 f"Remark {number:04d}: nothing yet."
                 + " The pool of connections is as large as it was." * (number % 7 == 0) * 20
             )
-            await inner.tell(f"{number}", "llm_response", assume_masked(f"{words}\n\nsign-{number:04d}"))
-        await diary.stage_status(stage, "completed")
-        return Outcome(status="completed", analysis=assume_masked("All is well."))
+            await inner.record(f"{number}", "llm_response", assume_masked(f"{words}\n\nsign-{number:04d}"))
+        await recorder.stage_status(stage, "completed")
+        return SessionOutcome(status="completed", analysis=assume_masked("All is well."))
 
     async with running(f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}", work=work) as door:
         stage = Stage(door, await door.submit(), further)

@@ -78,7 +78,7 @@ def test_a_table_on_a_page_is_read_as_a_table_with_the_lines_of_the_page() -> No
 
 def test_a_table_inside_an_article_shows_the_asked_for_row_under_its_first_row() -> None:
     article = (
-        "<p>The harbour office of Lindmark counts the ships at every quay on the first day of each month, and "
+        "<p>The harbour app of Lindmark counts the ships at every quay on the first day of each month, and "
         "has done so since 1832.</p>"
     )
     page = TABLE.replace("<table>", article * 12 + "<table>").replace(
@@ -98,7 +98,7 @@ def test_a_table_does_not_drown_the_sentence_that_answers() -> None:
     )
     page = TABLE.replace(
         "<table>",
-        "<p>The harbour office counts the ships at every quay, in summer and in winter.</p>" * 30 + text + "<table>",
+        "<p>The harbour app counts the ships at every quay, in summer and in winter.</p>" * 30 + text + "<table>",
     )
     focus = Focus.parse("Who built the crane that lifts cargo from the ships?")
     reading = pages.read(page, focus, 90)
@@ -118,7 +118,7 @@ def test_menus_footers_and_hidden_elements_are_marked_as_furniture() -> None:
         '<nav>a</nav><div role="navigation">b</div><div hidden>c</div><footer><p>d</p></footer><div '
         'class="sidebar">e</div><p>f</p>'
     )
-    assert [(block.text, block.furniture) for block in blocks] == [
+    assert [(block.text, block.boilerplate) for block in blocks] == [
         ("a", 1.0),
         ("b", 1.0),
         ("c", 1.0),
@@ -138,7 +138,7 @@ def test_a_heading_that_links_to_itself_is_a_heading_and_one_that_links_elsewher
 
 def test_an_element_that_is_never_closed_does_not_swallow_the_page() -> None:
     _, blocks = blocks_of("<div><nav><a href=x>Menu</a></div><p>Text after the menu.</p><noscript>on")
-    assert [(block.text, block.furniture) for block in blocks] == [
+    assert [(block.text, block.boilerplate) for block in blocks] == [
         ("Menu", 1.0),
         ("Text after the menu.", 0.0),
         ("on", 0.0),

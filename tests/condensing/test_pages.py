@@ -1,4 +1,4 @@
-"""Pages of several kinds and languages: what a reader came for stays, the furniture goes."""
+"""Pages of several kinds and languages: what a reader came for stays, the boilerplate goes."""
 
 import pytest
 from hypothesis import given, settings
@@ -171,7 +171,7 @@ def test_a_german_news_page_keeps_its_article_and_loses_menu_banner_teasers_comm
         "380.000 Euro, sagte Bauamtsleiterin Mira Holm.",
     ):
         assert fact in text
-    for furniture in (
+    for boilerplate in (
         "Handball",
         "Cookies",
         "Twittern",
@@ -183,7 +183,7 @@ def test_a_german_news_page_keeps_its_article_and_loses_menu_banner_teasers_comm
         "Foto:",
         "https://",
     ):
-        assert furniture not in text
+        assert boilerplate not in text
 
 
 def test_a_french_encyclopedia_page_keeps_text_and_table() -> None:
@@ -196,24 +196,24 @@ def test_a_french_encyclopedia_page_keeps_text_and_table() -> None:
         "le 3 mars 1857",
     ):
         assert fact in text
-    for furniture in ("Article au hasard", "Liste des phares", "Catégories", "confidentialité"):
-        assert furniture not in text
+    for boilerplate in ("Article au hasard", "Liste des phares", "Catégories", "confidentialité"):
+        assert boilerplate not in text
 
 
 def test_a_shop_page_keeps_the_description_and_the_pairs_of_the_product() -> None:
     text = shown(SHOP)
     assert "hammer drill for masonry and steel." in text
     assert "Power: 850 W" in text and "Order number: 40-1177" in text
-    for furniture in ("Saws", "Add to basket", "Work gloves", "Returns"):
-        assert furniture not in text
+    for boilerplate in ("Saws", "Add to basket", "Work gloves", "Returns"):
+        assert boilerplate not in text
 
 
 def test_a_forum_in_a_script_without_spaces_keeps_question_and_answers() -> None:
     text = shown(FORUM_JA)
     for fact in ("型番はKX-300です。", "三十分ほど電源コードを抜いて", "解決しました。"):
         assert fact in text
-    for furniture in ("ログイン", "返信", "利用規約"):
-        assert furniture not in text
+    for boilerplate in ("ログイン", "返信", "利用規約"):
+        assert boilerplate not in text
 
 
 def test_a_question_picks_the_sentence_that_answers_it_and_keeps_the_title() -> None:
@@ -388,8 +388,8 @@ def test_a_page_copied_as_plain_text_loses_its_menus_too() -> None:
     text = shown(without_blank_lines_and_links(NEWS_DE))
     for fact in ("Risse von bis zu 4 mm", "bis zum 14. März", "380.000 Euro"):
         assert fact in text
-    for furniture in ("Handball", "Cookies", "Twittern", "Impressum", "Verlag"):
-        assert furniture not in text
+    for boilerplate in ("Handball", "Cookies", "Twittern", "Impressum", "Verlag"):
+        assert boilerplate not in text
 
 
 def test_text_among_furniture_looks_like_a_page_and_data_with_a_few_words_does_not() -> None:

@@ -4,22 +4,23 @@ import json
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from tersely.condensing.budget import Condensed, ModelWork
 from tersely.condensing.cache import SummaryCache
-from tersely.condensing.summarize import Progress, Wish, summarize_text
+from tersely.condensing.summarize import Progress, SummaryRequest, summarize_text
 from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMUnavailable
-from tersely.llm.limits import LimitedLLM, Manners
+from tersely.llm.limits import LimitedLLM, RetryPolicy
 from tersely.masking.masked import assume_masked
 from tersely.store.summaries import SummaryFile
 from tersely.text.tokens import O200K
 from tests.fakes.asking import QUICK, model_at
 from tests.fakes.llm_server import Body, FakeLLMServer, Reply
 
-NOTHING_WAITS = Manners(delays=(), concurrency=5)
+NOTHING_WAITS = RetryPolicy(delays=(), concurrency=5)
 
 
 def pages(paragraphs: int, seed: int = 1) -> str:
@@ -40,9 +41,11 @@ def question(body: Body) -> str:
 
 
 async def run(
-    llm: LimitedLLM, text: str, *, target: int = 300, cache: SummaryCache | None = None, **wish: object
+    llm: LimitedLLM, text: str, *, target: int = 300, cache: SummaryCache | None = None, **request: Any
 ) -> Condensed:
-    return await summarize_text(assume_masked(text), wish=Wish(target=target, **wish), llm=llm, cache=cache)  # type: ignore[arg-type]
+    return await summarize_text(
+        assume_masked(text), request=SummaryRequest(target=target, **request), llm=llm, cache=cache
+    )
 
 
 async def test_up_to_one_chunk_is_one_call() -> None:
@@ -76,7 +79,7 @@ async def test_one_failed_part_is_a_gap_with_its_lines_and_the_others_are_kept()
             return "All that could be had."
         return 503 if "Entry 100:" in question(body) else "Fine."
 
-    async with FakeLLMServer(script).listening() as server, model_at(server.url, manners=NOTHING_WAITS) as llm:
+    async with FakeLLMServer(script).listening() as server, model_at(server.url, retry_policy=NOTHING_WAITS) as llm:
         condensed = await run(llm, pages(400), chunk_size=800)
         assert llm.in_use == 0
     assert condensed.status == "partial"
@@ -92,7 +95,7 @@ async def test_one_failed_part_is_a_gap_with_its_lines_and_the_others_are_kept()
 async def test_when_every_part_fails_the_failure_is_raised() -> None:
     async with (
         FakeLLMServer(lambda body: 503).listening() as server,
-        model_at(server.url, manners=NOTHING_WAITS) as llm,
+        model_at(server.url, retry_policy=NOTHING_WAITS) as llm,
     ):
         with pytest.raises(LLMUnavailable):
             await run(llm, pages(100), chunk_size=800)
@@ -114,7 +117,7 @@ async def test_a_failed_merge_leaves_the_parts_side_by_side() -> None:
     def script(body: Body) -> Reply | str | int:
         return 500 if is_merge(body) else "This part speaks of " + re.findall(r"Entry \d+", question(body))[0] + "."
 
-    async with FakeLLMServer(script).listening() as server, model_at(server.url, manners=NOTHING_WAITS) as llm:
+    async with FakeLLMServer(script).listening() as server, model_at(server.url, retry_policy=NOTHING_WAITS) as llm:
         condensed = await run(llm, pages(100), chunk_size=2000)
     assert condensed.status == "partial"
     assert "This part speaks of Entry 0." in condensed.text and "merging" in str(condensed.lost[0])
@@ -136,7 +139,7 @@ async def test_five_million_tokens_go_through_a_window_of_eight_thousand() -> No
 
     async with (
         FakeLLMServer(script).listening() as server,
-        model_at(server.url, window=8192, manners=Manners(concurrency=32)) as llm,
+        model_at(server.url, window=8192, retry_policy=RetryPolicy(concurrency=32)) as llm,
     ):
         server._usage = lambda body, reply: {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}  # type: ignore[method-assign]
         condensed = await run(llm, text, target=1000)
@@ -251,7 +254,7 @@ async def test_the_concurrency_limit_covers_map_and_reduce_and_merges_do_not_wai
 
     async with (
         FakeLLMServer(script).listening() as server,
-        model_at(server.url, window=4096, manners=Manners(concurrency=4)) as llm,
+        model_at(server.url, window=4096, retry_policy=RetryPolicy(concurrency=4)) as llm,
     ):
         condensed = await run(llm, pages(1000), target=300, chunk_size=700)
     assert server.most_in_flight == 4
@@ -298,7 +301,7 @@ async def test_after_a_failure_only_the_failed_part_is_paid_again(tmp_path: Path
     def script(body: Body) -> str | int:
         return 503 if broken and "Entry 50:" in question(body) else "Summary."
 
-    async with FakeLLMServer(script).listening() as server, model_at(server.url, manners=NOTHING_WAITS) as llm:
+    async with FakeLLMServer(script).listening() as server, model_at(server.url, retry_policy=NOTHING_WAITS) as llm:
         await run(llm, pages(100), chunk_size=1000, cache=cache)
         broken = False
         server.requests.clear()
@@ -311,7 +314,9 @@ async def test_progress_counts_up_to_its_total() -> None:
     seen: list[Progress] = []
     async with FakeLLMServer(lambda body: "Summary.").listening() as server, model_at(server.url) as llm:
         text = assume_masked(pages(100))
-        await summarize_text(text, wish=Wish(target=300, chunk_size=1000), llm=llm, on_progress=seen.append)
+        await summarize_text(
+            text, request=SummaryRequest(target=300, chunk_size=1000), llm=llm, on_progress=seen.append
+        )
     assert [progress.done for progress in seen] == list(range(1, len(server.requests) + 1))
     assert {progress.total for progress in seen} == {len(server.requests)}
 
@@ -403,7 +408,7 @@ async def test_a_circuit_that_opens_in_the_middle_leaves_gaps_and_no_flood() -> 
     def script(body: Body) -> Reply | str | int:
         return "Fine." if len(server.requests) <= 5 else 503
 
-    async with FakeLLMServer(script).listening() as server, model_at(server.url, manners=QUICK) as llm:
+    async with FakeLLMServer(script).listening() as server, model_at(server.url, retry_policy=QUICK) as llm:
         condensed = await run(llm, pages(1500), chunk_size=700)
     assert condensed.status == "partial" and "Fine." in condensed.text
     assert len(server.requests) < 60, "with the circuit open nobody is asked"
@@ -424,7 +429,7 @@ async def test_a_repetitive_log_costs_the_model_a_third_of_its_tokens_at_most() 
     def script(body: Body) -> str | int:
         return 503 if "pool exhausted" in question(body) and not is_merge(body) else "Fine."
 
-    async with FakeLLMServer(script).listening() as server, model_at(server.url, manners=NOTHING_WAITS) as llm:
+    async with FakeLLMServer(script).listening() as server, model_at(server.url, retry_policy=NOTHING_WAITS) as llm:
         condensed = await run(llm, text, chunk_size=4000)
     assert condensed.status == "partial"
     assert sum(O200K.count(question(body)) for body in server.requests) <= condensed.tokens_before / 3
@@ -478,7 +483,7 @@ async def test_lines_are_right_after_a_split_under_headings() -> None:
             return Reply(status=400, code="context_length_exceeded", error="too long")
         return 503 if "Entry 50:" in question(body) else "Half."
 
-    async with FakeLLMServer(script).listening() as server, model_at(server.url, manners=NOTHING_WAITS) as llm:
+    async with FakeLLMServer(script).listening() as server, model_at(server.url, retry_policy=NOTHING_WAITS) as llm:
         condensed = await run(llm, text)
     ((first, last),) = condensed.lost[0].lines
     broken = next(body for body in server.requests if "Entry 50:" in question(body) and len(question(body)) <= 9000)
@@ -506,7 +511,10 @@ async def test_calls_side_by_side_survive_the_first_complaint_about_a_parameter(
 async def test_an_answer_of_any_shape_is_a_failure_and_never_a_crash(body: bytes) -> None:
     """F26: whatever the SDK makes of it."""
     odd = Reply(raw=body, headers={"content-type": "application/json"})
-    async with FakeLLMServer(lambda _: odd).listening() as server, model_at(server.url, manners=NOTHING_WAITS) as llm:
+    async with (
+        FakeLLMServer(lambda _: odd).listening() as server,
+        model_at(server.url, retry_policy=NOTHING_WAITS) as llm,
+    ):
         with pytest.raises(LLMError):
             await run(llm, pages(60))
 

@@ -29,7 +29,7 @@ from tersely.pipeline.execute import ToolExecutor, run_now
 from tersely.results.kept import KeptResults
 from tersely.results.read_back import ReadBack
 from tersely.store.database import Database
-from tests.fakes.recorder import MemoryDiary
+from tests.fakes.recorder import MemoryRecorder
 
 KEY = b"k" * 32
 
@@ -74,7 +74,7 @@ async def surveyed(incident: Incident) -> str:
                 summarizer=None,
                 executor=executor,
                 read_back=ReadBack(executor.results, masker=masker, llm=None),
-                diary=MemoryDiary(),
+                recorder=MemoryRecorder(),
                 step=run_now,
             )
     return report.analysis

@@ -33,7 +33,7 @@ def test_fifteen_pages_of_about_12_000_tokens_state_every_claim_in_one_line() ->
             assert any(
                 claim.about in line and claim.value in line.replace("&#x27;", "'") for line in page.html.split("\n")
             ), claim
-        assert all(text in page.markdown for text in page.furniture)
+        assert all(text in page.markdown for text in page.boilerplate)
     assert {claim for page in web.pages for claim in page.claims} == set(web.country.claims)
 
 

@@ -8,10 +8,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from tersely.agent.recorder import Diary
+from tersely.agent.recorder import Recorder
 from tersely.errors import LostSession
 from tersely.events.bus import Bus
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.llm.messages import Message, Usage
 from tersely.masking.masked import Masked, assume_masked
 from tersely.store import interactions, sessions, timeline
@@ -34,18 +34,18 @@ async def types_told(database: Database, session_id: str) -> list[str]:
     return [json.loads(one.payload)["type"] for one in await log(database, session_id, after=2)]
 
 
-def an_agents_diary(diary: SessionDiary) -> Diary:
+def an_agents_diary(recorder: SessionRecorder) -> Recorder:
     """For the type checker: the shapes fit, though neither knows the other."""
-    return diary
+    return recorder
 
 
 async def test_what_an_agent_tells_reaches_store_and_viewers(database: Database) -> None:
     session_id = await begun(database)
     bus = Bus(database)
-    diary = SessionDiary(database, bus, session_id, 1)
-    (stage,) = await diary.plan(["look"])
-    await diary.stage_status(stage, "in_progress")
-    inner = diary.within(stage, sessions.derived_id(session_id, "execution"))
+    recorder = SessionRecorder(database, bus, session_id, 1)
+    (stage,) = await recorder.plan(["look"])
+    await recorder.stage_status(stage, "in_progress")
+    inner = recorder.within(stage, sessions.derived_id(session_id, "execution"))
     await inner.execution_began(agent="a", controller="react", provider="p", model="m")
     async with bus.subscribe(f"session:{session_id}", 3) as subscription:
         async with an_agents_diary(inner).opened("1", "llm_response", metadata={"model": "m"}) as event:
@@ -74,13 +74,13 @@ async def test_what_an_agent_tells_reaches_store_and_viewers(database: Database)
         assert json.loads(await anext(subscription))["phase"] == "distilling"
         await inner.interaction("1", Interaction(type="iteration", usage=Usage(1, 5, 2)))
         assert json.loads(await anext(subscription))["type"] == "interaction.created"
-        await inner.tell("1", "final_analysis", words("All is well."))
+        await inner.record("1", "final_analysis", words("All is well."))
         told = json.loads(await anext(subscription))
         assert (told["status"], told["content"], told["stage_id"], told["execution_id"]) == (
             "completed", "All is well.", stage, inner.execution_id,
         )  # fmt: skip
         await inner.execution_ended("completed")
-        await diary.session_status("completed", analysis="All is well.")
+        await recorder.session_status("completed", analysis="All is well.")
         ends = [json.loads(await anext(subscription)) for _ in range(2)]
         assert [(one["type"], one["status"]) for one in ends] == [
             ("stage.status", "completed"),
@@ -92,16 +92,16 @@ async def test_a_step_that_runs_again_tells_nothing_twice(database: Database) ->
     session_id = await begun(database)
     record = Interaction(type="iteration", messages=[Message("user", words("hi"))], usage=Usage(1, 5, 2))
 
-    async def step(diary: SessionDiary) -> tuple[str, ...]:
-        async with diary.opened("1", "llm_response") as event:
+    async def step(recorder: SessionRecorder) -> tuple[str, ...]:
+        async with recorder.opened("1", "llm_response") as event:
             await event.complete(words("answer"))
-        return event.id, await diary.interaction("1", record), await diary.tell("1", "error", words("oh"))
+        return event.id, await recorder.interaction("1", record), await recorder.record("1", "error", words("oh"))
 
-    first = await step(SessionDiary(database, Bus(database), session_id, 1))
+    first = await step(SessionRecorder(database, Bus(database), session_id, 1))
     before = await log(database, session_id)
     async with database.transaction() as db:
         await sessions.claim(db, session_id, "worker-2", now=NOON)
-    assert await step(SessionDiary(database, Bus(database), session_id, 2)) == first
+    assert await step(SessionRecorder(database, Bus(database), session_id, 2)) == first
     assert await log(database, session_id) == before
     async with database.reading() as db:
         session = await sessions.find(db, session_id)
@@ -110,13 +110,13 @@ async def test_a_step_that_runs_again_tells_nothing_twice(database: Database) ->
 
 async def test_the_next_worker_goes_on_with_an_event_that_a_dead_one_began(database: Database) -> None:
     session_id = await begun(database)
-    dead = SessionDiary(database, Bus(database), session_id, 1)
+    dead = SessionRecorder(database, Bus(database), session_id, 1)
     # Entered and never left (and not let go of, which would leave it): that is how a process dies.
     begun_by_it = dead.opened("1", "llm_response")
     await begun_by_it.__aenter__()
     async with database.transaction() as db:
         await sessions.claim(db, session_id, "worker-2", now=NOON)
-    async with SessionDiary(database, Bus(database), session_id, 2).opened("1", "llm_response") as event:
+    async with SessionRecorder(database, Bus(database), session_id, 2).opened("1", "llm_response") as event:
         await event.complete(words("answer"))
     ((found,), told) = await shown(database, session_id), await types_told(database, session_id)
     assert (found.status, found.content) == ("completed", "answer")
@@ -125,10 +125,10 @@ async def test_the_next_worker_goes_on_with_an_event_that_a_dead_one_began(datab
 
 async def test_an_event_whose_work_fails_ends_as_failed_with_what_was_shown(database: Database) -> None:
     session_id = await begun(database)
-    diary = SessionDiary(database, Bus(database), session_id, 1)
+    recorder = SessionRecorder(database, Bus(database), session_id, 1)
 
     async def fail() -> None:
-        async with diary.opened("1", "llm_response", content=words("> ")) as event:
+        async with recorder.opened("1", "llm_response", content=words("> ")) as event:
             event.delta(words("half an"))
             event.delta(words(" answer"))
             raise RuntimeError
@@ -141,9 +141,9 @@ async def test_an_event_whose_work_fails_ends_as_failed_with_what_was_shown(data
 
 async def test_an_event_whose_work_is_cancelled_ends_as_cancelled(database: Database) -> None:
     session_id = await begun(database)
-    diary = SessionDiary(database, Bus(database), session_id, 1)
+    recorder = SessionRecorder(database, Bus(database), session_id, 1)
     with anyio.CancelScope() as scope:
-        async with diary.opened("1", "mcp_tool_summary"):
+        async with recorder.opened("1", "mcp_tool_summary"):
             scope.cancel()
             await anyio.sleep_forever()
     (found,) = await shown(database, session_id)
@@ -152,9 +152,9 @@ async def test_an_event_whose_work_is_cancelled_ends_as_cancelled(database: Data
 
 async def test_an_event_is_ended_even_if_the_cancellation_comes_while_it_completes(database: Database) -> None:
     session_id = await begun(database)
-    diary = SessionDiary(database, Bus(database), session_id, 1)
+    recorder = SessionRecorder(database, Bus(database), session_id, 1)
     with anyio.CancelScope() as scope:
-        async with diary.opened("1", "llm_response") as event:
+        async with recorder.opened("1", "llm_response") as event:
             scope.cancel()
             await event.complete(words("answer"))
     (found,) = await shown(database, session_id)
@@ -163,36 +163,36 @@ async def test_an_event_is_ended_even_if_the_cancellation_comes_while_it_complet
 
 async def test_a_session_that_is_let_go_leaves_its_open_events_to_the_next_worker(database: Database) -> None:
     session_id = await begun(database)
-    diary = SessionDiary(database, Bus(database), session_id, 1)
+    recorder = SessionRecorder(database, Bus(database), session_id, 1)
     with anyio.CancelScope() as scope:
-        async with diary.within("s", "e").opened("1", "llm_response"):
-            diary.let_go()
+        async with recorder.within("s", "e").opened("1", "llm_response"):
+            recorder.release()
             scope.cancel()
             await anyio.sleep_forever()
     (found,) = await shown(database, session_id)
     assert found.status == "streaming"
     with pytest.raises(LostSession):
-        await diary.tell("2", "error", words("too late"))
+        await recorder.record("2", "error", words("too late"))
 
 
 async def test_leaving_an_event_of_a_session_that_ended_meanwhile_is_no_error(database: Database) -> None:
     session_id = await begun(database)
-    diary = SessionDiary(database, Bus(database), session_id, 1)
-    async with diary.opened("1", "llm_response"):
+    recorder = SessionRecorder(database, Bus(database), session_id, 1)
+    async with recorder.opened("1", "llm_response"):
         async with database.transaction() as db:
             await sessions.end_all(db, session_id, None, "timed_out", "too long", now=NOON)
     (found,) = await shown(database, session_id)
     assert found.status == "cancelled"
     with pytest.raises(LostSession):
-        await diary.tell("2", "error", words("too late"))
+        await recorder.record("2", "error", words("too late"))
 
 
 async def test_characters_that_nobody_takes_do_not_shift_what_viewers_see(database: Database) -> None:
     session_id = await begun(database)
     bus = Bus(database)
-    diary = SessionDiary(database, bus, session_id, 1)
+    recorder = SessionRecorder(database, bus, session_id, 1)
     async with bus.subscribe(f"session:{session_id}", 2) as subscription:
-        async with diary.opened("1", "llm_response") as event:
+        async with recorder.opened("1", "llm_response") as event:
             assert json.loads(await anext(subscription))["type"] == "timeline_event.created"
             text = ""
             for piece in ("a\x00b\ud83d\ude00", "c\ud800", "d"):
@@ -208,11 +208,11 @@ async def test_characters_that_nobody_takes_do_not_shift_what_viewers_see(databa
 
 async def test_a_long_conversation_is_found_in_every_exchange(database: Database) -> None:
     session_id = await begun(database)
-    diary = SessionDiary(database, Bus(database), session_id, 1)
+    recorder = SessionRecorder(database, Bus(database), session_id, 1)
     conversation: list[Message] = []
     for number in range(5):
         conversation.append(Message("user", words(f"message {number}")))
-        last = await diary.interaction(str(number), Interaction(type="iteration", messages=list(conversation)))
+        last = await recorder.interaction(str(number), Interaction(type="iteration", messages=list(conversation)))
     async with database.reading() as db:
         _, told = await interactions.one(db, session_id, last)
     assert [one["text"] for one in told] == [f"message {number}" for number in range(5)]
@@ -224,7 +224,7 @@ async def test_a_worker_that_lost_its_session_hears_of_it_before_it_acts(
 ) -> None:
     """F03: it stood still, another one has taken over, and nothing that it wrote since could have told it."""
     session_id = await begun(database)
-    mine = SessionDiary(database, Bus(database), session_id, 1)
+    mine = SessionRecorder(database, Bus(database), session_id, 1)
     await mine.still_ours()
     async with database.transaction() as db:
         await sessions.claim(db, session_id, "another", now=NOON)

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tersely.events.bus import Bus
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.events.replicas import open_bus
 from tersely.masking.masked import assume_masked
 from tersely.store.database import Database
@@ -44,18 +44,18 @@ async def test_events_and_chunks_of_one_replica_reach_viewers_of_another(address
     async with replica(address) as (database, here), replica(address) as (_, there):
         await listeners(address, 2)
         session_id = await begun(database)
-        diary = SessionDiary(database, here, session_id, 1, execution_id="e")
+        recorder = SessionRecorder(database, here, session_id, 1, execution_id="e")
         with anyio.fail_after(20):
             async with there.subscribe(f"session:{session_id}", 2) as subscription:
                 long, text = "é\x1b" * 5_000, ""
-                async with diary.opened("1", "llm_response") as event:
+                async with recorder.opened("1", "llm_response") as event:
                     assert json.loads(await anext(subscription))["type"] == "timeline_event.created"
                     event.delta(assume_masked(long))
                     while text != long:
                         chunk = json.loads(await anext(subscription))
                         assert chunk["offset"] == len(text)
                         text += chunk["delta"]
-                    diary.progress("distilling", "almost there")
+                    recorder.progress("distilling", "almost there")
                     assert json.loads(await anext(subscription))["message"] == "almost there"
                     # Too large for a notice: announced, and read from the store.
                     await event.complete(assume_masked(long))
@@ -67,12 +67,12 @@ async def test_what_was_told_while_nobody_could_listen_is_found_by_looking(addre
     """NOTIFY lost: events arrive by poll. Here one replica has no wire at all."""
     async with Database.open(address) as database, replica(address) as (_, there):
         session_id = await begun(database)
-        mute = SessionDiary(database, Bus(database), session_id, 1)
+        mute = SessionRecorder(database, Bus(database), session_id, 1)
         async with (
             there.subscribe(f"session:{session_id}", 2) as subscription,
             there.subscribe("sessions", None) as everything,
         ):
-            await mute.tell("1", "error", assume_masked("oh"))
+            await mute.record("1", "error", assume_masked("oh"))
             await mute.session_status("completed")
             with anyio.fail_after(20):
                 told = [json.loads(await anext(subscription))["type"] for _ in range(2)]
@@ -84,14 +84,14 @@ async def test_replicas_find_each_other_again_after_their_connections_were_cut(a
     async with replica(address) as (database, here), replica(address) as (_, there):
         await listeners(address, 2)
         session_id = await begun(database)
-        diary = SessionDiary(database, here, session_id, 1)
+        recorder = SessionRecorder(database, here, session_id, 1)
         async with there.subscribe(f"session:{session_id}", 2) as subscription:
             async with await psycopg.AsyncConnection.connect(address, autocommit=True) as admin:
                 others = "pid <> pg_backend_pid() AND backend_type = 'client backend'"
                 await admin.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
             await listeners(address, 2)
             with anyio.fail_after(20):
-                async with diary.opened("1", "llm_response") as event:
+                async with recorder.opened("1", "llm_response") as event:
                     assert json.loads(await anext(subscription))["type"] == "timeline_event.created"
                     # Only the wire carries chunks: looking would not find them.
                     event.delta(assume_masked("again"))

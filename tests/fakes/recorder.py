@@ -1,4 +1,4 @@
-"""The caller's side of an agent's diary, kept in memory: what was told, in the order in which it was told."""
+"""The caller's side of an agent's recorder, kept in memory: what was told, in the order in which it was told."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -39,7 +39,7 @@ class TimelineEvent:
 
 
 @dataclass
-class MemoryDiary:
+class MemoryRecorder:
     events: list[TimelineEvent] = field(default_factory=list)
     interactions: list[tuple[str, Interaction]] = field(default_factory=list)
     phases: list[tuple[Phase, str]] = field(default_factory=list)
@@ -66,7 +66,7 @@ class MemoryDiary:
             if event.status == "streaming":
                 event.status = "cancelled"
 
-    async def tell(self, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any] = {}) -> str:
+    async def record(self, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any] = {}) -> str:
         async with self.opened(step, event_type, metadata=metadata) as event:
             await event.complete(content)
         return event.id

@@ -1,4 +1,5 @@
-"""A research from beginning to end: a small web and a summarizer behind real MCP servers, an office, and a scripted
+"""A research from beginning to end: a small web and a summarizer behind real MCP servers, an sessions_app, and a
+scripted
 researcher.
 """
 
@@ -16,7 +17,7 @@ from fastmcp.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 from tersely.agent.options import AgentOptions
-from tersely.app.sessions import Office, office
+from tersely.app.sessions import SessionsApp, sessions_app
 from tersely.condensing.ladder import condense
 from tersely.demo.web_pages import SmallWeb, draw_web
 from tersely.mcp.servers import ServerOptions, TransportOptions
@@ -166,8 +167,8 @@ async def research(
         "schema": dict(schema),
         **({"options": options} if options else {}),
     }
-    async with office(settings, version="test") as parts:
-        accepted = await parts.desk.submit(
+    async with sessions_app(settings, version="test") as parts:
+        accepted = await parts.intake.submit(
             Submission(data=data, alert_type="research", override=override), principal="me"
         )
         return await ended(parts, accepted.session_id)
@@ -176,7 +177,7 @@ async def research(
 _STAGE = StageOptions(name="research", agent="researcher")
 
 
-async def ended(parts: Office, session_id: str) -> Ended:
+async def ended(parts: SessionsApp, session_id: str) -> Ended:
     with anyio.fail_after(120):
         while True:
             async with parts.database.reading() as db:

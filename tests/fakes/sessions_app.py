@@ -1,4 +1,4 @@
-"""An office without agents: what is done for a session is up to the test."""
+"""An app without agents: what is done for a session is up to the test."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -8,19 +8,19 @@ import anyio
 
 from tersely.agent.options import AgentOptions
 from tersely.events.bus import Bus
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.sessions.chains import ChainOptions, StageOptions
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.durable import Engine
-from tersely.sessions.intake import Desk
-from tersely.sessions.plan import Plan
+from tersely.sessions.intake import AlertIntake
+from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.records import SESSION_TYPES
-from tersely.sessions.worker import Crew, Outcome, Pace
+from tersely.sessions.worker import SessionOutcome, Worker, WorkerTimeouts
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.sessions import Session
 
-PLAN = Plan(
+PLAN = InvestigationPlan(
     agents={"one": AgentOptions()},
     chains={"default": ChainOptions(alert_types=("default",), stages=(StageOptions(name="look", agent="one"),))},
 )
@@ -29,8 +29,8 @@ PLAN = Plan(
 @dataclass
 class SmallOffice:
     database: Database
-    crew: Crew
-    desk: Desk
+    worker: Worker
+    intake: AlertIntake
     engine: Engine
 
     async def session(self, session_id: str) -> Session:
@@ -46,7 +46,7 @@ class SmallOffice:
                 await anyio.sleep(0.02)
 
 
-Working = Callable[[Session, SessionDiary, Crew], Awaitable[Outcome]]
+Working = Callable[[Session, SessionRecorder, Worker], Awaitable[SessionOutcome]]
 Opening = Callable[..., AbstractAsyncContextManager[SmallOffice]]
 
 
@@ -57,26 +57,32 @@ def opening(url: str) -> Opening:
         *,
         at_once: int = 2,
         max_pending: int = 100,
-        pace: Pace = Pace(lease=2, grace=5),  # noqa: B008 — frozen
+        timeouts: WorkerTimeouts = WorkerTimeouts(lease=2, grace=5),  # noqa: B008 — frozen
     ) -> AsyncIterator[SmallOffice]:
         async with Database.open(url) as database:
             bus = Bus(database)
 
-            async def kind(session: Session, diary: SessionDiary) -> Outcome:
-                return await work(session, diary, crew)
+            async def kind(session: Session, recorder: SessionRecorder) -> SessionOutcome:
+                return await work(session, recorder, worker)
 
-            crew = Crew(
+            worker = Worker(
                 database=database,
                 bus=bus,
                 codec=RecordCodec(SESSION_TYPES),
                 works={"investigation": kind},
-                pace=pace,
+                timeouts=timeouts,
                 version="test",
             )
-            async with crew.at_work(url, at_once=at_once, poll=0.05) as engine:
-                desk = Desk(
-                    database=database, bus=bus, engine=engine, crew=crew, plan=PLAN, servers={}, max_pending=max_pending
+            async with worker.running(url, at_once=at_once, poll=0.05) as engine:
+                intake = AlertIntake(
+                    database=database,
+                    bus=bus,
+                    engine=engine,
+                    worker=worker,
+                    plan=PLAN,
+                    servers={},
+                    max_pending=max_pending,
                 )
-                yield SmallOffice(database, crew, desk, engine)
+                yield SmallOffice(database, worker, intake, engine)
 
     return opened

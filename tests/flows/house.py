@@ -1,4 +1,4 @@
-"""A whole service for the flows: the real office and its web application on a free port, with real MCP servers and
+"""A whole service for the flows: the real application and its web application on a free port, with real MCP servers and
 queues.
 
 Only the models are scripted, on the wire. All sessions share them; which script
@@ -17,11 +17,11 @@ from typing import Any
 
 import httpx2
 
-from tersely.app.sessions import office
+from tersely.app.sessions import sessions_app
 from tersely.settings.model import Settings
 from tersely.store.database import Database
 from tersely.web.app import build
-from tersely.web.dependencies import Parts
+from tersely.web.dependencies import WebDependencies
 from tests.fakes.google_server import FakeGoogle
 from tests.fakes.llm_server import Body, FakeLLMServer, Reply
 from tests.web.running import Running, serving
@@ -181,10 +181,10 @@ async def house(
         settings = Settings.load(
             {"TERSELY_DATABASE_URL": url, "TERSELY_DATA_DIR": str(folder), **environment}, file=file
         )
-        parts = await stack.enter_async_context(office(settings, version="test"))
-        shown = Parts(
+        parts = await stack.enter_async_context(sessions_app(settings, version="test"))
+        shown = WebDependencies(
             settings=settings,
-            desk=parts.desk,
+            intake=parts.intake,
             database=parts.database,
             bus=parts.bus,
             kept=parts.kept,

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tersely.app.summarizer import kept_results, runtime
+from tersely.app.summarizer import kept_results, summarizer_app
 from tersely.llm.messages import ToolCall
 from tersely.masking.masked import assume_masked
 from tersely.mcp.registry import registered
@@ -67,11 +67,11 @@ async def test_the_services_own_tools_take_a_handle_where_the_caller_is_the_user
     async with kept_results(settings) as results:
         origin = Origin(server="search", tool="crawl", arguments={}, called_at=datetime.now(UTC))
         handle = await results.keep(assume_masked(PAGE), scope=user_scope(), origin=origin)
-    async with runtime(settings, handles_of=user_scope()) as parts:
+    async with summarizer_app(settings, handles_of=user_scope()) as parts:
         condensed = await parts.summarizer.summarize_for_extraction(
             f"result:{handle}", "innkeepers, allegiances", max_output_tokens=800
         )
     assert condensed.tokens_before > 35_000 and "Marla of Westfold" in condensed.text
-    async with runtime(settings) as strangers:
+    async with summarizer_app(settings) as strangers:
         same = await strangers.summarizer.summarize(f"result:{handle}")
     assert same.text == f"result:{handle}", "for a stranger it is just a short text"

@@ -13,9 +13,9 @@ from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.tools import ToolResult
 
-from tersely.app.summarizer import Summarizer, kept_results, runtime
+from tersely.app.summarizer import Summarizer, kept_results, summarizer_app
 from tersely.llm.messages import Message, ToolCall
-from tersely.logging_setup import JsonLines
+from tersely.logging_setup import JsonFormatter
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.mcp.registry import registered
@@ -113,7 +113,7 @@ def journal() -> Iterator[io.StringIO]:
     """Everything that anybody logs, at every level, as the process would write it."""
     out = io.StringIO()
     handler = logging.StreamHandler(out)
-    handler.setFormatter(JsonLines("canary"))
+    handler.setFormatter(JsonFormatter("canary"))
     ours = logging.getLogger("tersely")
     before = ours.level
     ours.addHandler(handler)
@@ -174,7 +174,7 @@ async def test_twenty_secrets_through_every_door_leave_no_trace(tmp_path: Path, 
                         "search_result",
                         str(await whole.call("search_result", {"handle": kept.handle, "pattern": "."}, ME.name)),
                     )
-        async with runtime(settings) as parts:
+        async with summarizer_app(settings) as parts:
             service = Summarizer(settings, llm, parts.summarizer.cache, parts.summarizer.masker)
             app = http.http_app(summarizer.build(service), allowed_hosts=(), max_body_bytes=2**24)
             async with serving(app, lifespan="on") as door, Client(f"{door}/mcp") as client:

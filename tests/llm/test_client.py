@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from tersely.errors import LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
-from tersely.llm.limits import Manners
+from tersely.llm.limits import RetryPolicy
 from tersely.llm.messages import (
     Completion,
     Message,
@@ -18,7 +18,7 @@ from tersely.llm.messages import (
     ToolCallDelta,
     ToolSpec,
 )
-from tersely.llm.wire import Patience
+from tersely.llm.wire import Timeouts
 from tersely.masking.masked import assume_masked
 from tests.fakes.asking import QUICK, model_at, say
 from tests.fakes.llm_server import FakeLLMServer, Reply, serving
@@ -209,8 +209,8 @@ async def test_a_stream_that_is_cut_is_asked_for_again_and_never_passes_for_an_a
         serving(raw_http(*[CHUNK] * chunks, reset=reset)) as address,
         FakeLLMServer(["a whole answer"]).listening() as good,
     ):
-        manners = Manners(delays=(0.01,))
-        async with model_at(f"{address}/v1", good.url, manners=manners) as llm:
+        retry_policy = RetryPolicy(delays=(0.01,))
+        async with model_at(f"{address}/v1", good.url, retry_policy=retry_policy) as llm:
             deltas = [delta async for delta in llm.stream(say("hello"), max_tokens=50)]
     last = deltas[-1]
     assert isinstance(last, Completion) and last.text == "a whole answer"
@@ -238,9 +238,9 @@ async def test_a_web_page_in_place_of_a_stream_is_a_plain_error_and_not_asked_fo
 @pytest.mark.parametrize("parts", [(), (CHUNK,)])
 async def test_a_silent_server_is_given_up_and_the_slot_is_free_again(parts: tuple[bytes, ...]) -> None:
     """F19: no first byte, or a stream that falls silent."""
-    patience = Patience(first_byte=0.2, between_bytes=0.2, total=60)
+    patience = Timeouts(first_byte=0.2, between_bytes=0.2, total=60)
     async with serving(raw_http(*parts, hang=True)) as address:
-        async with model_at(f"{address}/v1", manners=Manners(delays=()), patience=patience) as llm:
+        async with model_at(f"{address}/v1", retry_policy=RetryPolicy(delays=()), patience=patience) as llm:
             with anyio.fail_after(20), pytest.raises(LLMUnavailable):
                 _ = [delta async for delta in llm.stream(say("hello"), max_tokens=50)]
             assert llm.in_use == 0
@@ -248,16 +248,16 @@ async def test_a_silent_server_is_given_up_and_the_slot_is_free_again(parts: tup
 
 async def test_a_server_that_drips_is_given_up_in_the_end() -> None:
     """F19: a byte now and then resets the idle time, not the total."""
-    patience = Patience(first_byte=1, between_bytes=1, total=0.5)
+    patience = Timeouts(first_byte=1, between_bytes=1, total=0.5)
     async with serving(raw_http(*[b": still here\n\n"] * 1_000, pause=0.05)) as address:
-        async with model_at(f"{address}/v1", manners=Manners(delays=()), patience=patience) as llm:
+        async with model_at(f"{address}/v1", retry_policy=RetryPolicy(delays=()), patience=patience) as llm:
             with anyio.fail_after(20), pytest.raises(LLMUnavailable):
                 await llm.complete(say("hello"), max_tokens=50)
 
 
 async def test_nobody_at_the_address_is_unavailable() -> None:
     """F18: connection refused."""
-    async with model_at("http://127.0.0.1:9/v1", manners=QUICK) as llm:
+    async with model_at("http://127.0.0.1:9/v1", retry_policy=QUICK) as llm:
         with pytest.raises(LLMUnavailable):
             await llm.complete(say("hello"), max_tokens=10)
 

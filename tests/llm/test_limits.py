@@ -1,10 +1,10 @@
-"""Manners: slots, the gate after a Retry-After, the circuit, retries, fallbacks."""
+"""RetryPolicy: slots, the gate after a Retry-After, the circuit, retries, fallbacks."""
 
 import anyio
 import pytest
 
 from tersely.errors import LLMRefused, LLMUnavailable
-from tersely.llm.limits import GateClosed, Manners
+from tersely.llm.limits import CircuitOpen, RetryPolicy
 from tersely.llm.meter import METER
 from tests.fakes.asking import QUICK, model_at, say
 from tests.fakes.llm_server import Body, FakeLLMServer, Reply
@@ -32,13 +32,16 @@ async def test_each_try_is_counted_and_what_it_cost() -> None:
 
 
 def test_production_waits_two_four_and_eight_seconds() -> None:
-    assert Manners().delays == (2.0, 4.0, 8.0)
+    assert RetryPolicy().delays == (2.0, 4.0, 8.0)
 
 
 async def test_never_more_calls_at_once_than_there_are_slots() -> None:
     """LESSONS: the limit covered map and not reduce; here it is in the client, so it covers everybody."""
     async with FakeLLMServer(lambda body: Reply("ok", delay=0.03)).listening() as server:
-        async with model_at(server.url, manners=Manners(concurrency=3)) as llm, anyio.create_task_group() as tasks:
+        async with (
+            model_at(server.url, retry_policy=RetryPolicy(concurrency=3)) as llm,
+            anyio.create_task_group() as tasks,
+        ):
             for _ in range(20):
                 tasks.start_soon(lambda: llm.complete(say("hello"), max_tokens=10))
     assert server.most_in_flight == 3
@@ -53,7 +56,7 @@ async def test_a_slot_is_free_while_its_call_waits_for_a_retry() -> None:
 
     async with FakeLLMServer(script).listening() as server:
         async with (
-            model_at(server.url, manners=Manners(concurrency=1, delays=(60.0,))) as llm,
+            model_at(server.url, retry_policy=RetryPolicy(concurrency=1, delays=(60.0,))) as llm,
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(lambda: llm.complete(say("unlucky"), max_tokens=10))
@@ -75,7 +78,7 @@ async def test_a_retry_after_closes_the_gate_for_everybody_and_one_goes_first(he
         return told if len(arrivals) == 1 else Reply("ok", delay=0.1)
 
     async with FakeLLMServer(script).listening() as server:
-        async with model_at(server.url, manners=QUICK) as llm:
+        async with model_at(server.url, retry_policy=QUICK) as llm:
 
             async def ask() -> None:
                 await llm.complete(say("hello"), max_tokens=10)
@@ -117,12 +120,12 @@ async def test_half_of_the_last_twenty_failing_opens_the_circuit_and_one_success
         return 503 if broken else "ok"
 
     async with FakeLLMServer(script).listening() as server:
-        async with model_at(server.url, manners=Manners(delays=(), circuit_open_for=0.3)) as llm:
+        async with model_at(server.url, retry_policy=RetryPolicy(delays=(), circuit_open_for=0.3)) as llm:
             for _ in range(20):
                 with pytest.raises(LLMUnavailable):
                     await llm.complete(say("hello"), max_tokens=10)
             asked = len(server.requests)
-            with pytest.raises(GateClosed, match="half of its last calls failed"):
+            with pytest.raises(CircuitOpen, match="half of its last calls failed"):
                 await llm.complete(say("hello"), max_tokens=10)
             assert len(server.requests) == asked == 20, "with the circuit open nobody is asked"
             broken = False
@@ -159,7 +162,7 @@ async def test_a_fallback_with_too_small_a_window_is_not_asked() -> None:
 
 async def test_a_caller_who_leaves_frees_the_slot_and_the_connection() -> None:
     async with FakeLLMServer(lambda body: Reply("ok", delay=60)).listening() as server:
-        async with model_at(server.url, manners=Manners(concurrency=1)) as llm:
+        async with model_at(server.url, retry_policy=RetryPolicy(concurrency=1)) as llm:
             with anyio.move_on_after(0.2):
                 await llm.complete(say("hello"), max_tokens=10)
             assert llm.in_use == 0

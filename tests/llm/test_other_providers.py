@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from tersely.errors import LLMMisconfigured, LLMTooLong, LLMUnavailable
 from tersely.llm.client import ModelSpec, Provider
-from tersely.llm.limits import LimitedLLM, Manners, build_llm
+from tersely.llm.limits import LimitedLLM, RetryPolicy, build_llm
 from tersely.llm.messages import Message, ToolSpec
 from tersely.llm.providers import NativeTools
 from tersely.masking.masked import assume_masked
@@ -33,7 +33,8 @@ async def provider(
 
     async with serving(Starlette(routes=[Route(path, respond, methods=["POST"])])) as address:
         llm = build_llm(
-            [ModelSpec(model=model, provider=name, base_url=address, api_key="k3y", **spec)], manners=Manners(delays=())
+            [ModelSpec(model=model, provider=name, base_url=address, api_key="k3y", **spec)],
+            retry_policy=RetryPolicy(delays=()),
         )
         try:
             yield llm, asked

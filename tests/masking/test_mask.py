@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tersely.errors import ConfigError, MaskingFailed
 from tersely.masking.mask import DEFAULT_GROUPS, Masker, mask
 from tersely.masking.search import GROUPS, find_secrets
-from tersely.masking.spans import Clock
+from tersely.masking.spans import MaskingDeadline
 
 MASKER = Masker(key=b"a key for these tests")
 MARK = re.compile(r"\[MASKED:[a-z0-9_]+:[0-9a-f]{8}\]")
@@ -385,7 +385,7 @@ def test_a_value_that_is_not_json_is_dropped() -> None:
 
 def test_a_search_that_takes_too_long_ends_in_a_failure() -> None:
     with pytest.raises(MaskingFailed, match="longer than"):
-        find_secrets(b"password=x", list(GROUPS.values()), decode=True, clock=Clock(-1))
+        find_secrets(b"password=x", list(GROUPS.values()), decode=True, clock=MaskingDeadline(-1))
 
 
 # --------------------------------------------------------------------------- borders

@@ -25,15 +25,15 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from tersely.errors import ResultMalformed, ResultTooLarge, ToolError, ToolRejected, ToolTimedOut, ToolUnavailable
-from tersely.mcp.connect.supervisor import Connection, Patience, connected
-from tersely.mcp.connect.wire import HalfCharacters, Inbox, Lines, TooLong, id_in
+from tersely.mcp.connect.supervisor import Backoff, Connection, connected
+from tersely.mcp.connect.wire import HalfCharacters, Inbox, LineSplitter, TooLong, id_in
 from tersely.mcp.raw import RawResult, Tool
 from tersely.mcp.servers import Server, ServerOptions, TransportOptions
 from tests.fakes.mcp_servers.plain import Message, text
 from tests.fakes.mcp_servers.web import Honest, Rude, endless_stream, raw_answer
 
 ROOT = Path(__file__).parents[2]
-HASTY = Patience(first_delay=0.05, longest_delay=0.4, between_lists=0.05)
+HASTY = Backoff(first_delay=0.05, longest_delay=0.4, between_lists=0.05)
 ERAS = ["2025-11-25", "2026-07-28"]
 
 
@@ -64,7 +64,7 @@ def web(
 
 
 @asynccontextmanager
-async def one(server: Server, patience: Patience = HASTY, **how: Any) -> AsyncIterator[Connection]:
+async def one(server: Server, patience: Backoff = HASTY, **how: Any) -> AsyncIterator[Connection]:
     """A connection to one server; nothing in the block may take longer than it should."""
     with anyio.fail_after(30):
         async with connected([server], patience=patience, **how) as connections:
@@ -333,22 +333,24 @@ async def test_a_server_that_dies_does_not_disturb_the_others(tmp_path: Path) ->
 
 
 async def test_a_server_that_dies_again_and_again_is_given_more_and_more_time(tmp_path: Path) -> None:
-    patience = Patience()
+    patience = Backoff()
     assert [round(patience.delay(failures) / 2.0**failures) for failures in range(5)] == [1] * 5
     assert 48 <= patience.delay(50) <= 72
 
     waited: list[float] = []
     async with one(stdio("dies", str(tmp_path / "calls"))) as connection:
-        for deaths in range(1, 5):
+        for crashes in range(1, 5):
             with pytest.raises(ToolUnavailable):
                 await call(connection, "die")
             await until(lambda: connection.status().next_try is not None)
             status = connection.status()
             assert status.next_try
             waited.append((status.next_try - status.since).total_seconds())
-            await until(
-                lambda deaths=deaths: connection.status().restarts == deaths and connection.status().state == "ready"
-            )  # type: ignore[misc]
+
+            def is_back(crashes: int = crashes) -> bool:
+                return connection.status().restarts == crashes and connection.status().state == "ready"
+
+            await until(is_back)
 
     assert waited[-1] > 3 * waited[0]
 
@@ -488,7 +490,7 @@ async def test_an_http_server_that_comes_late_goes_and_comes_back_is_there_whene
 async def test_a_session_the_server_forgot_is_begun_again_and_the_call_repeated() -> None:
     rude = Rude(lambda message, request: None, session="one")
 
-    async with rude.listening() as url, one(web(url, protocol=ERAS[0]), Patience(first_delay=60)) as connection:
+    async with rude.listening() as url, one(web(url, protocol=ERAS[0]), Backoff(first_delay=60)) as connection:
         assert await said(connection, "call") == "fine"
         rude.session = "two"
         assert await said(connection, "call") == "fine"
@@ -650,7 +652,7 @@ async def test_ten_megabytes_arrive_over_every_transport() -> None:
 
 
 def test_lines_are_cut_without_keeping_what_is_too_long() -> None:
-    lines = Lines(limit=10)
+    lines = LineSplitter(limit=10)
 
     assert list(lines.feed(b"one\ntw")) == [b"one"]
     assert list(lines.feed(b"o\n\n")) == [b"two"]

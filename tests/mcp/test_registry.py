@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from tersely.errors import ToolForbidden, ToolNotFound
-from tersely.mcp.connect.supervisor import Patience
+from tersely.mcp.connect.supervisor import Backoff
 from tersely.mcp.registry import Changed, ToolRegistry, registered
 from tersely.mcp.servers import Server, ServerOptions, TransportOptions
 from tests.mcp.test_connect import stdio, until
 
-HASTY = Patience(first_delay=0.05, longest_delay=0.4, between_lists=0.05)
+HASTY = Backoff(first_delay=0.05, longest_delay=0.4, between_lists=0.05)
 MISSING = Server(name="missing", options=ServerOptions(transport=TransportOptions(command="/no/such/program")))
 
 

@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from tersely.errors import ToolError
-from tersely.llm.limits import Manners
+from tersely.llm.limits import RetryPolicy
 from tersely.llm.messages import Message, ToolCall
 from tersely.masking.masked import assume_masked
-from tersely.mcp.raw import Part, RawResult, Tool
+from tersely.mcp.raw import ContentPart, RawResult, Tool
 from tersely.mcp.servers import Server, ServerOptions
 from tersely.pipeline.execute import Fetched, Intent, Scope, Step, ToolExecutor
 from tersely.results.kept import KeptResults
@@ -32,7 +32,7 @@ class OneTool:
     """A registry with one tool whose answers are given."""
 
     def __init__(self, answer: RawResult | str | Exception, **options: Any) -> None:
-        self.answer = RawResult(parts=(Part(kind="text", text=answer),)) if isinstance(answer, str) else answer
+        self.answer = RawResult(parts=(ContentPart(kind="text", text=answer),)) if isinstance(answer, str) else answer
         self.options = ServerOptions.model_validate({"transport": {"command": "true"}, **options})
         self.calls: list[Mapping[str, Any]] = []
 
@@ -142,7 +142,7 @@ async def test_what_only_deceives_is_taken_out_and_counted(results: KeptResults)
 
 async def test_an_error_result_is_never_given_to_a_model_and_still_fits_the_window(results: KeptResults) -> None:
     """LESSONS: fail-open put a result of any size into the conversation and killed the session."""
-    failed = RawResult(parts=(Part(kind="text", text=PODS),), is_error=True)
+    failed = RawResult(parts=(ContentPart(kind="text", text=PODS),), is_error=True)
     async with FakeLLMServer([]).listening() as server, model_at(server.url) as llm:
         observation = await ToolExecutor(registry=OneTool(failed), results=results).execute(
             ask(), scope=ME, llm=llm, window=2000
@@ -179,7 +179,7 @@ async def test_a_model_is_told_the_call_its_arguments_and_the_conversation(resul
 async def test_when_the_model_fails_the_structure_decides_and_the_observation_says_so(results: KeptResults) -> None:
     async with (
         FakeLLMServer(lambda body: 503).listening() as server,
-        model_at(server.url, manners=Manners(delays=())) as llm,
+        model_at(server.url, retry_policy=RetryPolicy(delays=())) as llm,
     ):
         observation = await ToolExecutor(registry=OneTool(PODS), results=results).execute(ask(), scope=ME, llm=llm)
     assert (observation.status, observation.returned) == ("fallback", "structural")
@@ -214,9 +214,9 @@ async def test_a_made_up_tool_is_an_error_and_never_a_success(results: KeptResul
 
 async def test_images_and_links_are_kept_or_named_and_never_posed_as_text(results: KeptResults) -> None:
     parts = (
-        Part(kind="image", data="aGVsbG8=", mime_type="image/png"),
-        Part(kind="image", data="!!!notbase64", mime_type="image/png"),
-        Part(kind="link", uri="file:///etc/passwd", name="x"),
+        ContentPart(kind="image", data="aGVsbG8=", mime_type="image/png"),
+        ContentPart(kind="image", data="!!!notbase64", mime_type="image/png"),
+        ContentPart(kind="link", uri="file:///etc/passwd", name="x"),
     )
     observation = await ToolExecutor(registry=OneTool(RawResult(parts=parts)), results=results).execute(ask(), scope=ME)
     assert [part.kind for part in observation.parts] == ["image", "image", "link"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tersely import mcp_call
-from tersely.app.sessions import office
+from tersely.app.sessions import sessions_app
 from tersely.errors import InputError, ToolError
 from tersely.sessions.intake import Submission
 from tersely.settings.files import read_servers
@@ -64,8 +64,8 @@ async def test_a_chain_of_the_configuration_researches_a_subject_whose_topics_ar
     async with listening(Servers(WEB), summarizer=False) as addresses:
         environment = {"MCP_WEB_SEARCH_URL": addresses["search"], "TERSELY_DATA_DIR": str(tmp_path)}
         settings = Settings.load(environment, tmp_path / "tersely.yaml")
-        async with office(settings, version="test") as parts:
-            accepted = await parts.desk.submit(Submission(data=WEB.subject), principal="me")
+        async with sessions_app(settings, version="test") as parts:
+            accepted = await parts.intake.submit(Submission(data=WEB.subject), principal="me")
             done = await ended(parts, accepted.session_id)
     assert [stage.name for stage in done.stages] == ["relics", "extraction"]
     assert done.result["subject"] == WEB.subject and len(done.result["pages"]) == 1
@@ -83,9 +83,9 @@ async def test_a_chain_of_the_configuration_researches_a_subject_whose_topics_ar
 async def test_what_cannot_be_researched_is_refused_at_the_door(tmp_path: Path, data: Any, says: str) -> None:
     (tmp_path / "tersely.yaml").write_text(CHAIN)
     environment = {"MCP_WEB_SEARCH_URL": "http://127.0.0.1:9/mcp", "TERSELY_DATA_DIR": str(tmp_path)}
-    async with office(Settings.load(environment, tmp_path / "tersely.yaml"), version="test") as parts:
+    async with sessions_app(Settings.load(environment, tmp_path / "tersely.yaml"), version="test") as parts:
         with pytest.raises(InputError, match=says):
-            await parts.desk.submit(Submission(data=data), principal="me")
+            await parts.intake.submit(Submission(data=data), principal="me")
 
 
 async def test_a_pipeline_calls_the_summarizer_itself() -> None:

@@ -5,8 +5,8 @@ of.
 import pytest
 
 from tersely.research.extraction import claims_in
-from tersely.research.findings import Claim, KnownPage, Ledger
-from tersely.research.instruments import Hit, hits
+from tersely.research.findings import FactClaim, KnownPage, Ledger
+from tersely.research.instruments import SearchHit, hits
 from tersely.research.options import ResearchOptions
 from tersely.research.request import request_of
 from tersely.research.rules import Rules, passages_of
@@ -32,7 +32,7 @@ The Siege of Corfe took place on 3 March 1646.
     ],
 )
 def test_addresses_are_found_in_whatever_a_search_returns_each_once(text: str) -> None:
-    assert hits(text) == [Hit("https://a.example/1", "One"), Hit("https://a.example/2/", "Two")]
+    assert hits(text) == [SearchHit("https://a.example/1", "One"), SearchHit("https://a.example/2/", "Two")]
 
 
 def test_a_quotation_is_found_behind_links_tags_and_other_quotation_marks() -> None:
@@ -46,10 +46,10 @@ def test_a_quotation_is_found_behind_links_tags_and_other_quotation_marks() -> N
 
 def test_a_claim_is_a_fact_only_if_a_page_says_so() -> None:
     ledger = Ledger(SCHEMA, [KnownPage("P1", "https://x.example/p", "r_1", PageText(ADA))])
-    fact = ledger.claim(Claim("people", {"name": "Ada Lovelace", "allegiance": "Analytical Guild"}, [("P1", "")]))
+    fact = ledger.claim(FactClaim("people", {"name": "Ada Lovelace", "allegiance": "Analytical Guild"}, [("P1", "")]))
     assert fact and fact.sources[0].lines == (5, 5)
     again = ledger.claim(
-        Claim("people", {"name": "ada lovelace", "allegiance": "Analytical guild"}, [("https://x.example/p", "")])
+        FactClaim("people", {"name": "ada lovelace", "allegiance": "Analytical guild"}, [("https://x.example/p", "")])
     )
     assert again is fact and len(fact.sources) == 1
     for path, value, cited, why in (
@@ -59,7 +59,7 @@ def test_a_claim_is_a_fact_only_if_a_page_says_so() -> None:
         ("people", {"byname": "the Enchantress"}, [("P1", "")], "it needs 'name'"),
         ("places", {"name": "Corfe"}, [("P1", "")], "the schema has no 'places'"),
     ):
-        assert ledger.claim(Claim(path, value, cited)) is None
+        assert ledger.claim(FactClaim(path, value, cited)) is None
         assert ledger.refused[-1]["why"] == why
 
 
@@ -81,7 +81,7 @@ def test_an_answer_that_was_cut_still_gives_the_claims_that_are_whole() -> None:
         '```json\n{"facts": [{"path": "people", "value": {"name": "Ada"}, "sources": [{"page": "P1", "quote": '
         '"q"}]}, {"path": "peo'
     )
-    assert list(claims_in(text)) == [Claim("people", {"name": "Ada"}, [("P1", "q")])]
+    assert list(claims_in(text)) == [FactClaim("people", {"name": "Ada"}, [("P1", "q")])]
 
 
 def test_every_page_gets_its_share_and_the_schema_says_what_matters() -> None:

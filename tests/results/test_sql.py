@@ -10,7 +10,7 @@ from tersely.errors import InputError
 from tersely.masking.masked import assume_masked
 from tersely.results import sql as sql_over_results
 from tersely.results.rows import rows_of
-from tersely.results.sql import Limits, Table, ask
+from tersely.results.sql import Limits, QueryTable, ask
 
 CSV = 'id,name,score\n1,"A, B",2.5\n2,C,3\n3,,\n'
 PODS = """\
@@ -21,7 +21,7 @@ db-0      1/1    Running           1          40d
 """
 
 
-async def query(text: str, sql: str, **limits: float) -> Table:
+async def query(text: str, sql: str, **limits: float) -> QueryTable:
     return await ask(assume_masked(text), sql, limits=Limits(**limits))  # type: ignore[arg-type]
 
 
@@ -144,7 +144,7 @@ async def test_answers_are_bounded_and_go_on_at_an_offset() -> None:
 
 async def test_a_wrong_column_is_answered_with_the_right_ones() -> None:
     with pytest.raises(
-        InputError, match=r"(?s)\"nam\" not found.*Table result has: id BIGINT; name VARCHAR; score DOUBLE"
+        InputError, match=r"(?s)\"nam\" not found.*QueryTable result has: id BIGINT; name VARCHAR; score DOUBLE"
     ):
         await query(CSV, "SELECT nam FROM result")
 

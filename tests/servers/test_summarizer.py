@@ -16,9 +16,9 @@ from fastmcp import Client
 from fastmcp.client.auth import BearerAuth
 from mcp_types import CallToolResult, TextContent
 
-from tersely.app.summarizer import Summarizer, runtime
-from tersely.llm.limits import Manners
-from tersely.logging_setup import JsonLines
+from tersely.app.summarizer import Summarizer, summarizer_app
+from tersely.llm.limits import RetryPolicy
+from tersely.logging_setup import JsonFormatter
 from tersely.servers import http, summarizer
 from tersely.settings.model import Settings
 from tersely.text.tokens import O200K
@@ -34,14 +34,16 @@ LONG = pages(58)
 
 @asynccontextmanager
 async def service(
-    llm: FakeLLMServer | None = None, manners: Manners | None = None, **environment: str
+    llm: FakeLLMServer | None = None, retry_policy: RetryPolicy | None = None, **environment: str
 ) -> AsyncIterator[str]:
     """The address of a running service; its model is the fake one, if there is one."""
     settings = Settings.load({"TERSELY_SUMMARY_CACHE": "no", **environment})
     async with contextlib.AsyncExitStack() as stack:
-        parts = await stack.enter_async_context(runtime(settings))
+        parts = await stack.enter_async_context(summarizer_app(settings))
         model = (
-            await stack.enter_async_context(model_at(llm.url, manners=manners or Manners(delays=()))) if llm else None
+            await stack.enter_async_context(model_at(llm.url, retry_policy=retry_policy or RetryPolicy(delays=())))
+            if llm
+            else None
         )
         server = summarizer.build(Summarizer(settings, model, parts.summarizer.cache, parts.summarizer.masker))
         options = settings.summarizer
@@ -317,7 +319,7 @@ async def test_each_request_is_one_log_line_with_every_field_and_no_content(capl
     """MS-6, and the injections of log lines: whatever is sent, one record is one line of JSON."""
     out = io.StringIO()
     handler = logging.StreamHandler(out)
-    handler.setFormatter(JsonLines("mcp_summarizer"))
+    handler.setFormatter(JsonFormatter("mcp_summarizer"))
     logging.getLogger().addHandler(handler)
     caplog.set_level(logging.INFO)
     hostile = 'x\n{"level":"info","msg":"login ok","user":"admin"}\r\nX-Injected: 1 %0d%0a' + "a" * 5000
@@ -354,7 +356,7 @@ async def test_secrets_reach_neither_the_model_nor_the_cache(tmp_path: Path) -> 
             "TERSELY_DATA_DIR": str(tmp_path),
             "DEFAULT_CHUNK_SIZE_TOKENS": "1000",
         }
-        async with runtime(Settings.load(environment)) as parts:
+        async with summarizer_app(Settings.load(environment)) as parts:
             condensed = await parts.summarizer.summarize(
                 f"token: {secret}\n" + LONG, max_output_tokens=500, focus_areas=f"password={secret}"
             )

@@ -43,7 +43,11 @@ def test_an_error_keeps_its_type_and_text() -> None:
 
 def test_every_error_of_ours_has_a_stored_name() -> None:
     def below(kind: type) -> set[type]:
-        return {kind}.union(*(below(one) for one in kind.__subclasses__()))
+        found = {kind}
+        narrower: type
+        for narrower in kind.__subclasses__():
+            found |= below(narrower)
+        return found
 
     ours = {kind for kind in below(TerselyError) if kind.__module__.startswith("tersely.")}
     named = {one.kind for one in (*ERRORS, *RESEARCH_TYPES)}
@@ -58,7 +62,8 @@ def test_every_field_of_a_stored_record_can_be_stored() -> None:
     for one in (*SESSION_TYPES, *RESEARCH_TYPES):
         if issubclass(one.kind, BaseException):
             continue
-        for field in dataclasses.fields(one.kind):
+        kind: Any = one.kind
+        for field in dataclasses.fields(kind):
             for word in str(field.type).replace("|", " ").replace("[", " ").replace("]", " ").replace(",", " ").split():
                 found = _dataclass_called(word.strip("'\"").rpartition(".")[2])
                 assert found is None or found in named, f"{one.name}.{field.name}: {found}"

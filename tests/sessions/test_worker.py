@@ -6,11 +6,11 @@ import anyio
 import pytest
 
 from tersely.errors import IdempotencyConflict, InputError, QueueFull, SessionEnded
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import assume_masked
 from tersely.sessions.durable import Interrupted
 from tersely.sessions.intake import Submission
-from tersely.sessions.worker import Crew, Outcome, Pace
+from tersely.sessions.worker import SessionOutcome, Worker, WorkerTimeouts
 from tersely.store import events, executors
 from tersely.store import sessions as rows
 from tersely.store.database import Database
@@ -27,23 +27,23 @@ async def opened(url: str) -> Opening:
     return opening(url)
 
 
-async def conclude(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
-    return Outcome(status="completed", analysis=assume_masked(f"looked at {session.title}"))
+async def conclude(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
+    return SessionOutcome(status="completed", analysis=assume_masked(f"looked at {session.title}"))
 
 
-async def wait_for_ever(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+async def wait_for_ever(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
     await anyio.sleep_forever()
     raise AssertionError("nobody wakes it")
 
 
 async def test_an_accepted_alert_is_worked_on_and_ends(opened: Opening) -> None:
-    async with opened(conclude) as office:
-        accepted = await office.desk.submit(ALERT, principal="me")
-        ended = await office.until(accepted.session_id, "completed")
+    async with opened(conclude) as app:
+        accepted = await app.intake.submit(ALERT, principal="me")
+        ended = await app.until(accepted.session_id, "completed")
         assert accepted.status == "queued"
         assert (ended.title, ended.analysis, ended.reason) == ("Checkout is slow", "looked at Checkout is slow", "")
         assert "hunter2" not in ended.alert and "[MASKED:" in ended.alert
-        async with office.database.reading() as db:
+        async with app.database.reading() as db:
             told = [logged.payload for logged in await events.page(db, accepted.session_id)]
         assert [
             status in payload for payload, status in zip(told, ["pending", "in_progress", "completed"], strict=True)
@@ -53,57 +53,57 @@ async def test_an_accepted_alert_is_worked_on_and_ends(opened: Opening) -> None:
 async def test_a_session_that_waits_is_cancelled_at_once_and_never_begun(opened: Opening) -> None:
     begun: list[str] = []
 
-    async def note(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+    async def note(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
         begun.append(session.id)
-        return await wait_for_ever(session, diary, crew)
+        return await wait_for_ever(session, recorder, worker)
 
-    async with opened(note, at_once=1) as office:
-        first = await office.desk.submit(ALERT, principal="me")
-        await office.until(first.session_id, "in_progress")
-        second = await office.desk.submit(ALERT, principal="me")
-        assert await office.desk.cancel(second.session_id, by="ada") == "cancelled"
-        assert (await office.session(second.session_id)).reason == "Cancelled by ada."
-        assert await office.desk.cancel(first.session_id, by="ada") == "cancelling"
-        assert (await office.until(first.session_id, "cancelled")).reason == "Cancelled by ada."
+    async with opened(note, at_once=1) as app:
+        first = await app.intake.submit(ALERT, principal="me")
+        await app.until(first.session_id, "in_progress")
+        second = await app.intake.submit(ALERT, principal="me")
+        assert await app.intake.cancel(second.session_id, by="ada") == "cancelled"
+        assert (await app.session(second.session_id)).reason == "Cancelled by ada."
+        assert await app.intake.cancel(first.session_id, by="ada") == "cancelling"
+        assert (await app.until(first.session_id, "cancelled")).reason == "Cancelled by ada."
         with pytest.raises(SessionEnded, match="ended as cancelled already"):
-            await office.desk.cancel(first.session_id, by="ada")
+            await app.intake.cancel(first.session_id, by="ada")
         assert begun == [first.session_id]
 
 
 async def test_a_session_cancelled_through_the_store_alone_stops_too(opened: Opening) -> None:
-    async with opened(wait_for_ever) as office:
-        accepted = await office.desk.submit(ALERT, principal="me")
-        await office.until(accepted.session_id, "in_progress")
+    async with opened(wait_for_ever) as app:
+        accepted = await app.intake.submit(ALERT, principal="me")
+        await app.until(accepted.session_id, "in_progress")
         # As another replica does it: it cannot reach the task, only the row.
-        office.crew.cancel_here = lambda session_id: False  # type: ignore[method-assign]
-        await office.desk.cancel(accepted.session_id, by="another replica")
-        await office.until(accepted.session_id, "cancelled")
+        app.worker.cancel_here = lambda session_id: False  # type: ignore[method-assign]
+        await app.intake.cancel(accepted.session_id, by="another replica")
+        await app.until(accepted.session_id, "cancelled")
 
 
 async def test_what_takes_too_long_ends_as_timed_out(opened: Opening) -> None:
-    async with opened(wait_for_ever, pace=Pace(lease=2, session=0.2, grace=5)) as office:
-        accepted = await office.desk.submit(ALERT, principal="me")
-        assert "0.2 s" in (await office.until(accepted.session_id, "timed_out")).reason
+    async with opened(wait_for_ever, timeouts=WorkerTimeouts(lease=2, session=0.2, grace=5)) as app:
+        accepted = await app.intake.submit(ALERT, principal="me")
+        assert "0.2 s" in (await app.until(accepted.session_id, "timed_out")).reason
 
 
 async def test_a_mistake_of_our_own_is_an_end_as_well(opened: Opening) -> None:
-    async def broken(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+    async def broken(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
         raise KeyError("oops")
 
-    async def failed(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+    async def failed(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
         raise InputError("There is no server 'x' any more, and the key is sk-ant-REDACTED.")
 
     for work, reason in ((broken, "An error of our own (KeyError)"), (failed, "There is no server 'x' any more")):
-        async with opened(work) as office:
-            accepted = await office.desk.submit(ALERT, principal="me")
-            ended = await office.until(accepted.session_id, "failed")
+        async with opened(work) as app:
+            accepted = await app.intake.submit(ALERT, principal="me")
+            ended = await app.until(accepted.session_id, "failed")
             assert ended.reason.startswith(reason) and "sk-ant-api03" not in ended.reason
 
 
 async def test_a_session_given_back_goes_on_after_its_last_finished_step(opened: Opening) -> None:
     calls: list[str] = []
 
-    async def in_steps(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+    async def in_steps(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
         async def first() -> str:
             calls.append("first")
             return "one"
@@ -115,23 +115,23 @@ async def test_a_session_given_back_goes_on_after_its_last_finished_step(opened:
                 await anyio.sleep_forever()
             return "two"
 
-        said = [await crew.step("first", first)]
-        async with diary.opened("second", "llm_response") as event:
-            said.append(await crew.step("second", second))
+        said = [await worker.step("first", first)]
+        async with recorder.opened("second", "llm_response") as event:
+            said.append(await worker.step("second", second))
             await event.complete(assume_masked(" and ".join(said)))
-        return Outcome(status="completed", analysis=assume_masked(" and ".join(said)))
+        return SessionOutcome(status="completed", analysis=assume_masked(" and ".join(said)))
 
     reached = anyio.Event()
-    async with opened(in_steps, pace=Pace(lease=2, grace=0.1)) as office:
-        accepted = await office.desk.submit(ALERT, principal="me")
+    async with opened(in_steps, timeouts=WorkerTimeouts(lease=2, grace=0.1)) as app:
+        accepted = await app.intake.submit(ALERT, principal="me")
         await reached.wait()
-    async with opened(in_steps) as office:
-        before = await office.session(accepted.session_id)
-        ended = await office.until(accepted.session_id, "completed")
-        async with office.database.reading() as db:
+    async with opened(in_steps) as app:
+        before = await app.session(accepted.session_id)
+        ended = await app.until(accepted.session_id, "completed")
+        async with app.database.reading() as db:
             told = [logged.payload for logged in await events.page(db, accepted.session_id)]
     assert before.status == "in_progress"
-    assert (ended.analysis, ended.attempt, ended.deaths) == ("one and two", 2, 0)
+    assert (ended.analysis, ended.attempt, ended.crashes) == ("one and two", 2, 0)
     assert calls == ["first", "second", "second"]
     assert (
         sum('"type":"timeline_event.completed"' in payload and '"status":"completed"' in payload for payload in told)
@@ -142,100 +142,102 @@ async def test_a_session_given_back_goes_on_after_its_last_finished_step(opened:
 async def test_at_most_as_many_run_as_may(opened: Opening) -> None:
     now, most = 0, 0
 
-    async def count(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+    async def count(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
         nonlocal now, most
         now += 1
         most = max(most, now)
         await anyio.sleep(0.1)
         now -= 1
-        return Outcome(status="completed")
+        return SessionOutcome(status="completed")
 
-    async with opened(count, at_once=2) as office:
-        ids = [(await office.desk.submit(ALERT, principal="me")).session_id for _ in range(6)]
+    async with opened(count, at_once=2) as app:
+        ids = [(await app.intake.submit(ALERT, principal="me")).session_id for _ in range(6)]
         for session_id in ids:
-            await office.until(session_id, "completed")
+            await app.until(session_id, "completed")
     assert most == 2
 
 
 async def test_an_alert_is_refused_with_what_would_be_right(opened: Opening) -> None:
-    async with opened(wait_for_ever, at_once=1, max_pending=1) as office:
+    async with opened(wait_for_ever, at_once=1, max_pending=1) as app:
         with pytest.raises(InputError, match="Known types: default"):
-            await office.desk.submit(Submission(data="x", alert_type="nobody"), principal="me")
+            await app.intake.submit(Submission(data="x", alert_type="nobody"), principal="me")
         with pytest.raises(InputError, match="data is empty"):
-            await office.desk.submit(Submission(data=" \n "), principal="me")
+            await app.intake.submit(Submission(data=" \n "), principal="me")
         with pytest.raises(InputError, match="runbook is longer than"):
-            await office.desk.submit(Submission(data="x", runbook="x" * 70_000), principal="me")
-        first = await office.desk.submit(Submission(data="x"), principal="me", idempotency_key="k")
-        again = await office.desk.submit(Submission(data="x"), principal="me", idempotency_key="k")
+            await app.intake.submit(Submission(data="x", runbook="x" * 70_000), principal="me")
+        first = await app.intake.submit(Submission(data="x"), principal="me", idempotency_key="k")
+        again = await app.intake.submit(Submission(data="x"), principal="me", idempotency_key="k")
         assert again.session_id == first.session_id
         with pytest.raises(IdempotencyConflict):
-            await office.desk.submit(Submission(data="y"), principal="me", idempotency_key="k")
-        await office.until(first.session_id, "in_progress")
-        await office.desk.submit(Submission(data="waits"), principal="me")
+            await app.intake.submit(Submission(data="y"), principal="me", idempotency_key="k")
+        await app.until(first.session_id, "in_progress")
+        await app.intake.submit(Submission(data="waits"), principal="me")
         with pytest.raises(QueueFull) as full:
-            await office.desk.submit(Submission(data="one too many"), principal="me")
+            await app.intake.submit(Submission(data="one too many"), principal="me")
         assert full.value.retry_after > 0
 
 
 async def test_whoever_lost_a_session_in_the_middle_of_a_step_neither_ends_nor_remembers_it(opened: Opening) -> None:
     calls: list[str] = []
 
-    async def in_steps(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+    async def in_steps(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
         async def taken_away_meanwhile() -> str:
             calls.append("step")
             if len(calls) == 1:
                 # As a survivor does it who takes this process for dead.
-                async with office.database.transaction() as db:
-                    await rows.record_death(db, session.id, crew.name)
-                await office.engine.requeue([session.id], taken_from=crew.name)
+                async with app.database.transaction() as db:
+                    await rows.record_crash(db, session.id, worker.name)
+                await app.engine.requeue([session.id], taken_from=worker.name)
             return f"run {len(calls)}"
 
-        return Outcome(status="completed", analysis=assume_masked(await crew.step("step", taken_away_meanwhile)))
+        return SessionOutcome(
+            status="completed", analysis=assume_masked(await worker.step("step", taken_away_meanwhile))
+        )
 
-    async with opened(in_steps) as office:
-        accepted = await office.desk.submit(ALERT, principal="me")
-        ended = await office.until(accepted.session_id, "completed", "failed")
-    assert (ended.status, ended.analysis, ended.deaths) == ("completed", "run 2", 1)
+    async with opened(in_steps) as app:
+        accepted = await app.intake.submit(ALERT, principal="me")
+        ended = await app.until(accepted.session_id, "completed", "failed")
+    assert (ended.status, ended.analysis, ended.crashes) == ("completed", "run 2", 1)
 
 
 async def test_what_is_ours_by_name_and_does_not_run_here_is_taken_up_again(opened: Opening) -> None:
     runs: list[str] = []
 
-    async def forgets_the_first_time(session: Session, diary: SessionDiary, crew: Crew) -> Outcome:
+    async def forgets_the_first_time(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
         runs.append(session.id)
         if len(runs) == 1:
             raise Interrupted  # The engine began it, and that is the last anybody hears of it.
-        return Outcome(status="completed")
+        return SessionOutcome(status="completed")
 
-    async with opened(forgets_the_first_time) as office:
-        accepted = await office.desk.submit(ALERT, principal="me")
-        await office.until(accepted.session_id, "completed")
+    async with opened(forgets_the_first_time) as app:
+        accepted = await app.intake.submit(ALERT, principal="me")
+        await app.until(accepted.session_id, "completed")
     assert len(runs) == 2
 
 
 async def test_cancelling_what_nobody_works_on_at_the_moment_ends_it_at_once(opened: Opening) -> None:
-    async with opened(wait_for_ever, at_once=1) as office:
-        first = await office.desk.submit(ALERT, principal="me")
-        await office.until(first.session_id, "in_progress")
-        second = await office.desk.submit(ALERT, principal="me")
-        async with office.database.transaction() as db:
+    async with opened(wait_for_ever, at_once=1) as app:
+        first = await app.intake.submit(ALERT, principal="me")
+        await app.until(first.session_id, "in_progress")
+        second = await app.intake.submit(ALERT, principal="me")
+        async with app.database.transaction() as db:
             # Begun once, given back, and waiting behind the first: as after a restart.
-            await rows.claim(db, second.session_id, "gone", now=office.database.clock.now())
+            await rows.claim(db, second.session_id, "gone", now=app.database.clock.now())
             await rows.release(db, second.session_id, 1)
-        assert await office.desk.cancel(second.session_id, by="ada") == "cancelled"
+        assert await app.intake.cancel(second.session_id, by="ada") == "cancelled"
 
 
 async def test_a_session_that_ends_its_workers_is_given_up_and_says_so(opened: Opening) -> None:
-    async with opened(wait_for_ever, at_once=1) as office:
-        first = await office.desk.submit(ALERT, principal="me")
-        await office.until(first.session_id, "in_progress")
-        poison = await office.desk.submit(ALERT, principal="me")
-        async with office.database.transaction() as db:
+    async with opened(wait_for_ever, at_once=1) as app:
+        first = await app.intake.submit(ALERT, principal="me")
+        await app.until(first.session_id, "in_progress")
+        poison = await app.intake.submit(ALERT, principal="me")
+        async with app.database.transaction() as db:
             for name in ("a", "b", "c"):
-                await rows.claim(db, poison.session_id, name, now=office.database.clock.now())
-                await rows.record_death(db, poison.session_id, name)
-        await office.desk.cancel(first.session_id, by="ada")
-        assert "3 times in a row" in (await office.until(poison.session_id, "failed")).reason
+                await rows.claim(db, poison.session_id, name, now=app.database.clock.now())
+                await rows.record_crash(db, poison.session_id, name)
+        await app.intake.cancel(first.session_id, by="ada")
+        assert "3 times in a row" in (await app.until(poison.session_id, "failed")).reason
 
 
 async def test_no_more_sessions_are_claimed_than_may_run_whatever_the_engine_hands_out(database: Database) -> None:

@@ -79,8 +79,8 @@ async def test_a_submitted_session_is_pending_and_both_channels_tell_of_it(datab
         0,
         b"0123456789abcdef",
     )
-    assert [(one.channel, one.seq) for one in created.told] == [(f"session:{session.id}", 1), ("sessions", 1)]
-    assert told(list(created.told)) == [("session.status", "pending")] * 2
+    assert [(one.channel, one.seq) for one in created.events] == [(f"session:{session.id}", 1), ("sessions", 1)]
+    assert told(list(created.events)) == [("session.status", "pending")] * 2
 
 
 async def test_the_key_of_the_marks_is_not_shown_when_a_session_is_printed(database: Database) -> None:
@@ -121,7 +121,7 @@ async def test_the_same_idempotency_key_finds_the_session_it_was_used_for(databa
         )
         other_scope = await sessions.create(db, alert(scope="user:2"), now=NOON, idempotency=key)
         assert await sessions.session_of_key(db, "user:1", "k1") == first.id
-    assert (again.session_id, again.is_new, again.same_body, again.told) == (first.id, False, True, ())
+    assert (again.session_id, again.is_new, again.same_body, again.events) == (first.id, False, True, ())
     assert (other_body.session_id, other_body.is_new, other_body.same_body) == (first.id, False, False)
     assert other_scope.is_new
     with pytest.raises(SessionNotFound):
@@ -158,7 +158,7 @@ async def test_a_claim_begins_a_session_once_and_later_claims_only_take_it_over(
     async with database.transaction() as db:
         second = await sessions.claim(db, session_id, "worker-2", now=LATER)
     assert (first.attempt, second.attempt) == (1, 2) and second.status == "in_progress"
-    assert told(list(first.told)) == [("session.status", "in_progress")] * 2 and second.told == []
+    assert told(list(first.events)) == [("session.status", "in_progress")] * 2 and second.events == []
     session = await find(database, session_id)
     assert (session.started_at, session.executor, session.last_seq) == (NOON, "worker-2", 2)
 
@@ -238,7 +238,7 @@ async def test_a_session_that_has_ended_takes_no_more_writes_and_keeps_its_end(d
         cancelled = await sessions.request_cancel(db, session_id, reason="too late", now=LATER)
     session = await find(database, session_id)
     assert (session.status, session.reason, session.ended_at) == (status, "first reason", LATER)
-    assert (cancelled.status, cancelled.told) == (status, ())
+    assert (cancelled.status, cancelled.events) == (status, ())
 
 
 async def test_everything_that_is_open_ends_with_the_session_and_is_told(database: Database) -> None:
@@ -310,7 +310,7 @@ async def test_a_running_session_is_asked_to_stop_and_only_once(database: Databa
     async with database.transaction() as db:
         first = await sessions.request_cancel(db, session_id, reason="ann said so", now=NOON)
         second = await sessions.request_cancel(db, session_id, reason="bob said so", now=LATER)
-    assert (first.status, second.status, second.told) == ("cancelling", "cancelling", ())
+    assert (first.status, second.status, second.events) == ("cancelling", "cancelling", ())
     session = await find(database, session_id)
     assert (session.status, session.reason, session.cancel_requested_at) == ("cancelling", "ann said so", NOON)
     async with database.transaction() as db:
@@ -375,14 +375,14 @@ async def test_deaths_are_counted_as_long_as_a_session_gets_no_further(database:
         if gets_further:
             await open_event(database, session_id, executor, attempt=attempt)
         async with database.transaction() as db:
-            return await sessions.record_death(db, session_id, executor)
+            return await sessions.record_crash(db, session_id, executor)
 
     assert await dies("w1", gets_further=True) == 1
     assert await dies("w2", gets_further=False) == 2
     assert await dies("w3", gets_further=False) == 3
     assert await dies("w4", gets_further=True) == 1
     async with database.transaction() as db:
-        assert await sessions.record_death(db, session_id, "w4") is None
+        assert await sessions.record_crash(db, session_id, "w4") is None
 
 
 async def test_who_did_not_run_in_a_process_that_died_is_not_suspected_any_more(database: Database) -> None:
@@ -391,13 +391,13 @@ async def test_who_did_not_run_in_a_process_that_died_is_not_suspected_any_more(
         for session_id, times in ((suspect, 2), (convict, 3)):
             for number in range(times):
                 await sessions.claim(db, session_id, f"w{number}", now=NOON)
-                await sessions.record_death(db, session_id, f"w{number}")
+                await sessions.record_crash(db, session_id, f"w{number}")
         await sessions.claim(db, suspect, "w8", now=NOON)
-        await workers.acquit(db, "w8", deaths=2)
-        assert await workers.deaths_in_a_row(db, suspect) == 2, "it ran there"
-        await workers.acquit(db, "w9", deaths=2)
-        assert await workers.deaths_in_a_row(db, suspect) == 1
-        assert await workers.deaths_in_a_row(db, convict) == 3, "it had its last try"
+        await workers.release_quarantined(db, "w8", crashes=2)
+        assert await workers.crashes_in_a_row(db, suspect) == 2, "it ran there"
+        await workers.release_quarantined(db, "w9", crashes=2)
+        assert await workers.crashes_in_a_row(db, suspect) == 1
+        assert await workers.crashes_in_a_row(db, convict) == 3, "it had its last try"
 
 
 async def page(

@@ -13,7 +13,7 @@ from tests.survival.history import History, Record
 
 ENDS = ("completed", "failed", "cancelled", "timed_out")
 ORDER = {"pending": 0, "in_progress": 1, "cancelling": 2, **dict.fromkeys(ENDS, 3)}
-MOST_DEATHS = 3
+MAX_CRASHES = 3
 CLOCK = 0.005
 """Times are written down in milliseconds."""
 
@@ -191,7 +191,7 @@ def _given_up(history: History) -> Iterator[Violation]:
     claims = _by_session(history.of("claim"))
     for end in filter(was_given_up, history.of("end")):
         died = {claim["executor"] for claim in claims.get(end["session"], []) if claim["executor"] in ended}
-        if len(died) < MOST_DEATHS:
+        if len(died) < MAX_CRASHES:
             yield Violation("I1", f"{end['session']} was given up after {len(died)} deaths", (end,))
 
 

@@ -237,9 +237,9 @@ async def poison(it: House, draw: random.Random, *, good: int = 10, replicas: in
     died = {fault["executor"] for fault in it.history.of("fault")}
     slow = sum(not any(executor and executor in line for executor in died) for line in _taken_over(it))
     # Where a process is taken for dead that was only slow, something else seems to kill, and suspicion begins anew.
-    if not 3 <= (deaths := len(it.history.of("fault"))) <= 3 + 3 * slow:
-        it.history.note("left", session=bad, where=f"{deaths} processes died, not 3")
-    return {"reason": detail["reason"], "deaths": deaths} | ({"taken for dead": slow} if slow else {})
+    if not 3 <= (crashes := len(it.history.of("fault"))) <= 3 + 3 * slow:
+        it.history.note("left", session=bad, where=f"{crashes} processes died, not 3")
+    return {"reason": detail["reason"], "deaths": crashes} | ({"taken for dead": slow} if slow else {})
 
 
 async def no_memory(it: House, draw: random.Random, *, times: int = 2, good: int = 6, mebibytes: int = 100) -> Counted:

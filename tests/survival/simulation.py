@@ -1,8 +1,8 @@
 """Thousands of bad days in one process: a virtual clock, and faults drawn from a seed.
 
-Real here: the crew, the diary, the bus, agents' steps side by side, and every statement
+Real here: the worker, the recorder, the bus, agents' steps side by side, and every statement
 of the store, on an SQLite in memory. Played: the workflow engine (`Engine`, with the
-rules of `sessions.durable` that the crew relies on), processes (they are killed, frozen
+rules of `sessions.durable` that the worker relies on), processes (they are killed, frozen
 and told to leave), the agent (scripted steps) and its model. What the real engine, real
 signals and real databases do is the business of `scenarios`.
 
@@ -31,17 +31,17 @@ from typing import Any, TypeVar, cast
 import anyio
 import sqlalchemy as sa
 
-from tersely.agent.ordered_gather import side_by_side
+from tersely.agent.ordered_gather import ordered_gather
 from tersely.errors import LostSession, StoreUnavailable
 from tersely.events.bus import Bus
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import assume_masked
 from tersely.pipeline.execute import Step
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.records import SESSION_TYPES
-from tersely.sessions.worker import Crew, Outcome, Pace
+from tersely.sessions.worker import SessionOutcome, Worker, WorkerTimeouts
 from tersely.store import sessions as rows
-from tersely.store.database import Clock, Database
+from tersely.store.database import Database, DatabaseClock
 from tersely.store.sessions import NewSession, Session
 from tersely.store.tables import metadata
 from tests.survival.checker import ENDS, Violation, check
@@ -84,7 +84,7 @@ class Process:
     is_dead: bool = False
     frozen_until: float = 0.0
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    crew: Crew | None = None
+    worker: Worker | None = None
     gone: anyio.Event = field(default_factory=anyio.Event)
 
     async def passes(self) -> None:
@@ -183,7 +183,7 @@ class Store:
 
     def __init__(self, world: World, process: Process) -> None:
         self._world, self._process = world, process
-        self.clock = Clock(counted=asyncio.get_running_loop().time)
+        self.clock = DatabaseClock(counted=asyncio.get_running_loop().time)
 
     @asynccontextmanager
     async def transaction(self, **how: bool) -> AsyncIterator[Statements]:
@@ -356,17 +356,17 @@ class ScriptedAgent:
     process: Process
     looks: int
 
-    async def __call__(self, session: Session, diary: SessionDiary) -> Outcome:
-        crew = self.process.crew
-        assert crew is not None
-        self.world.note("claim", session=session.id, attempt=session.attempt, executor=crew.name)
-        (stage,) = await diary.plan(["look"])
-        inner = diary.within(stage, rows.derived_id(session.id, "execution/0"))
+    async def __call__(self, session: Session, recorder: SessionRecorder) -> SessionOutcome:
+        worker = self.process.worker
+        assert worker is not None
+        self.world.note("claim", session=session.id, attempt=session.attempt, executor=worker.name)
+        (stage,) = await recorder.plan(["look"])
+        inner = recorder.within(stage, rows.derived_id(session.id, "execution/0"))
         await inner.stage_status(stage, "in_progress")
         await inner.execution_began(agent="a", controller="c", provider="p", model="m")
         for iteration in range(1, self.looks + 1):
             name = f"s/{iteration}/model"
-            await crew.step(name, partial(self._ask, session, inner, name))
+            await worker.step(name, partial(self._ask, session, inner, name))
 
             async def look(number: int, in_turn: Step, iteration: int = iteration) -> None:
                 name = f"s/{iteration}/{number}/call"
@@ -375,26 +375,26 @@ class ScriptedAgent:
                     name = f"s/{iteration}/{number}/condense"
                     await in_turn(name, partial(self._ask, session, inner, name))
 
-            await side_by_side(crew.step, [partial(look, number) for number in (1, 2)])
+            await ordered_gather(worker.step, [partial(look, number) for number in (1, 2)])
         await inner.execution_ended("completed")
         await inner.stage_status(stage, "completed", analysis="done")
-        return Outcome(status="completed", analysis=assume_masked("done"))
+        return SessionOutcome(status="completed", analysis=assume_masked("done"))
 
-    async def _ask(self, session: Session, diary: SessionDiary, name: str) -> str:
+    async def _ask(self, session: Session, recorder: SessionRecorder, name: str) -> str:
         self._called(session, name)
-        async with diary.opened(name, "llm_response") as event:
+        async with recorder.opened(name, "llm_response") as event:
             for word in range(2):
                 await self._takes_a_while(0.3)
                 event.delta(assume_masked(f"word {word} "))
             await event.complete(assume_masked("said"))
         return "said"
 
-    async def _look(self, session: Session, diary: SessionDiary, name: str) -> str:
+    async def _look(self, session: Session, recorder: SessionRecorder, name: str) -> str:
         self._called(session, name)
-        async with diary.opened(name, "llm_tool_call", metadata={"tool_name": "look"}) as event:
+        async with recorder.opened(name, "llm_tool_call", metadata={"tool_name": "look"}) as event:
             await self._takes_a_while(0.5)
             if session.id in self.world.poison:
-                self.world.note("fault", what="poison", executor=self.process.crew and self.process.crew.name)
+                self.world.note("fault", what="poison", executor=self.process.worker and self.process.worker.name)
                 self.process.kill()
                 await self.process.passes()
             await event.complete(assume_masked("seen"))
@@ -419,12 +419,12 @@ async def _live(world: World, process: Process, looks: int) -> None:
     bus = Bus(store)
     agent = ScriptedAgent(world, process, looks)
     name = f"p{process.number}"
-    process.crew = crew = Crew(
+    process.worker = worker = Worker(
         codec=RecordCodec(SESSION_TYPES),
         database=store,
         bus=bus,
         works={"investigation": agent},
-        pace=Pace(lease=LEASE, grace=2, session=120, steady=5),
+        timeouts=WorkerTimeouts(lease=LEASE, grace=2, session=120, steady=5),
         version="1",
         name=name,
         launch=PlayedEngine.launched_in(world, process),
@@ -433,7 +433,7 @@ async def _live(world: World, process: Process, looks: int) -> None:
         with process.scope, suppress(StoreUnavailable):
             while True:
                 try:
-                    async with crew.at_work("", at_once=world.limit, poll=0.1):
+                    async with worker.running("", at_once=world.limit, poll=0.1):
                         await anyio.sleep_forever()
                 except StoreUnavailable:
                     await anyio.sleep(0.5)  # It is started again, until its store answers.
@@ -444,9 +444,9 @@ async def _live(world: World, process: Process, looks: int) -> None:
 
 
 async def _leaves(process: Process) -> None:
-    if process.crew and not process.is_dead:
+    if process.worker and not process.is_dead:
         with suppress(Ended):
-            await process.crew.leave()
+            await process.worker.leave()
         process.scope.cancel()
 
 
@@ -493,7 +493,7 @@ async def day(seed: int) -> History:
 
 
 async def _submitted(world: World, processes: list[Process], expected: str) -> str:
-    """As the desk does it: the row first, then the queue; whoever accepts it may die in between."""
+    """As the intake does it: the row first, then the queue; whoever accepts it may die in between."""
     session_id = str(uuid.UUID(int=world.draw.getrandbits(128), version=4))
     new = NewSession(
         id=session_id,
@@ -518,7 +518,7 @@ async def _submitted(world: World, processes: list[Process], expected: str) -> s
     world.note("submit", session=session_id, case=session_id, accepted=True, expected=expected)
     if world.draw.random() < 0.9:
         with suppress(StoreUnavailable):
-            await PlayedEngine(world, Process(0), "desk").enqueue(session_id)
+            await PlayedEngine(world, Process(0), "intake").enqueue(session_id)
     return session_id
 
 
@@ -526,7 +526,7 @@ async def _something_happens(
     world: World, processes: list[Process], sessions: list[str], start: Callable[[], None], group: anyio.abc.TaskGroup
 ) -> None:
     draw = world.draw
-    living = [process for process in processes if not process.is_dead and process.crew]
+    living = [process for process in processes if not process.is_dead and process.worker]
     what = draw.choice(("kill", "kill", "freeze", "leave", "outage", "clock", "cancel", "start"))
     if what in ("kill", "freeze", "leave") and not living:
         return
@@ -555,7 +555,7 @@ async def _something_happens(
                     )
                 if asked.status == "cancelled":
                     with suppress(StoreUnavailable):
-                        await PlayedEngine(world, Process(0), "desk").withdraw(session_id)
+                        await PlayedEngine(world, Process(0), "intake").withdraw(session_id)
             for record in world.history.of("submit"):
                 if record["session"] == session_id:
                     record["expected"] = "completed|failed|given up|cancelled|timed_out"
@@ -663,10 +663,10 @@ def main() -> int:
     played = play_on_all_cores(given.seconds, given.first)
     for seed, shortest in played.bad:
         print(f"seed {seed}: {shortest}")
-    pace = played.runs / given.seconds * 60
+    timeouts = played.runs / given.seconds * 60
     print(
         f"{played.runs} runs, {played.sessions} sessions, {played.faults} faults, {len(played.bad)} with violations; "
-        f"{pace:.0f} a minute"
+        f"{timeouts:.0f} a minute"
     )
     return 1 if played.bad else 0
 

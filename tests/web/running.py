@@ -15,7 +15,7 @@ import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 
 from tersely.agent.options import AgentOptions
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.events.replicas import open_bus
 from tersely.masking.masked import assume_masked
 from tersely.mcp.registry import registered
@@ -23,10 +23,10 @@ from tersely.mcp.servers import Server
 from tersely.results.kept import KeptResults
 from tersely.sessions.chains import ChainOptions, Defaults, StageOptions
 from tersely.sessions.codec import RecordCodec
-from tersely.sessions.intake import Desk
-from tersely.sessions.plan import Plan
+from tersely.sessions.intake import AlertIntake
+from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.records import SESSION_TYPES
-from tersely.sessions.worker import Crew, Outcome, Pace
+from tersely.sessions.worker import SessionOutcome, Worker, WorkerTimeouts
 from tersely.settings.model import (
     AuthSettings,
     ProxySettings,
@@ -40,37 +40,37 @@ from tersely.store.database import Database
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
 from tersely.web.app import build
-from tersely.web.dependencies import Parts
+from tersely.web.dependencies import WebDependencies
 from tersely.web.serve import listen, server
 
 ALERT = {"data": "Pod web-1 restarts again and again"}
 
-Work = Callable[[Session, SessionDiary, KeptResults], Awaitable[Outcome]]
+Work = Callable[[Session, SessionRecorder, KeptResults], Awaitable[SessionOutcome]]
 
 
-async def quick(session: Session, diary: SessionDiary, kept: KeptResults) -> Outcome:
+async def quick(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
     """Looks at one thing and is done."""
-    (stage,) = await diary.plan(["look"])
-    await diary.stage_status(stage, "in_progress")
+    (stage,) = await recorder.plan(["look"])
+    await recorder.stage_status(stage, "in_progress")
     lines = "".join(
         f"line {number}: pod web-{number} {'Failed' if number == 7 else 'Running'} ü\n" for number in range(1, 101)
     )
     origin = Origin(server="cluster", tool="get_pods", arguments={"namespace": "shop"}, called_at=datetime.now(UTC))
     handle = await kept.keep(assume_masked(lines), scope=session.results_scope, origin=origin)
-    await diary.tell(
+    await recorder.record(
         "1",
         "llm_tool_call",
         assume_masked(lines[:100]),
         {"server_name": "cluster", "tool_name": "get_pods", "handle": handle},
     )
-    await diary.tell("2", "final_analysis", assume_masked("web-7 failed"))
-    await diary.stage_status(stage, "completed", analysis="web-7 failed")
-    return Outcome(status="completed", analysis=assume_masked("web-7 failed"))
+    await recorder.record("2", "final_analysis", assume_masked("web-7 failed"))
+    await recorder.stage_status(stage, "completed", analysis="web-7 failed")
+    return SessionOutcome(status="completed", analysis=assume_masked("web-7 failed"))
 
 
-async def endless(session: Session, diary: SessionDiary, kept: KeptResults) -> Outcome:
+async def endless(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
     """Works until somebody stops it."""
-    await diary.tell("1", "llm_response", assume_masked("I am looking"))
+    await recorder.record("1", "llm_response", assume_masked("I am looking"))
     await anyio.sleep_forever()
     raise AssertionError
 
@@ -79,7 +79,7 @@ async def endless(session: Session, diary: SessionDiary, kept: KeptResults) -> O
 class Running:
     address: str
     http: httpx2.AsyncClient
-    parts: Parts
+    parts: WebDependencies
     stop: Callable[[], None]
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -178,7 +178,7 @@ async def running(
 ) -> AsyncIterator[Running]:
     """The service on a free port, for as long as the block lasts."""
     settings = settings or settings_for(url)
-    plan = Plan(
+    plan = InvestigationPlan(
         agents=settings.agents, chains=settings.chains, providers=settings.llm_providers, defaults=settings.defaults
     )
     if not url.startswith("sqlite"):
@@ -186,28 +186,30 @@ async def running(
     async with Database.open(url) as database, open_bus(database) as bus, registered(servers, wait=20) as registry:
         kept = KeptResults(database)
 
-        async def scripted(session: Session, diary: SessionDiary) -> Outcome:
-            return await work(session, diary, kept)
+        async def scripted(session: Session, recorder: SessionRecorder) -> SessionOutcome:
+            return await work(session, recorder, kept)
 
-        crew = Crew(
+        worker = Worker(
             database=database,
             bus=bus,
             codec=RecordCodec(SESSION_TYPES),
             works={"investigation": scripted},
-            pace=Pace(grace=2),
+            timeouts=WorkerTimeouts(grace=2),
             version="test",
         )
-        async with crew.at_work(url, at_once=at_once, poll=0.05) as engine:
-            desk = Desk(
+        async with worker.running(url, at_once=at_once, poll=0.05) as engine:
+            intake = AlertIntake(
                 database=database,
                 bus=bus,
                 engine=engine,
-                crew=crew,
+                worker=worker,
                 plan=plan,
                 servers=registry.connections,
                 max_pending=settings.queue.max_pending,
             )
-            parts = Parts(settings=settings, desk=desk, database=database, bus=bus, kept=kept, registry=registry)
+            parts = WebDependencies(
+                settings=settings, intake=intake, database=database, bus=bus, kept=kept, registry=registry
+            )
             more: dict[str, Any] = {"dashboard": dashboard} if dashboard else {}
             app = build(parts, host=host, slow_seconds=slow_seconds, **more)
             async with (

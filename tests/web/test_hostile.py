@@ -17,10 +17,10 @@ import anyio.abc
 import httpx2
 import pytest
 
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
-from tersely.sessions.worker import Outcome
+from tersely.sessions.worker import SessionOutcome
 from tersely.store.sessions import Session
 from tests.web.running import ALERT, Running, running, settings_for
 
@@ -28,11 +28,11 @@ MIB = 2**20
 WAITING = 15
 
 
-async def talkative(session: Session, diary: SessionDiary, kept: KeptResults) -> Outcome:
+async def talkative(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
     if session.alert == "talk":
         for number in range(150):
-            await diary.tell(str(number), "llm_response", assume_masked(f"word {number}"))
-    return Outcome(status="completed")
+            await recorder.record(str(number), "llm_response", assume_masked(f"word {number}"))
+    return SessionOutcome(status="completed")
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ import anyio
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
-from tersely.sessions.worker import Outcome
+from tersely.sessions.worker import SessionOutcome
 from tersely.store.sessions import Session
 from tersely.web import live
 from tests.web.running import Running, Viewer, running
@@ -27,18 +27,18 @@ class Script:
     def __init__(self) -> None:
         self.go_on = anyio.Event()
 
-    async def work(self, session: Session, diary: SessionDiary, kept: KeptResults) -> Outcome:
+    async def work(self, session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
         wanted = json.loads(session.alert)
         size, number = wanted.get("size", 10), wanted["events"]
         for at in range(number):
             if at == number // 2 and wanted.get("waits"):
-                async with diary.opened(f"{at}/stream", "llm_response") as event:
+                async with recorder.opened(f"{at}/stream", "llm_response") as event:
                     event.delta(assume_masked("grow"))
                     event.delta(assume_masked("ing"))
                     await self.go_on.wait()
                     await event.complete(assume_masked("grown"))
-            await diary.tell(str(at), "llm_response", assume_masked(f"{at} ü " + "x" * size))
-        return Outcome(status="completed", analysis=assume_masked("done"))
+            await recorder.record(str(at), "llm_response", assume_masked(f"{at} ü " + "x" * size))
+        return SessionOutcome(status="completed", analysis=assume_masked("done"))
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ from typing import Any
 import anyio
 import pytest
 
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.llm.messages import Message, Usage
 from tersely.llm.meter import METER
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
-from tersely.sessions.worker import Outcome
+from tersely.sessions.worker import SessionOutcome
 from tersely.store import usage
 from tersely.store.interactions import Interaction
 from tersely.store.results import Origin
@@ -23,15 +23,15 @@ from tersely.store.sessions import Session
 from tests.web.running import ALERT, Running, endless, quick, running
 
 
-async def as_told(session: Session, diary: SessionDiary, kept: KeptResults) -> Outcome:
+async def as_told(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
     """Does what the alert says."""
     if session.alert == "endless":
-        return await endless(session, diary, kept)
+        return await endless(session, recorder, kept)
     if session.alert == "talks":
         asked = Message("user", assume_masked("What is wrong?"))
         answered = Message("assistant", assume_masked("The disk"))
         for number in range(3):
-            await diary.interaction(
+            await recorder.interaction(
                 str(number),
                 Interaction(
                     type="iteration",
@@ -44,7 +44,7 @@ async def as_told(session: Session, diary: SessionDiary, kept: KeptResults) -> O
                 ),
             )
         call = {"server": "cluster", "tool": "df", "arguments": {}}
-        await diary.interaction("3", Interaction(type="mcp", request=call, tokens_before=9_000, tokens_after=900))
+        await recorder.interaction("3", Interaction(type="mcp", request=call, tokens_before=9_000, tokens_after=900))
     if session.alert == "large":
         origin = Origin(server="s", tool="t", arguments={}, called_at=datetime.now(UTC))
         text = "".join(f"{number} {'ü' * 200}\n" for number in range(1, 20_001))
@@ -53,7 +53,7 @@ async def as_told(session: Session, diary: SessionDiary, kept: KeptResults) -> O
         await kept.keep_bytes(
             b"\x89PNG", scope=session.results_scope, origin=origin, mime_type="image/png", kind="image", part=2
         )
-    return await quick(session, diary, kept)
+    return await quick(session, recorder, kept)
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ from typing import Any, Literal
 import anyio
 
 from tersely.agent.meter import Metered
-from tersely.agent.recorder import Diary, EventType, OpenEvent
+from tersely.agent.recorder import EventType, OpenEvent, Recorder
 from tersely.errors import LLMError, LLMTooLong, LostSession, MaskingFailed
 from tersely.llm.client import LLM
-from tersely.llm.limits import GateClosed
+from tersely.llm.limits import CircuitOpen
 from tersely.llm.messages import (
     Completion,
     Finish,
@@ -76,7 +76,7 @@ class Turn:
 @dataclass(kw_only=True)
 class Asker:
     llm: LLM
-    diary: Diary
+    recorder: Recorder
     masker: Masker
     heard: dict[str, Turn] = field(default_factory=dict)
     """Answers as they were written, by step, for as long as this process lives: tools are sent what the model wrote.
@@ -107,7 +107,7 @@ class Asker:
         meter = Metered(self.llm)
         event_type: EventType = "final_analysis" if kind == "final_analysis" else "llm_response"
         async with AsyncExitStack() as stack:
-            show = _Showing(stack, self.diary, key, self.masker, event_type)
+            show = _Showing(stack, self.recorder, key, self.masker, event_type)
             try:
                 answer = await self._in_time(lambda: self._answer(meter, messages, tools, native, show, stop), show)
                 turn = self._masked(answer, key)
@@ -119,7 +119,7 @@ class Asker:
                     kind, messages, tools, native, turn, None, round((anyio.current_time() - started) * 1000)
                 )
                 with anyio.CancelScope(shield=True), suppress(LostSession):
-                    await self.diary.interaction(key, replace(record, usage=meter.spent()))
+                    await self.recorder.interaction(key, replace(record, usage=meter.spent()))
                 raise
             except (LLMError, MaskingFailed) as failure:
                 reason = self._words(failure)
@@ -130,7 +130,7 @@ class Asker:
                     provider=self.llm.provider,
                 )
                 await show.fail(reason)
-                await self.diary.tell(
+                await self.recorder.record(
                     key, "error", assume_masked(reason), {"model": self.llm.model, "provider": self.llm.provider}
                 )
             else:
@@ -138,30 +138,30 @@ class Asker:
                 await show.complete(turn, {"final": True} if analysis else {}, answer.native_calls if answer else ())
                 if analysis:
                     # Cut out of the masked answer.
-                    await self.diary.tell(
+                    await self.recorder.record(
                         key, "final_analysis", assume_masked(analysis), {"model": turn.model, "provider": turn.provider}
                     )
                 if turn.unsupported:
-                    await self.diary.tell(
+                    await self.recorder.record(
                         key, "error", assume_masked(_cannot(turn)), {"unsupported_native_tools": list(turn.unsupported)}
                     )
         duration = round((anyio.current_time() - started) * 1000)
-        await self.diary.interaction(key, _record(kind, messages, tools, native, turn, answer, duration))
+        await self.recorder.interaction(key, _record(kind, messages, tools, native, turn, answer, duration))
         return turn
 
     async def _in_time(self, answer: Callable[[], Awaitable[Completion]], show: "_Showing") -> Completion:
         """The answer, also of a provider that nobody may ask for a while."""
         until = anyio.current_time() + LONGEST_WAIT
         while True:
-            await self.diary.still_ours()
+            await self.recorder.still_ours()
             try:
                 return await answer()
-            except GateClosed as closed:
+            except CircuitOpen as closed:
                 pause = max(closed.retry_after or 0.0, 0.1)
                 if anyio.current_time() + pause > until:
                     raise
                 show.restart()
-                self.diary.progress(
+                self.recorder.progress(
                     "investigating", f"The model's provider fails at the moment; it is asked again in {pause:.0f} s."
                 )
                 await anyio.sleep(pause)
@@ -247,8 +247,10 @@ class Asker:
 class _Showing:
     """The events of one answer: opened when there is something to show, masked as it grows."""
 
-    def __init__(self, stack: AsyncExitStack, diary: Diary, key: str, masker: Masker, answer_type: EventType) -> None:
-        self._stack, self._diary, self._key, self._masker = stack, diary, key, masker
+    def __init__(
+        self, stack: AsyncExitStack, recorder: Recorder, key: str, masker: Masker, answer_type: EventType
+    ) -> None:
+        self._stack, self._recorder, self._key, self._masker = stack, recorder, key, masker
         self._answer_type = answer_type
         self._streams: dict[EventType, MaskedStream] = {}
 
@@ -292,7 +294,7 @@ class _Showing:
 
     async def _stream(self, kind: EventType) -> "MaskedStream":
         if kind not in self._streams:
-            event = await self._stack.enter_async_context(self._diary.opened(self._key, kind))
+            event = await self._stack.enter_async_context(self._recorder.opened(self._key, kind))
             self._streams[kind] = MaskedStream(event, self._masker)
         return self._streams[kind]
 

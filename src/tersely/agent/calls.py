@@ -20,7 +20,7 @@ from tersely.agent.arguments import fit, read_arguments
 from tersely.agent.asking import CANCELLED, MaskedStream
 from tersely.agent.assignment import Assignment
 from tersely.agent.meter import Metered
-from tersely.agent.recorder import Diary, OpenEvent
+from tersely.agent.recorder import OpenEvent, Recorder
 from tersely.agent.toolbox import OURS, Toolbox
 from tersely.condensing.budget import Lost, ModelWork
 from tersely.errors import InputError, LostSession, MaskingFailed, ToolError
@@ -110,14 +110,14 @@ class Seen:
 
 
 @dataclass(kw_only=True)
-class Caller:
+class ToolCaller:
     """Makes the calls of one agent."""
 
     assignment: Assignment
     toolbox: Toolbox
     executor: ToolExecutor
     read_back: ReadBack
-    diary: Diary
+    recorder: Recorder
     summarizer: LLM | None = None
     summarizers: Mapping[str, LLM] = field(default_factory=dict)
     """By provider, as far as servers and tools name one of their own."""
@@ -172,19 +172,19 @@ class Caller:
         )
         shown = self.masker.mask_json(values)
         remark = self._remark(arguments.remark, fitted.remarks if fitted else ())
-        self.diary.progress("gathering_info", f"Calling {server}.{name}" if server else f"Calling {name}")
+        self.recorder.progress("gathering_info", f"Calling {server}.{name}" if server else f"Calling {name}")
         about = {"server_name": server, "tool_name": name, "arguments": shown}
         page: Masked | None = None
         read: Mapping[str, str] | None = {} if isinstance(tool, ReadBackTool) else None
         try:
-            async with self.diary.opened(key, "llm_tool_call", metadata=about) as event:
+            async with self.recorder.opened(key, "llm_tool_call", metadata=about) as event:
                 if complaint or tool is None:
                     fetched = self._problem(server, name, shown, complaint)
                 elif isinstance(tool, ReadBackTool):
                     fetched, page, read = await self._read(tool, values, shown, f"{key}/summary")
                 else:
                     sent = replace(exact, name=tool.dotted, arguments=json.dumps(values, ensure_ascii=False))
-                    await self.diary.still_ours()
+                    await self.recorder.still_ours()
                     fetched = await self.executor.fetch(
                         sent, self.scope, {"traceparent": _traceparent(self.assignment.session_id, key)}
                     )
@@ -242,7 +242,7 @@ class Caller:
             return self._problem(OURS, tool.name, shown, str(wrong)), None, {}
         if answer.work:
             about = {"tool": tool.name, "arguments": shown}
-            await self.diary.interaction(key, _summarization(answer.work, about, answer.text))
+            await self.recorder.interaction(key, _summarization(answer.work, about, answer.text))
         page = answer.text
         if O200K.exceeds(page, self.window):
             note = "\n[Cut here: it is more than fits. Ask for fewer lines.]"
@@ -277,7 +277,7 @@ class Caller:
         chosen = self._summarizer_of(fetched)
         meter = Metered(chosen) if chosen else None
         name = f"{fetched.server}.{fetched.tool}"
-        self.diary.progress("distilling", f"Condensing {name} ({fetched.tokens:,} tokens)")
+        self.recorder.progress("distilling", f"Condensing {name} ({fetched.tokens:,} tokens)")
         about = {
             "server_name": fetched.server,
             "tool_name": fetched.tool,
@@ -294,8 +294,8 @@ class Caller:
         }
         started = anyio.current_time()
         try:
-            async with self.diary.opened(key, "mcp_tool_summary", metadata=about) as event:
-                await self.diary.still_ours()
+            async with self.recorder.opened(key, "mcp_tool_summary", metadata=about) as event:
+                await self.recorder.still_ours()
                 observation = await self.executor.observe(
                     call,
                     fetched,
@@ -303,7 +303,7 @@ class Caller:
                     llm=meter,
                     intent=intent,
                     window=self.window,
-                    on_progress=lambda told: self.diary.progress(
+                    on_progress=lambda told: self.recorder.progress(
                         "distilling", f"Condensing {name}: {told.done} of {told.total}"
                     ),
                     on_text=_into(event, self.masker),
@@ -316,7 +316,7 @@ class Caller:
             raise
         if meter and (observation.work or observation.status == "fallback"):
             record = _summarization(observation.work, request, observation.text, meter=meter, reason=observation.reason)
-            await self.diary.interaction(key, replace(record, duration_ms=_since(started)))
+            await self.recorder.interaction(key, replace(record, duration_ms=_since(started)))
         await self._trace(f"{key}/mcp", called, await self._display(fetched), observation.tokens_after)
         return observation
 
@@ -335,7 +335,7 @@ class Caller:
         """The tool was called and the model asked, although nobody will see what came of it."""
         if meter and (usage := meter.spent()).calls:
             record = _summarization(None, request, "", meter=meter, reason=CANCELLED)
-            await self.diary.interaction(key, replace(record, usage=usage, duration_ms=duration_ms))
+            await self.recorder.interaction(key, replace(record, usage=usage, duration_ms=duration_ms))
         await self._trace(f"{key}/mcp", called, await self._display(called.fetched), called.fetched.tokens)
 
     async def _in_spite_of_it(self, tell: Callable[[], Awaitable[None]]) -> None:
@@ -371,7 +371,7 @@ class Caller:
         """
         fetched = called.fetched
         asked = {"server": fetched.server, "tool": fetched.tool, "arguments": fetched.arguments}
-        await self.diary.interaction(
+        await self.recorder.interaction(
             key,
             Interaction(
                 type="mcp",

@@ -115,7 +115,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class EvidenceReading:
     """What one result yields."""
 
     evidence: tuple[Evidence, ...] = ()
@@ -126,7 +126,7 @@ class Reading:
     """Things and others that they name: a pod and its node."""
 
 
-def read_result(text: str, *, tool: str, now: datetime | None = None, about: Sequence[str] = ()) -> Reading:
+def read_result(text: str, *, tool: str, now: datetime | None = None, about: Sequence[str] = ()) -> EvidenceReading:
     """Everything of note in a result.
 
     Args:
@@ -155,7 +155,7 @@ def read_result(text: str, *, tool: str, now: datetime | None = None, about: Seq
         :MOST_PER_RESULT
     ]
     linked = [link for link in dict.fromkeys(links) if any(name in link[0] for name in about)]
-    return Reading(evidence=tuple(kept), names=tuple(dict.fromkeys(names))[:400], links=tuple(linked)[:100])
+    return EvidenceReading(evidence=tuple(kept), names=tuple(dict.fromkeys(names))[:400], links=tuple(linked)[:100])
 
 
 def severity_of(text: str) -> float:

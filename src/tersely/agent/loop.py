@@ -19,13 +19,13 @@ from tersely.agent import brief
 from tersely.agent.arguments import read_arguments
 from tersely.agent.asking import Asker, Turn
 from tersely.agent.assignment import Assignment, Report
-from tersely.agent.calls import DISPLAY_TOKENS, Caller, Seen
+from tersely.agent.calls import DISPLAY_TOKENS, Seen, ToolCaller
 from tersely.agent.controller import Controller, Decision
 from tersely.agent.conversation import Conversation, Reply, flattened
 from tersely.agent.function_calling import FunctionCalling
-from tersely.agent.ordered_gather import side_by_side
+from tersely.agent.ordered_gather import ordered_gather
 from tersely.agent.react import ReAct, quoted
-from tersely.agent.recorder import Diary
+from tersely.agent.recorder import Recorder
 from tersely.agent.subject import subject_of
 from tersely.agent.survey import survey
 from tersely.agent.toolbox import Toolbox
@@ -70,7 +70,7 @@ async def investigate(
     summarizer: LLM | None,
     executor: ToolExecutor,
     read_back: ReadBack,
-    diary: Diary,
+    recorder: Recorder,
     step: Step,
     summarizers: Mapping[str, LLM] | None = None,
     display_tokens: int = DISPLAY_TOKENS,
@@ -86,12 +86,12 @@ async def investigate(
     """
     registry = executor.registry
     assert isinstance(registry, ToolRegistry), "an agent has to know which tools there are"
-    caller = Caller(
+    caller = ToolCaller(
         assignment=assignment,
         toolbox=Toolbox(registry, assignment),
         executor=executor,
         read_back=read_back,
-        diary=diary,
+        recorder=recorder,
         summarizer=summarizer,
         summarizers=summarizers or {},
         display_tokens=display_tokens,
@@ -99,16 +99,16 @@ async def investigate(
     if llm is None:
         return await survey(caller, step=step)
     controller: Controller = ReAct() if assignment.agent.controller == "react" else FunctionCalling()
-    return await _Investigation(assignment, llm, caller, controller, diary, step).run()
+    return await _Investigation(assignment, llm, caller, controller, recorder, step).run()
 
 
 @dataclass
 class _Investigation:
     assignment: Assignment
     llm: LLM
-    caller: Caller
+    caller: ToolCaller
     controller: Controller
-    diary: Diary
+    recorder: Recorder
     step: Step
     repetitions: int = 0
     useless: int = 0
@@ -120,7 +120,7 @@ class _Investigation:
 
     async def run(self) -> Report:
         assignment, llm = self.assignment, self.llm
-        self.asker = Asker(llm=llm, diary=self.diary, masker=Masker(key=assignment.key))
+        self.asker = Asker(llm=llm, recorder=self.recorder, masker=Masker(key=assignment.key))
         self.caller.window = max(400, llm.window // 4)
         self.conversation = await anyio.to_thread.run_sync(self._begun)
         for iteration in range(1, assignment.max_iterations + 1):
@@ -172,7 +172,7 @@ class _Investigation:
             async def asked(
                 name: str = name, specs: Sequence[ToolSpec] = specs, messages: Sequence[Message] = messages
             ) -> Turn:
-                self.diary.progress("investigating", f"Iteration {iteration} of {self.assignment.max_iterations}")
+                self.recorder.progress("investigating", f"Iteration {iteration} of {self.assignment.max_iterations}")
                 return await self.asker.ask(
                     messages,
                     key=name,
@@ -247,7 +247,7 @@ class _Investigation:
             lambda in_turn, number=number, call=call, original=original: make(number, call, original, in_turn)
             for number, (call, original) in enumerate(pairs)
         ]
-        seen = await side_by_side(self.step, works)
+        seen = await ordered_gather(self.step, works)
         for key, refusal, one in zip(keys, refusals, seen, strict=True):
             if refusal is None:
                 self.ran.setdefault(key, []).append(one.observation)
@@ -310,7 +310,7 @@ class _Investigation:
             said = assume_masked(why)  # our own words
             server, _, tool = call.name.replace("__", ".", 1).rpartition(".")
             about = {"server_name": server, "tool_name": tool, "arguments": read_arguments(call.arguments).values}
-            async with self.diary.opened(name, "llm_tool_call", metadata=about) as event:
+            async with self.recorder.opened(name, "llm_tool_call", metadata=about) as event:
                 await event.complete(
                     said, {"is_error": True, "duration_ms": 0, "original_tokens": 0, "handle": None, "repeated": True}
                 )
@@ -344,7 +344,7 @@ class _Investigation:
             return Report(analysis=assume_masked(""), status="failed", reason=str(problem))
 
         async def asked() -> Turn:
-            self.diary.progress("concluding", why)
+            self.recorder.progress("concluding", why)
             return await self.asker.ask([*flattened(messages), last], key=name, kind="final_analysis")
 
         turn = await self.step(name, asked)

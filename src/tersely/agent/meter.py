@@ -14,7 +14,7 @@ from tersely.llm import facts
 from tersely.llm.client import LLM
 from tersely.llm.messages import Completion, Delta, Message, Superseded, TextDelta, ThinkingDelta, ToolSpec, Usage
 from tersely.llm.providers import NativeTools
-from tersely.llm.wrapper import StandingBefore
+from tersely.llm.wrapper import WrapperLLM
 
 
 @dataclass
@@ -25,7 +25,7 @@ class _Question:
 
 
 @dataclass
-class Metered(StandingBefore):
+class Metered(WrapperLLM):
     """One piece of work's way to its model."""
 
     inner: LLM

@@ -19,7 +19,7 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 
-async def side_by_side(step: Step, works: Sequence[Callable[[Step], Awaitable[T]]]) -> list[T]:
+async def ordered_gather(step: Step, works: Sequence[Callable[[Step], Awaitable[T]]]) -> list[T]:
     """What the works return, in their order. Each is handed the step it has to use."""
     results: dict[int, T] = {}
     unfinished = set(range(len(works)))

@@ -2,7 +2,7 @@
 
 Every write is keyed by the step it belongs to, so a step that runs twice changes
 nothing the second time. Keeping and publishing are the business of whoever hands
-a diary in.
+a recorder in.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class OpenEvent(Protocol):
         """The end, once; what `metadata` names is added to what the event began with."""
 
 
-class Diary(Protocol):
+class Recorder(Protocol):
     def opened(
         self, step: str, event_type: EventType, *, content: Masked = ..., metadata: Mapping[str, Any] = ...
     ) -> AbstractAsyncContextManager[OpenEvent]:
@@ -43,7 +43,7 @@ class Diary(Protocol):
         was.
         """
 
-    async def tell(self, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any] = ...) -> str:
+    async def record(self, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any] = ...) -> str:
         """An event that is complete at once; returns its id."""
 
     def progress(self, phase: Phase, message: str) -> None:

@@ -16,11 +16,11 @@ from typing import Any
 import anyio.to_thread
 
 from tersely.agent.assignment import Report
-from tersely.agent.calls import Caller, Seen
-from tersely.agent.evidence import Evidence, Reading, read_result
-from tersely.agent.ordered_gather import side_by_side
+from tersely.agent.calls import Seen, ToolCaller
+from tersely.agent.evidence import Evidence, EvidenceReading, read_result
+from tersely.agent.ordered_gather import ordered_gather
 from tersely.agent.subject import Subject, fill, mentions, subject_of, words_in
-from tersely.agent.verdict import Source, Weighing, report
+from tersely.agent.verdict import EvidenceSource, Weighing, report
 from tersely.condensing.focus import stem
 from tersely.condensing.lexicon import SEVERITY
 from tersely.llm.messages import ToolCall
@@ -79,11 +79,11 @@ class Planned:
 
 @dataclass
 class _Survey:
-    caller: Caller
+    caller: ToolCaller
     step: Step
     subject: Subject
-    sources: list[Source] = field(default_factory=list)
-    found: list[tuple[Source, Evidence]] = field(default_factory=list)
+    sources: list[EvidenceSource] = field(default_factory=list)
+    found: list[tuple[EvidenceSource, Evidence]] = field(default_factory=list)
     names: dict[str, list[str]] = field(default_factory=dict)
     """By what they are, in the order in which they turned up."""
 
@@ -120,7 +120,7 @@ class _Survey:
     # What to ask
 
     async def _planned(self, number: int) -> Planned:
-        self.caller.diary.progress(
+        self.caller.recorder.progress(
             "investigating", "Choosing tools by their descriptions" if number == 1 else "Following up"
         )
         left = MOST_CALLS - len(self.made)
@@ -219,7 +219,7 @@ class _Survey:
             )
         )
 
-        async def look(number: int, plan: _Plan, in_turn: Step) -> tuple[Seen, Reading]:
+        async def look(number: int, plan: _Plan, in_turn: Step) -> tuple[Seen, EvidenceReading]:
             call = ToolCall(f"survey_{number}", plan.tool, json.dumps(plan.arguments))
             place = f"{prefix}/{number}"
             seen = await self.caller.call(call, prefix=place, step=in_turn, intent=intent, as_written=call)
@@ -230,10 +230,10 @@ class _Survey:
             lambda in_turn, number=number, plan=plan: look(number, plan, in_turn)
             for number, plan in enumerate(plans, start=1)
         ]
-        for plan, (seen, reading) in zip(plans, await side_by_side(self.step, works), strict=True):
+        for plan, (seen, reading) in zip(plans, await ordered_gather(self.step, works), strict=True):
             self.made[plan.key] = None
             observation = seen.observation
-            source = Source(
+            source = EvidenceSource(
                 name=plan.tool,
                 arguments=plan.arguments,
                 handle=observation.handle,
@@ -252,10 +252,10 @@ class _Survey:
                 if name not in known:
                     known.append(name)
 
-    async def _read(self, seen: Seen, plan: _Plan) -> Reading:
+    async def _read(self, seen: Seen, plan: _Plan) -> EvidenceReading:
         """What stands out in the whole of a kept result."""
         if seen.observation.is_error or seen.observation.handle is None:
-            return Reading()
+            return EvidenceReading()
         text = await self.caller.executor.results.load(seen.observation.handle, self.caller.scope.name)
         name = plan.tool.rpartition(".")[2]
         about = self._weighing().specific
@@ -267,7 +267,7 @@ class _Survey:
     # Telling
 
     async def _reported(self) -> Masked:
-        self.caller.diary.progress("concluding", "Weighing what was found")
+        self.caller.recorder.progress("concluding", "Weighing what was found")
         weighed = await anyio.to_thread.run_sync(self._weighing().weigh, self.found)
         away = [
             status.name
@@ -276,7 +276,7 @@ class _Survey:
         ]
         # Quotations of masked results, and our own words.
         analysis = assume_masked(report(self.subject, weighed, self.sources, failed=away))
-        await self.caller.diary.tell(
+        await self.caller.recorder.record(
             f"{self.prefix}/report", "final_analysis", analysis, {"model": "", "provider": "survey"}
         )
         return analysis
@@ -286,7 +286,7 @@ def _is_reference(tool: Tool) -> bool:
     return bool(_REFERENCE & {stem(word) for word in words_in(f"{tool.server} {tool.name} {tool.description}")})
 
 
-async def survey(caller: Caller, *, step: Step) -> Report:
+async def survey(caller: ToolCaller, *, step: Step) -> Report:
     """Look at everything that the alert points to, without a model, and say what stands out."""
     subject = await anyio.to_thread.run_sync(subject_of, caller.assignment.alert)
     return await _Survey(caller, step, subject).run()

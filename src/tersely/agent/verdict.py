@@ -39,7 +39,7 @@ SHOWN_BESIDE = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class EvidenceSource:
     """One call that was made."""
 
     name: str
@@ -56,7 +56,7 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Weighed:
-    source: Source
+    source: EvidenceSource
     evidence: Evidence
     relation: float
     score: float
@@ -75,7 +75,7 @@ class Weighing:
         ]
         self.places = [name for name, key in own.items() if name not in self.specific]
 
-    def weigh(self, found: Sequence[tuple[Source, Evidence]]) -> list[Weighed]:
+    def weigh(self, found: Sequence[tuple[EvidenceSource, Evidence]]) -> list[Weighed]:
         """All of it, the weightiest first."""
         spread = Counter(word for _, one in found for word in set(words_in(one.text)))
         said = [
@@ -102,7 +102,7 @@ class Weighing:
         weighed.sort(key=lambda one: (-one.score, one.source.name, one.evidence.line))
         return weighed
 
-    def relation(self, source: Source, text: str) -> float:
+    def relation(self, source: EvidenceSource, text: str) -> float:
         """How closely a piece of evidence concerns what the alert is about: 1 itself, 0 nothing in common."""
         if any(mentions(text, name) for name in self.specific):
             return 1.0
@@ -115,7 +115,7 @@ class Weighing:
         near = max((weight for name, weight in self.related.items() if mentions(asked, name)), default=0.0)
         return max(near, 0.12 if self.specific else 0.6)
 
-    def _is_scoped(self, source: Source, evidence: Sequence[Evidence]) -> bool:
+    def _is_scoped(self, source: EvidenceSource, evidence: Sequence[Evidence]) -> bool:
         """Whether the result speaks of several places, so that a line without ours is about another."""
         if not self.places or any(place in _texts(source.arguments) for place in self.places):
             return False
@@ -163,7 +163,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def report(
-    subject: Subject, weighed: Sequence[Weighed], sources: Sequence[Source], *, failed: Sequence[str] = ()
+    subject: Subject, weighed: Sequence[Weighed], sources: Sequence[EvidenceSource], *, failed: Sequence[str] = ()
 ) -> str:
     """What was found, the most likely cause first."""
     chosen = _chosen(weighed)
@@ -294,7 +294,7 @@ def _clock(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
-def _looked_at(source: Source) -> str:
+def _looked_at(source: EvidenceSource) -> str:
     given = ", ".join(f"{key}={value}" for key, value in source.arguments.items())
     if source.problem:
         return f"- {source.name}({given}): failed: {' '.join(source.problem.split())[:160]}"

@@ -1,4 +1,4 @@
-"""`async with office(settings)`: builds everything that sessions need, once, and closes it in reverse order."""
+"""`async with sessions_app(settings)`: builds everything that sessions need, once, and closes it in reverse order."""
 
 import json
 import sys
@@ -22,12 +22,12 @@ from tersely.research.work import Researches
 from tersely.results.kept import KeptResults
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.housekeeping import Housekeeping, Webhooks
-from tersely.sessions.intake import Desk
+from tersely.sessions.intake import AlertIntake
 from tersely.sessions.investigate import Investigations
 from tersely.sessions.models import Models
-from tersely.sessions.plan import Plan
+from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.records import SESSION_TYPES
-from tersely.sessions.worker import Crew, Pace, Work
+from tersely.sessions.worker import Work, Worker, WorkerTimeouts
 from tersely.settings.model import Settings
 from tersely.store.database import Database
 from tersely.store.summaries import SummaryFile
@@ -37,28 +37,28 @@ CALLS_AT_ONCE = 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Office:
+class SessionsApp:
     """Everything that accepts alerts, works on sessions and tells of them."""
 
     settings: Settings
-    plan: Plan
+    plan: InvestigationPlan
     database: Database
     bus: Bus
     kept: KeptResults
     registry: ToolRegistry
-    crew: Crew
-    desk: Desk
+    worker: Worker
+    intake: AlertIntake
 
     async def not_ready(self) -> list[str]:
         """Why this process should get no new requests."""
-        return ["It is about to stop."] if self.crew.leaving else []
+        return ["It is about to stop."] if self.worker.leaving else []
 
     def gauges(self) -> dict[str, float]:
-        return {"tersely_sessions_running_here": len(self.crew.running)}
+        return {"tersely_sessions_running_here": len(self.worker.session_ids)}
 
 
 @asynccontextmanager
-async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
+async def sessions_app(settings: Settings, *, version: str) -> AsyncIterator[SessionsApp]:
     """Sessions, from the alert to the end, for as long as the block lasts; at its end in good order.
 
     Raises:
@@ -66,7 +66,7 @@ async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
         StoreUnavailable: The database does not answer.
     """
     store, queue = settings.store, settings.queue
-    plan = Plan(
+    plan = InvestigationPlan(
         agents=settings.agents, chains=settings.chains, providers=settings.llm_providers, defaults=settings.defaults
     )
     models = Models(settings.llm_providers, concurrency=CALLS_AT_ONCE)
@@ -82,16 +82,16 @@ async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
         kept = KeptResults(database, retention=timedelta(days=store.keep_days), max_bytes=store.keep_mb * 2**20)
         registry = await stack.enter_async_context(registered(settings.servers))
         works: dict[str, Work] = {}
-        crew = Crew(
+        worker = Worker(
             database=database,
             bus=bus,
             works=works,
             codec=RecordCodec((*SESSION_TYPES, *RESEARCH_TYPES)),
-            pace=Pace(lease=queue.lease, session=queue.session_timeout, grace=queue.grace),
+            timeouts=WorkerTimeouts(lease=queue.lease, session=queue.session_timeout, grace=queue.grace),
             version=version,
         )
         works["investigation"] = Investigations(
-            plan=plan, models=models, registry=registry, kept=kept, cache=cache, step=crew.step
+            plan=plan, models=models, registry=registry, kept=kept, cache=cache, step=worker.step
         )
         works["research"] = Researches(
             plan=plan,
@@ -101,16 +101,16 @@ async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
             kept=kept,
             cache=cache,
             database=database,
-            step=crew.step,
+            step=worker.step,
         )
         engine = await stack.enter_async_context(
-            crew.at_work(store.url, at_once=queue.max_concurrent_sessions, poll=queue.poll)
+            worker.running(store.url, at_once=queue.max_concurrent_sessions, poll=queue.poll)
         )
-        desk = Desk(
+        intake = AlertIntake(
             database=database,
             bus=bus,
             engine=engine,
-            crew=crew,
+            worker=worker,
             plan=plan,
             servers=registry.connections,
             max_pending=queue.max_pending,
@@ -132,15 +132,15 @@ async def office(settings: Settings, *, version: str) -> AsyncIterator[Office]:
         group = await stack.enter_async_context(anyio.create_task_group())
         group.start_soon(keeper.run)
         try:
-            yield Office(
+            yield SessionsApp(
                 settings=settings,
                 plan=plan,
                 database=database,
                 bus=bus,
                 kept=kept,
                 registry=registry,
-                crew=crew,
-                desk=desk,
+                worker=worker,
+                intake=intake,
             )
         finally:
             group.cancel_scope.cancel()

@@ -1,7 +1,7 @@
-"""`async with runtime(settings)`: builds every part once, and closes them in reverse order.
+"""`async with summarizer_app(settings)`: builds every part once, and closes them in reverse order.
 
 Also the home of `Summarizer`, the two verbs that the service, the shell and the
-Python names share: mask, then climb, and give the caller's own text back where
+Python names share: mask, then condense_with, and give the caller's own text back where
 no summary can be had.
 """
 
@@ -18,10 +18,10 @@ import anyio.to_thread
 
 from tersely.condensing.budget import SMALLEST_BUDGET, Condensed, Lost
 from tersely.condensing.cache import NoCache, SummaryCache
-from tersely.condensing.ladder import climb, whole_text
-from tersely.condensing.summarize import Progress, Wish
+from tersely.condensing.ladder import condense_with, whole_text
+from tersely.condensing.summarize import Progress, SummaryRequest
 from tersely.errors import InputError
-from tersely.llm.limits import LimitedLLM, Manners, build_llm
+from tersely.llm.limits import LimitedLLM, RetryPolicy, build_llm
 from tersely.masking.mask import Masker
 from tersely.results.kept import KeptResults
 from tersely.settings.model import Settings
@@ -124,7 +124,7 @@ class Summarizer:
         if whole := await anyio.to_thread.run_sync(whole_text, content, target):
             return whole
         masked = await anyio.to_thread.run_sync(self.masker.mask, content)
-        wish = Wish(
+        request = SummaryRequest(
             target=target,
             focus=self.masker.mask(focus),
             extraction=extraction,
@@ -132,8 +132,8 @@ class Summarizer:
             chunk_size=self.settings.summarizer.chunk_size,
             overlap=self.settings.summarizer.chunk_overlap,
         )
-        condensed = await climb(
-            masked, wish=wish, llm=self.llm, cache=self.cache, fallback=self.fallback, on_progress=on_progress
+        condensed = await condense_with(
+            masked, request=request, llm=self.llm, cache=self.cache, fallback=self.fallback, on_progress=on_progress
         )
         return await anyio.to_thread.run_sync(self._accounted, content, condensed)
 
@@ -167,7 +167,7 @@ def _check(max_output_tokens: int, focus: str, name: str) -> None:
 
 
 @dataclass(frozen=True)
-class Runtime:
+class SummarizerApp:
     settings: Settings
     summarizer: Summarizer
     llm: LimitedLLM | None
@@ -202,20 +202,20 @@ async def kept_results(settings: Settings) -> AsyncIterator[KeptResults]:
 
 
 @asynccontextmanager
-async def runtime(
+async def summarizer_app(
     settings: Settings, *, fallback: Literal["original", "structural"] = "original", handles_of: str | None = None
-) -> AsyncIterator[Runtime]:
+) -> AsyncIterator[SummarizerApp]:
     providers = settings.summarizing()
     llm = None
     if providers:
         concurrency = settings.llm_providers[providers[0]].concurrency or settings.model.concurrency
-        llm = build_llm(settings.specs(*providers), manners=Manners(concurrency=concurrency))
+        llm = build_llm(settings.specs(*providers), retry_policy=RetryPolicy(concurrency=concurrency))
     cache: SummaryCache = NoCache()
     if llm and settings.store.summary_cache:
         cache = SummaryFile(settings.store.data_dir / "summaries.db", max_bytes=settings.store.summary_cache_mb * 2**20)
     try:
         masker = Masker(key=masking_key(settings.store.data_dir))
-        yield Runtime(settings, Summarizer(settings, llm, cache, masker, fallback, handles_of), llm)
+        yield SummarizerApp(settings, Summarizer(settings, llm, cache, masker, fallback, handles_of), llm)
     finally:
         if llm:
             await llm.aclose()

@@ -72,7 +72,7 @@ def _summarize(text: str, budget: int, focus: str, schema_hint: str) -> Condense
 
     import anyio
 
-    from tersely.app.summarizer import runtime
+    from tersely.app.summarizer import summarizer_app
     from tersely.settings.model import SUMMARIZING, Settings, find_file
 
     settings = Settings.load(None, find_file(), sections=SUMMARIZING)
@@ -84,7 +84,7 @@ def _summarize(text: str, budget: int, focus: str, schema_hint: str) -> Condense
 
     async def run() -> Condensed:
         progress = _progress_line()
-        async with runtime(settings, fallback="structural") as parts:
+        async with summarizer_app(settings, fallback="structural") as parts:
             if schema_hint:
                 return await parts.summarizer.summarize_for_extraction(
                     text, schema_hint, max_output_tokens=budget, on_progress=lambda at: progress(at.done, at.total)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tersely.settings.files import Key
     from tersely.settings.model import Settings
-    from tersely.settings.sources import Gathered
+    from tersely.settings.sources import SettingsTree
 
 _FILE = click.option(
     "--config",
@@ -125,7 +125,7 @@ def check(given: Path | None) -> None:
             click.echo(f"  {name:<{width}}  {click.style(what, dim=True)}".rstrip())
 
 
-def _found(settings: Settings, gathered: Gathered) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def _found(settings: Settings, gathered: SettingsTree) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     from tersely.llm.client import OPENROUTER_URL
     from tersely.llm.facts import context_window
     from tersely.masking.mask import Masker
@@ -198,7 +198,7 @@ def show(given: Path | None, everything: bool, as_json: bool) -> None:
 BUILT_IN = "built in"
 
 
-def _leaves(value: Any, gathered: Gathered, key: Key, source: str = "") -> Iterator[tuple[Key, Any, str]]:
+def _leaves(value: Any, gathered: SettingsTree, key: Key, source: str = "") -> Iterator[tuple[Key, Any, str]]:
     """Every single value with its key and where it comes from, in the order of the settings; secrets are covered."""
     from pydantic import BaseModel
 

@@ -25,7 +25,7 @@ _MARKS: dict[Verdict, tuple[str, str]] = {"fine": ("✓", "green"), "look": ("!"
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckOutcome:
     what: str
     verdict: Verdict
     words: str
@@ -47,7 +47,7 @@ def doctor(file: Path | None, offline: bool, as_json: bool) -> None:
 
     # Failures are part of what is shown; as log lines they would stand between it.
     logging.getLogger().addHandler(logging.NullHandler())
-    findings: list[Finding] = []
+    findings: list[CheckOutcome] = []
 
     async def look() -> None:
         async for finding in _findings(file, offline):
@@ -65,7 +65,7 @@ def doctor(file: Path | None, offline: bool, as_json: bool) -> None:
     raise SystemExit(0 if is_well else 1)
 
 
-async def _findings(file: Path | None, offline: bool) -> AsyncIterator[Finding]:
+async def _findings(file: Path | None, offline: bool) -> AsyncIterator[CheckOutcome]:
     import platform
     import sys
 
@@ -74,43 +74,47 @@ async def _findings(file: Path | None, offline: bool) -> AsyncIterator[Finding]:
     from tersely.web.version import VERSION
 
     where = f"tersely {VERSION} on Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    yield Finding("program", "fine" if sys.version_info >= (3, 11) else "wrong", where)
+    yield CheckOutcome("program", "fine" if sys.version_info >= (3, 11) else "wrong", where)
     found = find_file(file)
     try:
         settings = Settings.load(file=found)
     except ConfigError as wrong:
-        yield Finding("configuration", "wrong", f"{wrong}")
+        yield CheckOutcome("configuration", "wrong", f"{wrong}")
         return
-    yield Finding("configuration", "fine", f"{found}" if found else "no file, which is fine: everything has a default")
+    yield CheckOutcome(
+        "configuration", "fine", f"{found}" if found else "no file, which is fine: everything has a default"
+    )
     yield _disk(settings)
     yield await _database(settings)
     yield _port(settings)
     for name in settings.llm_providers:
         yield await _model(settings, name, offline)
     if not settings.llm_providers:
-        yield Finding("model", "look", f"none: agents survey read-only tools. Set {settings.model.missing()} for one")
+        yield CheckOutcome(
+            "model", "look", f"none: agents survey read-only tools. Set {settings.model.missing()} for one"
+        )
     async for finding in _servers(settings, offline):
         yield finding
 
 
-def _disk(settings: Settings) -> Finding:
+def _disk(settings: Settings) -> CheckOutcome:
     import os
     import shutil
 
     folder = settings.store.data_dir.expanduser()
     there = next(path for path in (folder, *folder.parents) if path.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
-        return Finding("disk", "wrong", f"{there} cannot be written to. Set TERSELY_DATA_DIR to a folder of yours")
+        return CheckOutcome("disk", "wrong", f"{there} cannot be written to. Set TERSELY_DATA_DIR to a folder of yours")
     free = shutil.disk_usage(there).free
     words = f"{folder}, {free / 2**30:,.1f} GiB free"
     if free < LITTLE_SPACE:
-        return Finding(
+        return CheckOutcome(
             "disk", "wrong" if free < NO_SPACE else "look", f"{words}: kept results may need more (TERSELY_KEEP_MB)"
         )
-    return Finding("disk", "fine", words)
+    return CheckOutcome("disk", "fine", words)
 
 
-async def _database(settings: Settings) -> Finding:
+async def _database(settings: Settings) -> CheckOutcome:
     from datetime import UTC, datetime
 
     from tersely.errors import TerselyError
@@ -120,20 +124,20 @@ async def _database(settings: Settings) -> Finding:
 
     url = settings.store.url
     if path := _not_there_yet(url):
-        return Finding("database", "fine", f"SQLite, {path} (made at the first start)")
+        return CheckOutcome("database", "fine", f"SQLite, {path} (made at the first start)")
     try:
         async with Database.open(url) as database, database.reading() as db:
             apart = abs((await overview.time(db) - datetime.now(UTC)).total_seconds())
             waiting = (await overview.look(db)).sessions.get("pending", 0)
     except TerselyError as problem:
-        return Finding("database", "wrong", str(problem))
+        return CheckOutcome("database", "wrong", str(problem))
     kind = "SQLite" if url.startswith("sqlite") else "PostgreSQL"
     words = f"{kind}, schema {SCHEMA}{f', {waiting:,} alerts wait' if waiting else ''}"
     if apart > CLOCKS_APART:
-        return Finding(
+        return CheckOutcome(
             "database", "look", f"{words}; its clock and ours are {apart:,.0f} s apart: times in lists will look odd"
         )
-    return Finding("database", "fine", words)
+    return CheckOutcome("database", "fine", words)
 
 
 def _not_there_yet(url: str) -> Path | None:
@@ -142,7 +146,7 @@ def _not_there_yet(url: str) -> Path | None:
     return path if path and not path.exists() else None
 
 
-def _port(settings: Settings) -> Finding:
+def _port(settings: Settings) -> CheckOutcome:
     import httpx2
 
     from tersely.errors import ConfigError
@@ -153,62 +157,62 @@ def _port(settings: Settings) -> Finding:
     try:
         authenticator(settings, host)
     except ConfigError as wrong:
-        return Finding("address", "wrong", str(wrong))
+        return CheckOutcome("address", "wrong", str(wrong))
     try:
         listen(host, port).close()
     except OSError as problem:
         try:
             version = httpx2.get(f"http://{host}:{port}/health", timeout=3).json()["version"]
-            return Finding("address", "fine", f"http://{host}:{port}, where tersely {version} runs already")
+            return CheckOutcome("address", "fine", f"http://{host}:{port}, where tersely {version} runs already")
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError):
-            return Finding(
+            return CheckOutcome(
                 "address", "wrong", f"{host}:{port} cannot be used: {problem.strerror}. Choose another: TERSELY_PORT"
             )
-    return Finding("address", "fine", f"http://{host}:{port} is free")
+    return CheckOutcome("address", "fine", f"http://{host}:{port} is free")
 
 
-async def _model(settings: Settings, name: str, offline: bool) -> Finding:
+async def _model(settings: Settings, name: str, offline: bool) -> CheckOutcome:
     import anyio
 
     from tersely.errors import LLMError
-    from tersely.llm.limits import Manners, build_llm
+    from tersely.llm.limits import RetryPolicy, build_llm
     from tersely.llm.messages import Message
     from tersely.masking.masked import assume_masked
 
     options = settings.llm_providers[name]
     what, who = f"model {name}", f"{options.type} {options.model}"
     if options.needs_key:
-        return Finding(what, "look", f"{who} has no key, so it is not asked")
+        return CheckOutcome(what, "look", f"{who} has no key, so it is not asked")
     if offline:
-        return Finding(what, "fine", f"{who}, not asked")
-    llm = build_llm(settings.specs(name), manners=Manners(delays=()))
+        return CheckOutcome(what, "fine", f"{who}, not asked")
+    llm = build_llm(settings.specs(name), retry_policy=RetryPolicy(delays=()))
     began = anyio.current_time()
     try:
         with anyio.fail_after(MODEL_SECONDS):
             answer = await llm.complete([Message("user", assume_masked("Say: ok"))], max_tokens=64)  # our own words
     except TimeoutError:
-        return Finding(what, "wrong", f"{who} did not answer within {MODEL_SECONDS:.0f} s")
+        return CheckOutcome(what, "wrong", f"{who} did not answer within {MODEL_SECONDS:.0f} s")
     except LLMError as problem:
-        return Finding(what, "wrong", str(problem))
+        return CheckOutcome(what, "wrong", str(problem))
     finally:
         await llm.aclose()
     took = anyio.current_time() - began
     price = "" if answer.usage.price is not None else "; nobody lists its price, so sessions will have none"
-    return Finding(what, "fine", f"{who} answered in {took:.1f} s, window {llm.window:,} tokens{price}")
+    return CheckOutcome(what, "fine", f"{who} answered in {took:.1f} s, window {llm.window:,} tokens{price}")
 
 
-async def _servers(settings: Settings, offline: bool) -> AsyncIterator[Finding]:
+async def _servers(settings: Settings, offline: bool) -> AsyncIterator[CheckOutcome]:
     from tersely.mcp.registry import registered
 
     if not settings.servers:
-        yield Finding(
+        yield CheckOutcome(
             "servers",
             "look",
             "none: agents have no tools. Declare some under mcp_servers, or: tersely config init --from FILE",
         )
         return
     if offline:
-        yield Finding("servers", "fine", f"{', '.join(server.name for server in settings.servers)}, not started")
+        yield CheckOutcome("servers", "fine", f"{', '.join(server.name for server in settings.servers)}, not started")
         return
     findings = []
     async with registered(settings.servers) as registry:
@@ -217,6 +221,6 @@ async def _servers(settings: Settings, offline: bool) -> AsyncIterator[Finding]:
             words = f"{status.tools} tools" if is_well else f"{status.state}: {status.last_error or 'no answer yet'}"
             if status.refused:
                 words += f"; not usable: {'; '.join(status.refused[:3])}"
-            findings.append(Finding(f"server {status.name}", "fine" if is_well else "wrong", words))
+            findings.append(CheckOutcome(f"server {status.name}", "fine" if is_well else "wrong", words))
     for finding in findings:
         yield finding

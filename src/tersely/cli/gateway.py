@@ -10,7 +10,7 @@ from click.core import ParameterSource
 from tersely.cli.errors import fail
 from tersely.cli.gateway_check import check
 from tersely.cli.gateway_install import install
-from tersely.cli.upstreams import Upstreams, check_providers, upstream_options, upstream_servers
+from tersely.cli.upstreams import UpstreamOptions, check_providers, upstream_options, upstream_servers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ def gateway(
     stateless: bool,
     strict: bool,
     llm: bool,
-    **upstreams: Unpack[Upstreams],
+    **upstreams: Unpack[UpstreamOptions],
 ) -> None:
     """Stand between an MCP client and its servers: oversized results arrive condensed, the whole one call away.
 
@@ -113,10 +113,10 @@ def _run(
 
     import anyio
 
-    from tersely.logging_setup import write_journal
+    from tersely.logging_setup import configure_logging
     from tersely.servers.gateway import serving
 
-    write_journal(serving.SERVICE_ID, settings.log_level)
+    configure_logging(serving.SERVICE_ID, settings.log_level)
     logger = logging.getLogger("tersely.gateway")
 
     def announce(address: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
-from tersely.cli.upstreams import Upstreams, check_providers, upstream_options, upstream_servers
+from tersely.cli.upstreams import UpstreamOptions, check_providers, upstream_options, upstream_servers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ _ROUND_TRIPS = 3
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--accept", is_flag=True, help="Take tools that changed since they were first seen as they are now.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def check(command: tuple[str, ...], as_json: bool, accept: bool, **given: Unpack[Upstreams]) -> None:
+def check(command: tuple[str, ...], as_json: bool, accept: bool, **given: Unpack[UpstreamOptions]) -> None:
     """Connect to all servers, and say what a client would get: tools, latency, what is condensed and masked, what looks
     odd.
 
@@ -65,9 +65,9 @@ async def look(servers: Sequence[Server], data_dir: Path, accept: bool = False) 
 
     from tersely.mcp.connect.supervisor import connected
     from tersely.mcp.registry import ToolRegistry
-    from tersely.servers.gateway.tool_pins import SEEN_FILE, SeenTools
+    from tersely.servers.gateway.tool_pins import SEEN_FILE, ToolPins
 
-    seen = SeenTools(data_dir / SEEN_FILE)
+    seen = ToolPins(data_dir / SEEN_FILE)
     took: dict[str, float] = {}
     trips: dict[str, float | None] = {}
 

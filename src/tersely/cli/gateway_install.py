@@ -15,7 +15,7 @@ import click
 from tersely.cli.errors import fail
 
 if TYPE_CHECKING:
-    from tersely.settings.client_files import Client, Machine, Plan, Route
+    from tersely.settings.client_files import ClientProgram, FileChange, Machine, Route
 
 CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf")
 
@@ -126,7 +126,7 @@ def install(
     click.secho(f"The file as it was: {copy} · back again: tersely gateway install {client}{where} --undo", dim=True)
 
 
-def _found(client: Client, machine: Machine, project: bool, named: Path | None) -> Path:
+def _found(client: ClientProgram, machine: Machine, project: bool, named: Path | None) -> Path:
     from tersely.settings.client_files import user_file
 
     if named:
@@ -157,7 +157,7 @@ def _launcher() -> list[str]:
     return [found] if found else [sys.executable, "-m", "tersely"]
 
 
-def _check_names(plan: Plan, route: Route) -> None:
+def _check_names(plan: FileChange, route: Route) -> None:
     known = {*plan.changed, *plan.settled, *(name for name, _ in plan.left)}
     for pattern in (*route.only, *route.skip):
         if not any(sign in pattern for sign in "*?[") and pattern not in known:
@@ -166,7 +166,7 @@ def _check_names(plan: Plan, route: Route) -> None:
             )
 
 
-def _show(plan: Plan, undo: bool) -> None:
+def _show(plan: FileChange, undo: bool) -> None:
     for line in plan.diff():
         shown = line if len(line) <= 400 else line[:400] + "…"
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
@@ -179,7 +179,7 @@ def _show(plan: Plan, undo: bool) -> None:
         click.echo(f"  {click.style('○', fg='yellow')} {name}: left alone, {reason}")
 
 
-def _show_variables(plan: Plan, machine: Machine, inherit: tuple[str, ...]) -> None:
+def _show_variables(plan: FileChange, machine: Machine, inherit: tuple[str, ...]) -> None:
     from tersely.settings.client_files import lost_variables
 
     lost = [name for name in lost_variables(list(os.environ), machine, inherit) if not _NOISE.match(name)]

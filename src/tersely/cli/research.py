@@ -19,7 +19,7 @@ from tersely.cli.errors import fail
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tersely.app.sessions import Office
+    from tersely.app.sessions import SessionsApp
     from tersely.settings.model import Settings
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -173,9 +173,9 @@ def _run(settings: Settings, data: dict[str, Any], output: Path | None, *, fresh
     import anyio
     from rich.console import Console
 
-    from tersely.logging_setup import write_journal
+    from tersely.logging_setup import configure_logging
 
-    write_journal("tersely", "error")
+    configure_logging("tersely", "error")
     console = Console(highlight=False, stderr=True, quiet=quiet)
     try:
         result, reason = anyio.run(_researched, settings, data, fresh, console)
@@ -213,7 +213,7 @@ async def _researched(
     settings: Settings, data: dict[str, Any], fresh: bool, console: Console
 ) -> tuple[dict[str, Any] | None, str]:
     """The result, or why there is none."""
-    from tersely.app.sessions import office
+    from tersely.app.sessions import sessions_app
     from tersely.app.summarizer import kept_results
     from tersely.research.work import result_of
     from tersely.sessions.intake import Submission
@@ -228,12 +228,12 @@ async def _researched(
         if before is not None and before.status == "completed" and (result := await result_of(kept, before)):
             console.print("[dim]This was researched before; here is what was found. --fresh begins anew.[/]")
             return result, ""
-    async with office(settings, version=VERSION) as parts:
+    async with sessions_app(settings, version=VERSION) as parts:
         if before is not None and not before.has_ended:
             console.print("[dim]Going on with what was begun.[/]")
             session_id = before.id
         else:
-            accepted = await parts.desk.submit(Submission(data=data, alert_type=CHAIN), principal="research")
+            accepted = await parts.intake.submit(Submission(data=data, alert_type=CHAIN), principal="research")
             session_id = accepted.session_id
         await _shown(parts, session_id, console)
         async with parts.database.reading() as db:
@@ -243,7 +243,7 @@ async def _researched(
         return await result_of(parts.kept, session), "The result could not be kept; --fresh begins anew."
 
 
-async def _shown(parts: Office, session_id: str, console: Console) -> None:
+async def _shown(parts: SessionsApp, session_id: str, console: Console) -> None:
     """Draw the session until it ends."""
     from rich.live import Live
 

@@ -50,12 +50,12 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
 
     import anyio
 
-    from tersely.app.summarizer import runtime
-    from tersely.logging_setup import write_journal
+    from tersely.app.summarizer import summarizer_app
+    from tersely.logging_setup import configure_logging
     from tersely.results.kept import user_scope
     from tersely.servers import http, summarizer
 
-    write_journal(summarizer.SERVICE_ID, settings.log_level)
+    configure_logging(summarizer.SERVICE_ID, settings.log_level)
     logger = logging.getLogger("tersely.serve")
     options = settings.summarizer
 
@@ -80,7 +80,7 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
     scope = user_scope() if stdio or is_loopback(options.host) else None
 
     async def run() -> None:
-        async with runtime(settings, handles_of=scope) as parts:
+        async with summarizer_app(settings, handles_of=scope) as parts:
             server = summarizer.build(parts.summarizer)
             if stdio:
                 announce("stdio")

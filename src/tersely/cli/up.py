@@ -65,9 +65,9 @@ def work(file: Path | None) -> None:
 def _run(settings: Settings, *, door: bool) -> None:
     import anyio
 
-    from tersely.logging_setup import write_journal
+    from tersely.logging_setup import configure_logging
 
-    write_journal("tersely", settings.log_level)
+    configure_logging("tersely", settings.log_level)
     try:
         anyio.run(_serve if door else _work, settings)
     except BaseExceptionGroup as several:
@@ -88,11 +88,11 @@ def _first(group: BaseException) -> BaseException:
 async def _serve(settings: Settings) -> None:
     import logging
 
-    from tersely.app.sessions import office
+    from tersely.app.sessions import sessions_app
     from tersely.web import serve
     from tersely.web.app import build
     from tersely.web.auth import authenticator
-    from tersely.web.dependencies import Parts
+    from tersely.web.dependencies import WebDependencies
     from tersely.web.version import VERSION
 
     logger = logging.getLogger("tersely.up")
@@ -111,11 +111,11 @@ async def _serve(settings: Settings) -> None:
             },
         )
 
-    async with office(settings, version=VERSION) as parts:
+    async with sessions_app(settings, version=VERSION) as parts:
         app = build(
-            Parts(
+            WebDependencies(
                 settings=settings,
-                desk=parts.desk,
+                intake=parts.intake,
                 database=parts.database,
                 bus=parts.bus,
                 kept=parts.kept,
@@ -125,7 +125,7 @@ async def _serve(settings: Settings) -> None:
             )
         )
         await serve.serve(
-            app, host=settings.up.host, port=settings.up.port, on_ready=announce, on_stop=parts.crew.leave
+            app, host=settings.up.host, port=settings.up.port, on_ready=announce, on_stop=parts.worker.leave
         )
 
 
@@ -135,12 +135,12 @@ async def _work(settings: Settings) -> None:
 
     import anyio
 
-    from tersely.app.sessions import office
+    from tersely.app.sessions import sessions_app
     from tersely.web.version import VERSION
 
-    async with office(settings, version=VERSION) as parts:
-        logging.getLogger("tersely.work").info("working", extra={"executor": parts.crew.name})
+    async with sessions_app(settings, version=VERSION) as parts:
+        logging.getLogger("tersely.work").info("working", extra={"executor": parts.worker.name})
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async for _ in signals:
-                await parts.crew.leave()
+                await parts.worker.leave()
                 return

@@ -27,7 +27,7 @@ _LAUNCHERS = frozenset(
 _INTERPRETERS = frozenset(("node", "python", "python3", "docker", "podman", "cmd", "sh", "bash", "env"))
 
 
-class Upstreams(TypedDict):
+class UpstreamOptions(TypedDict):
     """What `upstream_options` gives a command."""
 
     config: Path | None
@@ -74,7 +74,7 @@ def upstream_options(command: _Command) -> _Command:
     return command
 
 
-def upstream_servers(command: Sequence[str], **given: Unpack[Upstreams]) -> tuple[Server, ...]:
+def upstream_servers(command: Sequence[str], **given: Unpack[UpstreamOptions]) -> tuple[Server, ...]:
     """The servers that the options and the command behind `--` name.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A block: one line of a page as a reader sees it, with what tells text from furniture.
+"""A block: one line of a page as a reader sees it, with what tells text from boilerplate.
 
 `pages` makes blocks of markdown and plain text, `html_pages` of HTML; both mark
 headings with `#`, items with `*` and rows with `|`, so one judge serves both.
@@ -27,7 +27,7 @@ class Block:
     """Whether a blank line (or the edge of an element) stands before it."""
     ended: bool
     """Whether it ends as a sentence does; captions, labels and menu entries do not."""
-    furniture: float = 0.0
+    boilerplate: float = 0.0
     """What its surroundings say: 1 for `<nav>` and the like, less for a mere hint."""
 
     @property

@@ -60,8 +60,8 @@ class _Walk:
     text: str
     blocks: list[Block] = field(default_factory=list)
     open: list[tuple[str, float]] = field(default_factory=list)
-    """Open containers and how much of furniture each adds."""
-    furniture: float = 0.0
+    """Open containers and how much of boilerplate each adds."""
+    boilerplate: float = 0.0
     title: str = ""
     words: list[str] = field(default_factory=list)
     linked: int = 0
@@ -160,7 +160,7 @@ class _Walk:
             elif rest and name not in _KEPT_WHATEVER and _HINT.search(rest):
                 weight = 0.5
             self.open.append((name, weight))
-            self.furniture += weight
+            self.boilerplate += weight
 
     def close(self, name: str, at: int) -> None:
         if name == "a":
@@ -177,7 +177,7 @@ class _Walk:
         if name in _CONTAINERS:
             for depth in range(len(self.open) - 1, max(-1, len(self.open) - 40), -1):
                 if self.open[depth][0] == name:
-                    self.furniture -= sum(weight for _, weight in self.open[depth:])
+                    self.boilerplate -= sum(weight for _, weight in self.open[depth:])
                     del self.open[depth:]
                     break
 
@@ -206,7 +206,7 @@ class _Walk:
                         min(linked, len(text)),
                         self.apart,
                         is_ended(text),
-                        min(1.0, max(0.0, self.furniture)),
+                        min(1.0, max(0.0, self.boilerplate)),
                     )
                 )
                 self.apart = False

@@ -1,7 +1,7 @@
-"""Which rung a text comes to stand on: whole, structural, summary, fallback.
+"""Which strategy a text comes to stand on: whole, structural, summary, fallback.
 
 `condense` is the public half without a model: synchronous, nothing stored,
-nothing sent. `climb` may ask a model, and says on which rung it ended.
+nothing sent. `condense_with` may ask a model, and says on which strategy it ended.
 """
 
 import logging
@@ -15,7 +15,7 @@ import anyio.to_thread
 from tersely.condensing.budget import CONDENSE_SECONDS, SMALLEST_BUDGET, Condensed, Lost, ModelWork
 from tersely.condensing.cache import SummaryCache
 from tersely.condensing.structural import condense_structurally
-from tersely.condensing.summarize import Heard, Progress, Wish, summarize_text
+from tersely.condensing.summarize import OnText, Progress, SummaryRequest, summarize_text
 from tersely.errors import InputError, LLMError
 from tersely.llm.client import LLM
 from tersely.masking.masked import Masked
@@ -35,21 +35,21 @@ def condense(text: str, budget: int = 1000, focus: str = "") -> Condensed:
     return whole_text(text, budget) or condense_structurally(text, budget, focus)
 
 
-async def climb(
+async def condense_with(
     text: Masked,
     *,
-    wish: Wish,
+    request: SummaryRequest,
     llm: LLM | None,
     cache: SummaryCache | None = None,
     fallback: Literal["original", "structural"] = "structural",
     on_progress: Callable[[Progress], None] = lambda progress: None,
-    on_text: Heard | None = None,
+    on_text: OnText | None = None,
 ) -> Condensed:
-    """The text within the wish's target, by the gentlest means that get it there.
+    """The text within the request's target, by the gentlest means that get it there.
 
     When the model fails, `fallback` decides what is returned; the result says which, and why.
     """
-    if whole := await anyio.to_thread.run_sync(whole_text, text, wish.target):
+    if whole := await anyio.to_thread.run_sync(whole_text, text, request.target):
         return whole
     if text.isspace():
         return Condensed(
@@ -60,51 +60,55 @@ async def climb(
             lost=[Lost("nothing but white space")],
         )
     if llm is None:
-        return await anyio.to_thread.run_sync(condense_structurally, text, wish.target, wish.focus)
+        return await anyio.to_thread.run_sync(condense_structurally, text, request.target, request.focus)
     try:
-        return await summarize_text(text, wish=wish, llm=llm, cache=cache, on_progress=on_progress, on_text=on_text)
+        return await summarize_text(
+            text, request=request, llm=llm, cache=cache, on_progress=on_progress, on_text=on_text
+        )
     except LLMError as failure:
         # The one place that decides what a failed summary becomes; the failure itself goes into the result.
         # Its words may quote the content or a key, so the log gets only its type.
         logger.warning(
             "summarize_failed", extra={"model": llm.model, "problem": type(failure).__name__, "returned": fallback}
         )
-        return await anyio.to_thread.run_sync(_fallen_back, text, wish, fallback, failure)
+        return await anyio.to_thread.run_sync(_fallen_back, text, request, fallback, failure)
 
 
-async def in_time(
+async def condense_in_time(
     text: Masked,
-    wish: Wish,
+    request: SummaryRequest,
     *,
     llm: LLM | None,
     cache: SummaryCache | None,
     seconds: float = CONDENSE_SECONDS,
     on_progress: Callable[[Progress], None] = lambda progress: None,
-    on_text: Heard | None = None,
+    on_text: OnText | None = None,
 ) -> Condensed:
-    """What the wish asks for; where a model takes too long, the structure decides, and the result says so."""
+    """What the request asks for; where a model takes too long, the structure decides, and the result says so."""
     with anyio.move_on_after(seconds):
-        return await climb(
-            text, wish=wish, llm=llm, cache=cache, fallback="structural", on_progress=on_progress, on_text=on_text
+        return await condense_with(
+            text, request=request, llm=llm, cache=cache, fallback="structural", on_progress=on_progress, on_text=on_text
         )
     reason = f"the summary was not ready within {seconds:g} s"
-    condensed = await anyio.to_thread.run_sync(condense, text, wish.target, wish.focus)
+    condensed = await anyio.to_thread.run_sync(condense, text, request.target, request.focus)
     return replace(condensed, status="fallback", returned="structural", reason=reason)
 
 
 def whole_text(text: str, budget: int) -> Condensed | None:
-    """The first rung: the text itself, if it fits. Finding out costs in proportion to the budget, not to the text."""
+    """The text itself, if it fits. Finding out costs in proportion to the budget, not to the text."""
     if O200K.exceeds(text, budget):
         return None
     tokens = O200K.count(text)
     return Condensed(text=text, status="passthrough", tokens_before=tokens, tokens_after=tokens)
 
 
-def _fallen_back(text: str, wish: Wish, fallback: Literal["original", "structural"], failure: LLMError) -> Condensed:
+def _fallen_back(
+    text: str, request: SummaryRequest, fallback: Literal["original", "structural"], failure: LLMError
+) -> Condensed:
     if fallback == "original":
         tokens = O200K.count(text)
         condensed = Condensed(text=text, status="fallback", tokens_before=tokens, tokens_after=tokens)
     else:
-        condensed = condense_structurally(text, wish.target, wish.focus)
+        condensed = condense_structurally(text, request.target, request.focus)
     work = failure.work if isinstance(failure.work, ModelWork) else None
     return replace(condensed, status="fallback", returned=fallback, reason=str(failure), work=work)

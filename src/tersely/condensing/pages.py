@@ -1,4 +1,4 @@
-"""Crawled pages, as markdown, plain text or HTML: the text stays, the furniture goes.
+"""Crawled pages, as markdown, plain text or HTML: the text stays, the boilerplate goes.
 
 Menus, banners, link farms, share buttons, teasers, footers and comment forms look
 alike in every language: short lines, mostly links, no ends of sentences, the same
@@ -84,7 +84,7 @@ _TABLE_ROWS = 8
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
     parts: list[Paragraph] = []
-    furniture: list[tuple[int, int]] = []
+    boilerplate: list[tuple[int, int]] = []
     found = split_pages(text)
     first, second = next(found), next(found, None)
     named = False
@@ -94,10 +94,10 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
         if page.address and body.parts:
             parts.append(Paragraph(page.line, page.line, page.address, heading=1))
         parts += body.parts
-        furniture += body.furniture
+        boilerplate += body.boilerplate
     if not any(not part.heading for part in parts):
         return None
-    return _reading(parts, furniture, focus, budget, named)
+    return _reading(parts, boilerplate, focus, budget, named)
 
 
 # ---------------------------------------------------------------- pages and blocks
@@ -123,7 +123,7 @@ def looks_like_html(text: str) -> bool:
 
 
 def looks_like_page(lines: Sequence[str]) -> bool:
-    """Whether sentences stand among the lines, on lines of their own: text with or without furniture around it,
+    """Whether sentences stand among the lines, on lines of their own: text with or without boilerplate around it,
     rather than data.
     """
     whole = [line for line in lines if _is_sentence(line)]
@@ -297,7 +297,7 @@ def _goes_on(block: Block, line: str) -> bool:
 @dataclass(slots=True)
 class Body:
     parts: list[Paragraph]
-    furniture: list[tuple[int, int]]
+    boilerplate: list[tuple[int, int]]
     named: bool
     """Whether the focus is the title: then nothing in the page answers it better than the rest."""
 
@@ -328,10 +328,10 @@ def body_of(page: Page, focus: Focus, *, alone: bool = True) -> Body:
             shown.add(titled)
         elif title:
             parts.insert(0, Paragraph(page.line, page.line, title, heading=2))
-    furniture = _left_out(blocks, shown, line)
+    boilerplate = _left_out(blocks, shown, line)
     if not named and prose.asks(focus):
         parts = _with_asides(parts, blocks, values, shown, line)
-    return Body(parts, furniture, named)
+    return Body(parts, boilerplate, named)
 
 
 def _left_out(blocks: list[Block], shown: set[int], line: int) -> list[tuple[int, int]]:
@@ -395,7 +395,7 @@ def _names_it(focus: Focus, title: str) -> bool:
 
 def _value(block: Block, wide: float) -> float:
     """What a block says for (or against) being part of the body; about one for a short sentence."""
-    if block.furniture >= 1:
+    if block.boilerplate >= 1:
         return -0.6
     plain = block.plain * wide
     if block.kind == "heading":
@@ -421,7 +421,7 @@ def _value(block: Block, wide: float) -> float:
         return 0.0
     else:
         return -0.2
-    return value * (1 - 0.75 * min(1.0, 2 * block.furniture))
+    return value * (1 - 0.75 * min(1.0, 2 * block.boilerplate))
 
 
 def _is_credited(low: str) -> bool:
@@ -495,7 +495,7 @@ def _leads_on(block: Block, value: float) -> bool:
     """Whether a block right before the body belongs to it: a heading, a dateline, a line that says what follows."""
     if block.kind == "heading":
         return value == 0
-    return block.kind == "text" and value > -0.3 and not block.linked and not block.furniture and block.plain >= 60
+    return block.kind == "text" and value > -0.3 and not block.linked and not block.boilerplate and block.plain >= 60
 
 
 def _is_link(block: Block, value: float) -> bool:
@@ -638,7 +638,7 @@ def _paragraphs(block: Block, line: int) -> list[Paragraph]:
 
 
 def _reading(
-    parts: list[Paragraph], furniture: list[tuple[int, int]], focus: Focus, budget: int, named: bool
+    parts: list[Paragraph], boilerplate: list[tuple[int, int]], focus: Focus, budget: int, named: bool
 ) -> Reading:
     parts, unread = prose.within_reach(parts, focus)
     reading = _as_table(parts, focus, budget)
@@ -648,8 +648,8 @@ def _reading(
         reading = prose.reading_of(parts, focus, budget, "page", from_the_top=named)
     if unread:
         prose.also_lost(reading, "lines in parts that promised less", unread)
-    if furniture:
-        prose.also_lost(reading, "lines of menus and links", furniture)
+    if boilerplate:
+        prose.also_lost(reading, "lines of menus and links", boilerplate)
     return reading
 
 

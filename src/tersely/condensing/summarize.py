@@ -4,7 +4,7 @@ A part that fails becomes a gap that is named with its lines; the others are
 kept. A merge starts as soon as its children are there. Everything runs in one
 task group: whoever asked goes away, and every call stops.
 
-Knows nothing of servers, stores or sessions. Which rung is taken, and what to
+Knows nothing of servers, stores or sessions. Which strategy is taken, and what to
 return when nothing could be summarized, is the ladder's business.
 """
 
@@ -42,7 +42,7 @@ MAX_SPLITS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class SummaryRequest:
     """What the reader wants of the summary."""
 
     target: int
@@ -70,7 +70,7 @@ class Progress:
     total: int
 
 
-Heard = Callable[[str | None], None]
+OnText = Callable[[str | None], None]
 """Hears the summary while it is written, piece by piece; None says that what came so far does not count."""
 
 
@@ -96,7 +96,7 @@ class Piece:
 class _Run:
     """One summarization under way: what it shares, and what it adds up."""
 
-    wish: Wish
+    request: SummaryRequest
     llm: LLM
     cache: SummaryCache
     on_progress: Callable[[Progress], None]
@@ -112,7 +112,7 @@ class _Run:
     failures: list[LLMError] = field(default_factory=list)
     providers: dict[str, None] = field(default_factory=dict)
     source: Source = field(default_factory=lambda: whole_source(""))
-    on_text: Heard | None = None
+    on_text: OnText | None = None
 
     async def ask(
         self,
@@ -134,18 +134,20 @@ class _Run:
             LLMError: Nothing usable came.
         """
         tokenizer = self.llm.tokenizer
-        wish = self.wish
+        request = self.request
         key = cache_key(
-            prompt.version, self.llm.provider, self.llm.model, wish.focus, wish.context, place, limit, content
+            prompt.version, self.llm.provider, self.llm.model, request.focus, request.context, place, limit, content
         )
         self.answers += 1
         if (kept := _unpacked(await self.cache.get(key))) is not None:
             self.cache_hits += 1
             self.models[kept["model"]] = None
             return kept["text"], kept["cut"]
-        fence = Fence.around(content, wish.focus, wish.context)
+        fence = Fence.around(content, request.focus, request.context)
         system = prompt.fill(words=str(max(10, int(limit * plan.WORDS_PER_TOKEN))), nonce=fence.nonce)
-        beside = [fence.wrap(what, said) for what, said in (("context", wish.context), ("focus", wish.focus)) if said]
+        beside = [
+            fence.wrap(what, said) for what, said in (("context", request.context), ("focus", request.focus)) if said
+        ]
         blocks = [place, *beside, fence.wrap(name, content)]
         # Derived from masked text: content is a part of it or a model's words about it; the focus was masked with it.
         question = assume_masked("\n\n".join(block for block in blocks if block))
@@ -168,7 +170,7 @@ class _Run:
             return text, cut
         raise AssertionError("the second useless answer raises")
 
-    async def _answer(self, messages: Sequence[Message], limit: int, on_text: Heard | None) -> Completion:
+    async def _answer(self, messages: Sequence[Message], limit: int, on_text: OnText | None) -> Completion:
         if on_text is None:
             return await self.llm.complete(messages, max_tokens=limit)
         on_text(None)
@@ -208,7 +210,7 @@ class _Run:
         try:
             where = f"{place}\n{self.source.legend}".strip()
             text, cut = await self.ask(
-                self.wish.map_prompt,
+                self.request.map_prompt,
                 part.text,
                 place=where,
                 name="text",
@@ -229,7 +231,7 @@ class _Run:
 
     async def _summarize_halves(self, part: Chunk, lines: tuple[int, int], *, limit: int, splits: int) -> Piece:
         size = max(plan.SMALLEST_CHUNK, part.tokens // 2)
-        halves = chunk(part.text, size=size, overlap=0, strategy=self.wish.strategy, tokenizer=self.llm.tokenizer)
+        halves = chunk(part.text, size=size, overlap=0, strategy=self.request.strategy, tokenizer=self.llm.tokenizer)
         self.calls_planned += len(halves)
         pieces: list[Piece | None] = [None] * len(halves)
         carried = len(part.text) - (part.end - part.start)
@@ -317,30 +319,30 @@ class _Run:
 async def summarize_text(
     text: Masked,
     *,
-    wish: Wish,
+    request: SummaryRequest,
     llm: LLM,
     cache: SummaryCache | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
-    on_text: Heard | None = None,
+    on_text: OnText | None = None,
 ) -> Condensed:
     """Summarize a text with a model, whatever its size.
 
     Raises:
         LLMError: Not one part could be summarized, or the operator has to act first.
     """
-    run = _Run(wish, llm, cache or NoCache(), on_progress, anyio.Semaphore(2 * llm.concurrency), on_text=on_text)
+    run = _Run(request, llm, cache or NoCache(), on_progress, anyio.Semaphore(2 * llm.concurrency), on_text=on_text)
     frame = await anyio.to_thread.run_sync(_frame_tokens, run)
     room = plan.Room.beside(frame, window=llm.window, output_cap=llm.output_cap)
-    size = plan.chunk_tokens(room, target=wish.target, frame=frame, wanted=wish.chunk_size)
+    size = plan.chunk_tokens(room, target=request.target, frame=frame, wanted=request.chunk_size)
     source = run.source = await anyio.to_thread.run_sync(folded_source, text)
-    if said_once := await anyio.to_thread.run_sync(_fits_folded, text, source, wish.target):
+    if said_once := await anyio.to_thread.run_sync(_fits_folded, text, source, request.target):
         return said_once
 
     def merges_for(parts: int) -> plan.Merges:
-        return plan.plan_merges(room, parts=parts, chunk=size, target=wish.target, frame=frame)
+        return plan.plan_merges(room, parts=parts, chunk=size, target=request.target, frame=frame)
 
     parts = await anyio.to_thread.run_sync(
-        _parts, source.text, wish, size, llm, lambda parts: sum(level.groups for level in merges_for(parts).levels)
+        _parts, source.text, request, size, llm, lambda parts: sum(level.groups for level in merges_for(parts).levels)
     )
     lines = await anyio.to_thread.run_sync(lambda: [source.lines(part.start, part.end, part.line) for part in parts])
     merges = merges_for(len(parts))
@@ -355,7 +357,7 @@ async def summarize_text(
     return await anyio.to_thread.run_sync(_told, run, text, whole, len(parts), len(merges.levels))
 
 
-def _parts(text: str, wish: Wish, size: int, llm: LLM, merges_of: Callable[[int], int]) -> list[Chunk]:
+def _parts(text: str, request: SummaryRequest, size: int, llm: LLM, merges_of: Callable[[int], int]) -> list[Chunk]:
     """The text in parts of at most `size` tokens, as many as fill the rounds of calls that they take.
 
     32 parts and their first merge, at five calls a time, take seven rounds, the last of them with two slots idle; 34
@@ -365,7 +367,7 @@ def _parts(text: str, wish: Wish, size: int, llm: LLM, merges_of: Callable[[int]
 
     def divided(size: int) -> list[Chunk]:
         return chunk(
-            text, size=size, overlap=min(wish.overlap, size // 4), strategy=wish.strategy, tokenizer=llm.tokenizer
+            text, size=size, overlap=min(request.overlap, size // 4), strategy=request.strategy, tokenizer=llm.tokenizer
         )
 
     parts = divided(size)
@@ -436,15 +438,15 @@ def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
 
 def _frame_tokens(run: _Run) -> int:
     """Tokens of the longer of our two prompts with everything but the content in it."""
-    fence = Fence.around(run.wish.focus, run.wish.context)
+    fence = Fence.around(run.request.focus, run.request.context)
     frames = [
         prompt.fill(words="999999", nonce=fence.nonce)
         + f"\n\nPart 99999 of 99999, lines 9999999-9999999 of the source.\n{HEADER}\n\n"
-        + fence.wrap("context", run.wish.context)
-        + fence.wrap("focus", run.wish.focus)
+        + fence.wrap("context", run.request.context)
+        + fence.wrap("focus", run.request.focus)
         + fence.wrap("summaries", "")
         + NUDGE.fill(problem="the answer is no shorter than its source " * 4)
-        for prompt in (run.wish.map_prompt, MERGE)
+        for prompt in (run.request.map_prompt, MERGE)
     ]
     return max(run.llm.tokenizer.count(frame) for frame in frames)
 
@@ -472,9 +474,9 @@ def _told(run: _Run, text: str, whole: Piece, chunks: int, levels: int) -> Conde
     if whole.gaps:
         lines = tuple(gap_lines for gap in whole.gaps for gap_lines in gap.lines)
         note = f"\n\n[{Lost('Not or not fully covered, because the model failed there', lines)}]"
-        if O200K.exceeds(note, run.wish.target // 2):
+        if O200K.exceeds(note, run.request.target // 2):
             note = ""  # then `lost` alone has to say it
-    said = cut_at_sentence(whole.text, run.wish.target - O200K.count(note), O200K)
+    said = cut_at_sentence(whole.text, run.request.target - O200K.count(note), O200K)
     summary = said + note
     return Condensed(
         text=summary,

@@ -2,7 +2,7 @@
 alike.
 
 A cause never writes what a condenser or an agent looks for; it does to the cluster
-what the real thing does to a real one. `Finding` says how somebody who names the
+what the real thing does to a real one. `ExpectedFinding` says how somebody who names the
 cause can be told from somebody who names another.
 """
 
@@ -19,9 +19,9 @@ from tersely.demo.world import (
     ConfigChange,
     Ending,
     Event,
+    LogLine,
     Pod,
     Rollout,
-    Said,
     Service,
     Shift,
     World,
@@ -35,7 +35,7 @@ Level = Literal["INFO", "WARN", "ERROR", "FATAL"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class ExpectedFinding:
     """A statement is about this when it shows one of the signs together with one of the subjects."""
 
     what: str
@@ -58,7 +58,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Cause(Finding):
+class Cause(ExpectedFinding):
     name: str = ""
     symptom: Symptom = "errors"
 
@@ -71,7 +71,7 @@ class Scene:
     chance: random.Random
     victim: Service
     began: datetime
-    pace: float = 4
+    timeouts: float = 4
     """Seconds between two complaints of the ill service."""
 
     ill: str = ""
@@ -148,7 +148,7 @@ class Scene:
         at = (since or self.began) + timedelta(seconds=self.chance.uniform(1, every))
         while at < self.now:
             text = message if isinstance(message, str) else message()
-            self.world.said.append(Said(self.chance.choice(pods), at, level, text, trace))
+            self.world.said.append(LogLine(self.chance.choice(pods), at, level, text, trace))
             at += timedelta(seconds=self.chance.expovariate(1 / every) + 0.2)
 
     def crash(
@@ -164,7 +164,7 @@ class Scene:
             at, pause = max(pod.created, self.began) + timedelta(seconds=2), 10.0
             while at < self.now:
                 self.world.said.append(
-                    Said(pod, at, "INFO", f"starting {pod.service.name} {pod.image.rpartition(':')[2]}")
+                    LogLine(pod, at, "INFO", f"starting {pod.service.name} {pod.image.rpartition(':')[2]}")
                 )
                 life = self.chance.uniform(0.5, 1.5) * lasts
                 self._live(pod, at, life, complains)
@@ -172,7 +172,7 @@ class Scene:
                 if at >= self.now:
                     break
                 if says:
-                    self.world.said.append(Said(pod, at, "FATAL", says))
+                    self.world.said.append(LogLine(pod, at, "FATAL", says))
                 pod.restarts += 1
                 pod.last_ending = Ending(ending, exit_code, at, timedelta(seconds=lasts))
                 at, pause = at + timedelta(seconds=pause), min(pause * 2, 300)
@@ -197,10 +197,10 @@ class Scene:
                     f"GET /api/v1/{name}/{name.rstrip('s')}-{self.chance.randint(10_000, 99_999)} 200 "
                     f"{self.chance.randint(4, 90)}ms"
                 )
-                self.world.said.append(Said(pod, at, "INFO", message))
+                self.world.said.append(LogLine(pod, at, "INFO", message))
         for share in (0.7, 0.8, 0.9) if complains else ():
             if (at := since + timedelta(seconds=share * seconds)) < self.now:
-                self.world.said.append(Said(pod, at, "WARN", complains))
+                self.world.said.append(LogLine(pod, at, "WARN", complains))
 
     def shift(self, metric: str, of: str, value: float) -> None:
         self.world.shifts.append(Shift(metric, of, self.began + timedelta(seconds=40), value))
@@ -270,7 +270,7 @@ def certificate_expired(scene: Scene) -> Cause:
         "not yet valid: "
         f"current time is after {stamp}",
     )
-    scene.says(pods, "ERROR", message, every=scene.pace, trace=True)
+    scene.says(pods, "ERROR", message, every=scene.timeouts, trace=True)
     _requests_fail(scene, pods, 502)
     renewal = (
         f"Failed to renew certificate {callee}-tls, which expired at {stamp}: "
@@ -315,7 +315,7 @@ def disk_full(scene: Scene) -> Cause:
         here,
         "ERROR",
         lambda: f"cannot write {path}/{scene.chance.getrandbits(40):010x}.tmp: no space left on device",
-        every=scene.pace,
+        every=scene.timeouts,
         trace=True,
     )
     _requests_fail(scene, here, 500)
@@ -369,7 +369,7 @@ def unknown_host(scene: Scene) -> Cause:
         scene.victim.speech,
         f'Post "http://{host}:8080/v1/quote": dial tcp: lookup {host} on 10.96.0.10:53: no such host',
     )
-    scene.says(pods, "ERROR", message, every=scene.pace, trace=True)
+    scene.says(pods, "ERROR", message, every=scene.timeouts, trace=True)
     _requests_fail(scene, pods, 502)
     resolvers = [pod for pod in scene.world.pods if pod.service.name == "coredns"]
     scene.says(resolvers, "INFO", f'10.244.3.17:41200 - "A IN {host}. udp 66" NXDOMAIN qr,aa,rd 159 0.000131s', every=6)
@@ -431,7 +431,7 @@ def connection_pool_exhausted(scene: Scene) -> Cause:
             f"could not get a connection: pool of {database} exhausted ({size} of {size} in use, {waiting} waiting)",
         )
 
-    scene.says(pods, "ERROR", message, every=scene.pace, trace=True)
+    scene.says(pods, "ERROR", message, every=scene.timeouts, trace=True)
     _requests_fail(scene, pods, 503)
     scene.shift("db_pool_in_use_connections", scene.victim.name, size)
     scene.shift("http_request_duration_seconds_p99", scene.victim.name, 30.1)
@@ -556,7 +556,7 @@ def clock_skewed(scene: Scene) -> Cause:
             f"token rejected: used before issued (iat is {seconds + scene.chance.randint(-1, 1)} s in the future), "
             f"issuer {wrong.name} ({wrong.ip}): check the clock"
         ),
-        every=scene.pace,
+        every=scene.timeouts,
         trace=True,
     )
     _requests_fail(scene, pods, 401)
@@ -586,7 +586,7 @@ def password_rotated(scene: Scene) -> Cause:
         "node": f"cannot connect to {database}: {refused} (code 28P01)",
         "python": f"connection to server at {database}.data.svc.cluster.local, port 5432 failed: FATAL:  {refused}",
     }.get(scene.victim.speech, f"connect to {database}: FATAL: {refused} (SQLSTATE 28P01)")
-    scene.says(pods, "ERROR", message, every=scene.pace, trace=True)
+    scene.says(pods, "ERROR", message, every=scene.timeouts, trace=True)
     _requests_fail(scene, pods, 500)
     name = f"{scene.victim.name}-db-credentials"
     message = f"Secret {name} updated from vault, version 14"
@@ -677,7 +677,7 @@ def _requests_fail(scene: Scene, pods: list[Pod], status: int) -> None:
             f"request={scene.chance.getrandbits(48):012x}"
         )
 
-    scene.says(pods, "WARN", message, every=scene.pace)
+    scene.says(pods, "WARN", message, every=scene.timeouts)
     scene.shift(
         "http_requests_5xx_ratio" if status >= 500 else "http_requests_4xx_ratio", name, scene.chance.uniform(0.2, 0.6)
     )

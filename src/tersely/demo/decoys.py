@@ -2,26 +2,26 @@
 ill.
 
 Each happens to the victim of its own scene, never to the one that is really ill, and
-leaves a `Finding`, so that a report that blames it can be told from one that is right.
+leaves a `ExpectedFinding`, so that a report that blames it can be told from one that is right.
 """
 
 from collections.abc import Callable
 from datetime import timedelta
 
-from tersely.demo.causes import Cause, Finding, Scene
+from tersely.demo.causes import Cause, ExpectedFinding, Scene
 from tersely.demo.world import STAGING, Condition, Ending, Pod, Shift
 
 
-def old_memory_kill(scene: Scene) -> Finding:
+def old_memory_kill(scene: Scene) -> ExpectedFinding:
     pod = scene.chance.choice(scene.world.pods_of(scene.victim))
     at = scene.now - timedelta(days=scene.chance.uniform(2, 6))
     pod.restarts, pod.last_ending = 1, Ending("OOMKilled", 137, at, timedelta(hours=31))
-    return Finding(
+    return ExpectedFinding(
         f"{scene.victim.name} was killed once, days ago", r"OOM-?Kill|exit\W{0,3}code\W{0,4}137", (scene.victim.name,)
     )
 
 
-def certificate_that_is_renewed_in_time(scene: Scene) -> Finding:
+def certificate_that_is_renewed_in_time(scene: Scene) -> ExpectedFinding:
     manager = [pod for pod in scene.world.pods if pod.service.name == "cert-manager"]
     name = f"{scene.victim.name}-tls"
     soon = (
@@ -29,14 +29,14 @@ def certificate_that_is_renewed_in_time(scene: Scene) -> Finding:
         f"days={scene.chance.randint(15, 28)}"
     )
     scene.says(manager, "WARN", soon, every=900, since=scene.now - timedelta(hours=3))
-    return Finding(
+    return ExpectedFinding(
         f"the certificate of {scene.victim.name} expires in weeks",
         r"certificate.*expires|expires.*certificate",
         (name,),
     )
 
 
-def half_full_disk(scene: Scene) -> Finding:
+def half_full_disk(scene: Scene) -> ExpectedFinding:
     node = scene.chance.choice(scene.world.nodes)
     message = (
         f"Disk usage on image filesystem is over the high threshold (85%): {scene.chance.randint(85, 88)}%. "
@@ -45,10 +45,10 @@ def half_full_disk(scene: Scene) -> Finding:
     scene.event(
         "Node", node.name, "Normal", "ImageGC", message, namespace="default", first=scene.now - timedelta(minutes=50)
     )
-    return Finding(f"images were cleaned up on {node.name}", r"image filesystem|ImageGC", (node.name,))
+    return ExpectedFinding(f"images were cleaned up on {node.name}", r"image filesystem|ImageGC", (node.name,))
 
 
-def telemetry_nobody_misses(scene: Scene) -> Finding:
+def telemetry_nobody_misses(scene: Scene) -> ExpectedFinding:
     host = "stats-legacy.monitoring.svc.cluster.local"
     scene.says(
         scene.world.pods_of(scene.victim),
@@ -57,10 +57,10 @@ def telemetry_nobody_misses(scene: Scene) -> Finding:
         every=300,
         since=scene.now - timedelta(hours=3),
     )
-    return Finding("an old telemetry address is gone", r"no such host|telemetry", ("stats-legacy",))
+    return ExpectedFinding("an old telemetry address is gone", r"no such host|telemetry", ("stats-legacy",))
 
 
-def staging_crashes(scene: Scene) -> Finding:
+def staging_crashes(scene: Scene) -> ExpectedFinding:
     pod = _staging_pod(scene)
     since = scene.now - timedelta(days=2)
     pod.created, pod.is_ready, pod.restarts = since, False, scene.chance.randint(300, 560)
@@ -79,28 +79,28 @@ def staging_crashes(scene: Scene) -> Finding:
         every=310,
         since=scene.now - timedelta(hours=3),
     )
-    return Finding(
+    return ExpectedFinding(
         f"{pod.service.name} in staging crashes, for two days",
         r"CrashLoop|back-?off|migration",
         (pod.name, f"{STAGING}/"),
     )
 
 
-def staging_image_missing(scene: Scene) -> Finding:
+def staging_image_missing(scene: Scene) -> ExpectedFinding:
     pod = _staging_pod(scene)
     since = scene.now - timedelta(days=3)
     pod.image = pod.image.rpartition(":")[0] + ":feature-x"
     pod.created, pod.phase, pod.is_ready = since, "Pending", False
     pod.waiting = ("ImagePullBackOff", f'Back-off pulling image "{pod.image}"')
     scene.warn("Pod", pod.name, "Failed", "Error: ImagePullBackOff", namespace=STAGING, count=4_102, first=since)
-    return Finding(
+    return ExpectedFinding(
         f"{pod.service.name} in staging has no image, for three days",
         r"Image ?Pull|pulling image",
         (pod.name, f"{STAGING}/"),
     )
 
 
-def sessions_that_ran_out(scene: Scene) -> Finding:
+def sessions_that_ran_out(scene: Scene) -> ExpectedFinding:
     pods = scene.world.pods_of(scene.victim)
     scene.says(
         pods,
@@ -113,10 +113,10 @@ def sessions_that_ran_out(scene: Scene) -> Finding:
         every=40,
         since=scene.now - timedelta(hours=3),
     )
-    return Finding("users whose session ran out", r"token expired", (scene.victim.name, "token expired"))
+    return ExpectedFinding("users whose session ran out", r"token expired", (scene.victim.name, "token expired"))
 
 
-def pool_that_is_busy(scene: Scene) -> Finding:
+def pool_that_is_busy(scene: Scene) -> ExpectedFinding:
     pods = scene.world.pods_of(scene.victim)
     scene.says(
         pods,
@@ -125,22 +125,22 @@ def pool_that_is_busy(scene: Scene) -> Finding:
         every=600,
         since=scene.now - timedelta(hours=3),
     )
-    return Finding(f"the pool of {scene.victim.name} is busy", r"connection pool at", (scene.victim.name,))
+    return ExpectedFinding(f"the pool of {scene.victim.name} is busy", r"connection pool at", (scene.victim.name,))
 
 
-def probe_that_failed_while_starting(scene: Scene) -> Finding:
+def probe_that_failed_while_starting(scene: Scene) -> ExpectedFinding:
     pod = scene.chance.choice(scene.world.pods_of(scene.victim))
     at = scene.now - timedelta(minutes=scene.chance.randint(43, 55))
     pod.created = at - timedelta(seconds=20)
     address = f"{pod.ip}:{scene.victim.port}"
     message = f'Readiness probe failed: Get "http://{address}/healthz": dial tcp {address}: connect: connection refused'
     scene.warn("Pod", pod.name, "Unhealthy", message, count=2, first=at, last=at)
-    return Finding(
+    return ExpectedFinding(
         f"{scene.victim.name} was not ready while it started", r"readiness ?probe|Unhealthy", (scene.victim.name,)
     )
 
 
-def autoscaler_without_metrics(scene: Scene) -> Finding:
+def autoscaler_without_metrics(scene: Scene) -> ExpectedFinding:
     message = (
         "failed to get cpu utilization: unable to get metrics for resource cpu: no metrics returned from "
         "resource metrics API"
@@ -150,14 +150,14 @@ def autoscaler_without_metrics(scene: Scene) -> Finding:
         first=scene.now - timedelta(days=9),
         source="horizontal-pod-autoscaler",
     )  # fmt: skip
-    return Finding(
+    return ExpectedFinding(
         f"the autoscaler of {scene.victim.name} has no metrics, for days",
         r"FailedGetResourceMetric|cpu utilization",
         (scene.victim.name,),
     )
 
 
-def nightly_job_failed(scene: Scene) -> Finding:
+def nightly_job_failed(scene: Scene) -> ExpectedFinding:
     name = f"{scene.victim.name}-cleanup-{scene.chance.randint(29_000_000, 29_900_000)}"
     at = scene.now - timedelta(minutes=scene.chance.randint(40, 58))
     scene.warn(
@@ -169,10 +169,10 @@ def nightly_job_failed(scene: Scene) -> Finding:
         last=at,
         source="job-controller",
     )
-    return Finding(f"the job {name} failed", r"backoff ?limit|Job has", (name, f"{scene.victim.name}-cleanup"))
+    return ExpectedFinding(f"the job {name} failed", r"backoff ?limit|Job has", (name, f"{scene.victim.name}-cleanup"))
 
 
-def node_that_was_replaced(scene: Scene) -> Finding:
+def node_that_was_replaced(scene: Scene) -> ExpectedFinding:
     node = scene.chance.choice(scene.world.nodes)
     at = scene.now - timedelta(hours=5)
     node.conditions["KernelDeadlock"] = Condition("False", "KernelHasNoDeadlock", "kernel has no deadlock", at)
@@ -181,13 +181,13 @@ def node_that_was_replaced(scene: Scene) -> Finding:
     ]
     message = f'"task kworker blocked for more than 120 seconds" node="{node.name}" action="condition cleared"'
     scene.says(detector, "WARN", message, every=4_000, since=at)
-    return Finding(f"{node.name} hung for a moment, hours ago", r"kworker|blocked for more", (node.name,))
+    return ExpectedFinding(f"{node.name} hung for a moment, hours ago", r"kworker|blocked for more", (node.name,))
 
 
-HISTORY = Finding("an incident of the past", r"\bINC-\d", ("INC-",))
+HISTORY = ExpectedFinding("an incident of the past", r"\bINC-\d", ("INC-",))
 """The knowledge base is full of them, and none of them is today's."""
 
-LOOK_ALIKES: tuple[Callable[[Scene], Finding], ...] = (
+LOOK_ALIKES: tuple[Callable[[Scene], ExpectedFinding], ...] = (
     old_memory_kill,
     certificate_that_is_renewed_in_time,
     half_full_disk,

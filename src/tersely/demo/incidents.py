@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tersely.demo.causes import CAUSES, NEEDS_DATABASE, Cause, Finding, Scene
+from tersely.demo.causes import CAUSES, NEEDS_DATABASE, Cause, ExpectedFinding, Scene
 from tersely.demo.decoys import HISTORY, LOOK_ALIKES, callers_suffer
 from tersely.demo.world import EDGE, IDENTITY, Event, Service, World, draw_world, suffix
 
@@ -41,7 +41,7 @@ class Incident:
     victim: Service
     began: datetime
     cause: Cause
-    look_alikes: tuple[Finding, ...]
+    look_alikes: tuple[ExpectedFinding, ...]
 
     @property
     def alert(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def draw_incident(seed: int, now: datetime | None = None, *, cause: str | None =
     _daily_events(world)
 
     scene = Scene(
-        world, chance, victim, world.now - timedelta(minutes=chance.uniform(18, 38)), pace=chance.choice((3, 8, 20))
+        world, chance, victim, world.now - timedelta(minutes=chance.uniform(18, 38)), timeouts=chance.choice((3, 8, 20))
     )
     drawn_cause = act(scene)
     callers_suffer(scene, drawn_cause)

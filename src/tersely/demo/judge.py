@@ -8,7 +8,7 @@ A look-alike that is named before the cause is an answer too, and a wrong one.
 
 import re
 
-from tersely.demo.causes import Finding
+from tersely.demo.causes import ExpectedFinding
 from tersely.demo.incidents import Incident
 
 LINES_OF_A_CONCLUSION = 4
@@ -23,13 +23,13 @@ def names_cause(analysis: str, incident: Incident) -> bool:
     return _first_named(analysis, incident) is incident.cause
 
 
-def blamed_look_alike(analysis: str, incident: Incident) -> Finding | None:
+def blamed_look_alike(analysis: str, incident: Incident) -> ExpectedFinding | None:
     """The look-alike a wrong conclusion names first, if any."""
     named = _first_named(analysis, incident)
     return None if named is incident.cause else named
 
 
-def _first_named(analysis: str, incident: Incident) -> Finding | None:
+def _first_named(analysis: str, incident: Incident) -> ExpectedFinding | None:
     lines = conclusion_of(analysis).splitlines()
     for line in lines:
         # Evidence may leave out what the headline has named already.

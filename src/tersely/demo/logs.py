@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from tersely.demo.world import Pod, Said, Service, Speech, World
+from tersely.demo.world import LogLine, Pod, Service, Speech, World
 
 KEPT = timedelta(hours=3)
 """How far back logs reach."""
@@ -32,7 +32,7 @@ def lines_of(
     return [f"[pod/{by.name}/{service.name}] {text}" if prefixed else text for _, by, text in entries[-lines:]]
 
 
-def _spoken(world: World, said: Said) -> str:
+def _spoken(world: World, said: LogLine) -> str:
     chance = world.chance(f"said/{said.pod.name}/{said.at.timestamp()}")
     return say(said.pod.service.speech, chance, said.at, said.pod, said.level, said.message, trace=said.trace)
 

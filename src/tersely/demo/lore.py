@@ -1,6 +1,6 @@
 """A country that does not exist: its people and their allegiances, what happened when, and what is in whose hands.
 
-Drawn from a seed. `Claim` is a fact as some page states it; what is said wrongly
+Drawn from a seed. `LoreFact` is a fact as some page states it; what is said wrongly
 somewhere is a claim as well, so two of them may contradict each other. How a claim
 is put into words is here too: at least eight ways for each kind. What surrounds it
 on a page is `web_pages`.
@@ -73,7 +73,7 @@ _MONTHS = (
 
 
 @dataclass(frozen=True)
-class Claim:
+class LoreFact:
     """Something that a page states."""
 
     kind: Kind
@@ -95,7 +95,7 @@ class Country:
     people: tuple[str, ...]
     places: tuple[str, ...]
     factions: tuple[str, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[LoreFact, ...]
 
 
 PHRASINGS: dict[Kind, tuple[str, ...]] = {
@@ -127,7 +127,7 @@ PHRASINGS: dict[Kind, tuple[str, ...]] = {
         "The {about} took place on {value}.",
         "On {value} came the {about}, which the chronicles describe at length.",
         "Most chroniclers date the {about} to {value}.",
-        "The bells are still rung on the anniversary of the {about}: {value}.",
+        "The bells are still strategy on the anniversary of the {about}: {value}.",
         "It was {value} when the {about} began.",
         "A stone by the gate gives {value} as the day of the {about}.",
         "The {about} ({value}) divides the old calendar from the new.",
@@ -177,9 +177,9 @@ def draw_country(seed: int) -> Country:
     events = tuple(shape.format(place=places[at]) for at, shape in enumerate(rng.sample(_EVENTS, len(_EVENTS))))
     items = tuple(f"{of} {what}" for of, what in zip(rng.sample(_MATERIALS, 24), rng.sample(_OBJECTS, 24), strict=True))
     epithets = rng.sample(_EPITHETS, len(people))
-    claims: list[Claim] = []
+    claims: list[LoreFact] = []
     for person, epithet in zip(people, epithets, strict=True):
-        claims.append(Claim("name", person, epithet))
+        claims.append(LoreFact("name", person, epithet))
     claims += _drawn(rng, "allegiance", people, factions, contradicted=6)
     claims += _drawn(rng, "date", events, [_date(rng) for _ in range(90)], contradicted=5)
     claims += _drawn(rng, "event", events, people, contradicted=4)
@@ -189,14 +189,14 @@ def draw_country(seed: int) -> Country:
 
 def _drawn(
     rng: random.Random, kind: Kind, about: Sequence[str], values: Sequence[str], *, contradicted: int
-) -> list[Claim]:
+) -> list[LoreFact]:
     twice = set(rng.sample(list(about), contradicted))
-    found: list[Claim] = []
+    found: list[LoreFact] = []
     for one in about:
         first, second = rng.sample(list(values), 2)
-        found.append(Claim(kind, one, first, one in twice))
+        found.append(LoreFact(kind, one, first, one in twice))
         if one in twice:
-            found.append(Claim(kind, one, second, True))
+            found.append(LoreFact(kind, one, second, True))
     return found
 
 

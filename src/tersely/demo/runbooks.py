@@ -17,7 +17,7 @@ from tersely.demo.world import World, suffix
 
 
 @dataclass(frozen=True)
-class Page:
+class RunbookPage:
     id: str
     title: str
     section: str
@@ -43,9 +43,9 @@ _WRITTEN: dict[str, Any] = yaml.safe_load(
 )
 
 
-def pages(world: World) -> list[Page]:
+def pages(world: World) -> list[RunbookPage]:
     found = [
-        Page(page["id"], page["title"], section, tuple(page["tags"].split()), page["text"])
+        RunbookPage(page["id"], page["title"], section, tuple(page["tags"].split()), page["text"])
         for section in ("Troubleshooting", "Alerts")
         for page in _WRITTEN[section]
     ]
@@ -58,10 +58,12 @@ def pages(world: World) -> list[Page]:
             "Restarting it is safe outside of business hours; ask its owners otherwise."
         )
         found.append(
-            Page(f"service-{service.name}", f"Service: {service.name}", "Services", ("service", service.name), core)
+            RunbookPage(
+                f"service-{service.name}", f"Service: {service.name}", "Services", ("service", service.name), core
+            )
         )
     found += [
-        Page(
+        RunbookPage(
             title.lower().replace(" ", "-"),
             title,
             "General",
@@ -73,11 +75,11 @@ def pages(world: World) -> list[Page]:
     return found
 
 
-def search(world: World, query: str, *, limit: int = 8) -> list[Page]:
+def search(world: World, query: str, *, limit: int = 8) -> list[RunbookPage]:
     """The pages that share most words with the query."""
     words = {word.strip(".,:;!?()/").lower() for word in query.replace("-", " ").replace("/", " ").split()}
 
-    def score(page: Page) -> int:
+    def score(page: RunbookPage) -> int:
         title = set(page.title.lower().replace(":", "").split())
         return (
             3 * len(words & title)
@@ -89,7 +91,7 @@ def search(world: World, query: str, *, limit: int = 8) -> list[Page]:
     return [page for page in ranked if score(page) > 0][:limit]
 
 
-def render(world: World, page: Page) -> str:
+def render(world: World, page: RunbookPage) -> str:
     """The page as the wiki shows it, menu and all."""
     chance = world.chance(f"page/{page.id}")
     parts = [

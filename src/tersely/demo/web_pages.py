@@ -2,7 +2,7 @@
 around it.
 
 Five sites with their own menus, banners, adverts, link lists, forms and footers.
-Which claims a page states and which of its lines are furniture is known here, to
+Which claims a page states and which of its lines are boilerplate is known here, to
 those who measure, and to nobody else: the servers in `web` hand out text only.
 """
 
@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 from tersely.demo.filler import Filler
-from tersely.demo.lore import KINDS, PHRASINGS, Claim, Country, Kind, draw_country
+from tersely.demo.lore import KINDS, PHRASINGS, Country, Kind, LoreFact, draw_country
 from tersely.text.tokens import O200K
 
 PAGES = 15
@@ -23,7 +23,7 @@ ARTICLE_TOKENS = 9_000
 REPEATED = 0.3
 """How many of the claims are made on a second page as well."""
 
-BlockKind = Literal["heading", "text", "item", "row", "furniture"]
+BlockKind = Literal["heading", "text", "item", "row", "boilerplate"]
 
 _SITES = (
     ("chronicle", "The {name} Chronicle", "annals"),
@@ -118,7 +118,7 @@ _COMMENTS = (
 
 
 @dataclass(frozen=True)
-class Block:
+class PageBlock:
     kind: BlockKind
     text: str
     """As a reader sees it; headings, items and rows without their signs."""
@@ -128,12 +128,12 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Page:
+class DemoPage:
     url: str
     title: str
     site: str
-    blocks: tuple[Block, ...]
-    claims: tuple[Claim, ...]
+    blocks: tuple[PageBlock, ...]
+    claims: tuple[LoreFact, ...]
 
     @cached_property
     def markdown(self) -> str:
@@ -145,29 +145,29 @@ class Page:
         return _html(self)
 
     @cached_property
-    def furniture(self) -> tuple[str, ...]:
+    def boilerplate(self) -> tuple[str, ...]:
         """What a reader sees of menus, banners, adverts, link lists, forms and footers."""
-        return tuple(dict.fromkeys(block.text for block in self.blocks if block.kind == "furniture"))
+        return tuple(dict.fromkeys(block.text for block in self.blocks if block.kind == "boilerplate"))
 
     @cached_property
     def article(self) -> str:
-        return "\n".join(block.text for block in self.blocks if block.kind != "furniture")
+        return "\n".join(block.text for block in self.blocks if block.kind != "boilerplate")
 
 
 @dataclass(frozen=True)
 class SmallWeb:
     country: Country
-    pages: tuple[Page, ...]
+    pages: tuple[DemoPage, ...]
 
     @property
     def subject(self) -> str:
         return self.country.name
 
-    def page(self, url: str) -> Page | None:
+    def page(self, url: str) -> DemoPage | None:
         plain = url.strip().rstrip("/").lower()
         return next((page for page in self.pages if page.url == plain), None)
 
-    def search(self, query: str, limit: int) -> list[tuple[Page, str]]:
+    def search(self, query: str, limit: int) -> list[tuple[DemoPage, str]]:
         """Pages that have words of the query, the best first, each with a passage that has them."""
         wanted = {word for word in _words(query) if len(word) > 2} - _words(self.subject)
         ranked = sorted(
@@ -176,7 +176,7 @@ class SmallWeb:
         )
         return [(self.pages[number], _passage(self.pages[number], wanted)) for _, number in ranked[:limit]]
 
-    def _fit(self, page: Page, wanted: set[str]) -> float:
+    def _fit(self, page: DemoPage, wanted: set[str]) -> float:
         title, text = _words(page.title), _words(page.article)
         # All of them are about the country: whoever asks for many gets all.
         return 0.01 + 3.0 * len(wanted & title) + 0.2 * len(wanted & text)
@@ -187,7 +187,7 @@ def draw_web(seed: int) -> SmallWeb:
     country = draw_country(seed)
     rng = random.Random(f"web {seed}")
     planned = _distributed(rng, country)
-    pages: list[Page] = []
+    pages: list[DemoPage] = []
     for number, claims in enumerate(planned):
         kind, which = KINDS[number % len(KINDS)], number // len(KINDS)
         site = _SITES[(number + which) % len(_SITES)]
@@ -203,11 +203,11 @@ def draw_web(seed: int) -> SmallWeb:
     return SmallWeb(country, tuple(pages))
 
 
-def _distributed(rng: random.Random, country: Country) -> list[list[Claim]]:
+def _distributed(rng: random.Random, country: Country) -> list[list[LoreFact]]:
     """The claims of each page: mostly of its own kind, never two that contradict each other."""
-    pages: list[list[Claim]] = [[] for _ in range(PAGES)]
+    pages: list[list[LoreFact]] = [[] for _ in range(PAGES)]
 
-    def place(claim: Claim) -> None:
+    def place(claim: LoreFact) -> None:
         own = KINDS.index(claim.kind)
         weights = [6 if number % len(KINDS) == own else 1 for number in range(PAGES)]
         while True:
@@ -224,8 +224,8 @@ def _distributed(rng: random.Random, country: Country) -> list[list[Claim]]:
 
 
 def _page(
-    rng: random.Random, country: Country, title: str, site: tuple[str, str, str], claims: Sequence[Claim]
-) -> Page:
+    rng: random.Random, country: Country, title: str, site: tuple[str, str, str], claims: Sequence[LoreFact]
+) -> DemoPage:
     host, name, section = site
     shown = name.format(name=country.name)
     slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
@@ -237,10 +237,10 @@ def _page(
         *_interrupted(rng, body, host, country),
         *_below(rng, host, country, shown),
     ]
-    return Page(url, title, shown, tuple(blocks), tuple(claims))
+    return DemoPage(url, title, shown, tuple(blocks), tuple(claims))
 
 
-def _article(rng: random.Random, filler: Filler, title: str, claims: Sequence[Claim]) -> list[Block]:
+def _article(rng: random.Random, filler: Filler, title: str, claims: Sequence[LoreFact]) -> list[PageBlock]:
     sentences: list[str] = []
     items: list[str] = []
     rows: list[str] = []
@@ -259,70 +259,72 @@ def _article(rng: random.Random, filler: Filler, title: str, claims: Sequence[Cl
         parts = re.split(r"(?<=\.) ", paragraphs[at])
         parts.insert(rng.randint(0, len(parts)), said)
         paragraphs[at] = " ".join(parts)
-    blocks = [Block("heading", title, level=1)]
+    blocks = [PageBlock("heading", title, level=1)]
     each = len(paragraphs) // len(sections) + 1
     listed, tabled = rng.sample(range(1, len(sections)), 2)
     for number, heading in enumerate(sections):
-        blocks.append(Block("heading", heading))
-        blocks += [Block("text", text) for text in paragraphs[number * each : (number + 1) * each]]
+        blocks.append(PageBlock("heading", heading))
+        blocks += [PageBlock("text", text) for text in paragraphs[number * each : (number + 1) * each]]
         if number == listed and items:
-            blocks.append(Block("text", "To be brief, here is what can be said in one line each:"))
-            blocks += [Block("item", said[2:]) for said in items]
+            blocks.append(PageBlock("text", "To be brief, here is what can be said in one line each:"))
+            blocks += [PageBlock("item", said[2:]) for said in items]
         if number == tabled and rows:
-            blocks.append(Block("row", "Entry | What | Said to be"))
-            blocks += [Block("row", said.strip("| ")) for said in rows]
+            blocks.append(PageBlock("row", "Entry | What | Said to be"))
+            blocks += [PageBlock("row", said.strip("| ")) for said in rows]
     return blocks
 
 
-def _link(text: str, host: str, country: Country) -> Block:
+def _link(text: str, host: str, country: Country) -> PageBlock:
     slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    return Block(
-        "furniture", text, href=f"https://{host}.{country.name.lower()}.example/{slug}?utm_source=menu&ref={len(slug)}"
+    return PageBlock(
+        "boilerplate",
+        text,
+        href=f"https://{host}.{country.name.lower()}.example/{slug}?utm_source=menu&ref={len(slug)}",
     )
 
 
-def _above(rng: random.Random, host: str, country: Country, site: str) -> list[Block]:
+def _above(rng: random.Random, host: str, country: Country, site: str) -> list[PageBlock]:
     return [
-        Block("furniture", "Skip to main content", href="#content"),
-        Block("furniture", rng.choice(_BANNERS[:2])),
-        *(Block("furniture", text) for text in ("Accept all", "Reject all", "Manage preferences")),
+        PageBlock("boilerplate", "Skip to main content", href="#content"),
+        PageBlock("boilerplate", rng.choice(_BANNERS[:2])),
+        *(PageBlock("boilerplate", text) for text in ("Accept all", "Reject all", "Manage preferences")),
         *(_link(f"{site} {text}" if rng.random() < 0.2 else text, host, country) for text in rng.sample(_MENU, 24)),
-        Block("furniture", rng.choice(_BANNERS[2:])),
-        Block("furniture", "Search this site"),
+        PageBlock("boilerplate", rng.choice(_BANNERS[2:])),
+        PageBlock("boilerplate", "Search this site"),
     ]
 
 
-def _interrupted(rng: random.Random, body: list[Block], host: str, country: Country) -> list[Block]:
+def _interrupted(rng: random.Random, body: list[PageBlock], host: str, country: Country) -> list[PageBlock]:
     """The article, with adverts and link boxes between its paragraphs."""
-    found: list[Block] = []
+    found: list[PageBlock] = []
     for number, block in enumerate(body):
         found.append(block)
         if block.kind == "text" and number % 9 == 5:
-            found.append(Block("furniture", rng.choice(_ADVERTS)))
+            found.append(PageBlock("boilerplate", rng.choice(_ADVERTS)))
         if block.kind == "text" and number % 21 == 11:
-            found.append(Block("furniture", "You may also like"))
+            found.append(PageBlock("boilerplate", "You may also like"))
             found += [_link(text, host, country) for text in rng.sample(_RELATED, 3)]
     return found
 
 
-def _below(rng: random.Random, host: str, country: Country, site: str) -> list[Block]:
-    blocks = [Block("furniture", text, href="#share") for text in _SHARING]
-    blocks.append(Block("furniture", "Related articles"))
+def _below(rng: random.Random, host: str, country: Country, site: str) -> list[PageBlock]:
+    blocks = [PageBlock("boilerplate", text, href="#share") for text in _SHARING]
+    blocks.append(PageBlock("boilerplate", "Related articles"))
     blocks += [_link(text, host, country) for text in rng.sample(_RELATED, 8)]
-    blocks.append(Block("furniture", "Most popular this week"))
+    blocks.append(PageBlock("boilerplate", "Most popular this week"))
     blocks += [_link(f"{rng.choice(_RELATED)} ({rng.randint(2, 40)} min read)", host, country) for _ in range(6)]
-    blocks.append(Block("furniture", f"Comments ({rng.randint(3, 90)})"))
+    blocks.append(PageBlock("boilerplate", f"Comments ({rng.randint(3, 90)})"))
     for text in rng.sample(_COMMENTS, 4):
-        blocks += [Block("furniture", text), Block("furniture", "Reply", href="#reply")]
-    blocks.append(Block("furniture", "Log in to leave a comment", href="#login"))
+        blocks += [PageBlock("boilerplate", text), PageBlock("boilerplate", "Reply", href="#reply")]
+    blocks.append(PageBlock("boilerplate", "Log in to leave a comment", href="#login"))
     blocks += [_link(text, host, country) for text in rng.sample(_MENU, 16)]
-    blocks += [Block("furniture", text.format(site=site)) for text in _FOOTER]
+    blocks += [PageBlock("boilerplate", text.format(site=site)) for text in _FOOTER]
     return blocks
 
 
-def _markdown(blocks: Sequence[Block]) -> list[str]:
+def _markdown(blocks: Sequence[PageBlock]) -> list[str]:
     lines: list[str] = []
-    before: Block | None = None
+    before: PageBlock | None = None
     for block in blocks:
         if before and not (before.kind == block.kind in ("item", "row") or (before.href and block.href)):
             lines.append("")
@@ -341,7 +343,7 @@ def _markdown(blocks: Sequence[Block]) -> list[str]:
     return [*lines, ""]
 
 
-def _html(page: Page) -> str:
+def _html(page: DemoPage) -> str:
     out = [
         "<!DOCTYPE html>",
         '<html lang="en">',
@@ -362,9 +364,9 @@ def _html(page: Page) -> str:
                 out.append(f"<li>{text}</li>")
             case "row":
                 out.append("<tr>" + "".join(f"<td>{cell.strip()}</td>" for cell in text.split("|")) + "</tr>")
-            case "furniture" if block.href:
+            case "boilerplate" if block.href:
                 out.append(f'<a href="{html.escape(block.href)}">{text}</a><br>')
-            case "furniture":
+            case "boilerplate":
                 out.append(f'<div class="widget">{text}</div>')
             case _:
                 out.append(f"<p>{text}</p>")
@@ -375,7 +377,7 @@ def _words(text: str) -> set[str]:
     return {word.rstrip("s") for word in re.findall(r"\w+", text.lower())}
 
 
-def _passage(page: Page, wanted: set[str]) -> str:
+def _passage(page: DemoPage, wanted: set[str]) -> str:
     texts = [block.text for block in page.blocks if block.kind == "text"]
     best = max(texts, key=lambda text: len(wanted & _words(text)), default="")
     return best[:280] + (" …" if len(best) > 280 else "")

@@ -24,7 +24,7 @@ _THEMES = {
         "portal transfers ledger cards accounts limits fraud-check statements fx-rates onboarding documents loans audit"
     ),
     "travel": (
-        "web-booking bookings fares seats loyalty itineraries baggage check-in refunds geocoder invoices crew-portal"
+        "web-booking bookings fares seats loyalty itineraries baggage check-in refunds geocoder invoices worker-portal"
     ),
     "media": (
         "player playlists entitlements transcoder subtitles billing profiles ingest thumbnails watch-history licences"
@@ -138,7 +138,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Said:
+class LogLine:
     """One line of a log that is no routine."""
 
     pod: Pod
@@ -187,7 +187,7 @@ class World:
     """Per service, the variables of its containers, secrets in the clear as careless people have them."""
 
     events: list[Event] = field(default_factory=list)
-    said: list[Said] = field(default_factory=list)
+    said: list[LogLine] = field(default_factory=list)
     shifts: list[Shift] = field(default_factory=list)
 
     def chance(self, what: str) -> random.Random:

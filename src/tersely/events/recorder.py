@@ -1,6 +1,6 @@
 """What is told of a session while it is worked on: stored first, then told.
 
-Has the shape of `agent.diary.Diary`, and the few words more that whoever runs the
+Has the shape of `agent.recorder.Diary`, and the few words more that whoever runs the
 session needs. Every write is keyed by its step and carries the worker's attempt:
 a step that runs again changes nothing, and a worker that lost the session gets
 `LostSession` instead of a row.
@@ -49,7 +49,7 @@ OURS_FOR = 0.5
 _NOTHING = Masked("")
 
 
-class SessionDiary:
+class SessionRecorder:
     def __init__(
         self,
         database: Database,
@@ -70,9 +70,9 @@ class SessionDiary:
         self._clock = clock
         self._common = _Common()
 
-    def within(self, stage_id: str, execution_id: str) -> "SessionDiary":
-        """The same diary, for what one agent does in one stage."""
-        inner = SessionDiary(
+    def within(self, stage_id: str, execution_id: str) -> "SessionRecorder":
+        """The same recorder, for what one agent does in one stage."""
+        inner = SessionRecorder(
             self._database,
             self._bus,
             self.session_id,
@@ -84,20 +84,20 @@ class SessionDiary:
         inner._common = self._common
         return inner
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """From now on nothing is written: another worker goes on. Events that are streaming are left to it."""
-        self._common.let_go = True
+        self._common.release = True
 
     # What agents tell
 
     @asynccontextmanager
     async def opened(
         self, step: str, event_type: EventType, *, content: Masked = _NOTHING, metadata: Mapping[str, Any] = {}
-    ) -> AsyncIterator["OpenEvent"]:
+    ) -> AsyncIterator["StreamingEvent"]:
         """An event with status `streaming`. Left without `complete` it ends as failed, or cancelled when the work
         was.
         """
-        event = OpenEvent(self, step, event_type, content, metadata)
+        event = StreamingEvent(self, step, event_type, content, metadata)
         await self._tell(lambda db: self._create(db, step, event_type, content, metadata, "streaming"))
         status: Ending = "failed"
         try:
@@ -108,7 +108,7 @@ class SessionDiary:
         finally:
             await event._abandon(status)
 
-    async def tell(self, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any] = {}) -> str:
+    async def record(self, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any] = {}) -> str:
         """An event that is whole at once; its id."""
         await self._tell(lambda db: self._create(db, step, event_type, content, metadata, "completed"))
         return self._event_id(step, event_type)
@@ -176,7 +176,7 @@ class SessionDiary:
         )
 
     async def execution_began(self, *, agent: str, controller: str, provider: str, model: str) -> None:
-        """This diary's execution begins."""
+        """This recorder's execution begins."""
         await self._write(
             lambda db: sessions.begin_execution(
                 db,
@@ -257,7 +257,7 @@ class SessionDiary:
         A write that happened although nobody heard of it is repeated, and changes nothing then.
         """
         pause = FIRST_PAUSE
-        while not self._common.let_go:
+        while not self._common.release:
             try:
                 async with self._database.transaction() as db:
                     return await work(db)
@@ -272,22 +272,22 @@ class SessionDiary:
 
 
 class _Common:
-    """What the diaries of one session and worker share."""
+    """What the recorders of one session and worker share."""
 
     def __init__(self) -> None:
         self.known: Mapping[Message, str] = {}
-        self.let_go = False
+        self.release = False
         self.ours_at = float("-inf")
 
 
-class OpenEvent:
+class StreamingEvent:
     """An event that grows on viewers' screens until it is completed."""
 
     def __init__(
-        self, diary: SessionDiary, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any]
+        self, recorder: SessionRecorder, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any]
     ) -> None:
-        self.id = diary._event_id(step, event_type)
-        self._diary = diary
+        self.id = recorder._event_id(step, event_type)
+        self._recorder = recorder
         self._step = step
         self._event_type: EventType = event_type
         self._began = content
@@ -323,20 +323,20 @@ class OpenEvent:
         if self._ended:
             return
         self._stop()
-        diary, whole = self._diary, {**self._metadata, **metadata}
+        recorder, whole = self._recorder, {**self._metadata, **metadata}
         try:
-            await diary._tell(
+            await recorder._tell(
                 lambda db: timeline.complete(
                     db,
-                    diary.session_id,
-                    diary.attempt,
+                    recorder.session_id,
+                    recorder.attempt,
                     self._step,
                     event_id=self.id,
                     event_type=self._event_type,
                     content=content,
                     metadata=whole,
                     status=status,
-                    now=diary._clock(),
+                    now=recorder._clock(),
                 )
             )
         except LostSession:
@@ -369,8 +369,8 @@ class OpenEvent:
         self._offset += len(text)
 
     def _chunk(self, text: str) -> None:
-        self._diary._bus.chunk(
-            self._diary.session_id, self.id, offset=self._offset, delta=text, attempt=self._diary.attempt
+        self._recorder._bus.chunk(
+            self._recorder.session_id, self.id, offset=self._offset, delta=text, attempt=self._recorder.attempt
         )
 
     def _stop(self) -> None:

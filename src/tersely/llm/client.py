@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
     from tersely.llm.providers import NativeTools
-    from tersely.llm.wire import Patience
+    from tersely.llm.wire import Timeouts
 
 Provider = Literal["openrouter", "openai", "anthropic", "google"]
 
@@ -121,10 +121,10 @@ class ChatModel:
     """A model behind a provider's API, over pydantic-ai."""
 
     def __init__(
-        self, spec: ModelSpec, *, patience: Patience | None = None, transport: httpx2.AsyncBaseTransport | None = None
+        self, spec: ModelSpec, *, patience: Timeouts | None = None, transport: httpx2.AsyncBaseTransport | None = None
     ) -> None:
         from tersely.llm import facts
-        from tersely.llm.wire import BoundedClient, Patience
+        from tersely.llm.wire import BoundedHTTPClient, Timeouts
 
         self.spec = spec
         self.model = spec.model
@@ -132,7 +132,7 @@ class ChatModel:
         self.window = spec.window or facts.context_window(spec.provider, spec.model)
         self.output_cap = min(spec.output_cap or facts.OUTPUT_CAP, self.window // 2)
         self.tokenizer = tokenizer_for(spec.model)
-        self._http = BoundedClient(patience or Patience(), transport=transport)
+        self._http = BoundedHTTPClient(patience or Timeouts(), transport=transport)
         self._wire = _build(spec, self._http)
         self._temperature: float | None = TEMPERATURE if spec.temperature is None else spec.temperature
         self._cap_was_halved = False

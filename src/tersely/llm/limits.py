@@ -1,6 +1,6 @@
-"""Asking with manners: slots, the gate, the circuit, retries, fallbacks.
+"""Asking with retry_policy: slots, the limiter, the circuit, retries, fallbacks.
 
-A `Gate` stands before each provider account. It holds the slots (how many calls
+A `ProviderLimiter` stands before each provider account. It holds the slots (how many calls
 at once), closes for as long as a `Retry-After` asks, and opens its circuit when
 half of the last calls failed; after either, one call goes first to see whether
 it is over. A slot is held only while a call is on the wire, never while waiting.
@@ -19,12 +19,12 @@ from tersely.llm.client import ChatModel, ModelSpec
 from tersely.llm.messages import Completion, Delta, Message, Superseded, ToolSpec
 from tersely.llm.meter import METER
 from tersely.llm.providers import NativeTools
-from tersely.llm.wire import Patience
+from tersely.llm.wire import Timeouts
 from tersely.text.tokens import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manners:
+class RetryPolicy:
     """How a provider is treated. The defaults are for production; tests shorten the times."""
 
     concurrency: int = 5
@@ -41,17 +41,17 @@ class Manners:
     circuit_open_for: float = 30.0
 
 
-class GateClosed(LLMUnavailable):
+class CircuitOpen(LLMUnavailable):
     """Not asked at all: the provider was found failing a moment ago."""
 
 
-class Gate:
+class ProviderLimiter:
     """Who may call a provider now."""
 
-    def __init__(self, manners: Manners) -> None:
-        self.manners = manners
-        self._slots = anyio.CapacityLimiter(manners.concurrency)
-        self._outcomes: deque[bool] = deque(maxlen=manners.circuit_window)
+    def __init__(self, retry_policy: RetryPolicy) -> None:
+        self.retry_policy = retry_policy
+        self._slots = anyio.CapacityLimiter(retry_policy.concurrency)
+        self._outcomes: deque[bool] = deque(maxlen=retry_policy.circuit_window)
         self._closed_until = 0.0
         self._refusing: str | None = None
         """Why callers are turned away instead of made to wait."""
@@ -60,11 +60,11 @@ class Gate:
         self._changed = anyio.Event()
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def slot(self) -> AsyncIterator[None]:
         """Hold a slot for one call. What the call raises is noted, and passes through.
 
         Raises:
-            GateClosed: The circuit is open, or the provider asked for more patience than we have.
+            CircuitOpen: The circuit is open, or the provider asked for more patience than we have.
         """
         while True:
             probing = await self._wait_until_open()
@@ -82,13 +82,13 @@ class Gate:
             self._outcomes.append(False)
             self._probe_over(probing)
             if (
-                len(self._outcomes) == self.manners.circuit_window
-                and self._outcomes.count(False) * 2 >= self.manners.circuit_window
+                len(self._outcomes) == self.retry_policy.circuit_window
+                and self._outcomes.count(False) * 2 >= self.retry_policy.circuit_window
             ):
                 self._outcomes.clear()
-                self.close(self.manners.circuit_open_for, refusing="half of its last calls failed")
+                self.close(self.retry_policy.circuit_open_for, refusing="half of its last calls failed")
             elif probing:
-                self.close(self.manners.delays[0] if self.manners.delays else 0.0)
+                self.close(self.retry_policy.delays[0] if self.retry_policy.delays else 0.0)
             raise
         except BaseException as error:
             # An answer that we do not like is still an answer; a cancelled call says nothing either way.
@@ -120,7 +120,7 @@ class Gate:
             left = self._closed_until - anyio.current_time()
             if left > 0:
                 if self._refusing:
-                    raise GateClosed(f"Not asked: {self._refusing}. Next try in {left:.0f} s.", retry_after=left)
+                    raise CircuitOpen(f"Not asked: {self._refusing}. Next try in {left:.0f} s.", retry_after=left)
                 with anyio.move_on_after(left):
                     await self._changed.wait()
             elif not self._needs_probe:
@@ -146,9 +146,9 @@ class Gate:
 
 
 class LimitedLLM:
-    """A model with its fallbacks, asked with manners. What everybody above `llm` uses."""
+    """A model with its fallbacks, asked with retry_policy. What everybody above `llm` uses."""
 
-    def __init__(self, models: Sequence[tuple[ChatModel, Gate]]) -> None:
+    def __init__(self, models: Sequence[tuple[ChatModel, ProviderLimiter]]) -> None:
         self._models = models
         self._first = models[0][0]
         self._resting: dict[ChatModel, tuple[float, LLMError]] = {}
@@ -176,12 +176,12 @@ class LimitedLLM:
 
     @property
     def concurrency(self) -> int:
-        return self._models[0][1].manners.concurrency
+        return self._models[0][1].retry_policy.concurrency
 
     @property
     def in_use(self) -> int:
         """Calls on the wire now."""
-        return sum(gate.in_use for gate in {id(gate): gate for _, gate in self._models}.values())
+        return sum(limiter.in_use for limiter in {id(limiter): limiter for _, limiter in self._models}.values())
 
     async def aclose(self) -> None:
         for model, _ in self._models:
@@ -231,7 +231,7 @@ class LimitedLLM:
     ) -> AsyncGenerator[Delta]:
         problems: list[LLMError] = []
         begun = False
-        for model, gate in self._models:
+        for model, limiter in self._models:
             until, why = self._resting.get(model, (0.0, None))
             if why and anyio.current_time() < until:
                 problems.append(why)
@@ -239,12 +239,12 @@ class LimitedLLM:
             if problems and _too_long_for(model, messages, max_tokens):
                 problems.append(LLMTooLong(f"Model {model.model!r} has too small a window to step in."))
                 continue
-            for delay in (*gate.manners.delays, None):
+            for delay in (*limiter.retry_policy.delays, None):
                 try:
                     if begun:
                         yield Superseded(str(problems[-1]))
                         begun = False
-                    async with gate.turn():
+                    async with limiter.slot():
                         if streaming:
                             async with aclosing(
                                 model.stream(messages, max_tokens=max_tokens, tools=tools, native=native)
@@ -265,17 +265,17 @@ class LimitedLLM:
                     raise
                 except LLMUnavailable as error:
                     problems.append(error)
-                    if isinstance(error, GateClosed):
+                    if isinstance(error, CircuitOpen):
                         break
                     METER.failure((model.provider, model.model))
                     wanted = error.retry_after or 0.0
-                    if wanted > gate.manners.longest_retry_after:
-                        gate.close(wanted, refusing=f"the provider asked for {wanted:.0f} s of patience")
+                    if wanted > limiter.retry_policy.longest_retry_after:
+                        limiter.close(wanted, refusing=f"the provider asked for {wanted:.0f} s of patience")
                         break
-                    pause = max(wanted, (delay or 0.0) * (1 + random.random() * gate.manners.jitter))
+                    pause = max(wanted, (delay or 0.0) * (1 + random.random() * limiter.retry_policy.jitter))
                     if wanted or error.rate_limited:
                         # Everybody waits, not only the one who was told: the limit is the account's.
-                        gate.close(pause)
+                        limiter.close(pause)
                     if delay is None:
                         break
                     await anyio.sleep(pause)
@@ -284,7 +284,7 @@ class LimitedLLM:
                     problems.append(error)
                     if isinstance(error, LLMMisconfigured | LLMOutOfQuota) and len(self._models) > 1:
                         # Nothing heals it but the operator: the others are asked without asking this one each time.
-                        self._resting[model] = anyio.current_time() + gate.manners.longest_retry_after, error
+                        self._resting[model] = anyio.current_time() + limiter.retry_policy.longest_retry_after, error
                     break
         raise _summed_up(problems)
 
@@ -303,7 +303,7 @@ def _summed_up(problems: list[LLMError]) -> LLMError:
     said = list(dict.fromkeys(str(problem) for problem in problems))
     if len(said) == 1:
         return problems[0]
-    for kind in (GateClosed, LLMUnavailable):
+    for kind in (CircuitOpen, LLMUnavailable):
         for problem in problems:
             if isinstance(problem, kind):
                 return kind(" Then: ".join(said), retry_after=problem.retry_after)
@@ -311,15 +311,15 @@ def _summed_up(problems: list[LLMError]) -> LLMError:
 
 
 def build_llm(
-    specs: Sequence[ModelSpec], *, manners: Manners | None = None, patience: Patience | None = None
+    specs: Sequence[ModelSpec], *, retry_policy: RetryPolicy | None = None, patience: Timeouts | None = None
 ) -> LimitedLLM:
-    """The first spec is asked, the others step in, in order. Specs of one account share its gate."""
-    manners = manners or Manners()
-    gates: dict[tuple[str, str | None, str | None], Gate] = {}
+    """The first spec is asked, the others step in, in order. Specs of one account share its limiter."""
+    retry_policy = retry_policy or RetryPolicy()
+    limiters: dict[tuple[str, str | None, str | None], ProviderLimiter] = {}
     models = [
         (
             ChatModel(spec, patience=patience),
-            gates.setdefault((spec.provider, spec.base_url, spec.api_key), Gate(manners)),
+            limiters.setdefault((spec.provider, spec.base_url, spec.api_key), ProviderLimiter(retry_policy)),
         )
         for spec in specs
     ]

@@ -1,6 +1,6 @@
 """What the operator says about a model's provider: which model, where, with which key and which tools of its own.
 
-Options only. Asking the model is `llm.client`, with manners `llm.limits`; reading
+Options only. Asking the model is `llm.client`, with retry_policy `llm.limits`; reading
 files and the environment is `config`.
 """
 

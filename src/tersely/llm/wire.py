@@ -16,7 +16,7 @@ import httpx2
 
 
 @dataclass(frozen=True)
-class Patience:
+class Timeouts:
     """How long one call may take, in seconds."""
 
     connect: float = 10.0
@@ -40,8 +40,8 @@ class WebPage(httpx2.DecodingError):
     """The answer is a page for people: of a proxy, or of a server that is no API."""
 
 
-class BoundedClient(httpx2.AsyncClient):
-    def __init__(self, patience: Patience, **options: Any) -> None:
+class BoundedHTTPClient(httpx2.AsyncClient):
+    def __init__(self, patience: Timeouts, **options: Any) -> None:
         super().__init__(
             timeout=httpx2.Timeout(None, connect=patience.connect, pool=patience.total),
             # Identity, so that nothing has to be decompressed where the server is polite.
@@ -70,7 +70,7 @@ class BoundedClient(httpx2.AsyncClient):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, response: httpx2.Response, patience: Patience, began: float) -> None:
+    def __init__(self, response: httpx2.Response, patience: Timeouts, began: float) -> None:
         self.response = response
         self.patience = patience
         self.began = began

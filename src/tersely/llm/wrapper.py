@@ -4,7 +4,7 @@ from tersely.llm.client import LLM
 from tersely.text.tokens import Tokenizer
 
 
-class StandingBefore:
+class WrapperLLM:
     inner: LLM
 
     @property

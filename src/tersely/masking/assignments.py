@@ -22,7 +22,7 @@ from tersely.masking.patterns import (
     is_wordy,
     name_of_secret,
 )
-from tersely.masking.spans import LOOK, Clock, Span
+from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan
 from tersely.masking.structures import block_body, yaml_scalar
 
 _QUOTE = r"""(?:\\*["'`]|&quot;|&#34;)"""
@@ -66,7 +66,7 @@ _UNIT = compiled(r"[ \t]+(?:bytes|chars|characters|bits|tokens|days|seconds|atte
 _NUMBER = b"0123456789.-+eE"
 
 
-def assignments(text: bytes, clock: Clock) -> Iterator[Span]:
+def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """`password = …`, `"api_key": "…"`, `<token>…</token>`, `setProperty("SECRET", "…")`, headers, query parameters."""
     at = seen = listed = 0
     line_end = -1
@@ -107,7 +107,7 @@ def assignments(text: bytes, clock: Clock) -> Iterator[Span]:
             at = found.end
 
 
-def _items(text: bytes, opened: Places, name: Name) -> Iterator[Span]:
+def _items(text: bytes, opened: Places, name: Name) -> Iterator[SecretSpan]:
     """The values of a list under a name: `["a", "b"]`, `[a, b]`, or one per line behind a dash."""
     at = opened[0][1]
     is_flow = opened[1][0] >= 0
@@ -126,7 +126,7 @@ def _items(text: bytes, opened: Places, name: Name) -> Iterator[Span]:
         end = start + len(text[start : comment if comment >= 0 else end].rstrip())
         value = text[start : min(end, start + LOOK)]
         if value and b" " not in value and worth_masking(value, name, quoted=True):
-            yield Span(start, end, name.kind, b"" if value.strip(_NUMBER) or places[4][0] < 0 else b'"')
+            yield SecretSpan(start, end, name.kind, b"" if value.strip(_NUMBER) or places[4][0] < 0 else b'"')
 
 
 def _name_start(text: bytes, at: int) -> int:
@@ -154,7 +154,7 @@ def _fits(name: Name, operator: bytes, before: bytes, *, quoted_name: bool) -> b
 
 def _value(
     text: bytes, at: int, name_start: int, line_end: int, name: Name, operator: bytes, name_quote: bytes
-) -> Span | None:
+) -> SecretSpan | None:
     newline = bracket = False
     quote = b""
     start = at + 1 if text[at : at + 1] == b" " else at
@@ -205,11 +205,11 @@ def _value(
         return _quoted(text, typed[0][1] + 1, line_end, name, quote) if quote in (b'"', b"'") else None
     found = _unquoted(text, start, name_start, line_end, name, name_quote, operator)
     if found is not None and operator == b":" and b"!" in text[at:start]:
-        return Span(found.start, found.end, found.kind, b'"')  # A tag such as !!str wants a scalar.
+        return SecretSpan(found.start, found.end, found.kind, b'"')  # A tag such as !!str wants a scalar.
     return found
 
 
-def _block(text: bytes, start: int, name_start: int, name: Name) -> Span | None:
+def _block(text: bytes, start: int, name_start: int, name: Name) -> SecretSpan | None:
     """A YAML block scalar: the lines below that are indented deeper than the name."""
     head = _BLOCK_SCALAR.match(text, start, min(len(text), start + 200))
     if head is None:
@@ -221,10 +221,10 @@ def _block(text: bytes, start: int, name_start: int, name: Name) -> Span | None:
         return None
     if body[1] - body[0] >= LOOK:
         body = block_body(text, head[0][1], len(lead) - len(lead.lstrip(b" \t"))) or body
-    return Span(*body, name.kind)
+    return SecretSpan(*body, name.kind)
 
 
-def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> Span | None:
+def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> SecretSpan | None:
     if name.kind == "authorization":
         if text[start : start + 7].lower() in (b"digest ", b"aws4-hm"):
             return None  # Fields of their own follow, and only one of them is secret.
@@ -241,10 +241,10 @@ def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes) ->
     if not is_whole and end < line_end:
         end = _closing(text, start, line_end, quote)
         end = line_end if end < 0 else end
-    return Span(start, len(text[start:end].rstrip(b"\r")) + start, name.kind)
+    return SecretSpan(start, len(text[start:end].rstrip(b"\r")) + start, name.kind)
 
 
-def _argument(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> Span | None:
+def _argument(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> SecretSpan | None:
     """`setenv("API_KEY", "…")`: the value behind the name. In a list of words it is only the next word, so it must look
     like one.
     """
@@ -277,7 +277,7 @@ def _closing(text: bytes, start: int, limit: int, quote: bytes) -> int:
     return -1
 
 
-def _element(text: bytes, start: int, name: Name) -> Span | None:
+def _element(text: bytes, start: int, name: Name) -> SecretSpan | None:
     start += len(text[start : start + 200]) - len(text[start : start + 200].lstrip())
     if text.startswith(b"<value>", start):
         start += 7
@@ -287,13 +287,13 @@ def _element(text: bytes, start: int, name: Name) -> Span | None:
     value = text[start : end if end >= 0 else start + LOOK].rstrip().removesuffix(b"]]>")
     is_element = text.startswith((b"</", b"<<"), end) if end >= 0 else _mixed(value, said=True)
     return (
-        Span(start, start + len(value), name.kind)
+        SecretSpan(start, start + len(value), name.kind)
         if value and is_element and worth_masking(value, name, quoted=True)
         else None
     )
 
 
-def _cell(text: bytes, start: int, line_end: int, name: Name) -> Span | None:
+def _cell(text: bytes, start: int, line_end: int, name: Name) -> SecretSpan | None:
     """The cell beside a name in a table. It may be the next heading as well, so it must look like a secret."""
     start += len(text[start:line_end]) - len(text[start:line_end].lstrip(b" \t")) if line_end - start < LOOK else 0
     run = _RUN.match(text, start, min(line_end, start + LOOK)) if start < line_end else None
@@ -301,7 +301,7 @@ def _cell(text: bytes, start: int, line_end: int, name: Name) -> Span | None:
         return None
     value = text[start : run[0][1]]
     return (
-        Span(start, run[0][1], name.kind)
+        SecretSpan(start, run[0][1], name.kind)
         if _mixed(value, said=True) and worth_masking(value, name, quoted=False)
         else None
     )
@@ -309,7 +309,7 @@ def _cell(text: bytes, start: int, line_end: int, name: Name) -> Span | None:
 
 def _unquoted(
     text: bytes, start: int, name_start: int, line_end: int, name: Name, name_quote: bytes, operator: bytes
-) -> Span | None:
+) -> SecretSpan | None:
     if name.kind == "authorization":
         if text[start : start + 7].lower() in (b"digest ", b"aws4-hm"):
             return None  # Fields of their own follow, and only one of them is secret.
@@ -317,7 +317,7 @@ def _unquoted(
             start = scheme[0][1]
     if name.kind == "mnemonic":
         words = _MNEMONIC.match(text, start, line_end)
-        return Span(*words[0], name.kind) if words else None
+        return SecretSpan(*words[0], name.kind) if words else None
     limit = min(line_end, start + LOOK)
     run = _RUN.match(text, start, limit) if start < limit else None
     if run is None:
@@ -359,7 +359,7 @@ def _unquoted(
         return None
     if end - start >= LOOK - 1 and end < line_end and (longer := _RUN.match(text, start, line_end)):
         end = longer[0][1]
-    return Span(start, end, name.kind, bare)
+    return SecretSpan(start, end, name.kind, bare)
 
 
 def _more_words(text: bytes, end: int, limit: int) -> int:
@@ -369,8 +369,8 @@ def _more_words(text: bytes, end: int, limit: int) -> int:
     return end
 
 
-def _sure(value: bytes, start: int, end: int, name: Name) -> Span | None:
-    return Span(start, end, name.kind) if worth_masking(value, name, quoted=False) else None
+def _sure(value: bytes, start: int, end: int, name: Name) -> SecretSpan | None:
+    return SecretSpan(start, end, name.kind) if worth_masking(value, name, quoted=False) else None
 
 
 def worth_masking(value: bytes, name: Name, *, quoted: bool) -> bool:
@@ -384,7 +384,7 @@ _COOKIE_NAME = Name("cookie", Demand.RANDOM)
 _HARMLESS_COOKIES = frozenset((b"expires", b"path", b"domain", b"max-age", b"samesite", b"_ga", b"_gid"))
 
 
-def _cookies(text: bytes, start: int, end: int) -> Iterator[Span]:
+def _cookies(text: bytes, start: int, end: int) -> Iterator[SecretSpan]:
     # Inside of a JSON string the line ends where its escape says so.
     escaped_end = text.find(b"\\n", start, end)
     end = escaped_end if escaped_end >= 0 else end
@@ -396,7 +396,7 @@ def _cookies(text: bytes, start: int, end: int) -> Iterator[Span]:
         value = text[value_start : min(value_end, value_start + LOOK)]
         demand = Demand.RANDOM if name.in_query_only else name.demand
         if is_secret(value, demand, quoted=False, kind=name.kind) or (b"%" in value and len(value) > 24):
-            yield Span(value_start, value_end, "cookie")
+            yield SecretSpan(value_start, value_end, "cookie")
 
 
 _PROSE = compiled(
@@ -407,7 +407,7 @@ _PROSE = compiled(
 )
 
 
-def prose(text: bytes, clock: Clock) -> Iterator[Span]:
+def prose(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """`use token 8f3a… for staging`, `the password is …`: names that are followed by nothing but a space."""
     at = seen = 0
     while places := _PROSE.search(text, at):
@@ -421,7 +421,7 @@ def prose(text: bytes, clock: Clock) -> Iterator[Span]:
         if not _mixed(value, said=said) or is_placeholder(value) or is_code(value):
             continue
         at = end = start + len(value) if len(value) < LOOK - 8 else end
-        yield Span(start, end, "secret")
+        yield SecretSpan(start, end, "secret")
 
 
 _SPACED = compiled(
@@ -430,7 +430,7 @@ _SPACED = compiled(
 )
 
 
-def spaced(text: bytes, clock: Clock) -> Iterator[Span]:
+def spaced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Settings with nothing but a space between name and value, each on a line of its own."""
     for seen, (_, (name_start, name_end), (start, end)) in enumerate(_SPACED.every(text)):
         if seen % 256 == 0:
@@ -438,7 +438,7 @@ def spaced(text: bytes, clock: Clock) -> Iterator[Span]:
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)]) if name_start >= 0 else _COOKIE_NAME
         value = text[start : min(end, start + LOOK)].rstrip(b";\"'")
         if name is not None and (is_random(value) or _mixed(value, said=True)) and not is_placeholder(value):
-            yield Span(start, start + len(text[start:end].rstrip(b";\"'")), "secret")
+            yield SecretSpan(start, start + len(text[start:end].rstrip(b";\"'")), "secret")
 
 
 def _mixed(value: bytes, *, said: bool) -> bool:

@@ -28,7 +28,7 @@ from tersely.masking.clean import deceptions
 from tersely.masking.masked import Masked
 from tersely.masking.patterns import Pattern, compiled
 from tersely.masking.search import GROUPS, Finder, find_secrets
-from tersely.masking.spans import Clock, Span, View
+from tersely.masking.spans import MaskingDeadline, SecretSpan, View
 from tersely.masking.structures import scalar_to_quote
 
 DEFAULT_GROUPS: tuple[str, ...] = (*GROUPS, "encoded")
@@ -126,14 +126,14 @@ class Masker:
 
     def _masked(self, text: str) -> str:
         """Masks until there is nothing more to find: a mark can show a secret beside it in a new light."""
-        clock = Clock(_SECONDS + _SECONDS_PER_MEGABYTE * len(text) / 1e6)
+        clock = MaskingDeadline(_SECONDS + _SECONDS_PER_MEGABYTE * len(text) / 1e6)
         for _ in range(_ROUNDS):
             text, is_done = self._masked_once(text, clock)
             if is_done:
                 break
         return text
 
-    def _masked_once(self, text: str, clock: Clock) -> tuple[str, bool]:
+    def _masked_once(self, text: str, clock: MaskingDeadline) -> tuple[str, bool]:
         """The masked text, and whether looking again cannot find more."""
         raw = text.encode("utf-8", "surrogatepass")
         searched, forged = self._without_marks(raw)
@@ -169,7 +169,9 @@ class Masker:
         digits, check = (mark[start:end] for start, end in places[1:])
         return hmac.compare_digest(self._check(digits), check)
 
-    def _edits(self, raw: bytes, spans: list[Span], forged: list[tuple[int, int]]) -> Iterator[tuple[int, int, bytes]]:
+    def _edits(
+        self, raw: bytes, spans: list[SecretSpan], forged: list[tuple[int, int]]
+    ) -> Iterator[tuple[int, int, bytes]]:
         for start, _ in forged:
             if not _is_inside(spans, start + 1):
                 yield start, raw.index(b":", start) + 1, _NOT_OURS
@@ -225,13 +227,13 @@ def _custom_finder(name: str, pattern: str) -> Finder:
         )
     group = expression.named.get(b"secret", min(expression.groups, 1))
 
-    def find(text: bytes, clock: Clock) -> Iterator[Span]:
+    def find(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         for seen, places in enumerate(expression.every(text)):
             if seen % 256 == 0:
                 clock.check()
             start, end = places[group]
             if start < end:
-                yield Span(start, end, name.lower())
+                yield SecretSpan(start, end, name.lower())
 
     return find
 
@@ -255,12 +257,12 @@ def _visible(text: str, raw: bytes) -> View | None:
 _BORDERS = frozenset(b" \t\r\n\"'=:,;&()[]{}<>@/")
 
 
-def _stands_alone(raw: bytes, span: Span) -> bool:
+def _stands_alone(raw: bytes, span: SecretSpan) -> bool:
     """Whether a mark in this place changes nothing for what is beside it."""
     return (span.start == 0 or raw[span.start - 1] in _BORDERS) and (span.end == len(raw) or raw[span.end] in _BORDERS)
 
 
-def _is_inside(spans: list[Span], place: int) -> bool:
+def _is_inside(spans: list[SecretSpan], place: int) -> bool:
     """Whether a span begins before this place and ends behind it."""
     number = bisect_left(spans, place, key=lambda span: span.start) - 1
     return number >= 0 and spans[number].end > place
@@ -275,9 +277,9 @@ def _edited(raw: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
     return b"".join((*pieces, raw[at:]))
 
 
-def _merged(spans: list[Span], searched: bytes) -> list[Span]:
+def _merged(spans: list[SecretSpan], searched: bytes) -> list[SecretSpan]:
     """In order, without overlaps; the kind of the longest. A mark alone is no secret."""
-    merged: list[Span] = []
+    merged: list[SecretSpan] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         if not searched[span.start : span.end].strip(_INERT):
             continue
@@ -285,7 +287,7 @@ def _merged(spans: list[Span], searched: bytes) -> list[Span]:
             last = merged[-1]
             if span.end > last.end:
                 longer = last if last.end - last.start >= span.end - span.start else span
-                merged[-1] = Span(last.start, span.end, longer.kind, last.quote)
+                merged[-1] = SecretSpan(last.start, span.end, longer.kind, last.quote)
             continue
         merged.append(span)
     return merged

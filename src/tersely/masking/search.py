@@ -29,24 +29,26 @@ from tersely.masking.patterns import (
     is_wordy,
     name_of_secret,
 )
-from tersely.masking.spans import LOOK, Clock, Span, View
+from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan, View
 from tersely.masking.structures import mapping_around, walk_json, walk_object, walk_tables, walk_yaml
 
 _DEEPEST = 4
 """Base64 in JSON in base64 …: how often we look inside."""
 
-Finder = Callable[[bytes, Clock], Iterator[Span]]
+Finder = Callable[[bytes, MaskingDeadline], Iterator[SecretSpan]]
 
 
-def find_secrets(text: bytes, finders: Iterable[Finder], *, decode: bool, clock: Clock, depth: int = 0) -> list[Span]:
+def find_secrets(
+    text: bytes, finders: Iterable[Finder], *, decode: bool, clock: MaskingDeadline, depth: int = 0
+) -> list[SecretSpan]:
     """All spans any finder gives, in no particular order; they may overlap."""
-    spans: list[Span] = []
+    spans: list[SecretSpan] = []
     for finder in finders:
         spans += finder(text, clock)
         clock.check()
     if decode and depth < _DEEPEST:
 
-        def again(inner: bytes) -> list[Span]:
+        def again(inner: bytes) -> list[SecretSpan]:
             return find_secrets(inner, finders, decode=True, clock=clock, depth=depth + 1)
 
         spans += _without_colours(text, again)
@@ -80,7 +82,7 @@ _FORM = compiled("|".join(f"({form})" for _, form in patterns.FORMS))
 _TOKEN_BYTES = frozenset(NAME_BYTES.replace(b".", b""))
 
 
-def tokens(text: bytes, clock: Clock) -> Iterator[Span]:
+def tokens(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Tokens of known providers and JWTs, told by their form."""
     at = seen = 0
     while places := _PREFIX.search(text, at):
@@ -102,10 +104,10 @@ def tokens(text: bytes, clock: Clock) -> Iterator[Span]:
         value = text[start:at]
         if patterns.variety(value) >= 9 and any(48 <= char <= 57 for char in value) and not is_placeholder(value):
             index = next(index for index, place in enumerate(places[1:]) if place[0] >= 0)
-            yield Span(start, at, patterns.FORMS[index][0])
+            yield SecretSpan(start, at, patterns.FORMS[index][0])
 
 
-def _token(text: bytes, start: int, prefix: bytes) -> Span | None:
+def _token(text: bytes, start: int, prefix: bytes) -> SecretSpan | None:
     for token, rest in _BY_PREFIX.get(prefix, ()):
         body_start = start + len(prefix)
         places = rest.match(text, body_start)
@@ -123,7 +125,7 @@ def _token(text: bytes, start: int, prefix: bytes) -> Span | None:
                 or is_placeholder(prefix + body[:60])
             ):
                 continue
-        return Span(start, end, token.kind)
+        return SecretSpan(start, end, token.kind)
     return None
 
 
@@ -136,7 +138,7 @@ _URL_USER = compiled(r"""://([^\s/:@"'<>\\,?]{20,})(?::(?:x-oauth-basic)?)?@""")
 _HEX_USER = compiled(r"[0-9a-f]{8,}")
 
 
-def urls(text: bytes, clock: Clock) -> Iterator[Span]:
+def urls(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """`scheme://user:password@host`, and tokens in the place of the user."""
     for seen, (_, _, user, (start, end)) in enumerate(_URL.every(text)):
         if seen % 256 == 0:
@@ -145,12 +147,12 @@ def urls(text: bytes, clock: Clock) -> Iterator[Span]:
         password = text[start : min(end, start + LOOK)]
         if len(password) < 3 or is_placeholder(password):
             continue
-        yield Span(start, end, "url_password")
+        yield SecretSpan(start, end, "url_password")
         if user[1] - user[0] >= 8 and _HEX_USER.is_all_of(text, *user):
-            yield Span(*user, "url_user")  # Hex for a name is the other half of a key pair.
+            yield SecretSpan(*user, "url_user")  # Hex for a name is the other half of a key pair.
     for _, (start, end) in _URL_USER.every(text):
         if is_random(text[start : min(end, start + LOOK)]):
-            yield Span(start, end, "url_user")
+            yield SecretSpan(start, end, "url_user")
 
 
 _SCHEMES = compiled(
@@ -160,7 +162,7 @@ _SCHEMES = compiled(
 )
 
 
-def headers(text: bytes, clock: Clock) -> Iterator[Span]:
+def headers(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """`Bearer …` and `Basic …` wherever they stand; whole header lines are `assignments`."""
     for seen, (_, bearer, basic, digest) in enumerate(_SCHEMES.every(text)):
         if seen % 256 == 0:
@@ -168,13 +170,13 @@ def headers(text: bytes, clock: Clock) -> Iterator[Span]:
         if bearer[0] >= 0:
             value = text[bearer[0] : min(bearer[1], bearer[0] + LOOK)]
             if not is_placeholder(value) and not is_wordy(value) and (is_random(value) or len(value) > 30):
-                yield Span(*bearer, "bearer_token")
+                yield SecretSpan(*bearer, "bearer_token")
         elif digest[0] >= 0:
-            yield Span(*digest, "digest_response")
+            yield SecretSpan(*digest, "digest_response")
         else:
             decoded = _base64(text[basic[0] : min(basic[1], basic[0] + LOOK)])
             if decoded and b":" in decoded and _is_text(decoded):
-                yield Span(*basic, "basic_auth")
+                yield SecretSpan(*basic, "basic_auth")
 
 
 _FLAG = compiled(
@@ -243,7 +245,7 @@ _COMMANDS = tuple(map(compiled, _COMMAND_SOURCES))
 _ANY_COMMAND = compiled("|".join(_COMMAND_SOURCES))
 
 
-def commands(text: bytes, clock: Clock) -> Iterator[Span]:
+def commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Secrets given on a command line: `--token …`, `mysql -p…`, `curl -u user:…`."""
     at = seen = 0
     while places := _FLAG.search(text, at):
@@ -258,13 +260,13 @@ def commands(text: bytes, clock: Clock) -> Iterator[Span]:
         value = text[start : min(end, start + LOOK)].rstrip(b"\\,;")
         if not (value.isalpha() and value.islower()) and worth_masking(value, name, quoted=False):
             at = end = start + len(value) if len(value) < LOOK - 8 else end
-            yield Span(start, end, name.kind)
+            yield SecretSpan(start, end, name.kind)
     for places in _LOGIN.every(text):
         place = next(((start, end) for start, end in places[1:] if start < end), (0, 0))
         user, colon, password = text[place[0] : min(place[1], place[0] + LOOK)].partition(b":")
         password = password.strip(b"\"'")
         if colon and password != user and not is_placeholder(password or user):
-            yield Span(*place, "command_password")
+            yield SecretSpan(*place, "command_password")
     if _ANY_COMMAND.search(text) is None:
         return
     for command in _COMMANDS:
@@ -273,7 +275,7 @@ def commands(text: bytes, clock: Clock) -> Iterator[Span]:
             place = next(((start, end) for start, end in places[1:] if start < end), (0, 0))
             value = text[place[0] : min(place[1], place[0] + LOOK)]
             if len(value) >= 4 and not is_placeholder(value):
-                yield Span(*place, "command_password")
+                yield SecretSpan(*place, "command_password")
 
 
 _PRIVATE_KEY = compiled(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
@@ -286,7 +288,7 @@ _KEY_MATERIAL = compiled(r"[A-Za-z0-9+/=]{8,}")
 _PUTTY = compiled(r"Private-Lines: \d+\s+((?:[A-Za-z0-9+/=]+\s+)+)Private-MAC: [0-9a-f]+")
 
 
-def private_keys(text: bytes, clock: Clock) -> Iterator[Span]:
+def private_keys(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """PEM, OpenSSH and PGP private keys, whole, cut off, or written in one line with escaped breaks."""
     begins = [places[0] for places in _PRIVATE_KEY.every(text)]
     ends = [places[0] for places in _PRIVATE_KEY_END.every(text)] if begins else []
@@ -300,9 +302,9 @@ def private_keys(text: bytes, clock: Clock) -> Iterator[Span]:
             lines = _KEY_LINES.match(text, body, following)
             stop = lines[0][1] if lines else body
         if _KEY_MATERIAL.search(text, body, stop):
-            yield Span(start, stop, "private_key")
+            yield SecretSpan(start, stop, "private_key")
     for _, (start, end) in _PUTTY.every(text):
-        yield Span(start, start + len(text[start:end].rstrip()), "private_key")
+        yield SecretSpan(start, start + len(text[start:end].rstrip()), "private_key")
 
 
 # --------------------------------------------------------------------------- structures
@@ -324,7 +326,7 @@ _GO_MAP = compiled(r"\b(?:data|Data|stringData|StringData):map\[([^\[\]\n]*)\]")
 _GO_PAIR = compiled(r"[\w.\-]+:(\S+)")
 
 
-def structures(text: bytes, clock: Clock) -> Iterator[Span]:
+def structures(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Kubernetes Secrets in any nesting, names with their value in a field beside them, columns of tables."""
     if _SECRET_KIND.search(text):
         if b'"' in text and b"{" in text:
@@ -336,12 +338,12 @@ def structures(text: bytes, clock: Clock) -> Iterator[Span]:
         if b"kind:Secret" in text or b"Kind:Secret" in text:
             for _, (start, end) in _GO_MAP.every(text):
                 for _, place in _GO_PAIR.every(text, start, end):
-                    yield Span(*place, "kubernetes_secret")
+                    yield SecretSpan(*place, "kubernetes_secret")
     for places in _NAMED_ELSEWHERE.every(text):
         (name_start, name_end), (start, end) = places[1:3] if places[1][0] >= 0 else places[3:5]
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)])
         if name is not None and worth_masking(text[start : min(end, start + LOOK)].rstrip(), name, quoted=True):
-            yield Span(start, start + len(text[start:end].rstrip()), name.kind)
+            yield SecretSpan(start, start + len(text[start:end].rstrip()), name.kind)
     if b"\n" in text:
         yield from walk_tables(text, clock.check)
     walked, swapped = 0, b""
@@ -357,7 +359,7 @@ def structures(text: bytes, clock: Clock) -> Iterator[Span]:
             start, walked = mapping_around(text, at)
             if _VALUE_FIELD.search(text, start, walked):
                 for span in walk_yaml(text[start:walked], clock.check):
-                    yield Span(start + span.start, start + span.end, span.kind, span.quote)
+                    yield SecretSpan(start + span.start, start + span.end, span.kind, span.quote)
 
 
 # --------------------------------------------------------------------------- decoded, and looked at again
@@ -373,14 +375,16 @@ _ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b" ", b"f": b" "}
 _COLOUR = compiled(r"(?:\\+(?:u001[bB]|x1[bB]|033|e)|\^\[)?\[\d{1,3}(?:;\d{1,3}){0,4}m")
 
 
-def _without_colours(text: bytes, again: Callable[[bytes], list[Span]]) -> Iterator[Span]:
+def _without_colours(text: bytes, again: Callable[[bytes], list[SecretSpan]]) -> Iterator[SecretSpan]:
     """Colour codes that are written out (\\u001b[32m) or have lost their escape: `clean` sees only the real ones."""
     if _COLOUR.search(text) is not None:
         view = View(text, 0, len(text), ((at, to, b"") for ((at, to),) in _COLOUR.every(text)))
         yield from map(view.source, again(view.text))
 
 
-def _in_strings(text: bytes, again: Callable[[bytes], list[Span]], clock: Clock) -> Iterator[Span]:
+def _in_strings(
+    text: bytes, again: Callable[[bytes], list[SecretSpan]], clock: MaskingDeadline
+) -> Iterator[SecretSpan]:
     """Documents inside JSON strings, and separators written as \\u003d."""
     if b"\\" not in text or _STRING_WORTH_DECODING.search(text) is None:
         return
@@ -396,7 +400,7 @@ def _in_strings(text: bytes, again: Callable[[bytes], list[Span]], clock: Clock)
         view = View(text, start, end, _unescaped(text, start, end))
         for span in again(view.text):
             found = view.source(span)
-            yield Span(found.start, found.end, found.kind, b'\\"' if found.quote else b"")
+            yield SecretSpan(found.start, found.end, found.kind, b'\\"' if found.quote else b"")
 
 
 def _unescaped(text: bytes, start: int, end: int) -> Iterator[tuple[int, int, bytes]]:
@@ -413,7 +417,9 @@ _PERCENT_RUN = compiled(r"""[^\s"'<>]*%[0-9A-Fa-f]{2}[^\s"'<>]*""")
 _PERCENT = compiled(r"%[0-9A-Fa-f]{2}")
 
 
-def _in_percent(text: bytes, again: Callable[[bytes], list[Span]], clock: Clock) -> Iterator[Span]:
+def _in_percent(
+    text: bytes, again: Callable[[bytes], list[SecretSpan]], clock: MaskingDeadline
+) -> Iterator[SecretSpan]:
     if b"%" not in text or _PERCENT_WORTH_DECODING.search(text) is None:
         return
     for ((start, end),) in _PERCENT_RUN.every(text):
@@ -434,7 +440,9 @@ _PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
 _UNPRINTABLE = compiled(r"[^\x20-\x7e\t\r\n]")
 
 
-def _in_encoded(text: bytes, found: list[Span], again: Callable[[bytes], list[Span]], clock: Clock) -> Iterator[Span]:
+def _in_encoded(
+    text: bytes, found: list[SecretSpan], again: Callable[[bytes], list[SecretSpan]], clock: MaskingDeadline
+) -> Iterator[SecretSpan]:
     """Base64 and hex that decode to a text with a secret in it: the whole run goes."""
     covered = sorted((span.start, span.end) for span in found)
     starts = [start for start, _ in covered]
@@ -449,7 +457,7 @@ def _in_encoded(text: bytes, found: list[Span], again: Callable[[bytes], list[Sp
         if decoded and (unprintable := _UNPRINTABLE.search(decoded)):
             decoded = decoded if _is_text(decoded) else decoded[: unprintable[0][0]]
         if decoded and len(decoded) >= 12 and (inner := again(decoded)):
-            yield Span(start, end, inner[0].kind)
+            yield SecretSpan(start, end, inner[0].kind)
 
 
 def _base64(run: bytes) -> bytes | None:

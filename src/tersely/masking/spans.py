@@ -1,7 +1,7 @@
 """Where in a text something lies: what the finders of secrets give back and work with.
 
-A `Span` is a place in the original, a `View` a decoded reading of it that knows
-the way back, a `Clock` the end of patience. No judgement here about secrets.
+A `SecretSpan` is a place in the original, a `View` a decoded reading of it that knows
+the way back, a `MaskingDeadline` the end of patience. No judgement here about secrets.
 """
 
 import time
@@ -16,7 +16,7 @@ LOOK = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SecretSpan:
     """Where a secret lies. `quote`: what a mark needs around it there, because the value (a JSON number) had none."""
 
     start: int
@@ -25,7 +25,7 @@ class Span:
     quote: bytes = b""
 
 
-class Clock:
+class MaskingDeadline:
     """Ends a search that takes too long. Nothing should; what cannot be masked in time is not let through unmasked."""
 
     def __init__(self, seconds: float) -> None:
@@ -61,7 +61,7 @@ class View:
         add(text[at:end], at, end)
         self.text = b"".join(pieces)
 
-    def source(self, span: Span) -> Span:
+    def source(self, span: SecretSpan) -> SecretSpan:
         first = bisect_right(self._view, span.start) - 1
         last = bisect_right(self._view, span.end - 1) - 1
         start, end = self._source[first][0], self._source[last][1]
@@ -69,7 +69,7 @@ class View:
             start += span.start - self._view[first]
         if self._is_verbatim(last):
             end = self._source[last][0] + span.end - self._view[last]
-        return Span(start, end, span.kind, span.quote)
+        return SecretSpan(start, end, span.kind, span.quote)
 
     def _is_verbatim(self, index: int) -> bool:
         following = self._view[index + 1] if index + 1 < len(self._view) else len(self.text)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tersely.masking.patterns import ANCHOR, compiled, is_placeholder, is_secret, name_of_secret
-from tersely.masking.spans import Span
+from tersely.masking.spans import SecretSpan
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class _Walk:
     def __init__(self, text: bytes) -> None:
         self.text = text
         self.stack: list[_Frame] = [_Frame(column=-1)]
-        self.spans: list[Span] = []
+        self.spans: list[SecretSpan] = []
 
     def open(self, *, column: int = 0, is_list: bool = False) -> None:
         parent = self.stack[-1]
@@ -77,7 +77,7 @@ class _Walk:
         kind = frame.kind.lower()
         if kind in (b"secret", b"secretlist"):
             self.spans += [
-                Span(leaf.start, leaf.end, "kubernetes_secret", leaf.quote)
+                SecretSpan(leaf.start, leaf.end, "kubernetes_secret", leaf.quote)
                 for leaf in _flat(frame.found)
                 if self._worth(leaf)
             ]
@@ -88,7 +88,7 @@ class _Walk:
         if frame.name and frame.value and (name := name_of_secret(frame.name)) is not None:
             value = self.text[frame.value.start : min(frame.value.end, frame.value.start + 512)]
             if is_secret(value, name.demand, quoted=not frame.value.quote, kind=name.kind):
-                self.spans.append(Span(frame.value.start, frame.value.end, name.kind, frame.value.quote))
+                self.spans.append(SecretSpan(frame.value.start, frame.value.end, name.kind, frame.value.quote))
 
     def leaf(self, leaf: _Leaf) -> None:
         frame = self.stack[-1]
@@ -104,7 +104,7 @@ class _Walk:
         elif key == b"value":
             frame.value = leaf
 
-    def finish(self) -> list[Span]:
+    def finish(self) -> list[SecretSpan]:
         while self.stack:
             self.close()
         return self.spans
@@ -161,12 +161,12 @@ def mapping_around(text: bytes, at: int) -> tuple[int, int]:
 _JSON_TOKEN = compiled(r'"(?:[^"\\\n]|\\.)*"?(?:[ \t]*:)?|[{}\[\]]|[^\s"{}\[\],:]+')
 
 
-def walk_json(text: bytes, check: Callable[[], None]) -> list[Span]:
+def walk_json(text: bytes, check: Callable[[], None]) -> list[SecretSpan]:
     """`check` is called now and then; it may raise to end the walk."""
     return _walk_json(text, 0, len(text), check)[0]
 
 
-def walk_object(text: bytes, at: int, check: Callable[[], None]) -> tuple[list[Span], int]:
+def walk_object(text: bytes, at: int, check: Callable[[], None]) -> tuple[list[SecretSpan], int]:
     """Walk only the JSON object a place lies in, unless it is far larger than a pair of name and value; and where it
     ends.
     """
@@ -178,7 +178,7 @@ def walk_object(text: bytes, at: int, check: Callable[[], None]) -> tuple[list[S
 
 def _walk_json(
     text: bytes, start: int, end: int, check: Callable[[], None], *, only_first: bool = False
-) -> tuple[list[Span], int]:
+) -> tuple[list[SecretSpan], int]:
     walk = _Walk(text)
     stack = walk.stack
     to = start
@@ -217,7 +217,7 @@ _FLOW_PAIR = compiled(
 )
 
 
-def walk_yaml(text: bytes, check: Callable[[], None]) -> list[Span]:
+def walk_yaml(text: bytes, check: Callable[[], None]) -> list[SecretSpan]:
     """See `walk_json`."""
     walk = _Walk(text)
     stack = walk.stack
@@ -317,7 +317,7 @@ _HEADER = compiled(rf"""(?m)^[\w "'.\-|,;\t]*{ANCHOR}[\w "'.\-|,;\t]*\r?$""", ig
 _RULE = b"-+=| \t\r:"
 
 
-def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[Span]:
+def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[SecretSpan]:
     """Columns of tables: a line of headings, then lines with as many cells, divided by commas, tabs, semicolons or
     bars.
     """
@@ -346,7 +346,7 @@ def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[Span]:
             for column, name in names.items() if cells else ():
                 value = text[slice(*cells[column])][:512]
                 if not name.in_query_only and is_secret(value, name.demand, quoted=True, kind=name.kind):
-                    yield Span(*cells[column], name.kind)
+                    yield SecretSpan(*cells[column], name.kind)
 
 
 def _cells(text: bytes, start: int, end: int, divider: bytes) -> list[tuple[int, int]]:

@@ -24,7 +24,7 @@ DEEPEST = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ContentPart:
     """One piece of a result, in the order the server gave them."""
 
     kind: PartKind
@@ -45,7 +45,7 @@ class Part:
 class RawResult:
     """What a call returned, neither cleaned nor masked."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ContentPart, ...] = ()
     structured: dict[str, Any] | None = None
     is_error: bool = False
     """The tool ran and says that it failed; the parts say why."""
@@ -127,19 +127,19 @@ def read_result(raw: Mapping[str, Any]) -> RawResult:
     )
 
 
-def _part(number: int, part: object) -> Part:
+def _part(number: int, part: object) -> ContentPart:
     if not isinstance(part, dict) or not isinstance(part.get("type"), str):
         raise ResultMalformed(f"The tool's answer breaks the protocol: piece {number + 1} of its content has no type.")
     match part["type"]:
         case "text":
-            return Part(kind="text", text=_text(part, "text", number), raw=part)
+            return ContentPart(kind="text", text=_text(part, "text", number), raw=part)
         case "image" | "audio":
             kind: PartKind = "image" if part["type"] == "image" else "audio"
-            return Part(
+            return ContentPart(
                 kind=kind, data=_text(part, "data", number), mime_type=_text(part, "mimeType", number), raw=part
             )
         case "resource_link":
-            return Part(
+            return ContentPart(
                 kind="link",
                 uri=_text(part, "uri", number),
                 name=str(part.get("name") or ""),
@@ -153,7 +153,7 @@ def _part(number: int, part: object) -> Part:
                     f"The tool's answer breaks the protocol: the resource in piece {number + 1} has neither text nor "
                     "blob."
                 )
-            return Part(
+            return ContentPart(
                 kind="resource",
                 text=_text(inner, "text", number) if "text" in inner else "",
                 data=_text(inner, "blob", number) if "text" not in inner else "",
@@ -163,7 +163,7 @@ def _part(number: int, part: object) -> Part:
             )
         case _:
             _check_numbers(part)
-            return Part(kind="other", name=part["type"][:60], raw=part)
+            return ContentPart(kind="other", name=part["type"][:60], raw=part)
 
 
 def _text(part: Mapping[str, Any], name: str, number: int) -> str:

@@ -18,7 +18,7 @@ from tersely.mcp.selection import is_selected, names_for_models, why_forbidden, 
 from tersely.mcp.servers import Server
 
 if TYPE_CHECKING:
-    from tersely.mcp.connect.supervisor import Asked, Notified, Patience, ServerStatus
+    from tersely.mcp.connect.supervisor import Asked, Backoff, Notified, ServerStatus
 
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
@@ -287,7 +287,7 @@ async def registered(
     obey_declarations: bool = True,
     strict: bool = False,
     first_seen: Mapping[str, Mapping[str, str]] | None = None,
-    patience: "Patience | None" = None,
+    patience: "Backoff | None" = None,
     on_change: Callable[[str], None] | None = None,
     on_notification: "Notified | None" = None,
     on_request: "Asked | None" = None,

@@ -23,15 +23,15 @@ import anyio.to_thread
 
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, CONDENSE_SECONDS, SMALLEST_BUDGET, Condensed
 from tersely.condensing.cache import SummaryCache
-from tersely.condensing.ladder import in_time
-from tersely.condensing.summarize import Heard, Progress, Wish
+from tersely.condensing.ladder import condense_in_time
+from tersely.condensing.summarize import OnText, Progress, SummaryRequest
 from tersely.errors import InputError, MaskingFailed, ToolError
 from tersely.llm.client import LLM
 from tersely.llm.messages import Message, ToolCall
 from tersely.masking.clean import clean
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
-from tersely.mcp.raw import Part, RawResult, Tool
+from tersely.mcp.raw import ContentPart, RawResult, Tool
 from tersely.mcp.servers import Server
 from tersely.pipeline.observation import Observation, OtherPart, note
 from tersely.results.kept import KeptResults
@@ -122,7 +122,7 @@ class Admitted:
     structured: Masked | None
     """As JSON."""
 
-    others: tuple[Part, ...]
+    others: tuple[ContentPart, ...]
     cleaned: int
     is_error: bool
 
@@ -303,7 +303,7 @@ class ToolExecutor:
         intent: Intent = Intent(),  # noqa: B008 — frozen
         window: int | None = None,
         on_progress: Callable[[Progress], None] = lambda progress: None,
-        on_text: Heard | None = None,
+        on_text: OnText | None = None,
     ) -> Observation:
         """The second step: condense by the server's policy, and say what is missing."""
 
@@ -363,7 +363,7 @@ async def shorten(
     llm: LLM | None = None,
     cache: SummaryCache | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
-    on_text: Heard | None = None,
+    on_text: OnText | None = None,
     say: Callable[..., str] = note,
     seconds: float = CONDENSE_SECONDS,
 ) -> Condensed:
@@ -376,9 +376,9 @@ async def shorten(
     # The note is part of what the budget allows; where what was left out makes it longer than reserved, a short one
     # does.
     reserve = O200K.count(say(_as_it_is("", 0), handle, tokens=tokens)) + (60 if budget >= ACCOUNT_FROM_TOKENS else 0)
-    wish = Wish(target=max(SMALLEST_BUDGET, budget - reserve), focus=focus, context=context)
-    condensed = await in_time(
-        text, wish, llm=llm, cache=cache, seconds=seconds, on_progress=on_progress, on_text=on_text
+    request = SummaryRequest(target=max(SMALLEST_BUDGET, budget - reserve), focus=focus, context=context)
+    condensed = await condense_in_time(
+        text, request, llm=llm, cache=cache, seconds=seconds, on_progress=on_progress, on_text=on_text
     )
     closing = say(condensed, handle, tokens=tokens)
     whole = f"{condensed.text}\n{closing}"

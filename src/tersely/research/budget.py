@@ -15,18 +15,18 @@ from tersely.errors import LLMError
 from tersely.llm.client import LLM
 from tersely.llm.messages import Completion, Delta, Message, ToolSpec, Usage
 from tersely.llm.providers import NativeTools
-from tersely.llm.wrapper import StandingBefore
+from tersely.llm.wrapper import WrapperLLM
 
 SPENT = "The budget is used up: "
 """How every refusal begins, so that a report that ended with one can be told from others, also after a restart."""
 
 
-class BudgetSpent(LLMError):
+class BudgetExceeded(LLMError):
     """Nobody was asked: the research has used what it may."""
 
 
 @dataclass
-class Purse:
+class UsageBudget:
     max_tokens: int = 0
     max_price: Decimal = Decimal(0)
     laid_aside: int = 0
@@ -58,11 +58,11 @@ class Purse:
 
 
 @dataclass(frozen=True)
-class BudgetedLLM(StandingBefore):
-    """A model that is asked as long as the purse allows."""
+class BudgetedLLM(WrapperLLM):
+    """A model that is asked as long as the usage_budget allows."""
 
     inner: LLM
-    purse: Purse
+    usage_budget: UsageBudget
     last: bool = False
     """For the last part of the work, which may use what was laid aside."""
 
@@ -76,7 +76,7 @@ class BudgetedLLM(StandingBefore):
     ) -> Completion:
         self._check(messages)
         answer = await self.inner.complete(messages, max_tokens=max_tokens, tools=tools, native=native)
-        self.purse.spent += answer.usage
+        self.usage_budget.spent += answer.usage
         return answer
 
     async def stream(
@@ -92,12 +92,12 @@ class BudgetedLLM(StandingBefore):
         async with aclosing(deltas):
             async for delta in deltas:
                 if isinstance(delta, Completion):
-                    self.purse.spent += delta.usage
+                    self.usage_budget.spent += delta.usage
                 yield delta
 
     def _check(self, messages: Sequence[Message]) -> None:
-        if not self.purse.is_limited:
+        if not self.usage_budget.is_limited:
             return
         coming = sum(self.inner.tokenizer.count(message.text) for message in messages)
-        if why := self.purse.refusal(coming, last=self.last):
-            raise BudgetSpent(why)
+        if why := self.usage_budget.refusal(coming, last=self.last):
+            raise BudgetExceeded(why)

@@ -16,7 +16,7 @@ from tersely.llm.client import LLM
 from tersely.llm.messages import Message
 from tersely.masking.masked import Masked, assume_masked
 from tersely.pipeline.execute import Step
-from tersely.research.findings import Claim
+from tersely.research.findings import FactClaim
 
 EXTRACT = Prompt("extract", "tersely.research")
 GO_ON = Prompt("go_on", "tersely.research")
@@ -26,7 +26,7 @@ MOST_ROUNDS = 12
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A page of the accumulated content, as the model gets it."""
 
     label: str
@@ -40,9 +40,9 @@ class Section:
 
 @dataclass(kw_only=True)
 class Extracted:
-    claims: list[Claim] = field(default_factory=list)
+    claims: list[FactClaim] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
-    unanswered: list[Section] = field(default_factory=list)
+    unanswered: list[PageSection] = field(default_factory=list)
     """What no model has looked at."""
 
 
@@ -56,7 +56,7 @@ class Extraction:
     prefix: str
     fence: Fence
 
-    async def run(self, sections: Sequence[Section]) -> Extracted:
+    async def run(self, sections: Sequence[PageSection]) -> Extracted:
         done = Extracted()
         system = Message(
             "system",
@@ -66,7 +66,7 @@ class Extraction:
             await self._ask(number, batch, system, done)
         return done
 
-    async def _ask(self, number: int, batch: Sequence[Section], system: Message, done: Extracted) -> None:
+    async def _ask(self, number: int, batch: Sequence[PageSection], system: Message, done: Extracted) -> None:
         content = self.fence.wrap("pages", "\n\n".join(map(str, batch)))
         asked = Message(
             "user", assume_masked(f"The subject: {self.subject}\n\n{content}")
@@ -103,11 +103,11 @@ class Extraction:
                 ]
         done.gaps.append(f"The list of facts was cut after {MOST_ROUNDS} answers.")
 
-    def _batches(self, sections: Sequence[Section], system: Message) -> Iterator[list[Section]]:
+    def _batches(self, sections: Sequence[PageSection], system: Message) -> Iterator[list[PageSection]]:
         """As few questions as the window allows, with room for two answers in each."""
         count = self.llm.tokenizer.count
         room = int(self.llm.window * 0.95) - self._tokens([system]) - 2 * self.llm.output_cap - 200
-        batch: list[Section] = []
+        batch: list[PageSection] = []
         used = 0
         for section in sections:
             size = count(str(section)) + 4
@@ -116,7 +116,7 @@ class Extraction:
                 batch, used = [], 0
             if size > room:
                 cut = self.llm.tokenizer.head(section.text, max(100, room - 200))
-                section, size = Section(section.label, section.title, section.url, assume_masked(cut)), room
+                section, size = PageSection(section.label, section.title, section.url, assume_masked(cut)), room
             batch.append(section)
             used += size
         if batch:
@@ -126,7 +126,7 @@ class Extraction:
         return sum(self.llm.tokenizer.count(message.text) + 4 for message in messages)
 
 
-def claims_in(text: str) -> Iterator[Claim]:
+def claims_in(text: str) -> Iterator[FactClaim]:
     """The claims in a model's answer, as far as they are whole."""
     start = text.find('"facts"')
     at = text.find("[", start) + 1 if start >= 0 else 0
@@ -145,7 +145,7 @@ def claims_in(text: str) -> Iterator[Claim]:
             yield claim
 
 
-def _claim(value: Mapping[str, Any]) -> Claim | None:
+def _claim(value: Mapping[str, Any]) -> FactClaim | None:
     path, record = value.get("path"), value.get("value")
     if not isinstance(path, str):
         return None
@@ -158,10 +158,10 @@ def _claim(value: Mapping[str, Any]) -> Claim | None:
             cited.append((one, ""))
         elif isinstance(one, dict):
             cited.append((str(one.get("page") or one.get("url") or ""), str(one.get("quote") or "")))
-    return Claim(path, record, cited)
+    return FactClaim(path, record, cited)
 
 
-def _listed(claims: Sequence[Claim]) -> Masked:
+def _listed(claims: Sequence[FactClaim]) -> Masked:
     # Read from a masked answer.
     return assume_masked(
         json.dumps(

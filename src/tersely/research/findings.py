@@ -15,7 +15,7 @@ from tersely.research.sources import PageText, plain
 
 
 @dataclass(frozen=True)
-class Source:
+class FactSource:
     url: str
     handle: str
     """Of the whole page as it was read."""
@@ -41,7 +41,7 @@ class KnownPage:
 class Fact:
     path: str
     value: dict[str, Any]
-    sources: list[Source]
+    sources: list[FactSource]
     unverified: list[str] = field(default_factory=list)
     """Fields whose values do not stand on the pages in these words."""
 
@@ -51,7 +51,7 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Claim:
+class FactClaim:
     """What somebody says a page states."""
 
     path: str
@@ -68,7 +68,7 @@ class Ledger:
     refused: list[dict[str, Any]] = field(default_factory=list)
     _known: dict[str, Fact] = field(default_factory=dict)
 
-    def claim(self, claim: Claim) -> Fact | None:
+    def claim(self, claim: FactClaim) -> Fact | None:
         """Take a claim down as a fact, if it fits the schema and a page says so."""
         record = record_schema(self.schema, claim.path)
         if record is None:
@@ -99,10 +99,10 @@ class Ledger:
         self.facts.append(fact)
         return fact
 
-    def _looked_up(self, claim: Claim, value: Mapping[str, Any]) -> tuple[list[Source], list[str]]:
+    def _looked_up(self, claim: FactClaim, value: Mapping[str, Any]) -> tuple[list[FactSource], list[str]]:
         fields = {name: list(_scalars(one)) for name, one in value.items()}
         wanted = [text for texts in fields.values() for text in texts]
-        sources: list[Source] = []
+        sources: list[FactSource] = []
         missing: set[str] = set()
         for cited, quote in claim.cited:
             page = self._page(cited)
@@ -119,7 +119,7 @@ class Ledger:
                     continue
             if lines is None:
                 continue
-            sources.append(Source(page.url, page.handle, lines, page.text.shown(lines)))
+            sources.append(FactSource(page.url, page.handle, lines, page.text.shown(lines)))
             missing |= lacking
         return sources, sorted(missing)
 
@@ -129,7 +129,7 @@ class Ledger:
             (page for page in self.pages if wanted in (page.label.lower(), page.url.lower(), page.handle.lower())), None
         )
 
-    def _refuse(self, claim: Claim, why: str) -> None:
+    def _refuse(self, claim: FactClaim, why: str) -> None:
         if len(self.refused) < 500:
             self.refused.append({"path": claim.path, "value": dict(claim.value), "why": why})
 

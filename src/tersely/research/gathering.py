@@ -17,22 +17,22 @@ from typing import Literal, TypeVar
 import anyio.to_thread
 
 from tersely.agent.assignment import Assignment
-from tersely.agent.calls import Called, Caller
+from tersely.agent.calls import Called, ToolCaller
 from tersely.agent.loop import investigate
 from tersely.agent.meter import Metered
-from tersely.agent.ordered_gather import side_by_side
+from tersely.agent.ordered_gather import ordered_gather
 from tersely.condensing.budget import Condensed
-from tersely.condensing.ladder import condense, in_time
+from tersely.condensing.ladder import condense, condense_in_time
 from tersely.condensing.prompt_files import Prompt
-from tersely.condensing.summarize import Wish
+from tersely.condensing.summarize import SummaryRequest
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.pipeline.execute import Fetched, Intent, Step
-from tersely.research.budget import SPENT, Purse
-from tersely.research.instruments import Hit, Instruments, hits, same_page
-from tersely.research.request import Request, Topic
+from tersely.research.budget import SPENT, UsageBudget
+from tersely.research.instruments import ResearchTools, SearchHit, hits, same_page
+from tersely.research.request import ResearchRequest, Topic
 from tersely.store.interactions import Interaction
 from tersely.store.results import Origin
 from tersely.text.tokens import O200K
@@ -53,7 +53,7 @@ How = Literal["agent", "summarizer", "summary", "structural", "whole"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
+class CollectedPage:
     """A page in the accumulated content."""
 
     url: str
@@ -93,11 +93,11 @@ class Shortened:
 
 
 @dataclass(kw_only=True)
-class Gathered:
+class TopicResult:
     """What came of one topic."""
 
     topic: Topic
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[CollectedPage] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
     notes: Masked = assume_masked("")  # noqa: RUF009 — it is a str
     stopped: str = ""
@@ -125,19 +125,19 @@ class _Watched:
 class Gathering:
     """The work on one topic. `known` are the pages of earlier topics; they count once."""
 
-    request: Request
+    request: ResearchRequest
     topic: Topic
     assignment: Assignment
-    instruments: Instruments
-    caller: Caller
+    instruments: ResearchTools
+    caller: ToolCaller
     step: Step
     llm: LLM | None
-    purse: Purse
-    known: Mapping[str, Block]
+    usage_budget: UsageBudget
+    known: Mapping[str, CollectedPage]
     digests: set[str]
 
-    async def run(self) -> Gathered:
-        done = Gathered(topic=self.topic)
+    async def run(self) -> TopicResult:
+        done = TopicResult(topic=self.topic)
         summaries: dict[str, Fetched] = {}
         pages: list[ReadPage] = []
         if self.llm:
@@ -150,11 +150,11 @@ class Gathering:
         share = self.request.tokens_per_topic // max(self.request.pages_per_topic, len(pages) or 1)
         target = max(SMALLEST_TARGET, share - HEADER_TOKENS)
 
-        async def shorten(number: int, page: ReadPage, in_turn: Step) -> Block:
+        async def shorten(number: int, page: ReadPage, in_turn: Step) -> CollectedPage:
             made = await self._shortened(
                 f"{self._prefix}/page/{number}", page, target, summaries.get(page.handle), in_turn
             )
-            return Block(
+            return CollectedPage(
                 url=page.url,
                 title=page.title,
                 topic=self.topic.name,
@@ -170,7 +170,7 @@ class Gathering:
             lambda in_turn, number=number, page=page: shorten(number, page, in_turn)
             for number, page in enumerate(pages, start=1)
         ]
-        done.blocks = await side_by_side(self.step, works) if works else []
+        done.blocks = await ordered_gather(self.step, works) if works else []
         done.gaps += [f"{block.url}: {block.gap}" for block in done.blocks if block.gap]
         return done
 
@@ -182,13 +182,13 @@ class Gathering:
         """Whether there is still something to spend; asked in a step, so that a replay decides as it was decided."""
 
         async def look() -> str:
-            return self.purse.refusal(1_000) if self.purse.is_limited else ""
+            return self.usage_budget.refusal(1_000) if self.usage_budget.is_limited else ""
 
         return await self.step(f"{self._prefix}/budget", look)
 
     # Finding and reading: by an agent
 
-    async def _by_agent(self, done: Gathered) -> tuple[list[ReadPage], dict[str, Fetched]]:
+    async def _by_agent(self, done: TopicResult) -> tuple[list[ReadPage], dict[str, Fetched]]:
         assert self.llm
         watched = _Watched(self.step)
         report = await investigate(
@@ -198,7 +198,7 @@ class Gathering:
             summarizer=None,
             executor=self.caller.executor,
             read_back=self.caller.read_back,
-            diary=self.caller.diary,
+            recorder=self.caller.recorder,
             step=watched,
             display_tokens=self.caller.display_tokens,
         )
@@ -219,7 +219,7 @@ class Gathering:
             f"{self.instruments.address_in(one.arguments)}: could not be read: {one.problem or 'an error'}"
             for one in failed
         ]
-        found = [(Hit(self.instruments.address_in(one.arguments)), one) for one in crawled if one not in failed]
+        found = [(SearchHit(self.instruments.address_in(one.arguments)), one) for one in crawled if one not in failed]
         summaries: dict[str, Fetched] = {}
         tool = self.instruments.summarize
         for one in calls:
@@ -261,7 +261,7 @@ class Gathering:
 
     # Finding and reading: by search alone
 
-    async def _by_search(self, done: Gathered) -> list[ReadPage]:
+    async def _by_search(self, done: TopicResult) -> list[ReadPage]:
         intent = Intent(looking_for=self.request.hint(self.topic))
         wanted = self.request.pages_per_topic
         asked = self.instruments.ask_search(f"{self.request.subject} {self.topic.about}", wanted + len(self.known) + 5)
@@ -274,7 +274,7 @@ class Gathering:
             return []
         handle = seen.observation.handle
 
-        async def read_hits() -> tuple[Hit, ...]:
+        async def read_hits() -> tuple[SearchHit, ...]:
             return tuple(hits(await self.caller.executor.results.load(handle, self.caller.scope.name))[:200])
 
         found = await self.step(f"{self._prefix}/search/hits", read_hits)
@@ -284,7 +284,7 @@ class Gathering:
                 f"{self.topic.name}: the search found {'no page' if not found else 'only pages that were read before'}."
             )
 
-        async def crawl(number: int, hit: Hit, in_turn: Step) -> tuple[Hit, Fetched | None, str]:
+        async def crawl(number: int, hit: SearchHit, in_turn: Step) -> tuple[SearchHit, Fetched | None, str]:
             call = ToolCall(
                 f"crawl_{number}", self.instruments.crawl.dotted, _json(self.instruments.ask_crawl(hit.url))
             )
@@ -299,11 +299,11 @@ class Gathering:
             lambda in_turn, number=number, hit=hit: crawl(number, hit, in_turn)
             for number, hit in enumerate(new, start=1)
         ]
-        crawled = await side_by_side(self.step, works) if works else []
+        crawled = await ordered_gather(self.step, works) if works else []
         done.gaps += [f"{hit.url}: could not be read: {said}" for hit, fetched, said in crawled if fetched is None]
         return await self._unread([(hit, fetched) for hit, fetched, _ in crawled if fetched])
 
-    async def _unread(self, found: Sequence[tuple[Hit, Fetched]]) -> list[ReadPage]:
+    async def _unread(self, found: Sequence[tuple[SearchHit, Fetched]]) -> list[ReadPage]:
         """The pages that no earlier call brought, each once, whatever it is called."""
 
         async def look() -> tuple[ReadPage, ...]:
@@ -374,7 +374,7 @@ class Gathering:
                 page, condensed.text, "whole" if condensed.status == "passthrough" else "structural"
             )
         llm = Metered(self.llm)
-        diary = self.caller.diary
+        recorder = self.caller.recorder
         about = {
             "server_name": self.instruments.crawl.server,
             "tool_name": self.instruments.crawl.name,
@@ -383,11 +383,13 @@ class Gathering:
             "summarization_model": llm.model,
             "summarization_provider": llm.provider,
         }
-        diary.progress("distilling", f"Summarizing {page.title} ({page.tokens:,} tokens)")
-        async with diary.opened(key, "mcp_tool_summary", metadata=about) as event:
-            wish = Wish(target=target, focus=Masker(key=self.assignment.key).mask(hint), extraction=True)
+        recorder.progress("distilling", f"Summarizing {page.title} ({page.tokens:,} tokens)")
+        async with recorder.opened(key, "mcp_tool_summary", metadata=about) as event:
+            request = SummaryRequest(target=target, focus=Masker(key=self.assignment.key).mask(hint), extraction=True)
             executor = self.caller.executor
-            condensed = await in_time(text, wish, llm=llm, cache=executor.cache, seconds=executor.condense_seconds)
+            condensed = await condense_in_time(
+                text, request, llm=llm, cache=executor.cache, seconds=executor.condense_seconds
+            )
             said = Masker(key=self.assignment.key).mask(condensed.text)
             outcome = {
                 "summary_tokens": condensed.tokens_after,
@@ -397,7 +399,7 @@ class Gathering:
                 or bool(condensed.work and condensed.work.model != llm.model),
             }
             await event.complete(said, outcome)
-        await diary.interaction(key, _interaction(condensed, page, llm, said))
+        await recorder.interaction(key, _interaction(condensed, page, llm, said))
         gap = ""
         if condensed.status == "fallback":
             gap = f"no summary ({condensed.reason}); shortened by its structure"

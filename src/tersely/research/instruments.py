@@ -29,7 +29,7 @@ _NUMBERED = re.compile(r"^\W{0,3}(?:\d{1,3}[.):]\s*)?[#*\s]*|[*\s]+$")
 
 
 @dataclass(frozen=True)
-class Hit:
+class SearchHit:
     """What a search found: where, and what it is called."""
 
     url: str
@@ -37,7 +37,7 @@ class Hit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Instruments:
+class ResearchTools:
     search: Tool
     crawl: Tool
     summarize: Tool | None
@@ -50,7 +50,7 @@ class Instruments:
         options: ResearchOptions,
         *,
         granted: Mapping[str, Sequence[str]] = {},
-    ) -> "Instruments":
+    ) -> "ResearchTools":
         """
         Args:
             granted: By server, the only tools that may be used, where an alert restricts them.
@@ -132,23 +132,23 @@ def _argument(tool: Tool, names: Sequence[str]) -> str:
 # What a search found
 
 
-def hits(text: str) -> list[Hit]:
+def hits(text: str) -> list[SearchHit]:
     """The pages in a search result of whatever form, in their order, each once."""
     try:
         found = list(_in_json(json.loads(text)))
     except (ValueError, RecursionError):
         found = list(_in_text(text))
-    unique: dict[str, Hit] = {}
+    unique: dict[str, SearchHit] = {}
     for hit in found:
         unique.setdefault(same_page(hit.url), hit)
     return list(unique.values())
 
 
-def _in_json(value: Any) -> Iterator[Hit]:
+def _in_json(value: Any) -> Iterator[SearchHit]:
     if isinstance(value, dict):
         url = next((value[key] for key in ("url", "link", "href", "uri") if isinstance(value.get(key), str)), "")
         if url.startswith(("http://", "https://")):
-            yield Hit(url, str(value.get("title") or value.get("name") or "")[:300])
+            yield SearchHit(url, str(value.get("title") or value.get("name") or "")[:300])
         for inner in value.values():
             if isinstance(inner, dict | list):
                 yield from _in_json(inner)
@@ -157,14 +157,14 @@ def _in_json(value: Any) -> Iterator[Hit]:
             yield from _in_json(inner)
 
 
-def _in_text(text: str) -> Iterator[Hit]:
+def _in_text(text: str) -> Iterator[SearchHit]:
     title = ""
     for line in text.splitlines():
         links = _LINK.findall(line)
         if links:
-            yield from (Hit(url, name.strip()) for name, url in links)
+            yield from (SearchHit(url, name.strip()) for name, url in links)
         elif found := _URL.findall(line):
-            yield from (Hit(url.rstrip(".,;:!?"), title) for url in found)
+            yield from (SearchHit(url.rstrip(".,;:!?"), title) for url in found)
         elif line.strip():
             title = _NUMBERED.sub("", line.removeprefix("Title:").strip())[:300]
             continue

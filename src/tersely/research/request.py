@@ -25,7 +25,7 @@ class Topic:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class ResearchRequest:
     subject: str
     topics: tuple[Topic, ...]
     schema: Mapping[str, Any] = field(default_factory=dict)
@@ -89,7 +89,7 @@ def check_schema(schema: Mapping[str, Any]) -> None:
         raise ValueError(f"is longer than {LARGEST_SCHEMA:,} characters; describe the fields in fewer words")
 
 
-def request_of(data: str, stages: Sequence[StageOptions], options: ResearchOptions) -> Request:
+def request_of(data: str, stages: Sequence[StageOptions], options: ResearchOptions) -> ResearchRequest:
     """The request in an alert: a subject alone, whose topics are the chain's stages, or an object with all of it.
 
     Raises:
@@ -109,7 +109,7 @@ def request_of(data: str, stages: Sequence[StageOptions], options: ResearchOptio
         raise InputError(f"This cannot be researched: {said}.") from None
     topics = sent.topics or {stage.name: stage.task or stage.name for stage in stages}
     subject = " ".join(sent.subject.split())
-    return Request(
+    return ResearchRequest(
         subject=subject,
         topics=tuple(Topic(name, about.replace("{subject}", subject)) for name, about in topics.items()),
         schema=sent.wanted,

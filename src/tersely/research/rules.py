@@ -17,7 +17,7 @@ from typing import Any
 
 from tersely.condensing.focus import stem
 from tersely.condensing.prose import sentences
-from tersely.research.findings import Claim, identity_of, record_schema
+from tersely.research.findings import FactClaim, identity_of, record_schema
 
 _MONTH = (
     r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec"
@@ -124,12 +124,12 @@ class Rules:
                     found.append(_Field(path, identity, name, described, _cues(name, described)))
         return cls(schema, tuple(found))
 
-    def claims(self, passages: Sequence[Passage]) -> list[tuple[Passage, Claim]]:
+    def claims(self, passages: Sequence[Passage]) -> list[tuple[Passage, FactClaim]]:
         """What the passages state for certain. A word between two names is a hint; it counts where the names are
         known for such things.
         """
-        sure: list[tuple[Passage, Claim]] = []
-        hinted: list[tuple[Passage, Claim]] = []
+        sure: list[tuple[Passage, FactClaim]] = []
+        hinted: list[tuple[Passage, FactClaim]] = []
         for passage in passages:
             if passage.text.startswith("|"):
                 sure += [(passage, claim) for claim in self._of_row(passage)]
@@ -141,8 +141,8 @@ class Rules:
         return [*sure, *self._consistent(sure, hinted)]
 
     def _consistent(
-        self, sure: list[tuple[Passage, Claim]], hinted: list[tuple[Passage, Claim]]
-    ) -> list[tuple[Passage, Claim]]:
+        self, sure: list[tuple[Passage, FactClaim]], hinted: list[tuple[Passage, FactClaim]]
+    ) -> list[tuple[Passage, FactClaim]]:
         """The hints in which nothing is taken for what it is not: a person for an event, or the thing for its owner."""
         known: dict[str, Counter[str]] = {}
         for _, claim in sure:
@@ -163,7 +163,7 @@ class Rules:
                 kept.append((passage, claim))
         return kept
 
-    def _of_row(self, passage: Passage) -> Iterator[Claim]:
+    def _of_row(self, passage: Passage) -> Iterator[FactClaim]:
         cells = [cell.strip() for cell in passage.text.strip("| ").split("|")]
         if len(cells) < 2 or not cells[0]:
             return
@@ -175,7 +175,7 @@ class Rules:
                     if cell and self._means(column, one) and self._only(one, column):
                         yield self._claim(one, cells[0], cell, passage, passage.text)
 
-    def _of_sentence(self, passage: Passage, sentence: str) -> tuple[Claim, bool] | None:
+    def _of_sentence(self, passage: Passage, sentence: str) -> tuple[FactClaim, bool] | None:
         """A claim, and whether it is sure."""
         found: list[tuple[_Field, str, str]] = []
         names = _names(_DATE.sub(" ", sentence))
@@ -200,8 +200,8 @@ class Rules:
         one, about, value = found[0]
         return self._claim(one, about, value, passage, sentence), one.has_form
 
-    def _claim(self, one: _Field, about: str, value: str, passage: Passage, quote: str) -> Claim:
-        return Claim(one.path, {one.identity: about, one.name: value}, [(passage.page, quote)])
+    def _claim(self, one: _Field, about: str, value: str, passage: Passage, quote: str) -> FactClaim:
+        return FactClaim(one.path, {one.identity: about, one.name: value}, [(passage.page, quote)])
 
     def _means(self, label: str, one: _Field) -> bool:
         own = {stem(word.lower()) for word in _WORD.findall(one.name.replace("_", " "))}
@@ -217,7 +217,7 @@ def _cues(name: str, described: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(stem(word.lower()) for word in words) - _PLAIN_WORDS
 
 
-def _about(claim: Claim) -> str:
+def _about(claim: FactClaim) -> str:
     return str(next(iter(claim.value.values())))
 
 

@@ -20,12 +20,12 @@ import anyio.to_thread
 
 from tersely.agent.asking import Asker
 from tersely.agent.assignment import Assignment
-from tersely.agent.calls import Caller
+from tersely.agent.calls import ToolCaller
 from tersely.agent.toolbox import Toolbox
 from tersely.condensing.cache import SummaryCache
 from tersely.condensing.prompt_files import Fence
 from tersely.errors import InputError
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.llm import facts as known_of_models
 from tersely.llm.client import LLM
 from tersely.llm.messages import Usage
@@ -33,22 +33,22 @@ from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.mcp.registry import ToolRegistry
 from tersely.pipeline.execute import Step, ToolExecutor
-from tersely.research.budget import BudgetedLLM, Purse
-from tersely.research.extraction import Extraction, Section
-from tersely.research.findings import KnownPage, Ledger, Source
-from tersely.research.gathering import Block, Gathered, Gathering
-from tersely.research.instruments import Instruments, same_page
+from tersely.research.budget import BudgetedLLM, UsageBudget
+from tersely.research.extraction import Extraction, PageSection
+from tersely.research.findings import FactSource, KnownPage, Ledger
+from tersely.research.gathering import CollectedPage, Gathering, TopicResult
+from tersely.research.instruments import ResearchTools, same_page
 from tersely.research.options import ResearchOptions
 from tersely.research.report import as_markdown
-from tersely.research.request import Request, request_of
+from tersely.research.request import ResearchRequest, request_of
 from tersely.research.rules import Passage, Rules, passages_of
 from tersely.research.sources import PageText
 from tersely.results.kept import KeptResults
 from tersely.results.read_back import ReadBack
 from tersely.sessions import overrides
 from tersely.sessions.models import Models
-from tersely.sessions.plan import Part, Plan
-from tersely.sessions.worker import Outcome
+from tersely.sessions.plan import InvestigationPlan, StagePlan
+from tersely.sessions.worker import SessionOutcome
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.results import Origin
@@ -65,7 +65,7 @@ MOST_PASSAGES = 2_000
 class Researches:
     """What sessions of kind `research` are worked on with."""
 
-    plan: Plan
+    plan: InvestigationPlan
     options: ResearchOptions
     models: Models
     registry: ToolRegistry
@@ -74,27 +74,27 @@ class Researches:
     database: Database
     step: Step
 
-    async def __call__(self, session: Session, diary: SessionDiary) -> Outcome:
+    async def __call__(self, session: Session, recorder: SessionRecorder) -> SessionOutcome:
         override = overrides.of_session(session.override, self.registry.connections)
         part = self.plan.parts(session.chain, override)[0]
         request = request_of(session.alert, self.plan.chains[session.chain].stages, self.options)
         llm = self.models.of(part.providers)
-        purse = _purse(request, session, llm)
-        stages = await diary.plan([*(topic.name for topic in request.topics), _last_name(request)])
+        usage_budget = _usage_budget(request, session, llm)
+        stages = await recorder.plan([*(topic.name for topic in request.topics), _last_name(request)])
 
-        async def look() -> Instruments:
-            return Instruments.of(self.registry, part.servers, request.options, granted=part.tools)
+        async def look() -> ResearchTools:
+            return ResearchTools.of(self.registry, part.servers, request.options, granted=part.tools)
 
         await self._servers_are_there(part.servers)
         # Chosen once: after a restart another server may be down, and the work must still be the same.
         instruments = await self.step(f"{session.id}/instruments", look)
-        research = _Research(self, session, diary, part, request, instruments, llm, purse)
-        done: list[Gathered] = []
+        research = _Research(self, session, recorder, part, request, instruments, llm, usage_budget)
+        done: list[TopicResult] = []
         for position, topic_stage in enumerate(stages[:-1]):
-            diary.session_progress(position, len(stages), request.topics[position].name)
+            recorder.session_progress(position, len(stages), request.topics[position].name)
             gathered = await research.topic(position, topic_stage, done)
             done.append(gathered)
-        diary.session_progress(len(stages) - 1, len(stages), EXTRACTION)
+        recorder.session_progress(len(stages) - 1, len(stages), EXTRACTION)
         return await research.extraction(stages[-1], done)
 
     async def _servers_are_there(self, names: Sequence[str]) -> None:
@@ -109,12 +109,12 @@ class Researches:
                 await anyio.sleep(0.1)
 
 
-def _last_name(request: Request) -> str:
+def _last_name(request: ResearchRequest) -> str:
     taken = {topic.name for topic in request.topics}
     return next(name for name in (EXTRACTION, f"the {EXTRACTION}", f"final {EXTRACTION}") if name not in taken)
 
 
-def _purse(request: Request, session: Session, llm: LLM | None) -> Purse:
+def _usage_budget(request: ResearchRequest, session: Session, llm: LLM | None) -> UsageBudget:
     """
     Raises:
         InputError: A price is the limit, and nobody knows the model's.
@@ -132,21 +132,21 @@ def _purse(request: Request, session: Session, llm: LLM | None) -> Purse:
         None if session.price_micros is None else Decimal(session.price_micros) / 1_000_000,
     )
     aside = options.tokens + 2 * llm.output_cap if llm else 0
-    return Purse(options.max_tokens, Decimal(str(options.max_price)), aside, spent)
+    return UsageBudget(options.max_tokens, Decimal(str(options.max_price)), aside, spent)
 
 
 @dataclass
 class _Research:
     """One session's work."""
 
-    house: Researches
+    services: Researches
     session: Session
-    diary: SessionDiary
-    part: Part
-    request: Request
-    instruments: Instruments
+    recorder: SessionRecorder
+    part: StagePlan
+    request: ResearchRequest
+    instruments: ResearchTools
     llm: LLM | None
-    purse: Purse
+    usage_budget: UsageBudget
 
     @property
     def scope(self) -> str:
@@ -154,14 +154,14 @@ class _Research:
 
     # Topics
 
-    async def topic(self, position: int, stage_id: str, earlier: Sequence[Gathered]) -> Gathered:
+    async def topic(self, position: int, stage_id: str, earlier: Sequence[TopicResult]) -> TopicResult:
         topic = self.request.topics[position]
-        diary = self.diary.within(stage_id, rows.derived_id(self.session.id, f"execution/{position}"))
-        await self._begun(diary)
+        recorder = self.recorder.within(stage_id, rows.derived_id(self.session.id, f"execution/{position}"))
+        await self._begun(recorder)
         if earlier and earlier[-1].stopped:
-            done = Gathered(topic=topic, stopped=earlier[-1].stopped)
+            done = TopicResult(topic=topic, stopped=earlier[-1].stopped)
         else:
-            caller = self._caller(diary, topic.name, topic.about, earlier)
+            caller = self._caller(recorder, topic.name, topic.about, earlier)
             known = {same_page(block.url): block for one in earlier for block in one.blocks}
             gathering = Gathering(
                 request=self.request,
@@ -169,38 +169,40 @@ class _Research:
                 assignment=caller.assignment,
                 instruments=self.instruments,
                 caller=caller,
-                step=self.house.step,
-                llm=BudgetedLLM(self.llm, self.purse) if self.llm else None,
-                purse=self.purse,
+                step=self.services.step,
+                llm=BudgetedLLM(self.llm, self.usage_budget) if self.llm else None,
+                usage_budget=self.usage_budget,
                 known=known,
                 digests=await self._digests(stage_id, known.values()),
             )
             done = await gathering.run()
-        handle = await self.house.step(f"{stage_id}/checkpoint", lambda: self._checkpoint(topic.name, [*earlier, done]))
+        handle = await self.services.step(
+            f"{stage_id}/checkpoint", lambda: self._checkpoint(topic.name, [*earlier, done])
+        )
         status, said = ("failed", done.stopped) if done.stopped and not done.blocks else ("completed", done.stopped)
-        await diary.execution_ended("failed" if status == "failed" else "completed", reason=said)
+        await recorder.execution_ended("failed" if status == "failed" else "completed", reason=said)
         analysis = assume_masked(_topic_told(done, handle))  # masked notes, addresses, our own words
-        await diary.stage_status(
+        await recorder.stage_status(
             stage_id, "failed" if status == "failed" else "completed", reason=said, analysis=analysis
         )
         return done
 
-    async def _begun(self, diary: SessionDiary, controller: str = "") -> None:
-        assert diary.stage_id
-        await diary.stage_status(diary.stage_id, "in_progress")
-        await diary.execution_began(
+    async def _begun(self, recorder: SessionRecorder, controller: str = "") -> None:
+        assert recorder.stage_id
+        await recorder.stage_status(recorder.stage_id, "in_progress")
+        await recorder.execution_began(
             agent=self.part.stage.agent,
             controller=controller or (self.part.agent.controller if self.llm else "search"),
             provider=self.llm.provider if self.llm else "",
             model=self.llm.model if self.llm else "",
         )
 
-    def _caller(self, diary: SessionDiary, stage: str, task: str, earlier: Sequence[Gathered]) -> Caller:
-        assert diary.stage_id and diary.execution_id
+    def _caller(self, recorder: SessionRecorder, stage: str, task: str, earlier: Sequence[TopicResult]) -> ToolCaller:
+        assert recorder.stage_id and recorder.execution_id
         assignment = Assignment(
             session_id=self.session.id,
-            stage_id=diary.stage_id,
-            execution_id=diary.execution_id,
+            stage_id=recorder.stage_id,
+            execution_id=recorder.execution_id,
             stage=stage,
             task=f"Research this topic: {task}",
             agent_name=self.part.stage.agent,
@@ -215,37 +217,37 @@ class _Research:
             max_iterations=self.part.max_iterations,
             key=self.session.mark_key,
         )
-        kept, cache = self.house.kept, self.house.cache
-        llm = BudgetedLLM(self.llm, self.purse) if self.llm else None
-        return Caller(
+        kept, cache = self.services.kept, self.services.cache
+        llm = BudgetedLLM(self.llm, self.usage_budget) if self.llm else None
+        return ToolCaller(
             assignment=assignment,
-            toolbox=Toolbox(self.house.registry, assignment),
+            toolbox=Toolbox(self.services.registry, assignment),
             executor=ToolExecutor(
-                registry=self.house.registry,
+                registry=self.services.registry,
                 results=kept,
                 cache=cache,
-                condense_seconds=self.house.plan.defaults.summarization.timeout,
+                condense_seconds=self.services.plan.defaults.summarization.timeout,
             ),
             read_back=ReadBack(
                 kept,
                 masker=Masker(key=self.session.mark_key),
                 llm=llm,
                 cache=cache,
-                summary_seconds=self.house.plan.defaults.summarization.timeout,
+                summary_seconds=self.services.plan.defaults.summarization.timeout,
             ),
-            diary=diary,
-            display_tokens=self.house.plan.defaults.display_tokens,
+            recorder=recorder,
+            display_tokens=self.services.plan.defaults.display_tokens,
         )
 
     async def _digests(self, stage_id: str, blocks: Any) -> set[str]:
         handles = [block.page for block in blocks]
 
         async def look() -> list[str]:
-            return [(await self.house.kept.find(handle, self.scope)).blob for handle in handles]
+            return [(await self.services.kept.find(handle, self.scope)).blob for handle in handles]
 
-        return set(await self.house.step(f"{stage_id}/known", look)) if handles else set()
+        return set(await self.services.step(f"{stage_id}/known", look)) if handles else set()
 
-    async def _checkpoint(self, topic: str, done: Sequence[Gathered]) -> str:
+    async def _checkpoint(self, topic: str, done: Sequence[TopicResult]) -> str:
         """The state after a topic, kept: what stands for the pages, where the pages themselves are, and what is
         missing.
         """
@@ -254,7 +256,7 @@ class _Research:
                 "url": block.url,
                 "title": block.title,
                 "topic": block.topic,
-                "content": await self.house.kept.load(block.content, self.scope),
+                "content": await self.services.kept.load(block.content, self.scope),
                 "tokens": block.tokens,
                 "raw": {"handle": block.page, "tokens": block.tokens_before},
             }
@@ -271,13 +273,13 @@ class _Research:
     async def _keep(self, tool: str, about: Mapping[str, Any], value: Any) -> str:
         origin = Origin(server="tersely", tool=tool, arguments=dict(about), called_at=datetime.now(UTC))
         text = assume_masked(json.dumps(value, ensure_ascii=False, indent=1))  # made of masked parts
-        return await self.house.kept.keep(text, scope=self.scope, origin=origin, kind="structured")
+        return await self.services.kept.keep(text, scope=self.scope, origin=origin, kind="structured")
 
     # Extraction
 
-    async def extraction(self, stage_id: str, done: Sequence[Gathered]) -> Outcome:
-        diary = self.diary.within(stage_id, rows.derived_id(self.session.id, "execution/extraction"))
-        await self._begun(diary, "extraction" if self.llm else "rules")
+    async def extraction(self, stage_id: str, done: Sequence[TopicResult]) -> SessionOutcome:
+        recorder = self.recorder.within(stage_id, rows.derived_id(self.session.id, "execution/extraction"))
+        await self._begun(recorder, "extraction" if self.llm else "rules")
         blocks = [block for one in done for block in one.blocks]
         if not blocks:
             gaps = (
@@ -286,26 +288,26 @@ class _Research:
                 or ["Nothing was found."]
             )
             reason = f"No page was read. {gaps[0]}"
-            await diary.execution_ended("failed", reason=reason)
-            await diary.stage_status(stage_id, "failed", reason=reason)
-            return Outcome(status="failed", reason=reason)
+            await recorder.execution_ended("failed", reason=reason)
+            await recorder.stage_status(stage_id, "failed", reason=reason)
+            return SessionOutcome(status="failed", reason=reason)
         sections = [await self._section(number, block) for number, block in enumerate(blocks, start=1)]
         pages = [
             KnownPage(
-                section.label, block.url, block.page, PageText(await self.house.kept.load(block.page, self.scope))
+                section.label, block.url, block.page, PageText(await self.services.kept.load(block.page, self.scope))
             )
             for section, block in zip(sections, blocks, strict=True)
         ]
         ledger = Ledger(self.request.schema, pages)
         gaps = [gap for one in done for gap in one.gaps]
-        by_rules: Sequence[Section] = sections
+        by_rules: Sequence[PageSection] = sections
         if self.llm and self.request.schema:
             extraction = Extraction(
                 subject=self.request.subject,
                 schema=self.request.schema,
-                llm=(budgeted := BudgetedLLM(self.llm, self.purse, last=True)),
-                asker=Asker(llm=budgeted, diary=diary, masker=Masker(key=self.session.mark_key)),
-                step=self.house.step,
+                llm=(budgeted := BudgetedLLM(self.llm, self.usage_budget, last=True)),
+                asker=Asker(llm=budgeted, recorder=recorder, masker=Masker(key=self.session.mark_key)),
+                step=self.services.step,
                 prefix=stage_id,
                 fence=self._fence(sections),
             )
@@ -315,23 +317,27 @@ class _Research:
             await anyio.to_thread.run_sync(lambda: [ledger.claim(claim) for claim in extracted.claims])
         passages = await anyio.to_thread.run_sync(self._ruled, ledger, by_rules, pages)
         stopped = next((one.stopped for one in done if one.stopped), "")
-        outcome = await self.house.step(
+        outcome = await self.services.step(
             f"{stage_id}/result",
-            lambda: self._result(diary, f"{stage_id}/result", done, ledger, passages, gaps, stopped),
+            lambda: self._result(recorder, f"{stage_id}/result", done, ledger, passages, gaps, stopped),
         )
-        await diary.execution_ended("completed", reason=stopped)
-        await diary.stage_status(stage_id, "completed", reason=stopped, analysis=outcome.analysis)
+        await recorder.execution_ended("completed", reason=stopped)
+        await recorder.stage_status(stage_id, "completed", reason=stopped, analysis=outcome.analysis)
         return outcome
 
-    async def _section(self, number: int, block: Block) -> Section:
-        return Section(f"P{number}", block.title, block.url, await self.house.kept.load(block.content, self.scope))
+    async def _section(self, number: int, block: CollectedPage) -> PageSection:
+        return PageSection(
+            f"P{number}", block.title, block.url, await self.services.kept.load(block.content, self.scope)
+        )
 
-    def _fence(self, sections: Sequence[Section]) -> Fence:
+    def _fence(self, sections: Sequence[PageSection]) -> Fence:
         """Marks that no page can know, and that are the same when the work is done again."""
         said = "\0".join([self.session.id, *(section.text for section in sections)])
         return Fence(hmac.new(self.session.mark_key, said.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16])
 
-    def _ruled(self, ledger: Ledger, sections: Sequence[Section], pages: Sequence[KnownPage]) -> list[dict[str, Any]]:
+    def _ruled(
+        self, ledger: Ledger, sections: Sequence[PageSection], pages: Sequence[KnownPage]
+    ) -> list[dict[str, Any]]:
         """Facts by rules where no model extracted; what no fact was taken from comes back as passages with their
         sources.
         """
@@ -350,15 +356,15 @@ class _Research:
 
     async def _result(
         self,
-        diary: SessionDiary,
+        recorder: SessionRecorder,
         key: str,
-        done: Sequence[Gathered],
+        done: Sequence[TopicResult],
         ledger: Ledger,
         passages: Sequence[Mapping[str, Any]],
         gaps: Sequence[str],
         stopped: str,
-    ) -> Outcome:
-        async with self.house.database.reading() as db:
+    ) -> SessionOutcome:
+        async with self.services.database.reading() as db:
             now = await rows.find(db, self.session.id)
         blocks = [block for one in done for block in one.blocks]
         result = {
@@ -412,25 +418,25 @@ class _Research:
         }
         handle = await self._keep(RESULT_TOOL, {"subject": self.request.subject}, result)
         analysis = Masker(key=self.session.mark_key).mask(as_markdown(result, handle))
-        await diary.tell(
+        await recorder.record(
             key, "final_analysis", analysis, {"model": self.llm.model if self.llm else "", "provider": "research"}
         )
-        return Outcome(status="completed", reason=stopped, analysis=analysis)
+        return SessionOutcome(status="completed", reason=stopped, analysis=analysis)
 
 
 def _sourced(passage: Passage, page: KnownPage) -> dict[str, Any] | None:
     lines = page.text.quoted(passage.text)
     if lines is None:
         return None
-    return {"text": passage.text, "source": Source(page.url, page.handle, lines).as_json()}
+    return {"text": passage.text, "source": FactSource(page.url, page.handle, lines).as_json()}
 
 
-def _read_before(done: Gathered) -> Masked:
+def _read_before(done: TopicResult) -> Masked:
     said = "\n".join(f"- {block.title}: {block.url}" for block in done.blocks)
     return assume_masked(f"Pages that were read:\n{said}\n{done.notes}")  # addresses that were read, and masked notes
 
 
-def _topic_told(done: Gathered, checkpoint: str) -> str:
+def _topic_told(done: TopicResult, checkpoint: str) -> str:
     lines = [str(done.notes).strip()] if done.notes else []
     lines += [
         f"- [{block.title}]({block.url}): {block.tokens_before:,} → {block.tokens:,} tokens ({block.how})"

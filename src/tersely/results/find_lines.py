@@ -26,7 +26,7 @@ _OVERLAP = 2 * 1024
 
 
 @dataclass(frozen=True)
-class Hit:
+class LineMatch:
     """A line that matches: where it lies, and where in it the match does."""
 
     number: int
@@ -36,8 +36,8 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Found:
-    hits: list[Hit]
+class LineMatches:
+    hits: list[LineMatch]
     """From the line asked for on, as many as were asked for."""
 
     total: int
@@ -77,13 +77,13 @@ def compiled(pattern: str, *, ignore_case: bool = False) -> re2._Regexp:
 
 def find_lines(
     text: bytes, pattern: str, *, ignore_case: bool = False, from_line: int = 1, limit: int = 100, seconds: float = 5.0
-) -> Found:
+) -> LineMatches:
     """Raises:
     InputError: The pattern is wrong, or too expensive on this text.
     """
     expression = compiled(pattern, ignore_case=ignore_case)
     ends = time.monotonic() + seconds
-    hits: list[Hit] = []
+    hits: list[LineMatch] = []
     total = 0
     number, counted_to = 1, 0
     for start, end, match in _matches(text, expression, lambda: _check(ends, seconds)):
@@ -91,10 +91,10 @@ def find_lines(
         counted_to = start
         total += 1
         if number >= from_line and len(hits) < limit:
-            hits.append(Hit(number, start, end, match))
+            hits.append(LineMatch(number, start, end, match))
         if total >= MOST_COUNTED and len(hits) >= limit:
-            return Found(hits, total, counted_all=False)
-    return Found(hits, total, counted_all=True)
+            return LineMatches(hits, total, counted_all=False)
+    return LineMatches(hits, total, counted_all=True)
 
 
 def _check(ends: float, seconds: float) -> None:

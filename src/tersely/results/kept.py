@@ -23,18 +23,18 @@ from tersely.errors import InputError, ResultNotFound, StoreUnavailable
 from tersely.masking.masked import Masked, assume_masked
 from tersely.store import results
 from tersely.store.database import Database
-from tersely.store.packing import Packed, pack, storable, unpack
+from tersely.store.packing import PackedText, pack, storable, unpack
 from tersely.store.results import KeptResult, Kind, Origin
 from tersely.text.tokens import O200K
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["KeptResult", "KeptResults", "Origin", "Stretch", "user_scope"]
+__all__ = ["KeptResult", "KeptResults", "Origin", "TextRange", "user_scope"]
 
 SWEEP_EVERY = timedelta(minutes=5)
 
 HEAVY_BYTES = 128 * 1024
-"""Packed, above which writing takes so long that others would notice."""
+"""PackedText, above which writing takes so long that others would notice."""
 MAX_EXPANDED_BYTES = 64 * 2**20
 """What the handles in one call's arguments may stand for in all."""
 
@@ -48,7 +48,7 @@ def user_scope() -> str:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class TextRange:
     """A part of a kept text, and where it really begins and ends, in bytes."""
 
     text: Masked
@@ -116,7 +116,7 @@ class KeptResults:
         return await self._keep(packed, scope, origin, kind, mime_type, part, None)
 
     async def _keep(
-        self, packed: Packed, scope: str, origin: Origin, kind: Kind, mime_type: str, part: int, tokens: int | None
+        self, packed: PackedText, scope: str, origin: Origin, kind: Kind, mime_type: str, part: int, tokens: int | None
     ) -> str:
         now = self._clock()
         async with self.database.transaction(heavy=len(packed.data) > HEAVY_BYTES) as db:
@@ -204,17 +204,17 @@ class KeptResults:
             _text(result), await self.line_start(result, first), await self.line_start(result, last + 1)
         )
 
-    async def read_stretch(self, result: KeptResult, start: int, end: int) -> Stretch:
+    async def read_stretch(self, result: KeptResult, start: int, end: int) -> TextRange:
         """Bytes `start` to `end` (not included), where both are moved to the beginning of the character they are in."""
         start, end = max(0, min(start, result.size)), max(0, min(end, result.size))
         if end <= start:
-            return Stretch(assume_masked(""), start, start)
+            return TextRange(assume_masked(""), start, start)
         # A character has up to four bytes: three before either edge are enough to find its beginning.
         before = max(0, start - 3)
         raw = await self._bytes(_text(result), before, end + 1)
         start = _character_start(raw, start - before) + before
         end = _character_start(raw, end - before) + before
-        return Stretch(_masked(raw[start - before : end - before]), start, end)
+        return TextRange(_masked(raw[start - before : end - before]), start, end)
 
     async def line_start(self, result: KeptResult, line: int) -> int:
         """Where a line begins, in bytes; the end of the text for a line that is not there."""
@@ -271,7 +271,7 @@ class KeptResults:
         return _masked(await self._bytes(result, start, end))
 
 
-def _packed_text(text: str) -> Packed:
+def _packed_text(text: str) -> PackedText:
     return pack(storable(text).encode())
 
 

@@ -21,14 +21,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tersely.condensing.budget import CONDENSE_SECONDS, ModelWork
 from tersely.condensing.cache import SummaryCache
-from tersely.condensing.ladder import in_time
-from tersely.condensing.summarize import Wish
+from tersely.condensing.ladder import condense_in_time
+from tersely.condensing.summarize import SummaryRequest
 from tersely.errors import InputError
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.results import sql as sql_over_results
-from tersely.results.find_lines import Found, Hit, find_lines
+from tersely.results.find_lines import LineMatch, LineMatches, find_lines
 from tersely.results.kept import KeptResults
 from tersely.store.results import KeptResult
 from tersely.text.tokens import O200K
@@ -223,7 +223,7 @@ class ReadBack:
         result = await self._text(arguments.handle, scope)
         raw, _ = await self.kept.load_bytes(result.handle, scope)
 
-        def work() -> tuple[Found, Masked, int | None]:
+        def work() -> tuple[LineMatches, Masked, int | None]:
             # Even the shortest lines of a page are a few tokens each; one more tells whether there is a next page.
             most = self.page_tokens // 3 + 1
             found = find_lines(
@@ -267,8 +267,8 @@ class ReadBack:
         result = await self._text(arguments.handle, scope)
         text = await self.kept.load(result.handle, scope)
         focus = await anyio.to_thread.run_sync(self.masker.mask, arguments.focus) if arguments.focus else ""
-        wish = Wish(target=arguments.max_tokens, focus=focus)
-        condensed = await in_time(text, wish, llm=self.llm, cache=self.cache, seconds=self.summary_seconds)
+        request = SummaryRequest(target=arguments.max_tokens, focus=focus)
+        condensed = await condense_in_time(text, request, llm=self.llm, cache=self.cache, seconds=self.summary_seconds)
         # Condensed from masked text, or a model's words about it.
         body = assume_masked(condensed.text)
         sizes = f"{condensed.tokens_before:,} → {condensed.tokens_after:,} tokens, {condensed.status}"
@@ -365,7 +365,7 @@ def _page(text: str, limit: int, cut: bool) -> str:
     return whole or text
 
 
-def _shown(raw: bytes, hits: list[Hit], context: int, limit: int) -> tuple[Masked, int | None]:
+def _shown(raw: bytes, hits: list[LineMatch], context: int, limit: int) -> tuple[Masked, int | None]:
     """Matches with their neighbours, as grep writes them; and the line of the first match that no longer fits."""
     pieces: list[str] = []
     tokens = last = 0
@@ -387,7 +387,7 @@ def _shown(raw: bytes, hits: list[Hit], context: int, limit: int) -> tuple[Maske
     return assume_masked("".join(pieces)), None
 
 
-def _before(raw: bytes, hit: Hit, context: int) -> list[tuple[int, bytes]]:
+def _before(raw: bytes, hit: LineMatch, context: int) -> list[tuple[int, bytes]]:
     lines: list[tuple[int, bytes]] = []
     start, number = hit.start, hit.number
     while len(lines) < context and start > 0:
@@ -398,7 +398,7 @@ def _before(raw: bytes, hit: Hit, context: int) -> list[tuple[int, bytes]]:
     return lines[::-1]
 
 
-def _after(raw: bytes, hit: Hit, context: int) -> list[tuple[int, bytes]]:
+def _after(raw: bytes, hit: LineMatch, context: int) -> list[tuple[int, bytes]]:
     lines: list[tuple[int, bytes]] = []
     at, number = hit.end + 1, hit.number
     while len(lines) < context and at < len(raw):
@@ -419,7 +419,7 @@ def _clipped(line: bytes, at: int = 0) -> str:
     return f"{'…' if start else ''}{piece}{'…' if start + _CLIPPED < len(line) else ''} ({len(line):,} bytes)"
 
 
-def _csv(table: sql_over_results.Table, limit: int) -> tuple[Masked, int]:
+def _csv(table: sql_over_results.QueryTable, limit: int) -> tuple[Masked, int]:
     """The table as CSV within a page, and how many rows of it that are; at least one."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

@@ -26,7 +26,7 @@ _LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Column:
+class RowColumn:
     name: str
     type: str
     """As DuckDB writes it: BIGINT, DOUBLE, BOOLEAN, VARCHAR or JSON."""
@@ -37,7 +37,7 @@ class Rows:
     form: str
     """What the text was taken for, in words."""
 
-    columns: list[Column]
+    columns: list[RowColumn]
     values: list[list[Any]]
 
 
@@ -127,8 +127,8 @@ def _records(form: str, items: Sequence[Any]) -> Rows:
     )
 
 
-def _typed(names: Iterable[str], values: list[list[Any]]) -> tuple[list[Column], list[list[Any]]]:
-    columns: list[Column] = []
+def _typed(names: Iterable[str], values: list[list[Any]]) -> tuple[list[RowColumn], list[list[Any]]]:
+    columns: list[RowColumn] = []
     taken: set[str] = set()
     for at, name in enumerate(names):
         kind = _type_of(row[at] for row in values)
@@ -137,7 +137,7 @@ def _typed(names: Iterable[str], values: list[list[Any]]) -> tuple[list[Column],
                 cell = row[at]
                 if cell is not None and (kind == "JSON" or not isinstance(cell, str)):
                     row[at] = cell if kind == "JSON" else json.dumps(cell)
-        columns.append(Column(_free_name(name, taken), kind))
+        columns.append(RowColumn(_free_name(name, taken), kind))
     return columns, values
 
 

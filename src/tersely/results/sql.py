@@ -34,7 +34,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class QueryTable:
     """An answer, and what was asked."""
 
     columns: list[tuple[str, str]]
@@ -52,7 +52,7 @@ def is_installed() -> bool:
     return importlib.util.find_spec("duckdb") is not None
 
 
-async def ask(text: Masked, sql: str, *, offset: int = 0, limits: Limits = Limits()) -> Table:  # noqa: B008  (frozen)
+async def ask(text: Masked, sql: str, *, offset: int = 0, limits: Limits = Limits()) -> QueryTable:  # noqa: B008  (frozen)
     """The rows that a SELECT over the table `result` (or `lines`) gives, from row `offset` on.
 
     Raises:
@@ -106,4 +106,4 @@ async def ask(text: Masked, sql: str, *, offset: int = 0, limits: Limits = Limit
     if "refused" in said:
         raise InputError(said["refused"])
     columns = [(name, kind) for name, kind in said["columns"]]
-    return Table(columns=columns, rows=said["rows"], more=said["more"], source=said["source"])
+    return QueryTable(columns=columns, rows=said["rows"], more=said["more"], source=said["source"])

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import duckdb
 
-from tersely.results.rows import Column, rows_of
+from tersely.results.rows import RowColumn, rows_of
 
 _BATCH_BYTES = 2 * 2**20
 _PLAIN = {"BIGINT", "INTEGER", "SMALLINT", "TINYINT", "UBIGINT", "UINTEGER", "HUGEINT", "DOUBLE", "FLOAT", "BOOLEAN"}
@@ -35,7 +35,7 @@ _LOCKED = (
 )
 
 
-class Refused(Exception):
+class QueryRefused(Exception):
     """The caller can do something about it; the text says what."""
 
 
@@ -58,20 +58,20 @@ def answer(request: dict[str, Any], text: str) -> dict[str, Any]:
     try:
         return {"source": source, **_ask(database, sql, request)}
     except duckdb.InterruptException:
-        raise Refused(too_long) from None
+        raise QueryRefused(too_long) from None
     except (duckdb.OutOfMemoryException, MemoryError):
-        raise Refused(
+        raise QueryRefused(
             f"The query needed more than {request['memory_mb']} MB and was stopped. Filter or aggregate earlier."
         ) from None
     except duckdb.Error as problem:
-        raise Refused(f"{_first_lines(problem)}\n{columns}".strip()) from None
+        raise QueryRefused(f"{_first_lines(problem)}\n{columns}".strip()) from None
 
 
 def _load(database: duckdb.DuckDBPyConnection, text: str, *, with_lines: bool) -> tuple[str, str]:
     """Make the tables `result` and `lines`; what the text was taken for, and the columns, in words."""
     rows = rows_of(text)
     if rows is None and not with_lines:
-        raise Refused(
+        raise QueryRefused(
             "This result is not a table: neither JSON, JSON lines, CSV nor aligned columns. Ask the table `lines` "
             "(number, line) instead, "
             "or use search_result."
@@ -82,14 +82,14 @@ def _load(database: duckdb.DuckDBPyConnection, text: str, *, with_lines: bool) -
             _insert(
                 database,
                 "lines",
-                [Column("number", "BIGINT"), Column("line", "VARCHAR")],
+                [RowColumn("number", "BIGINT"), RowColumn("line", "VARCHAR")],
                 map(list, enumerate(lines, 1)),
             )
         if rows is None:
             return "", "Table lines has: number BIGINT; line VARCHAR"
         _insert(database, "result", rows.columns, rows.values)
     except duckdb.Error as problem:
-        raise Refused(
+        raise QueryRefused(
             f"This result could not be read as {rows.form if rows else 'lines'}: {_first_lines(problem)}"
         ) from None
     known = "; ".join(f"{column.name} {column.type}" for column in rows.columns[:60])
@@ -100,9 +100,9 @@ def _one_select(database: duckdb.DuckDBPyConnection, sql: str) -> str:
     try:
         statements = database.extract_statements(sql)
     except duckdb.Error as problem:
-        raise Refused(_first_lines(problem)) from None
+        raise QueryRefused(_first_lines(problem)) from None
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise Refused(
+        raise QueryRefused(
             "One SELECT is allowed (also WITH, DESCRIBE, SUMMARIZE); nothing that changes, loads, attaches or sets "
             "anything."
         )
@@ -116,7 +116,7 @@ def _one_select(database: duckdb.DuckDBPyConnection, sql: str) -> str:
 
 
 def _insert(
-    database: duckdb.DuckDBPyConnection, table: str, columns: list[Column], values: Iterable[list[Any]]
+    database: duckdb.DuckDBPyConnection, table: str, columns: list[RowColumn], values: Iterable[list[Any]]
 ) -> None:
     declared = ", ".join(f'"{_quoted(column.name)}" {column.type}' for column in columns)
     database.execute(f"CREATE TABLE {table} ({declared})")
@@ -220,7 +220,7 @@ def main() -> None:
     text = sys.stdin.buffer.read().decode()
     try:
         said = answer(request, text)
-    except Refused as problem:
+    except QueryRefused as problem:
         said = {"refused": str(problem)}
     _say(said)
 

@@ -47,7 +47,7 @@ class OneToken(TokenVerifier):
         return AccessToken(token="", client_id="bearer", scopes=[])
 
 
-class PlainMistakes(Middleware):
+class PlainErrors(Middleware):
     """Wrong arguments are answered in words a caller can act on, without quoting what was sent."""
 
     async def on_call_tool(

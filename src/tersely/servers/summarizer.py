@@ -24,7 +24,7 @@ from tersely.app.summarizer import Summarizer
 from tersely.condensing.budget import Condensed
 from tersely.condensing.summarize import Progress
 from tersely.errors import InputError, MaskingFailed, StoreUnavailable
-from tersely.servers.http import OneToken, PlainMistakes
+from tersely.servers.http import OneToken, PlainErrors
 from tersely.text.chunks import STRATEGIES
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def build(summarizer: Summarizer) -> FastMCP:
         auth=OneToken(token.get_secret_value()) if token else None,
         version=version("tersely"),
         mask_error_details=True,
-        middleware=[PlainMistakes()],
+        middleware=[PlainErrors()],
     )
 
     @server.tool(annotations=_READS_ONLY, output_schema=None)

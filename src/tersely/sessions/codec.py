@@ -130,7 +130,7 @@ class RecordCodec:
         if not issubclass(kind, TerselyError):
             raise TypeError(f"{value['$raised']} is stored as an error and is not one.")
         # Not by its constructor, whose parameters differ from error to error.
-        error = kind.__new__(kind)
+        error: TerselyError = kind.__new__(kind)
         error.args = tuple(value["args"])
         vars(error).update(value["state"])
         return error

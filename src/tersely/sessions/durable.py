@@ -2,7 +2,7 @@
 
 A session is one workflow, named by the session's id; each of its steps is stored
 once, so a session that is run again goes on after its last finished step. Which
-process may run it, and what happens when one dies, is decided in `sessions.crew`;
+process may run it, and what happens when one dies, is decided in `sessions.worker`;
 here it is only carried out.
 
 On SQLite the engine has a file of its own beside the database, with the same

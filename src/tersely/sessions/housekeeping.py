@@ -132,7 +132,7 @@ class Housekeeping:
         if over:
             self._heard.pop(session.id, None)
             async with self.database.transaction() as db:
-                await deliveries.told(db, session.id)
+                await deliveries.delivered(db, session.id)
 
     def _message(self, session: Session) -> dict[str, object]:
         assert session.ended_at is not None

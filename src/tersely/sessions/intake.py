@@ -34,8 +34,8 @@ from tersely.masking.masked import Masked, assume_masked
 from tersely.sessions import overrides
 from tersely.sessions.durable import Engine
 from tersely.sessions.overrides import Connected, Override
-from tersely.sessions.plan import Plan
-from tersely.sessions.worker import Crew
+from tersely.sessions.plan import InvestigationPlan
+from tersely.sessions.worker import Worker
 from tersely.store import groups
 from tersely.store import sessions as rows
 from tersely.store.database import Database
@@ -77,15 +77,15 @@ class Accepted:
     status: str = "queued"
 
 
-class Desk:
+class AlertIntake:
     def __init__(
         self,
         *,
         database: Database,
         bus: Bus,
         engine: Engine,
-        crew: Crew,
-        plan: Plan,
+        worker: Worker,
+        plan: InvestigationPlan,
         servers: Mapping[str, Connected],
         max_pending: int,
         checks: Mapping[str, Check] = {},
@@ -97,7 +97,7 @@ class Desk:
         self._database = database
         self._bus = bus
         self._engine = engine
-        self._crew = crew
+        self._worker = worker
         self.plan = plan
         self.servers = servers
         self._max_pending = max_pending
@@ -158,13 +158,13 @@ class Desk:
                 )
             message = "This alert was accepted before; nothing was started a second time."
             return Accepted(session_id=created.session_id, message=message)
-        self._bus.publish(*created.told)
+        self._bus.publish(*created.events)
         crash_point("accepted, before it is queued")
         try:
             with anyio.fail_after(ENQUEUE_SECONDS):
                 await self._engine.enqueue(session_id)
         except (StoreUnavailable, TimeoutError) as problem:
-            # It is accepted all the same: the crew queues what was not.
+            # It is accepted all the same: the worker queues what was not.
             logger.warning("not_queued_yet", extra={"session_id": session_id, "reason": str(problem)})
         crash_point("queued, before it is answered")
         return Accepted(session_id=session_id, message=self._welcome(alert_type, submission.override))
@@ -222,7 +222,7 @@ class Desk:
             cancelled = await rows.request_cancel(
                 db, session_id, reason=f"Cancelled by {by}.", now=self._database.clock.now()
             )
-        self._bus.publish(*cancelled.told)
+        self._bus.publish(*cancelled.events)
         if cancelled.status == "cancelled":
             try:
                 await self._engine.withdraw(session_id)
@@ -230,7 +230,7 @@ class Desk:
                 # Whoever takes it out of the queue will see that it has ended.
                 logger.warning("not_withdrawn", extra={"session_id": session_id, "reason": str(problem)})
         else:
-            self._crew.cancel_here(session_id)
+            self._worker.cancel_here(session_id)
         return cancelled.status
 
     async def resolve(self, group: Group, *, principal: str) -> str | None:

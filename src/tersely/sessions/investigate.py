@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tersely.agent.assignment import Assignment
 from tersely.agent.loop import investigate
 from tersely.condensing.cache import SummaryCache
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
@@ -20,8 +20,8 @@ from tersely.results.kept import KeptResults
 from tersely.results.read_back import ReadBack
 from tersely.sessions import overrides
 from tersely.sessions.models import Models
-from tersely.sessions.plan import Part, Plan
-from tersely.sessions.worker import Outcome
+from tersely.sessions.plan import InvestigationPlan, StagePlan
+from tersely.sessions.worker import SessionOutcome
 from tersely.store import sessions as rows
 from tersely.store.sessions import Session
 
@@ -30,34 +30,34 @@ from tersely.store.sessions import Session
 class Investigations:
     """What sessions of kind `investigation` are worked on with."""
 
-    plan: Plan
+    plan: InvestigationPlan
     models: Models
     registry: ToolRegistry
     kept: KeptResults
     cache: SummaryCache
     step: Step
 
-    async def __call__(self, session: Session, diary: SessionDiary) -> Outcome:
+    async def __call__(self, session: Session, recorder: SessionRecorder) -> SessionOutcome:
         override = overrides.of_session(session.override, self.registry.connections)
         parts = self.plan.parts(session.chain, override)
-        stages = await diary.plan([part.stage.name for part in parts])
+        stages = await recorder.plan([part.stage.name for part in parts])
         earlier: list[tuple[str, Masked]] = []
         for position, (stage_id, part) in enumerate(zip(stages, parts, strict=True)):
             execution_id = rows.derived_id(session.id, f"execution/{position}")
-            diary.session_progress(position, len(parts), part.stage.name)
-            outcome = await self._stage(session, diary.within(stage_id, execution_id), part, earlier)
+            recorder.session_progress(position, len(parts), part.stage.name)
+            outcome = await self._stage(session, recorder.within(stage_id, execution_id), part, earlier)
             if outcome.status == "failed":
                 return outcome
             earlier.append((part.stage.name, outcome.analysis))
-        return Outcome(status="completed", analysis=earlier[-1][1])
+        return SessionOutcome(status="completed", analysis=earlier[-1][1])
 
     async def _stage(
-        self, session: Session, diary: SessionDiary, part: Part, earlier: list[tuple[str, Masked]]
-    ) -> Outcome:
-        assert diary.stage_id and diary.execution_id
+        self, session: Session, recorder: SessionRecorder, part: StagePlan, earlier: list[tuple[str, Masked]]
+    ) -> SessionOutcome:
+        assert recorder.stage_id and recorder.execution_id
         llm = self.models.of(part.providers)
-        await diary.stage_status(diary.stage_id, "in_progress")
-        await diary.execution_began(
+        await recorder.stage_status(recorder.stage_id, "in_progress")
+        await recorder.execution_began(
             agent=part.stage.agent,
             controller=part.agent.controller if llm else "survey",
             provider=llm.provider if llm else "",
@@ -66,8 +66,8 @@ class Investigations:
         report = await investigate(
             Assignment(
                 session_id=session.id,
-                stage_id=diary.stage_id,
-                execution_id=diary.execution_id,
+                stage_id=recorder.stage_id,
+                execution_id=recorder.execution_id,
                 stage=part.stage.name,
                 task=part.stage.task,
                 agent_name=part.stage.agent,
@@ -99,21 +99,21 @@ class Investigations:
                 cache=self.cache,
                 summary_seconds=self.plan.defaults.summarization.timeout,
             ),
-            diary=diary,
+            recorder=recorder,
             step=self.step,
         )
-        await diary.execution_ended(report.status, reason=report.reason)
-        await diary.stage_status(diary.stage_id, report.status, reason=report.reason, analysis=report.analysis)
-        return Outcome(status=report.status, reason=report.reason, analysis=report.analysis)
+        await recorder.execution_ended(report.status, reason=report.reason)
+        await recorder.stage_status(recorder.stage_id, report.status, reason=report.reason, analysis=report.analysis)
+        return SessionOutcome(status=report.status, reason=report.reason, analysis=report.analysis)
 
     # Who summarizes: whom the tool or the server names, else the default for summaries, else the agent's own; then the
     # agent's fallbacks.
 
-    def _summarizer(self, part: Part) -> LLM | None:
+    def _summarizer(self, part: StagePlan) -> LLM | None:
         default = self.plan.defaults.summarization.llm_provider
         return self.models.of((default, *part.providers) if default else part.providers)
 
-    def _summarizers(self, part: Part) -> dict[str, LLM]:
+    def _summarizers(self, part: StagePlan) -> dict[str, LLM]:
         """By provider, those that servers and tools of this part name."""
         servers = [self.registry.server(name).options for name in part.servers if name in self.registry.connections]
         named = {options.summarization.llm_provider for options in servers}

@@ -1,9 +1,9 @@
-"""The models of all providers, each built once and asked through one gate, whoever asks."""
+"""The models of all providers, each built once and asked through one limiter, whoever asks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from tersely.llm.client import ChatModel
-from tersely.llm.limits import Gate, LimitedLLM, Manners
+from tersely.llm.limits import LimitedLLM, ProviderLimiter, RetryPolicy
 from tersely.llm.providers import ProviderOptions
 
 
@@ -12,7 +12,7 @@ class Models:
         self._providers = providers
         self._concurrency = concurrency
         self._models: dict[str, ChatModel] = {}
-        self._gates: dict[tuple[str, str | None, str | None], Gate] = {}
+        self._limiters: dict[tuple[str, str | None, str | None], ProviderLimiter] = {}
         self._asked: dict[tuple[str, ...], LimitedLLM] = {}
         for name, options in providers.items():
             if not options.needs_key:
@@ -33,14 +33,16 @@ class Models:
             self._asked[usable] = LimitedLLM([self._one(name) for name in usable])
         return self._asked[usable]
 
-    def _one(self, name: str) -> tuple[ChatModel, Gate]:
+    def _one(self, name: str) -> tuple[ChatModel, ProviderLimiter]:
         options = self._providers[name]
         spec = options.spec()
         if name not in self._models:
             self._models[name] = ChatModel(spec)
         account = (spec.provider, spec.base_url, spec.api_key)
-        gate = self._gates.setdefault(account, Gate(Manners(concurrency=options.concurrency or self._concurrency)))
-        return self._models[name], gate
+        limiter = self._limiters.setdefault(
+            account, ProviderLimiter(RetryPolicy(concurrency=options.concurrency or self._concurrency))
+        )
+        return self._models[name], limiter
 
     def names(self) -> Iterable[str]:
         return self._providers.keys()

@@ -64,7 +64,7 @@ class Override(BaseModel):
 
 
 @dataclass(frozen=True)
-class Mistake:
+class OverrideProblem:
     """What is wrong with an override, and where."""
 
     field: str
@@ -81,16 +81,16 @@ class Connected(Protocol):
     def tools(self) -> tuple[Tool, ...]: ...
 
 
-def mistakes(override: Override, servers: Mapping[str, Connected]) -> list[Mistake]:
+def mistakes(override: Override, servers: Mapping[str, Connected]) -> list[OverrideProblem]:
     """What the override names and cannot be used: it does not exist, or the configuration does not let agents have it.
 
     Tools of a server that is down cannot be checked, and count as right.
     """
-    found: list[Mistake] = []
+    found: list[OverrideProblem] = []
     for number, choice in enumerate(override.servers or ()):
         if choice.name not in servers:
             known = f"There are: {_listed(sorted(servers))}." if servers else "No server is configured."
-            found.append(Mistake(f"mcp.servers.{number}.name", f"There is no server {choice.name!r}. {known}"))
+            found.append(OverrideProblem(f"mcp.servers.{number}.name", f"There is no server {choice.name!r}. {known}"))
             continue
         link = servers[choice.name]
         offered = {
@@ -104,7 +104,7 @@ def mistakes(override: Override, servers: Mapping[str, Connected]) -> list[Mista
                 continue
             usable = _listed(sorted(offered.keys() - refusals.keys()))
             message = refusals.get(tool) or f"Server {choice.name!r} has no tool {tool!r}. It has: {usable}."
-            found.append(Mistake(f"mcp.servers.{number}.tools.{place}", message))
+            found.append(OverrideProblem(f"mcp.servers.{number}.tools.{place}", message))
     return found
 
 

@@ -11,7 +11,7 @@ from tersely.sessions.overrides import Override
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class StagePlan:
     """One stage's agent, with what it thinks with and what it may use."""
 
     stage: StageOptions
@@ -28,7 +28,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class InvestigationPlan:
     """The part of the configuration that sessions need."""
 
     agents: Mapping[str, AgentOptions]
@@ -65,7 +65,7 @@ class Plan:
             )
         return wanted, known[wanted]
 
-    def parts(self, chain: str, override: Override | None) -> list[Part]:
+    def parts(self, chain: str, override: Override | None) -> list[StagePlan]:
         """Every stage of a chain; an override holds in all of them.
 
         Raises:
@@ -75,7 +75,7 @@ class Plan:
             raise ConfigError(f"The chain {chain!r} is no longer configured.")
         return [self._part(stage, override) for stage in self.chains[chain].stages]
 
-    def _part(self, stage: StageOptions, override: Override | None) -> Part:
+    def _part(self, stage: StageOptions, override: Override | None) -> StagePlan:
         agent = self.agents.get(stage.agent)
         if agent is None:
             raise ConfigError(f"The agent {stage.agent!r} of stage {stage.name!r} is no longer configured.")
@@ -84,7 +84,7 @@ class Plan:
         if missing := next((name for name in named if name not in self.providers), None):
             raise ConfigError(f"The model provider {missing!r} of agent {stage.agent!r} is no longer configured.")
         alerts = (override.native_tools if override else None) or NativeTools()
-        return Part(
+        return StagePlan(
             stage=stage,
             agent=agent,
             providers=tuple(dict.fromkeys(named)),

@@ -11,13 +11,13 @@ from tersely.agent.calls import Called
 from tersely.agent.survey import Planned
 from tersely.condensing.answers import NotASummary
 from tersely.condensing.budget import Lost, ModelWork
-from tersely.llm.limits import GateClosed
+from tersely.llm.limits import CircuitOpen
 from tersely.llm.messages import ToolCall
 from tersely.mcp.raw import Tool
 from tersely.pipeline.execute import Fetched
 from tersely.pipeline.observation import Observation, OtherPart
 from tersely.sessions.codec import StepFailed, StoredType
-from tersely.sessions.worker import Outcome
+from tersely.sessions.worker import SessionOutcome
 
 RECORDS = (
     StoredType("model_turn", Turn, ("tersely.agent.asking:Turn",)),
@@ -30,7 +30,7 @@ RECORDS = (
     StoredType("model_work", ModelWork, ("tersely.condensing.budget:ModelWork",)),
     StoredType("survey_plan", Planned, ("tersely.agent.survey:Planned",)),
     StoredType("tool", Tool, ("tersely.tools.raw:Tool",)),
-    StoredType("outcome", Outcome, ("tersely.sessions.crew:Outcome",)),
+    StoredType("outcome", SessionOutcome, ("tersely.sessions.worker:Outcome",)),
 )
 
 ERRORS = (
@@ -63,7 +63,7 @@ ERRORS = (
     StoredType("error.llm_out_of_quota", errors.LLMOutOfQuota, ("tersely.errors:LLMOutOfQuota",)),
     StoredType("error.llm_too_long", errors.LLMTooLong, ("tersely.errors:LLMTooLong",)),
     StoredType("error.llm_misconfigured", errors.LLMMisconfigured, ("tersely.errors:LLMMisconfigured",)),
-    StoredType("error.circuit_open", GateClosed, ("tersely.llm.limits:GateClosed",)),
+    StoredType("error.circuit_open", CircuitOpen, ("tersely.llm.limits:GateClosed",)),
     StoredType("error.not_a_summary", NotASummary, ("tersely.condensing.answers:NotASummary",)),
     StoredType("error.step_failed", StepFailed, ("tersely.sessions.codec:StepFailed",)),
 )

@@ -10,7 +10,7 @@
   cases the session has no end yet: it is gone on with elsewhere.
 
 A session may kill its worker, and the others that run there are counted as many
-deaths as it is; so are all of them where processes die for reasons of their own.
+crashes as it is; so are all of them where processes die for reasons of their own.
 So one that is about to be given up gets its last try alone among its like, in a
 process that has lived for a while: only the guilty dies again. And when a process
 dies that it does not run in, something else kills here, and it is not suspected
@@ -36,7 +36,7 @@ import anyio.lowlevel
 
 from tersely.errors import LostSession, SessionNotFound, StoreUnavailable, TerselyError
 from tersely.events.bus import Bus
-from tersely.events.recorder import SessionDiary
+from tersely.events.recorder import SessionRecorder
 from tersely.faults import crash_point, place_of
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-MOST_DEATHS = 3
+MAX_CRASHES = 3
 LOOK_SECONDS = 0.5
 """Between two looks for sessions that are to be stopped here."""
 
@@ -68,7 +68,7 @@ Stop = Literal["cancel", "lost", "leave", "again"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class SessionOutcome:
     """How a session's work ended."""
 
     status: Literal["completed", "failed"]
@@ -79,7 +79,7 @@ class Outcome:
 class Work(Protocol):
     """What is done for a session of some kind."""
 
-    async def __call__(self, session: Session, diary: SessionDiary) -> Outcome: ...
+    async def __call__(self, session: Session, recorder: SessionRecorder) -> SessionOutcome: ...
 
 
 class Launch(Protocol):
@@ -98,7 +98,7 @@ class Launch(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
+class WorkerTimeouts:
     """How long things may take."""
 
     lease: float = 30.0
@@ -111,7 +111,7 @@ class Pace:
 @dataclass
 class _Running:
     scope: anyio.CancelScope
-    diary: SessionDiary | None = None
+    recorder: SessionRecorder | None = None
     stop: Stop | None = None
     stopped: anyio.Event = field(default_factory=anyio.Event)
     alone: anyio.Semaphore | None = None
@@ -120,9 +120,9 @@ class _Running:
     def halt(self, why: Stop) -> None:
         if self.stop is None or why == "lost":
             self.stop = why
-            if self.diary and why != "cancel":
+            if self.recorder and why != "cancel":
                 # Its open events are not ended here: whoever goes on with the session goes on with them.
-                self.diary.let_go()
+                self.recorder.release()
         self.scope.cancel()
 
     async def halted(self, why: Stop) -> Never:
@@ -142,14 +142,14 @@ _current: ContextVar[_Running] = ContextVar("the session that is running")
 
 
 @dataclass
-class Crew:
-    """Use `Crew.at_work`."""
+class Worker:
+    """Use `Worker.running`."""
 
     database: Database
     bus: Bus
     works: Mapping[str, Work]
     codec: RecordCodec
-    pace: Pace
+    timeouts: WorkerTimeouts
     version: str
     name: str = field(default_factory=lambda: f"{socket.gethostname()[:24]}-{uuid.uuid4().hex[:12]}")
     """Of this process: never used before, never again."""
@@ -171,7 +171,7 @@ class Crew:
     """Whether what earlier processes left was looked for."""
 
     @asynccontextmanager
-    async def at_work(self, database_url: str, *, at_once: int, poll: float) -> AsyncIterator[Engine]:
+    async def running(self, database_url: str, *, at_once: int, poll: float) -> AsyncIterator[Engine]:
         """Work on queued sessions for as long as the block lasts; then leave in good order."""
         self._at_once, self._began = at_once, anyio.current_time()
         await self._beat()
@@ -182,9 +182,9 @@ class Crew:
             anyio.create_task_group() as group,
         ):
             self._engine = engine
-            group.start_soon(self._again_and_again, self._beat, self.pace.lease / 5)
+            group.start_soon(self._again_and_again, self._beat, self.timeouts.lease / 5)
             group.start_soon(self._again_and_again, self._look, LOOK_SECONDS)
-            group.start_soon(self._again_and_again, self._take_over, min(1.0, self.pace.lease / 4))
+            group.start_soon(self._again_and_again, self._take_over, min(1.0, self.timeouts.lease / 4))
             group.start_soon(self._again_and_again, self._take_up, IDLE_SECONDS)
             group.start_soon(self._again_and_again, self._queue_forgotten, FORGOTTEN_SECONDS)
             try:
@@ -197,7 +197,7 @@ class Crew:
                 group.cancel_scope.cancel()
 
     @property
-    def running(self) -> list[str]:
+    def session_ids(self) -> list[str]:
         """Sessions that are worked on here."""
         return list(self._running)
 
@@ -242,13 +242,13 @@ class Crew:
             self._engine.take_no_more()
         with anyio.move_on_after(2):
             await self._patiently(self._beat)
-        with anyio.move_on_after(self.pace.grace * 0.8):
+        with anyio.move_on_after(self.timeouts.grace * 0.8):
             await self._all_stopped()
-        await self._let_go(seconds=self.pace.grace * 0.2)
+        await self._let_go(seconds=self.timeouts.grace * 0.2)
 
     async def _let_go(self, *, seconds: float) -> None:
         """Give back what still runs; from then on others need not wait to see that this process is gone."""
-        for session_id in self.running:
+        for session_id in self.session_ids:
             self._stop(session_id, "leave")
         with anyio.move_on_after(seconds):
             await self._all_stopped()
@@ -301,7 +301,7 @@ class Crew:
             logger.error("session_broke", extra={"session_id": session_id}, exc_info=problem)
             running.stop = "again"
         # Stopped. Only a cancelled session has its end; the others go on elsewhere.
-        attempt = running.diary.attempt if running.diary else None
+        attempt = running.recorder.attempt if running.recorder else None
         try:
             if running.stop == "cancel":
                 await self._patiently(lambda: self._end_cancelled(session_id, attempt))
@@ -323,13 +323,15 @@ class Crew:
         if session is None:
             return  # It has its end; only the engine did not know.
         clock = self.database.clock
-        running.diary = diary = SessionDiary(self.database, self.bus, session_id, session.attempt, clock=clock.now)
+        running.recorder = recorder = SessionRecorder(
+            self.database, self.bus, session_id, session.attempt, clock=clock.now
+        )
         if session.status == "cancelling":
             await self._end(session_id, session.attempt, "cancelled", session.reason or "Cancelled on request.")
             return
-        if session.deaths >= MOST_DEATHS:
+        if session.crashes >= MAX_CRASHES:
             reason = (
-                f"It was given up: {session.deaths} times in a row the process that worked on it ended at the "
+                f"It was given up: {session.crashes} times in a row the process that worked on it ended at the "
                 "same point."
             )
             await self._end(session_id, session.attempt, "failed", reason)
@@ -341,10 +343,10 @@ class Crew:
             )
             return
         since_start = max(timedelta(0), clock.now() - (session.started_at or clock.now())).total_seconds()
-        with anyio.move_on_after(max(0.0, self.pace.session - since_start)) as limit:
-            outcome = await self._outcome(work, session, diary)
+        with anyio.move_on_after(max(0.0, self.timeouts.session - since_start)) as limit:
+            outcome = await self._outcome(work, session, recorder)
         if limit.cancelled_caught:
-            reason = f"It took longer than {self.pace.session:g} s, the time limit of a session."
+            reason = f"It took longer than {self.timeouts.session:g} s, the time limit of a session."
             await self._end(session_id, session.attempt, "timed_out", reason)
             return
         await self._end(session_id, session.attempt, outcome.status, outcome.reason, outcome.analysis)
@@ -352,22 +354,22 @@ class Crew:
     async def _wait_for_turn(self, session_id: str, running: _Running) -> None:
         """Those who may have killed their workers run one at a time, and not where everything dies."""
         logger.warning("session_suspected", extra={"session_id": session_id})
-        await anyio.sleep_until(self._began + self.pace.steady)
+        await anyio.sleep_until(self._began + self.timeouts.steady)
         await self._suspects.acquire()
         running.alone = self._suspects
 
-    async def _outcome(self, work: Work, session: Session, diary: SessionDiary) -> Outcome:
+    async def _outcome(self, work: Work, session: Session, recorder: SessionRecorder) -> SessionOutcome:
         try:
-            return await work(session, diary)
+            return await work(session, recorder)
         except Exception as raised:
             problem = _first(raised)
             if isinstance(problem, LostSession):
                 raise problem from None
             if isinstance(problem, TerselyError):
                 logger.warning("session_failed", extra={"session_id": session.id, "reason": str(problem)})
-                return Outcome(status="failed", reason=Masker(key=session.mark_key).mask(str(problem))[:2000])
+                return SessionOutcome(status="failed", reason=Masker(key=session.mark_key).mask(str(problem))[:2000])
             logger.error("session_broke", extra={"session_id": session.id}, exc_info=problem)
-            return Outcome(
+            return SessionOutcome(
                 status="failed", reason=f"An error of our own ({type(problem).__name__}); the log has its trace."
             )
 
@@ -390,13 +392,13 @@ class Crew:
                 raise _NoRoom
             claim = await rows.claim(db, session_id, self.name, now=self.database.clock.now())
             # Asked after the claim, which waits for whoever counts a death at this moment.
-            if not is_its_turn and await executors.deaths_in_a_row(db, session_id) == MOST_DEATHS - 1:
+            if not is_its_turn and await executors.crashes_in_a_row(db, session_id) == MAX_CRASHES - 1:
                 raise _Suspected
             session = await rows.find(db, session_id)
         logger.info(
             "session_claimed", extra={"session_id": session_id, "attempt": claim.attempt, "executor": self.name}
         )
-        self.bus.publish(*claim.told)
+        self.bus.publish(*claim.events)
         return session
 
     async def _end(
@@ -440,7 +442,7 @@ class Crew:
         """
         assert self._engine is not None
         async with self.database.transaction() as db:
-            await rows.record_death(db, session_id, self.name)
+            await rows.record_crash(db, session_id, self.name)
         await self._engine.requeue([session_id], taken_from=self.name)
 
     # All sessions
@@ -458,7 +460,7 @@ class Crew:
                 db, self.name, host=socket.gethostname(), version=self.version, leaving=self.leaving
             )
         self.database.clock.heard(seen)
-        if self._seen_at is None or abs((seen - self._seen_at).total_seconds()) > self.pace.lease:
+        if self._seen_at is None or abs((seen - self._seen_at).total_seconds()) > self.timeouts.lease:
             self._seen_since = seen
         self._seen_at = seen
 
@@ -468,25 +470,27 @@ class Crew:
 
     async def _look(self) -> None:
         """Stop what is to be stopped."""
-        here = {session_id: running.diary.attempt for session_id, running in self._running.items() if running.diary}
+        here = {
+            session_id: running.recorder.attempt for session_id, running in self._running.items() if running.recorder
+        }
         async with self.database.reading() as db:
             cancelled = await executors.to_be_cancelled(db, self.name)
             alone = await executors.cancelled_and_alone(db)
             lost = await executors.lost(db, here)
         for session_id in lost:
             running = self._running.get(session_id)
-            if running and running.diary and running.diary.attempt == here[session_id]:
+            if running and running.recorder and running.recorder.attempt == here[session_id]:
                 running.halt("lost")
         for session_id in cancelled:
             self._stop(session_id, "cancel")
         for session_id in alone:
             async with self.database.transaction() as db:
-                told = (await rows.request_cancel(db, session_id, reason="", now=self.database.clock.now())).told
+                told = (await rows.request_cancel(db, session_id, reason="", now=self.database.clock.now())).events
             self.bus.publish(*told)
 
     async def _take_over(self) -> None:
         """Queue what the dead were working on."""
-        engine, lease = self._engine, self.pace.lease
+        engine, lease = self._engine, self.timeouts.lease
         if engine is None or self.leaving or not self._may_judge():
             return
         if self.database.is_sqlite and self._looked and set((await engine.begun()).values()) <= {self.name}:
@@ -503,7 +507,7 @@ class Crew:
                 else {self.name, *(one.id for one in await rows.alive(db, lease=lease))}
             )
             for executor in await executors.others(db, alive):
-                await executors.acquit(db, executor, deaths=MOST_DEATHS - 1)
+                await executors.release_quarantined(db, executor, crashes=MAX_CRASHES - 1)
                 await rows.forget_executor(db, executor)
             left: dict[str, list[str]] = {}
             for session_id, executor in (await engine.begun()).items():
@@ -511,7 +515,7 @@ class Crew:
                     left.setdefault(executor, []).append(session_id)
             for executor, session_ids in left.items():
                 for session_id in session_ids:
-                    await rows.record_death(db, session_id, executor)
+                    await rows.record_crash(db, session_id, executor)
                 crash_point("before requeue")
                 await engine.requeue(session_ids, taken_from=executor)
                 crash_point("after requeue")
@@ -522,7 +526,9 @@ class Crew:
         if self.database.is_sqlite:
             return True
         return bool(
-            self._seen_at and self._seen_since and (self._seen_at - self._seen_since).total_seconds() >= self.pace.lease
+            self._seen_at
+            and self._seen_since
+            and (self._seen_at - self._seen_since).total_seconds() >= self.timeouts.lease
         )
 
     async def _take_up(self) -> None:

@@ -46,7 +46,7 @@ INHERITED: Mapping[System, tuple[str, ...]] = {"windows": _ON_WINDOWS, "macos": 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Client:
+class ClientProgram:
     """A client's files and habits. `docs/reference/clients.md` is tested against this table."""
 
     name: str
@@ -81,7 +81,7 @@ def _same(path: str) -> dict[System, str]:
 CLIENTS = {
     client.name: client
     for client in (
-        Client(
+        ClientProgram(
             name="claude-desktop",
             title="Claude Desktop",
             user={
@@ -94,7 +94,7 @@ CLIENTS = {
             source="https://modelcontextprotocol.io/docs/develop/connect-local-servers",
             checked="2026-11-15",
         ),
-        Client(
+        ClientProgram(
             name="claude-code",
             title="Claude Code",
             user=_same("{home}/.claude.json"),
@@ -104,7 +104,7 @@ CLIENTS = {
             source="https://code.claude.com/docs/en/mcp",
             checked="2026-11-15",
         ),
-        Client(
+        ClientProgram(
             name="cursor",
             title="Cursor",
             user=_same("{home}/.cursor/mcp.json"),
@@ -113,7 +113,7 @@ CLIENTS = {
             source="https://cursor.com/docs/mcp",
             checked="2026-11-15",
         ),
-        Client(
+        ClientProgram(
             name="vscode",
             title="VS Code",
             user={
@@ -127,7 +127,7 @@ CLIENTS = {
             source="https://code.visualstudio.com/docs/agents/reference/mcp-configuration",
             checked="2026-11-15",
         ),
-        Client(
+        ClientProgram(
             name="windsurf",
             title="Windsurf",
             user=_same("{home}/.codeium/windsurf/mcp_config.json"),
@@ -163,7 +163,7 @@ class Machine:
         return frozenset(INHERITED[self.system])
 
 
-def user_file(client: Client, machine: Machine) -> Path:
+def user_file(client: ClientProgram, machine: Machine) -> Path:
     return Path(client.user[machine.system].format(home=machine.home, appdata=machine.appdata, config=machine.config))
 
 
@@ -191,7 +191,7 @@ class Route:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FileChange:
     """What would become of a file. Nothing is written yet."""
 
     path: Path
@@ -231,7 +231,7 @@ class Plan:
         return lines
 
 
-def plan_routing(client: Client, path: Path, text: str, route: Route) -> Plan:
+def plan_routing(client: ClientProgram, path: Path, text: str, route: Route) -> FileChange:
     """Route a file's servers through us. Entries that are ours already are left as they are, but for variables to pass
     on.
 
@@ -263,10 +263,12 @@ def plan_routing(client: Client, path: Path, text: str, route: Route) -> Plan:
             changed.append(key)
             if "command" in _at(document, key):
                 commands.append(name)
-    return Plan(path, text, _edited(path, text, edits), tuple(changed), tuple(commands), tuple(settled), tuple(left))
+    return FileChange(
+        path, text, _edited(path, text, edits), tuple(changed), tuple(commands), tuple(settled), tuple(left)
+    )
 
 
-def plan_undoing(client: Client, path: Path, text: str, backup: str | None) -> Plan:
+def plan_undoing(client: ClientProgram, path: Path, text: str, backup: str | None) -> FileChange:
     """Take us out again. Entries come back as the backup has them, comments included; those edited since are unwrapped.
 
     Raises:
@@ -295,7 +297,7 @@ def plan_undoing(client: Client, path: Path, text: str, backup: str | None) -> P
             left.append((name, str(reason)))
         else:
             changed.append(key)
-    return Plan(path, text, _edited(path, text, edits), tuple(changed), (), tuple(settled), tuple(left))
+    return FileChange(path, text, _edited(path, text, edits), tuple(changed), (), tuple(settled), tuple(left))
 
 
 def is_ours(entry: object) -> bool:
@@ -326,7 +328,7 @@ class _Edit:
     text: str = field(compare=False)
 
 
-def _entries(client: Client, document: Document) -> Iterator[Key]:
+def _entries(client: ClientProgram, document: Document) -> Iterator[Key]:
     """The declared servers.
 
     Raises:
@@ -374,7 +376,7 @@ def _wanted(name: str, route: Route) -> bool:
     return not route.only or any(fnmatchcase(name, pattern) for pattern in route.only)
 
 
-def _routed(client: Client, document: Document, text: str, key: Key, route: Route) -> list[_Edit]:
+def _routed(client: ClientProgram, document: Document, text: str, key: Key, route: Route) -> list[_Edit]:
     entry = _at(document, key)
     if not isinstance(entry, dict):
         raise _LeaveAlone("is not an object in braces")
@@ -559,7 +561,7 @@ def _own_words(entry: object) -> list[str] | None:
     return None
 
 
-def _unwrapped(client: Client, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _unwrapped(client: ClientProgram, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The entry as it was before it was made ours."""
     words = _own_words(entry)
     assert words is not None
@@ -593,7 +595,7 @@ def _essence(entry: object) -> object:
     return (entry.get("command"), entry.get("args") or [], entry.get("env") or {}, url, entry.get("headers") or {})
 
 
-def _unrouted(client: Client, document: Document, text: str, key: Key) -> list[_Edit]:
+def _unrouted(client: ClientProgram, document: Document, text: str, key: Key) -> list[_Edit]:
     entry = _at(document, key)
     words = _own_words(entry)
     assert words is not None

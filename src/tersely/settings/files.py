@@ -77,7 +77,7 @@ class Document:
 
 
 @dataclass
-class Mistakes:
+class ConfigProblems:
     """Everything wrong with a file, in the order of its lines."""
 
     document: Document
@@ -112,14 +112,14 @@ def read_servers(path: Path, environment: Mapping[str, str] | None = None) -> tu
         ConfigError: Names every mistake: file, line, key, and the nearest valid name.
     """
     document = read_document(path)
-    mistakes = Mistakes(document)
+    mistakes = ConfigProblems(document)
     section = _section(document, mistakes)
     servers = servers_in(section, os.environ if environment is None else environment, mistakes) if section else ()
     mistakes.raise_if_any()
     return servers
 
 
-def servers_in(section: str, environment: Mapping[str, str], mistakes: Mistakes) -> tuple[Server, ...]:
+def servers_in(section: str, environment: Mapping[str, str], mistakes: ConfigProblems) -> tuple[Server, ...]:
     """The servers under one key of a file, those left out that have mistakes."""
     declared = mistakes.document.data.get(section)
     if not isinstance(declared, dict):
@@ -139,7 +139,7 @@ def servers_in(section: str, environment: Mapping[str, str], mistakes: Mistakes)
     return tuple(servers)
 
 
-def _section(document: Document, mistakes: Mistakes) -> str | None:
+def _section(document: Document, mistakes: ConfigProblems) -> str | None:
     known = ("mcp_servers", "mcpServers", "servers")
     if not isinstance(document.data, dict):
         mistakes.add((), f"must be a mapping with `{known[0]}` (YAML) or `{known[1]}` (JSON) in it")
@@ -188,7 +188,7 @@ def one_shape(entry: dict[str, Any]) -> tuple[dict[str, Any], dict[Key, Key]]:
 
 
 def _checked(
-    model: type[Server], given: dict[str, Any], key: Key, places: Mapping[Key, Key], mistakes: Mistakes
+    model: type[Server], given: dict[str, Any], key: Key, places: Mapping[Key, Key], mistakes: ConfigProblems
 ) -> Server | None:
     try:
         return model.model_validate(given)
@@ -291,7 +291,7 @@ def field_names(model: type[BaseModel]) -> list[str]:
 _VARIABLE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-)?")
 
 
-def fill_variables(value: Any, key: Key, environment: Mapping[str, str], mistakes: Mistakes) -> Any:
+def fill_variables(value: Any, key: Key, environment: Mapping[str, str], mistakes: ConfigProblems) -> Any:
     """The value with `${VAR}` and `${VAR:-default}` filled in, at any depth; `$${` stands for a plain `${`."""
     if isinstance(value, str):
         return _filled(value, key, environment, mistakes)
@@ -302,7 +302,7 @@ def fill_variables(value: Any, key: Key, environment: Mapping[str, str], mistake
     return value
 
 
-def _filled(text: str, key: Key, environment: Mapping[str, str], mistakes: Mistakes) -> str:
+def _filled(text: str, key: Key, environment: Mapping[str, str], mistakes: ConfigProblems) -> str:
     pieces: list[str] = []
     at = 0
     while (start := text.find("${", at)) >= 0:
@@ -388,7 +388,7 @@ def parse_json(path: Path, text: str) -> Document:
 def _parsed(path: Path, reader: "_Json | _Yaml") -> Document:
     data = reader.read()
     document = Document(path, data, reader.lines, reader.spans, reader.names)
-    twice = Mistakes(document)
+    twice = ConfigProblems(document)
     for key, line in reader.twice:
         twice.add(key, f"stands here a second time; first in line {document.line(key)}", line=line)
     twice.raise_if_any()

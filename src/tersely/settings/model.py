@@ -26,7 +26,7 @@ from tersely.mcp.servers import Server, ServerOptions
 from tersely.research.options import ResearchOptions
 from tersely.sessions.chains import ChainOptions, Defaults
 from tersely.settings.names import check_names, complete
-from tersely.settings.sources import Gathered, gather
+from tersely.settings.sources import SettingsTree, gather
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True)
 
@@ -528,7 +528,7 @@ def load_with_sources(
     *,
     sections: Collection[str] | None = None,
     **overrides: object,
-) -> tuple[Settings, Gathered]:
+) -> tuple[Settings, SettingsTree]:
     """As `Settings.load`, and where each value came from."""
     gathered, servers = gather(
         Settings,

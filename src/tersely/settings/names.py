@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from tersely.llm.providers import ProviderOptions
 from tersely.mcp.servers import Server
 from tersely.settings.files import Key, nearest
-from tersely.settings.sources import Gathered
+from tersely.settings.sources import SettingsTree
 
 DEFAULT = "default"
 """What the provider, the agent, the chain and the alert type are called that nobody wrote."""
@@ -36,7 +36,7 @@ _KINDS = {"llm_providers": "provider", "mcp_servers": "server", "agents": "agent
 
 
 def complete(
-    gathered: Gathered,
+    gathered: SettingsTree,
     servers: Sequence[Server],
     *,
     from_model: Sequence[tuple[str, ProviderOptions]],
@@ -65,7 +65,7 @@ def complete(
 
 
 def _providers(
-    gathered: Gathered,
+    gathered: SettingsTree,
     from_model: Sequence[tuple[str, ProviderOptions]],
     model_is_named: bool,
     key_for: Callable[[str], SecretStr | None],
@@ -98,7 +98,7 @@ def _providers(
             gathered.complain(("defaults", "llm_provider"), message)
 
 
-def _is_needed(gathered: Gathered) -> bool:
+def _is_needed(gathered: SettingsTree) -> bool:
     """Whether somebody has to be told which provider is the default."""
     if not gathered.asks_for("agents"):
         return not gathered.mapping("defaults", "summarization").get("llm_provider")
@@ -106,7 +106,7 @@ def _is_needed(gathered: Gathered) -> bool:
     return not agents or any(isinstance(agent, dict) and not agent.get("llm_provider") for agent in agents)
 
 
-def _agents(gathered: Gathered, servers: list[str], other_models: list[str]) -> None:
+def _agents(gathered: SettingsTree, servers: list[str], other_models: list[str]) -> None:
     agents = gathered.mapping("agents")
     if not agents:
         gathered.derive(("agents", DEFAULT), {}, "no agent is declared")
@@ -120,7 +120,7 @@ def _agents(gathered: Gathered, servers: list[str], other_models: list[str]) -> 
             gathered.derive(("agents", name, "fallbacks"), list(other_models), "LLM_FALLBACK_MODELS")
 
 
-def _chains(gathered: Gathered) -> None:
+def _chains(gathered: SettingsTree) -> None:
     chains, agents = gathered.mapping("chains"), gathered.mapping("agents")
     if not chains:
         if DEFAULT in agents or len(agents) == 1:
@@ -138,7 +138,7 @@ def _chains(gathered: Gathered) -> None:
         gathered.derive(("defaults", "alert_type"), types[0][1], "the only chain")
 
 
-def check_names(gathered: Gathered) -> None:
+def check_names(gathered: SettingsTree) -> None:
     """Complain about every name that leads nowhere, and about alert types that lead to two chains."""
     declared = {section: _declared(gathered, section) for section in _KINDS}
     written = gathered.raw(("mcp_servers",))
@@ -156,7 +156,7 @@ def check_names(gathered: Gathered) -> None:
     _check_alert_types(gathered)
 
 
-def _declared(gathered: Gathered, section: str) -> list[str] | None:
+def _declared(gathered: SettingsTree, section: str) -> list[str] | None:
     """Names under a section, those with mistakes included; None where they are not known."""
     if not gathered.asks_for(section):
         return None
@@ -164,7 +164,7 @@ def _declared(gathered: Gathered, section: str) -> list[str] | None:
     return list(map(str, written or ())) if isinstance(written, dict) or not written else None
 
 
-def _check_alert_types(gathered: Gathered) -> None:
+def _check_alert_types(gathered: SettingsTree) -> None:
     first: dict[str, Key] = {}
     for key, name in _alert_types(gathered):
         if name in first:
@@ -179,7 +179,7 @@ def _check_alert_types(gathered: Gathered) -> None:
         )
 
 
-def _alert_types(gathered: Gathered) -> Iterator[tuple[Key, str]]:
+def _alert_types(gathered: SettingsTree) -> Iterator[tuple[Key, str]]:
     for key, name in _found(gathered.values, ("chains", "*", "alert_types", "*"), ()):
         if isinstance(name, str):
             yield key, name

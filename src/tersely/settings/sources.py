@@ -15,9 +15,9 @@ from pydantic import AliasChoices, BaseModel, ValidationError
 from tersely.errors import ConfigError
 from tersely.mcp.servers import Server
 from tersely.settings.files import (
+    ConfigProblems,
     Document,
     Key,
-    Mistakes,
     field_names,
     fill_variables,
     nearest,
@@ -31,7 +31,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class Source:
+class SettingSource:
     """Where a value was written."""
 
     place: Place
@@ -43,18 +43,18 @@ class Source:
 
 
 @dataclass
-class Gathered:
+class SettingsTree:
     """Settings as they were written, not checked yet, and where each was written."""
 
     values: dict[str, Any] = field(default_factory=dict)
-    mistakes: Mistakes | None = None
+    mistakes: ConfigProblems | None = None
     """Of the file, where there is one."""
 
     sections: Collection[str] | None = None
     """The parts of the tree that were asked for; None: all."""
 
     _elsewhere: list[str] = field(default_factory=list)
-    _written: dict[Key, tuple[Source, Any]] = field(default_factory=dict)
+    _written: dict[Key, tuple[SettingSource, Any]] = field(default_factory=dict)
     """What did not come from the file."""
 
     @property
@@ -74,7 +74,7 @@ class Gathered:
             at = inner
         return at
 
-    def put(self, key: Key, value: Any, source: Source) -> None:
+    def put(self, key: Key, value: Any, source: SettingSource) -> None:
         """Set a value, whatever was there."""
         *path, last = map(str, key)
         self.mapping(*path)[last] = value
@@ -82,15 +82,15 @@ class Gathered:
 
     def derive(self, key: Key, value: Any, why: str) -> None:
         """Fill in what nobody wrote."""
-        self.put(key, value, Source("derived", why))
+        self.put(key, value, SettingSource("derived", why))
 
-    def source(self, key: Key) -> Source | None:
+    def source(self, key: Key) -> SettingSource | None:
         """Where the value was written; None for what is built in."""
         for size in range(len(key), 0, -1):
             if key[:size] in self._written:
                 return self._written[key[:size]][0]
         if self.document and self.raw(key) is not None:
-            return Source("file", f"{self.document.path}:{self.document.line(key)}")
+            return SettingSource("file", f"{self.document.path}:{self.document.line(key)}")
         return None
 
     def raw(self, key: Key) -> Any:
@@ -177,18 +177,18 @@ def gather(
     file: Path | None,
     overrides: Mapping[str, object],
     sections: Collection[str] | None = None,
-) -> tuple[Gathered, tuple[Server, ...]]:
+) -> tuple[SettingsTree, tuple[Server, ...]]:
     """What was written about the settings of `model`, and the servers the file declares, which have a reader of their
     own.
 
     Raises:
         ConfigError: The file cannot be read at all.
     """
-    gathered = Gathered(sections=sections)
+    gathered = SettingsTree(sections=sections)
     servers: tuple[Server, ...] = ()
     if file:
         document = read_document(file)
-        mistakes = gathered.mistakes = Mistakes(document)
+        mistakes = gathered.mistakes = ConfigProblems(document)
         if document.data is not None and not isinstance(document.data, dict):
             mistakes.add((), f"must be a mapping of {', '.join(field_names(model))}")
             gathered.raise_if_any()
@@ -210,7 +210,7 @@ def gather(
         given = overrides[variable] if place == "command line" else environment.get(variable)
         # An empty variable counts as unset: compose files pass on every variable, set or not.
         if given not in (None, "") and gathered.asks_for(str(key[0])):
-            gathered.put(key, given, Source(place, variable))
+            gathered.put(key, given, SettingSource(place, variable))
     return gathered, servers
 
 

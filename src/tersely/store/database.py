@@ -46,7 +46,7 @@ _READS = "tersely_reads_only"
 _MIGRATION_LOCK = 7_237_110  # Any number, as long as it is ours.
 
 
-class Clock:
+class DatabaseClock:
     """The database's time, without asking for it each time: processes whose own clocks differ, or jump, agree on it.
 
     Whoever is told the time by the database says so (`heard`); from then on it is counted by a clock that cannot be
@@ -75,7 +75,7 @@ class Database:
         self._engine = engine
         self._writer = writer
         self._reader = reader
-        self.clock = Clock()
+        self.clock = DatabaseClock()
 
     @property
     def is_sqlite(self) -> bool:

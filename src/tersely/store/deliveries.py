@@ -11,7 +11,7 @@ from tersely.store.sessions import ENDS, Session
 from tersely.store.tables import sessions
 
 OLDEST = timedelta(hours=6)
-"""What ended longer ago is no news: webhooks that are configured today are not told of last week."""
+"""What ended longer ago is no news: webhooks that are configured today are not delivered of last week."""
 
 
 async def due(
@@ -38,6 +38,6 @@ async def due(
     return found
 
 
-async def told(db: AsyncConnection, session_id: str) -> None:
+async def delivered(db: AsyncConnection, session_id: str) -> None:
     """They know, or are not tried any more."""
     await db.execute(sa.update(sessions).where(sessions.c.id == session_id).values(tell_tries=-1))

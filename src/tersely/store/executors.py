@@ -17,7 +17,7 @@ _TAKEOVER_LOCK = 7_237_111  # Any numbers, as long as they are ours.
 _ROOM_LOCK = 7_237_112
 
 _MOST_ATTEMPTS = 60
-"""About thirty deaths: a claim is one, and so is the end of its process."""
+"""About thirty crashes: a claim is one, and so is the end of its process."""
 
 
 async def only_one_takes_over(db: AsyncConnection) -> bool:
@@ -51,17 +51,17 @@ _HELD = sessions.c.executor.in_(sa.select(executors.c.id))
 _RUNNING = sa.select(sa.func.count()).where(IS_OPEN, _HELD, sessions.c.id != sa.bindparam("the_session"))
 
 
-async def deaths_in_a_row(db: AsyncConnection, session_id: str) -> int:
+async def crashes_in_a_row(db: AsyncConnection, session_id: str) -> int:
     """How many processes died while a session got no further."""
-    return int(await db.scalar(_DEATHS, {"the_session": session_id}) or 0)
+    return int(await db.scalar(_CRASHES, {"the_session": session_id}) or 0)
 
 
-_DEATHS = sa.select(sessions.c.deaths).where(
+_CRASHES = sa.select(sessions.c.crashes).where(
     sessions.c.id == sa.bindparam("the_session"), sessions.c.last_seq <= sessions.c.seq_at_death
 )
 
 
-async def acquit(db: AsyncConnection, executor: str, *, deaths: int) -> None:
+async def release_quarantined(db: AsyncConnection, executor: str, *, crashes: int) -> None:
     """A process died. Those suspected of having killed as many, and that it did not work on, did not kill this one:
     something else
     kills processes here, and may have killed theirs. Not for ever: one that was tried this often is not run again and
@@ -70,8 +70,8 @@ async def acquit(db: AsyncConnection, executor: str, *, deaths: int) -> None:
     elsewhere = (sessions.c.executor.is_(None) | (sessions.c.executor != executor)) & (
         sessions.c.attempt < _MOST_ATTEMPTS
     )
-    suspected = (sessions.c.deaths == deaths) & (sessions.c.last_seq <= sessions.c.seq_at_death)
-    await db.execute(sa.update(sessions).where(sessions.c.status.in_(OPEN), elsewhere, suspected).values(deaths=1))
+    suspected = (sessions.c.crashes == crashes) & (sessions.c.last_seq <= sessions.c.seq_at_death)
+    await db.execute(sa.update(sessions).where(sessions.c.status.in_(OPEN), elsewhere, suspected).values(crashes=1))
 
 
 async def to_be_cancelled(db: AsyncConnection, executor: str) -> list[str]:

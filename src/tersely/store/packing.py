@@ -36,7 +36,7 @@ def storable(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedText:
     sha256: str
     """Of the bytes before packing: the blob's address."""
 
@@ -48,7 +48,7 @@ class Packed:
     lines: int
 
 
-def pack(content: bytes) -> Packed:
+def pack(content: bytes) -> PackedText:
     pieces: list[bytes] = []
     entries: list[bytes] = []
     packed = breaks = 0
@@ -61,7 +61,7 @@ def pack(content: bytes) -> Packed:
         packed += len(piece)
         breaks += content.count(b"\n", start, end)
     entries.append(_ENTRY.pack(len(content), packed, breaks))
-    return Packed(
+    return PackedText(
         sha256=hashlib.sha256(content).hexdigest(),
         data=b"".join(pieces),
         frames=b"".join(entries),

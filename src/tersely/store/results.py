@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.errors import ResultExpired, ResultNotFound
-from tersely.store.packing import Frames, Packed, storable
+from tersely.store.packing import Frames, PackedText, storable
 from tersely.store.tables import blobs, kept_results
 
 Kind = Literal["text", "structured", "image", "other"]
@@ -81,7 +81,7 @@ class Swept:
     """Results whose content went, because of their age or to make room."""
 
     freed: int
-    """Packed bytes."""
+    """PackedText bytes."""
 
     more: bool
     """Whether another sweep would find work."""
@@ -100,7 +100,7 @@ async def has_blob(db: AsyncConnection, sha256: str) -> bool:
 
 async def keep(
     db: AsyncConnection,
-    content: Packed,
+    content: PackedText,
     *,
     scope: str,
     origin: Origin,

@@ -78,7 +78,7 @@ class Created:
     same_body: bool = True
     """Whether the key was used for the same body before."""
 
-    told: Sequence[Logged] = ()
+    events: Sequence[Logged] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ class Session:
     analysis: str
     attempt: int
     executor: str | None
-    deaths: int
+    crashes: int
     mark_key: bytes = field(repr=False)
     last_seq: int
     model_calls: int
@@ -152,14 +152,14 @@ class Execution:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
+class ClaimedSession:
     attempt: int
     """What every write of this worker carries."""
 
     status: Status
     """`in_progress`, or `cancelling` when all that is left is to end it."""
 
-    told: Sequence[Logged]
+    events: Sequence[Logged]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +169,7 @@ class Cancellation:
     had already.
     """
 
-    told: Sequence[Logged]
+    events: Sequence[Logged]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,7 +228,7 @@ async def create(
         "reason": "",
         "analysis": "",
         "attempt": 0,
-        "deaths": 0,
+        "crashes": 0,
         "seq_at_death": 0,
         "mark_key": new.mark_key,
         "last_seq": 1,
@@ -245,7 +245,7 @@ async def create(
     }
     await db.execute(_CREATING, values)
     told = await _tell_status(db, new.id, 1, [], SessionStatus(status="pending"), now)
-    return Created(session_id=new.id, is_new=True, told=told)
+    return Created(session_id=new.id, is_new=True, events=told)
 
 
 _CREATING = sa.insert(sessions)
@@ -431,7 +431,7 @@ def _opened(cursor: str) -> tuple[datetime, str]:
 # Working
 
 
-async def claim(db: AsyncConnection, session_id: str, executor: str, *, now: datetime) -> Claim:
+async def claim(db: AsyncConnection, session_id: str, executor: str, *, now: datetime) -> ClaimedSession:
     """Take a session over: from now on only writes with this attempt count.
 
     Raises:
@@ -443,10 +443,10 @@ async def claim(db: AsyncConnection, session_id: str, executor: str, *, now: dat
     ).one_or_none()
     if row is None:
         raise LostSession(f"Session {session_id} has ended; nobody can take it over.")
-    told: list[Logged] = []
+    logged: list[Logged] = []
     if row.attempt == 1:
-        told = await _tell_status(db, session_id, row.last_seq, [], SessionStatus(status="in_progress"), now)
-    return Claim(attempt=row.attempt, status=row.status, told=told)
+        logged = await _tell_status(db, session_id, row.last_seq, [], SessionStatus(status="in_progress"), now)
+    return ClaimedSession(attempt=row.attempt, status=row.status, events=logged)
 
 
 _IS_PENDING = sessions.c.status == sa.literal_column("'pending'")
@@ -476,7 +476,7 @@ async def release(db: AsyncConnection, session_id: str, attempt: int) -> None:
 _RELEASING = events.advancing(changes={"executor": None})
 
 
-async def record_death(db: AsyncConnection, session_id: str, executor: str) -> int | None:
+async def record_crash(db: AsyncConnection, session_id: str, executor: str) -> int | None:
     """A process died while it worked on a session: how many did so in a row without getting any further.
 
     None when another process works on it by now, or it has ended; the same death is counted once. Should the process be
@@ -488,14 +488,14 @@ async def record_death(db: AsyncConnection, session_id: str, executor: str) -> i
         sa.update(sessions)
         .where(sessions.c.id == session_id, sessions.c.executor == storable(executor), sessions.c.status.in_(OPEN))
         .values(
-            deaths=sa.case((got_further, 1), else_=sessions.c.deaths + 1),
+            crashes=sa.case((got_further, 1), else_=sessions.c.crashes + 1),
             seq_at_death=sessions.c.last_seq,
             executor=None,
             attempt=sessions.c.attempt + 1,
         )
     )
-    deaths: int | None = await db.scalar(change.returning(sessions.c.deaths))
-    return deaths
+    crashes: int | None = await db.scalar(change.returning(sessions.c.crashes))
+    return crashes
 
 
 async def request_cancel(db: AsyncConnection, session_id: str, *, reason: str, now: datetime) -> Cancellation:
@@ -514,16 +514,16 @@ async def request_cancel(db: AsyncConnection, session_id: str, *, reason: str, n
         raise SessionNotFound(session_id)
     if row.status in OPEN and row.executor is None:
         return Cancellation(
-            status="cancelled", told=await end_all(db, session_id, None, "cancelled", row.reason or reason, now=now)
+            status="cancelled", events=await end_all(db, session_id, None, "cancelled", row.reason or reason, now=now)
         )
     if row.status != "in_progress":
-        return Cancellation(status=row.status, told=())
+        return Cancellation(status=row.status, events=())
     changed = await events.advance(db, session_id, None, _CANCELLING, {"why": storable(reason), "now": now})
     assert changed is not None
     told = await _tell_status(
         db, session_id, changed.last_seq, [], SessionStatus(status="cancelling", reason=storable(reason)), now
     )
-    return Cancellation(status="cancelling", told=told)
+    return Cancellation(status="cancelling", events=told)
 
 
 _NOW = sa.bindparam("now", type_=sessions.c.ended_at.type)
@@ -562,18 +562,16 @@ async def end_all(
     given = {"end": status, "why": storable(reason), "found": storable(analysis) or None, "now": now}
     row = await events.advance(db, session_id, attempt, _ENDING, given, by=0)
     assert row is not None
-    told: list[tuple[str, StoredEvent]] = []
-    told += await timeline.end_streaming(db, session_id, "failed" if status == "failed" else "cancelled", now)
+    ended: list[tuple[str, StoredEvent]] = []
+    ended += await timeline.end_streaming(db, session_id, "failed" if status == "failed" else "cancelled", now)
     await _end_parts(db, executions, session_id, status, now)
-    for stage in sorted(
-        await _end_parts(db, stages, session_id, status, now), key=lambda ended: cast(int, ended.position)
-    ):
+    for stage in sorted(await _end_parts(db, stages, session_id, status, now), key=lambda row: cast(int, row.position)):
         event = StageStatus(stage_id=stage.id, stage_name=stage.name, stage_index=stage.position, status=stage.status)
-        told.append((_stage_step(stage.id, stage.status), event))
-    last_seq = row.last_seq + len(told) + 1
+        ended.append((_stage_step(stage.id, stage.status), event))
+    last_seq = row.last_seq + len(ended) + 1
     await db.execute(_NUMBERING, {"the_session": session_id, "last_seq": last_seq})
     return await _tell_status(
-        db, session_id, last_seq, told, SessionStatus(status=status, reason=storable(reason)), now
+        db, session_id, last_seq, ended, SessionStatus(status=status, reason=storable(reason)), now
     )
 
 

@@ -125,7 +125,9 @@ sessions = Table(
         "attempt", Integer, nullable=False, comment="fencing token: who took the session over last writes, nobody else"
     ),
     Column("executor", Text, comment="which process works on it"),
-    Column("deaths", Integer, nullable=False, comment="processes in a row that died while it got no further"),
+    Column(
+        "deaths", Integer, key="crashes", nullable=False, comment="processes in a row that died while it got no further"
+    ),
     Column("seq_at_death", BigInteger, nullable=False, comment="how far it was when the last of them died"),
     Column("mark_key", LargeBinary, nullable=False, comment="of the marks that stand for its secrets"),
     Column("last_seq", BigInteger, nullable=False, comment="of its event log"),

@@ -63,7 +63,7 @@ class Span(NamedTuple):
     """How good a place its start is to cut at."""
 
 
-class Block(NamedTuple):
+class TextBlock(NamedTuple):
     start: int
     end: int
     strength: int
@@ -72,7 +72,7 @@ class Block(NamedTuple):
     title: str = ""
 
 
-def blocks(text: str) -> Iterator[Block]:
+def blocks(text: str) -> Iterator[TextBlock]:
     """Headings, fences, tables, rules and paragraphs, in order; blank lines belong to the block before them."""
     start, strength, level, title = 0, PARAGRAPH, 0, ""
     kind: Kind = "text"
@@ -121,7 +121,7 @@ def blocks(text: str) -> Iterator[Block]:
                     and _TABLE_DELIMITER.issuperset(line)
                 ):
                     if start < previous_start:
-                        yield Block(start, previous_start, strength, "text")
+                        yield TextBlock(start, previous_start, strength, "text")
                         start, strength = previous_start, LINE
                     kind = "table"
                     continue
@@ -132,7 +132,7 @@ def blocks(text: str) -> Iterator[Block]:
 
         if new:
             if here > start:
-                yield Block(start, here, strength, kind, level, title)
+                yield TextBlock(start, here, strength, kind, level, title)
             indent = min(len(line) - len(line.lstrip()), _MAX_INDENT)
             if new == "heading":
                 strength = HEADING - new_level
@@ -148,7 +148,7 @@ def blocks(text: str) -> Iterator[Block]:
         previous, previous_start = line, here
 
     if start < len(text):
-        yield Block(start, len(text), strength, kind, level, title)
+        yield TextBlock(start, len(text), strength, kind, level, title)
 
 
 def _title(heading: str) -> str:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from tersely.errors import InputError
 from tersely.text import boundaries
-from tersely.text.boundaries import ANYWHERE, Block, Span
+from tersely.text.boundaries import ANYWHERE, Span, TextBlock
 from tersely.text.tokens import LONGEST_TOKEN, O200K, Tokenizer, is_seam
 
 STRATEGIES = ("semantic", "token")
@@ -262,7 +262,7 @@ class _Packer:
 
     # From blocks to pieces that fit
 
-    def _fitting(self, block: Block) -> Iterator[_Piece]:
+    def _fitting(self, block: TextBlock) -> Iterator[_Piece]:
         """The block as one piece if it fits, else in finer ones; one that is larger than a chunk has to be cut by
         tokens.
         """
@@ -300,7 +300,7 @@ class _Packer:
         together = self._tokens_if_fitting(pieces[0].start, pieces[-1].end)
         return max(total, self.size + 1) if together is None else together
 
-    def _fitting_lines(self, block: Block, heading: _Heading | None) -> Iterator[_Piece]:
+    def _fitting_lines(self, block: TextBlock, heading: _Heading | None) -> Iterator[_Piece]:
         for span in boundaries.lines(self.text, block.start, block.end, block.strength, self.grain):
             tokens = self._tokens_if_fitting(span.start, span.end)
             if tokens is not None and not heading:

@@ -1,7 +1,7 @@
 """Alerts come in: our own form, and Alertmanager's webhook, which Grafana sends too.
 
 What is accepted is stored; a 202 is never given for less. Masking, queueing and
-the check of an override against what exists are the desk's.
+the check of an override against what exists are the intake's.
 """
 
 import json
@@ -14,7 +14,7 @@ from tersely.sessions.intake import Submission
 from tersely.store.groups import Group
 from tersely.web.auth import Principal, Submits
 from tersely.web.bodies import JsonRoute
-from tersely.web.dependencies import Parts
+from tersely.web.dependencies import WebDependencies
 from tersely.web.problems import Refusal
 from tersely.web.schemas import ERRORS, LONGEST_RUNBOOK, AcceptedOut, AlertIn, AlertmanagerIn, Error, GroupOut
 
@@ -43,9 +43,9 @@ IdempotencyKey = Annotated[
 ]
 
 
-def routes(parts: Parts) -> APIRouter:
+def routes(parts: WebDependencies) -> APIRouter:
     router = APIRouter(tags=["alerts"], route_class=JsonRoute)
-    desk = parts.desk
+    intake = parts.intake
 
     @router.post("/alerts", status_code=202, responses=_ACCEPTED)
     async def submit_alert(
@@ -58,7 +58,7 @@ def routes(parts: Parts) -> APIRouter:
             runbook=_runbook(alert.runbook),
             override=alert.mcp,
         )
-        accepted = await desk.submit(submission, principal=principal.name, idempotency_key=idempotency_key)
+        accepted = await intake.submit(submission, principal=principal.name, idempotency_key=idempotency_key)
         return AcceptedOut(session_id=accepted.session_id, status="queued", message=accepted.message)
 
     @router.post(
@@ -72,16 +72,16 @@ def routes(parts: Parts) -> APIRouter:
         """Alertmanager's webhook: one session per firing group. A group that is resolved is noted on its session."""
         known_as = _group(group)
         if group.status == "resolved":
-            session_id = await desk.resolve(known_as, principal=principal.name)
+            session_id = await intake.resolve(known_as, principal=principal.name)
             response.status_code = 200
             words = "Noted on the session." if session_id else "Nobody investigates this group."
             return GroupOut(session_id=session_id, status="resolved", message=words)
         name = str(group.commonLabels.get("alertname") or group.groupLabels.get("alertname") or "")
         # A name nobody knows goes to the default chain: Alertmanager drops what is refused.
-        alert_type = name if name in desk.plan.alert_types() else None
+        alert_type = name if name in intake.plan.alert_types() else None
         submission = Submission(data=group.model_dump(mode="json"), alert_type=alert_type)
         try:
-            accepted = await desk.submit(submission, principal=principal.name, group=known_as)
+            accepted = await intake.submit(submission, principal=principal.name, group=known_as)
         except QueueFull as full:
             # Not a 429: Alertmanager sends again after a 5xx only.
             raise Refusal(

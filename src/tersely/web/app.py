@@ -12,8 +12,8 @@ from fastapi.openapi.utils import get_openapi
 
 from tersely.web import alerts, live, metrics, pages, results, sessions, system
 from tersely.web.auth import Authenticator, authenticator
-from tersely.web.dependencies import Parts
-from tersely.web.middleware import Door, Names
+from tersely.web.dependencies import WebDependencies
+from tersely.web.middleware import AccessMiddleware, Names
 from tersely.web.problems import answer_problems
 from tersely.web.version import VERSION
 
@@ -26,7 +26,11 @@ _ABOUT = (
 
 
 def build(
-    parts: Parts, *, host: str | None = None, dashboard: Path = pages.DASHBOARD, slow_seconds: float = live.SLOW_SECONDS
+    parts: WebDependencies,
+    *,
+    host: str | None = None,
+    dashboard: Path = pages.DASHBOARD,
+    slow_seconds: float = live.SLOW_SECONDS,
 ) -> FastAPI:
     """The application as it listens on `host` (the configured one unless given).
 
@@ -40,7 +44,7 @@ def build(
     app = FastAPI(
         title="tersely", version=VERSION, description=_ABOUT, docs_url=None, redoc_url=None, redirect_slashes=False
     )
-    app.add_middleware(Door, names=names, authenticator=who)
+    app.add_middleware(AccessMiddleware, names=names, authenticator=who)
     answer_problems(app)
     viewers = live.Live(parts, slow_seconds=slow_seconds)
     app.state.live = viewers

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from tersely.events.bus import Bus
 from tersely.mcp.registry import ToolRegistry
 from tersely.results.kept import KeptResults
-from tersely.sessions.intake import Desk
+from tersely.sessions.intake import AlertIntake
 from tersely.settings.model import Settings
 from tersely.store.database import Database
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class WebDependencies:
     settings: Settings
-    desk: Desk
+    intake: AlertIntake
     database: Database
     bus: Bus
     kept: KeptResults

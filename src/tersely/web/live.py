@@ -25,7 +25,7 @@ from tersely.errors import SessionNotFound, StoreUnavailable
 from tersely.store import events
 from tersely.web.auth import asking
 from tersely.web.bodies import read_json
-from tersely.web.dependencies import Parts
+from tersely.web.dependencies import WebDependencies
 from tersely.web.paging import LARGEST, known_id
 from tersely.web.problems import Problem, Refusal, refusal
 
@@ -54,7 +54,7 @@ LOGGED_OUT = 4401
 class Live:
     """All viewers of this process."""
 
-    def __init__(self, parts: Parts, *, slow_seconds: float = SLOW_SECONDS) -> None:
+    def __init__(self, parts: WebDependencies, *, slow_seconds: float = SLOW_SECONDS) -> None:
         self.parts = parts
         self.slow_seconds = slow_seconds
         self.connections = 0

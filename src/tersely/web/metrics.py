@@ -15,7 +15,7 @@ from tersely.errors import StoreUnavailable
 from tersely.llm.meter import METER, Meter
 from tersely.store import overview
 from tersely.web.auth import Principal, Reads
-from tersely.web.dependencies import Parts
+from tersely.web.dependencies import WebDependencies
 from tersely.web.live import Live
 from tersely.web.schemas import ERRORS, HealthOut, ReadyOut
 from tersely.web.version import VERSION
@@ -28,7 +28,7 @@ STATUSES = ("pending", "in_progress", "cancelling", *ENDS)
 Sample = tuple[Mapping[str, str], float]
 
 
-def routes(parts: Parts, live: Live) -> APIRouter:
+def routes(parts: WebDependencies, live: Live) -> APIRouter:
     router = APIRouter(tags=["running it"], responses=ERRORS)
 
     @router.get("/health")
@@ -154,7 +154,7 @@ def _models(meter: Meter) -> list[str]:
     ]
 
 
-async def _reasons(parts: Parts) -> list[str]:
+async def _reasons(parts: WebDependencies) -> list[str]:
     reasons: list[str] = []
     try:
         async with parts.database.reading() as db:

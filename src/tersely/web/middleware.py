@@ -94,7 +94,7 @@ def _origin(address: str) -> tuple[str, str, int] | None:
         return None
 
 
-class Door:
+class AccessMiddleware:
     """An ASGI middleware; see the module."""
 
     def __init__(self, app: ASGIApp, *, names: Names, authenticator: Authenticator) -> None:

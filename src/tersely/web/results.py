@@ -12,13 +12,13 @@ import anyio.to_thread
 from fastapi import APIRouter, Path, Query, Response
 
 from tersely.errors import InputError
-from tersely.results.find_lines import Hit, find_lines
+from tersely.results.find_lines import LineMatch, find_lines
 from tersely.results.kept import KeptResult, KeptResults
 from tersely.web.auth import Principal, Reads
-from tersely.web.dependencies import Parts
+from tersely.web.dependencies import WebDependencies
 from tersely.web.paging import LARGEST, Cursor, Limit, SessionId, from_cursor, to_cursor
 from tersely.web.problems import Refusal
-from tersely.web.schemas import ERRORS, HitOut, KeptResultOut, Page, ResultRangeOut, SearchOut
+from tersely.web.schemas import ERRORS, CursorPage, HitOut, KeptResultOut, ResultRangeOut, SearchOut
 
 MOST_BYTES = 2**20
 """Of one answer's text."""
@@ -44,7 +44,7 @@ def scope_of(session_id: str) -> str:
     return f"session:{session_id}"
 
 
-def routes(parts: Parts) -> APIRouter:
+def routes(parts: WebDependencies) -> APIRouter:
     router = APIRouter(tags=["results"], responses=ERRORS)
     kept = parts.kept
     # Each search holds a whole result in memory.
@@ -53,12 +53,12 @@ def routes(parts: Parts) -> APIRouter:
     @router.get("/sessions/{session_id}/results")
     async def list_results(
         session_id: SessionId, limit: Limit = 50, cursor: Cursor = None, principal: Principal = Reads
-    ) -> Page[KeptResultOut]:
+    ) -> CursorPage[KeptResultOut]:
         """What the session's tools returned, the youngest first."""
         position = from_cursor(cursor, str)
         found = await kept.list(scope_of(session_id), after=position[0] if position else "", limit=limit + 1)
         items = [KeptResultOut(**described(result)) for result in found[:limit]]
-        return Page(items=items, next_cursor=to_cursor(items[-1].handle) if len(found) > limit else None)
+        return CursorPage(items=items, next_cursor=to_cursor(items[-1].handle) if len(found) > limit else None)
 
     @router.get("/sessions/{session_id}/results/{handle}")
     async def read_result(
@@ -218,7 +218,7 @@ def _literal(text: str) -> str:
     )
 
 
-def _hit(raw: bytes, hit: Hit) -> HitOut:
+def _hit(raw: bytes, hit: LineMatch) -> HitOut:
     start, end = hit.start, hit.end
     if end - start > _CLIPPED:
         start = max(hit.start, min(hit.match[0] - _CLIPPED // 4, hit.end - _CLIPPED))

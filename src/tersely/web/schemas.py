@@ -126,7 +126,7 @@ class LoginIn(_Taken):
 Item = TypeVar("Item")
 
 
-class Page(_Given, Generic[Item]):
+class CursorPage(_Given, Generic[Item]):
     items: list[Item]
     next_cursor: str | None
     """Pass as `cursor` (`after`, where that is its name) for the next page; null at the end."""

@@ -19,19 +19,19 @@ from tersely.store import sessions as rows
 from tersely.store.interactions import StoredInteraction
 from tersely.store.sessions import Execution, Filters, Session, Stage
 from tersely.web.auth import Administers, Principal, Reads, needs
-from tersely.web.dependencies import Parts
+from tersely.web.dependencies import WebDependencies
 from tersely.web.paging import After, Cursor, Limit, SessionId, Time, Words, bad_cursor, from_cursor, plain, to_cursor
 from tersely.web.problems import Refusal
 from tersely.web.results import described, scope_of
 from tersely.web.schemas import (
     ERRORS,
     CancelOut,
+    CursorPage,
     EventOut,
     ExecutionOut,
     InteractionDetailOut,
     InteractionOut,
     KeptResultOut,
-    Page,
     SessionDetailOut,
     SessionOut,
     SessionStatus,
@@ -47,7 +47,7 @@ _EXPORT_PAGE = 200
 _MAY_CANCEL = Depends(needs("submit", "admin"))
 
 
-def routes(parts: Parts) -> APIRouter:
+def routes(parts: WebDependencies) -> APIRouter:
     router = APIRouter(tags=["sessions"], responses=ERRORS)
     database = parts.database
 
@@ -65,7 +65,7 @@ def routes(parts: Parts) -> APIRouter:
         cursor: Cursor = None,
         limit: Limit = 50,
         principal: Principal = Reads,
-    ) -> Page[SessionOut]:
+    ) -> CursorPage[SessionOut]:
         """Sessions, the newest first."""
         filters = Filters(
             statuses=status or (),
@@ -79,7 +79,7 @@ def routes(parts: Parts) -> APIRouter:
                 found, following = await rows.list_page(db, filters, cursor=cursor or None, limit=limit)
             except InputError:
                 raise bad_cursor() from None
-        return Page(
+        return CursorPage(
             items=[SessionOut(**summarized(one.session, one.stage, one.stage_count)) for one in found],
             next_cursor=following,
         )
@@ -100,15 +100,15 @@ def routes(parts: Parts) -> APIRouter:
     @router.get("/sessions/{session_id}/timeline")
     async def read_timeline(
         session_id: SessionId, after: After = 0, limit: Limit = 200, principal: Principal = Reads
-    ) -> Page[TimelineEventOut]:
+    ) -> CursorPage[TimelineEventOut]:
         """What happened, in order, as it is now; `after` is the `sequence` of the last one seen."""
         async with database.reading() as db:
             await _exists(db, session_id)
             found = await timeline.page(db, session_id, after=after, limit=limit + 1)
         items = [TimelineEventOut.model_validate(event) for event in found[:limit]]
-        return Page(items=items, next_cursor=str(items[-1].sequence) if len(found) > limit else None)
+        return CursorPage(items=items, next_cursor=str(items[-1].sequence) if len(found) > limit else None)
 
-    @router.get("/sessions/{session_id}/events", response_model=Page[EventOut])
+    @router.get("/sessions/{session_id}/events", response_model=CursorPage[EventOut])
     async def read_events(
         session_id: SessionId, after: After = 0, limit: Limit = 200, principal: Principal = Reads
     ) -> Response:
@@ -126,7 +126,7 @@ def routes(parts: Parts) -> APIRouter:
     @router.get("/sessions/{session_id}/trace")
     async def read_trace(
         session_id: SessionId, cursor: Cursor = None, limit: Limit = 100, principal: Principal = Reads
-    ) -> Page[InteractionOut]:
+    ) -> CursorPage[InteractionOut]:
         """Every exchange with a model or a tool, the oldest first, without the conversations."""
         after = _trace_position(cursor)
         async with database.reading() as db:
@@ -134,7 +134,7 @@ def routes(parts: Parts) -> APIRouter:
             found = await interactions.page(db, session_id, after=after, limit=limit + 1)
         shown = found[:limit]
         following = to_cursor(shown[-1].created_at.isoformat(), shown[-1].id) if len(found) > limit else None
-        return Page(items=[InteractionOut(**_interaction(one)) for one in shown], next_cursor=following)
+        return CursorPage(items=[InteractionOut(**_interaction(one)) for one in shown], next_cursor=following)
 
     @router.get("/sessions/{session_id}/trace/{interaction_id}")
     async def read_interaction(
@@ -175,14 +175,14 @@ def routes(parts: Parts) -> APIRouter:
                 author = (await rows.find(db, session_id)).scope
             if author != principal.name:
                 raise Refusal(403, "Only its author, or a token with the scope admin, can cancel this session.")
-        status = await parts.desk.cancel(session_id, by=principal.name)
+        status = await parts.intake.cancel(session_id, by=principal.name)
         words = "It will stop in a moment." if status == "cancelling" else "It is cancelled."
         return CancelOut.model_validate({"session_id": session_id, "status": status, "message": words})
 
     @router.delete("/sessions/{session_id}", status_code=204, response_class=Response)
     async def delete_session(session_id: SessionId, principal: Principal = Administers) -> Response:
         """Delete an ended session with everything that belongs to it."""
-        await parts.desk.delete(session_id)
+        await parts.intake.delete(session_id)
         return Response(status_code=204)
 
     return router
@@ -313,7 +313,7 @@ def _interaction(found: StoredInteraction) -> dict[str, Any]:
     }
 
 
-async def _export(parts: Parts, session: SessionDetailOut, *, with_texts: bool) -> AsyncIterator[bytes]:
+async def _export(parts: WebDependencies, session: SessionDetailOut, *, with_texts: bool) -> AsyncIterator[bytes]:
     """The document, a page at a time: none of it is ever in memory as a whole."""
     yield b'{"v":1,"exported_at":' + json.dumps(events.stamp(datetime.now(UTC))).encode()
     yield b',"session":' + session.model_dump_json().encode()
@@ -332,7 +332,7 @@ async def _export(parts: Parts, session: SessionDetailOut, *, with_texts: bool) 
     yield b"}"
 
 
-async def _timeline_pages(parts: Parts, session_id: str) -> AsyncIterator[list[str]]:
+async def _timeline_pages(parts: WebDependencies, session_id: str) -> AsyncIterator[list[str]]:
     after = 0
     while True:
         async with parts.database.reading() as db:
@@ -343,7 +343,7 @@ async def _timeline_pages(parts: Parts, session_id: str) -> AsyncIterator[list[s
         after = found[-1].sequence
 
 
-async def _event_pages(parts: Parts, session_id: str) -> AsyncIterator[list[str]]:
+async def _event_pages(parts: WebDependencies, session_id: str) -> AsyncIterator[list[str]]:
     after = 0
     while True:
         async with parts.database.reading() as db:
@@ -354,7 +354,7 @@ async def _event_pages(parts: Parts, session_id: str) -> AsyncIterator[list[str]
         after = found[-1].seq
 
 
-async def _trace_pages(parts: Parts, session_id: str) -> AsyncIterator[list[str]]:
+async def _trace_pages(parts: WebDependencies, session_id: str) -> AsyncIterator[list[str]]:
     after: tuple[datetime, str] | None = None
     while True:
         async with parts.database.reading() as db:
@@ -368,7 +368,7 @@ async def _trace_pages(parts: Parts, session_id: str) -> AsyncIterator[list[str]
         after = (found[-1].created_at, found[-1].id)
 
 
-async def _result_pages(parts: Parts, session_id: str, *, with_texts: bool) -> AsyncIterator[list[str]]:
+async def _result_pages(parts: WebDependencies, session_id: str, *, with_texts: bool) -> AsyncIterator[list[str]]:
     after = ""
     while True:
         try:

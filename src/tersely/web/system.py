@@ -13,7 +13,7 @@ from tersely.mcp.suspicion import suspicions
 from tersely.store import usage
 from tersely.text.tokens import O200K
 from tersely.web.auth import Authenticator, Principal, Reads, needs
-from tersely.web.dependencies import Parts
+from tersely.web.dependencies import WebDependencies
 from tersely.web.middleware import MAX_BODY_BYTES
 from tersely.web.paging import Day
 from tersely.web.schemas import (
@@ -34,13 +34,13 @@ from tersely.web.version import VERSION
 _SUBMITS_OR_READS = Depends(needs("submit", "read"))
 
 
-def routes(parts: Parts, authenticator: Authenticator) -> APIRouter:
+def routes(parts: WebDependencies, authenticator: Authenticator) -> APIRouter:
     router = APIRouter(tags=["system"], responses=ERRORS)
 
     @router.get("/alert-types")
     async def list_alert_types(principal: Principal = _SUBMITS_OR_READS) -> AlertTypesOut:
         """Which alerts are known, and which chain investigates them."""
-        plan = parts.desk.plan
+        plan = parts.intake.plan
         default = plan.default_alert_type()
         items = [
             AlertTypeOut(
@@ -86,7 +86,7 @@ def routes(parts: Parts, authenticator: Authenticator) -> APIRouter:
     @router.get("/system/info")
     async def read_info(principal: Principal = _SUBMITS_OR_READS) -> InfoOut:
         """About this service, and about you."""
-        plan = parts.desk.plan
+        plan = parts.intake.plan
         providers = [
             ProviderOut(name=name, type=options.type, model=options.model) for name, options in plan.providers.items()
         ]

@@ -24,7 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
 from tersely.errors import ToolUnavailable
-from tersely.mcp.connect.wire import HalfCharacters, Inbound, Line, Trouble, answered, parse
+from tersely.mcp.connect.wire import HalfCharacters, Inbound, Line, TransportProblem, answered, parse
 from tersely.mcp.servers import TransportOptions
 
 _OVERHEAD = 64 * 1024
@@ -50,11 +50,11 @@ def _trusted() -> ssl.SSLContext:
 class _Refused(httpx2.StreamError):
     """Stops the reading of a body. The library passes its words on, and nothing else."""
 
-    def __init__(self, trouble: Trouble) -> None:
+    def __init__(self, trouble: TransportProblem) -> None:
         super().__init__(trouble.in_text())
 
 
-class BoundedClient(httpx2.AsyncClient):
+class UpstreamHTTPClient(httpx2.AsyncClient):
     """An HTTP client that reads no more than it should and answers failures instead of raising them."""
 
     def __init__(self, options: TransportOptions, *, limit: int) -> None:
@@ -72,9 +72,9 @@ class BoundedClient(httpx2.AsyncClient):
         try:
             response = await super().send(request, **how)
         except _NEVER_LEFT as problem:
-            return _failure(request, Trouble("not_sent", _why(problem)))
+            return _failure(request, TransportProblem("not_sent", _why(problem)))
         except httpx2.TransportError as problem:
-            return _failure(request, Trouble("broken", _why(problem)))
+            return _failure(request, TransportProblem("broken", _why(problem)))
         for header in ("mcp-session-id", "mcp-protocol-version"):
             if value := response.headers.get(header) or request.headers.get(header):
                 self.session[header] = value
@@ -88,20 +88,22 @@ class BoundedClient(httpx2.AsyncClient):
             response.stream = _Bounded(response.stream, None if _is_stream(response) else self._limit)
         return response
 
-    def _trouble(self, request: httpx2.Request, response: httpx2.Response) -> Trouble | None:
+    def _trouble(self, request: httpx2.Request, response: httpx2.Response) -> TransportProblem | None:
         encoding = response.headers.get("content-encoding", "identity").lower()
         if encoding != "identity":
-            return Trouble(
+            return TransportProblem(
                 "http", f"it answers packed ({encoding[:20]}), though it was asked not to", status=response.status_code
             )
         size = response.headers.get("content-length", "")
         if size.isdecimal() and int(size) > self._limit + _OVERHEAD:
-            return Trouble("too_large", "", size=int(size))
+            return TransportProblem("too_large", "", size=int(size))
         status = response.status_code
         if status == 404 and "mcp-session-id" in request.headers:
-            return Trouble("session_gone", "it has forgotten our session", status=status)
+            return TransportProblem("session_gone", "it has forgotten our session", status=status)
         if status in (401, 403) or (status >= 400 and status != 404 and not _is_json(response)):
-            return Trouble("http", f"HTTP {status} {_phrase(status)}".rstrip() + _HINTS.get(status, ""), status=status)
+            return TransportProblem(
+                "http", f"HTTP {status} {_phrase(status)}".rstrip() + _HINTS.get(status, ""), status=status
+            )
         return None
 
 
@@ -126,11 +128,11 @@ class _Bounded(httpx2.AsyncByteStream):
                     continue
                 size += len(chunk)
                 if size > self._limit + _OVERHEAD:
-                    raise _Refused(Trouble("too_large", ""))
+                    raise _Refused(TransportProblem("too_large", ""))
                 yield mend(decode(chunk).encode())
             yield mend(decode(b"", True).encode(), is_last=True)
         except httpx2.TransportError as problem:
-            raise _Refused(Trouble("broken", _why(problem))) from None
+            raise _Refused(TransportProblem("broken", _why(problem))) from None
 
     async def aclose(self) -> None:
         await self._body.aclose()
@@ -144,7 +146,7 @@ def _is_stream(response: httpx2.Response) -> bool:
     return str(response.headers.get("content-type", "")).lower().startswith("text/event-stream")
 
 
-def _failure(request: httpx2.Request, trouble: Trouble, status: int = 503) -> httpx2.Response:
+def _failure(request: httpx2.Request, trouble: TransportProblem, status: int = 503) -> httpx2.Response:
     """The answer a server would have given, had there been one. The library puts the request's own id into it."""
     error = types.JSONRPCError(jsonrpc="2.0", id=None, error=trouble.error())
     content = error.model_dump_json(by_alias=True).encode()
@@ -175,7 +177,7 @@ def _phrase(status: int) -> str:
 @asynccontextmanager
 async def streamable(options: TransportOptions, *, limit: int) -> AsyncIterator[Line]:
     assert options.url
-    async with BoundedClient(options, limit=limit) as client:
+    async with UpstreamHTTPClient(options, limit=limit) as client:
         try:
             speak = streamable_http_client(
                 options.url, http_client=client, terminate_on_close=False, max_sse_event_size=limit + _OVERHEAD
@@ -186,7 +188,7 @@ async def streamable(options: TransportOptions, *, limit: int) -> AsyncIterator[
             await _say_goodbye(client, options.url)
 
 
-async def _say_goodbye(client: BoundedClient, url: str) -> None:
+async def _say_goodbye(client: UpstreamHTTPClient, url: str) -> None:
     """Lets the server forget our session. The library does so too, but not when it is cancelled, which is how we
     end.
     """
@@ -210,7 +212,7 @@ async def events(options: TransportOptions, *, name: str, limit: int) -> AsyncIt
     line = Line(incoming, outgoing)
     headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
     async with (
-        BoundedClient(options, limit=limit) as client,
+        UpstreamHTTPClient(options, limit=limit) as client,
         from_server,
         incoming,
         outgoing,
@@ -230,13 +232,13 @@ async def events(options: TransportOptions, *, name: str, limit: int) -> AsyncIt
                 tasks.cancel_scope.cancel()
 
 
-async def _said(response: httpx2.Response) -> Trouble:
+async def _said(response: httpx2.Response) -> TransportProblem:
     """Why a request was refused."""
     with suppress(httpx2.StreamError):
         message = parse(await response.aread()) if _is_json(response) else None
-        if isinstance(message, types.JSONRPCError) and (trouble := Trouble.of(message.error.data)):
+        if isinstance(message, types.JSONRPCError) and (trouble := TransportProblem.of(message.error.data)):
             return trouble
-    return Trouble(
+    return TransportProblem(
         "http", f"HTTP {response.status_code} {_phrase(response.status_code)}".rstrip(), status=response.status_code
     )
 
@@ -273,12 +275,14 @@ async def _receive(
                     line.note_answer(message)
                     await from_server.send(SessionMessage(message))
                 elif (request_id := answered(event.data)) in line.unanswered and request_id is not None:
-                    await from_server.send(Trouble("malformed", "it is not a valid message").answer(request_id))
+                    await from_server.send(
+                        TransportProblem("malformed", "it is not a valid message").answer(request_id)
+                    )
         except httpx2.SSEError:
             # Over the limit. The place in the stream is lost, so this connection is; who was meant is known only if one
             # was waiting.
             if len(line.unanswered) == 1:
-                await from_server.send(Trouble("too_large", "").answer(next(iter(line.unanswered))))
+                await from_server.send(TransportProblem("too_large", "").answer(next(iter(line.unanswered))))
         except (httpx2.TransportError, httpx2.StreamError, anyio.BrokenResourceError):
             return
 

@@ -32,7 +32,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tersely.errors import ResultMalformed, ResultTooLarge, ToolError, ToolRejected, ToolUnavailable
 from tersely.mcp.connect import http, stdio
-from tersely.mcp.connect.wire import Inbox, Line, Trouble
+from tersely.mcp.connect.wire import Inbox, Line, TransportProblem
 from tersely.mcp.raw import Tool, is_too_deep, read_tool
 from tersely.mcp.servers import Server
 
@@ -159,7 +159,7 @@ class Listing:
     """Definitions that cannot be used, and why."""
 
 
-class Session:
+class UpstreamSession:
     """Made by `opened`."""
 
     def __init__(self, server: Server, line: Line, inbox: Inbox, client: ClientSession) -> None:
@@ -258,16 +258,16 @@ class Session:
 
     def _explained(self, problem: MCPError, exchange: _Exchange) -> ToolError:
         name = self._server.name
-        trouble = Trouble.of(problem.error.data) or Trouble.from_text(problem.error.message)
+        trouble = TransportProblem.of(problem.error.data) or TransportProblem.from_text(problem.error.message)
         if trouble is None and problem.error.message.startswith("SSE stream failed: Server-sent event exceeded"):
-            trouble = Trouble("too_large", "")
+            trouble = TransportProblem("too_large", "")
         if (
             trouble is None
             and problem.error.code == types.PARSE_ERROR
             and problem.error.message.startswith("Failed to parse ")
         ):
             # The library's own words, which quote what it could not read.
-            trouble = Trouble("malformed", "it is not a valid message")
+            trouble = TransportProblem("malformed", "it is not a valid message")
         if trouble is None and problem.error.code == types.CONNECTION_CLOSED:
             sent = exchange.id in self._line.unanswered or not self._line.knows_what_was_sent
             why = self._line.complaint()
@@ -464,7 +464,7 @@ async def _while_delivering(on_progress: Progress, work: Callable[[ProgressFnT],
 
 
 @asynccontextmanager
-async def opened(server: Server, *, notified: Notified, asked: Asked | None = None) -> AsyncIterator[Session]:
+async def opened(server: Server, *, notified: Notified, asked: Asked | None = None) -> AsyncIterator[UpstreamSession]:
     """A connection, negotiated and ready for requests. Servers are told that they may ask us only if somebody answers.
 
     Raises:
@@ -490,7 +490,7 @@ async def opened(server: Server, *, notified: Notified, asked: Asked | None = No
             client_info=types.Implementation(name="tersely", version=version("tersely")),
         )
         async with client:
-            session = Session(server, line, inbox, client)
+            session = UpstreamSession(server, line, inbox, client)
             try:
                 await _negotiate(client, server.options.protocol)
             except MCPError as problem:
@@ -543,7 +543,7 @@ async def _negotiate(client: ClientSession, protocol: str) -> None:
 
 def _may_be_other(problem: MCPError) -> bool:
     """Whether a refusal only says that the server speaks the other era."""
-    trouble = Trouble.of(problem.error.data) or Trouble.from_text(problem.error.message)
+    trouble = TransportProblem.of(problem.error.data) or TransportProblem.from_text(problem.error.message)
     if trouble is None:
         return problem.error.code != types.CONNECTION_CLOSED
     return trouble.kind == "http" and trouble.status in _WORTH_A_HANDSHAKE

@@ -22,7 +22,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from tersely.errors import ToolUnavailable
-from tersely.mcp.connect.wire import Inbound, Line, Lines, TooLong, Trouble, answered, id_in, parse
+from tersely.mcp.connect.wire import Inbound, Line, LineSplitter, TooLong, TransportProblem, answered, id_in, parse
 from tersely.mcp.servers import TransportOptions
 
 ASKED_SECONDS = 2.0
@@ -56,7 +56,7 @@ class _Child(Line):
         return f"the process {ended}{': ' if last else ''}{last}" if ended else last
 
     async def read(self) -> None:
-        lines = Lines(self.limit + _OVERHEAD)
+        lines = LineSplitter(self.limit + _OVERHEAD)
         told: set[types.RequestId] = set()
         assert self.process.stdout
         async with self.from_server:
@@ -70,7 +70,7 @@ class _Child(Line):
             while True:
                 await self.process.stdout.receive()
 
-    async def _pass_on(self, lines: Lines, chunk: bytes, told: set[types.RequestId]) -> None:
+    async def _pass_on(self, lines: LineSplitter, chunk: bytes, told: set[types.RequestId]) -> None:
         """On its own, so that nothing of a large message is held while the next one is waited for."""
         for line in lines.feed(chunk):
             for message in await self._messages(line, told):
@@ -85,14 +85,14 @@ class _Child(Line):
             if request_id is None or request_id in told:
                 return []
             told.add(request_id)
-            return [Trouble("too_large", "", size=line.size).answer(request_id)]
+            return [TransportProblem("too_large", "", size=line.size).answer(request_id)]
         message = parse(line) if len(line) < _PARSE_ELSEWHERE else await anyio.to_thread.run_sync(parse, line)
         if message is not None:
             self.note_answer(message)
             return [SessionMessage(message)]
         request_id = answered(line)
         if request_id in self.unanswered and request_id is not None:
-            return [Trouble("malformed", "it is not a valid message").answer(request_id)]
+            return [TransportProblem("malformed", "it is not a valid message").answer(request_id)]
         # Servers print greetings and debug lines where only messages belong. Nobody asked for them.
         return []
 

@@ -19,7 +19,7 @@ import anyio
 
 from tersely.errors import MaskingFailed, ToolError, ToolTimedOut, ToolUnavailable
 from tersely.masking.mask import mask
-from tersely.mcp.connect.session import Listing, Progress, Session, as_json, opened
+from tersely.mcp.connect.session import Listing, Progress, UpstreamSession, as_json, opened
 from tersely.mcp.raw import RawResult, Tool, read_result
 from tersely.mcp.servers import Server
 
@@ -32,7 +32,7 @@ Notified = Callable[[str, str, dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
-class Patience:
+class Backoff:
     """How long the supervisor waits, and for what."""
 
     first_delay: float = 1.0
@@ -103,7 +103,7 @@ class Connection:
         self,
         server: Server,
         *,
-        patience: Patience = Patience(),  # noqa: B008 — frozen
+        patience: Backoff = Backoff(),  # noqa: B008 — frozen
         on_change: Callable[[str], None] = _nobody,
         on_notification: Notified = _nobody,
         on_request: Asked | None = None,
@@ -115,7 +115,7 @@ class Connection:
         self._on_change = on_change
         self._on_notification = on_notification
         self._asked = partial(on_request, server.name) if on_request else None
-        self._session: Session | None = None
+        self._session: UpstreamSession | None = None
         self._introduction: dict[str, Any] = {}
         self._refused: tuple[str, ...] = ()
         self._state: State = "starting"
@@ -243,7 +243,7 @@ class Connection:
         """What is spoken with the server; empty while nobody is there."""
         return self._session.protocol if self._session else ""
 
-    async def _current(self) -> Session:
+    async def _current(self) -> UpstreamSession:
         """The session, or a short wait for the one that is being made."""
         with anyio.move_on_after(self._patience.for_a_restart):
             while not (self._session and not self._session.ended.is_set()):
@@ -258,7 +258,7 @@ class Connection:
         why = f": {self._last_error}" if self._last_error else " yet."
         raise ToolUnavailable(f"Server {self.name!r} is not available{why}{when}", sent=False)
 
-    def _lose(self, session: Session, why: str) -> None:
+    def _lose(self, session: UpstreamSession, why: str) -> None:
         """This session is of no more use; calls that are still under way on it may end there."""
         if self._session is session:
             self._forgotten = session.is_forgotten
@@ -334,12 +334,12 @@ class Connection:
         self._session = None
         life.over.set()
 
-    def _has_tools(self, session: Session) -> bool:
+    def _has_tools(self, session: UpstreamSession) -> bool:
         """Servers may offer only prompts or resources; asking those for tools is an error."""
         abilities = session.introduction()["capabilities"]
         return "tools" in abilities or not abilities
 
-    async def _stay(self, session: Session, life: "_Life") -> None:
+    async def _stay(self, session: UpstreamSession, life: "_Life") -> None:
         """Until the connection is lost: keep the listing current. Then until its last call is answered."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._keep_current, session)
@@ -352,11 +352,11 @@ class Connection:
             while session.in_flight and not session.ended.is_set():  # noqa: ASYNC110
                 await anyio.sleep(0.05)
 
-    async def _watch(self, session: Session, life: "_Life") -> None:
+    async def _watch(self, session: UpstreamSession, life: "_Life") -> None:
         await session.ended.wait()
         self._over(life, session.farewell())
 
-    async def _keep_current(self, session: Session) -> None:
+    async def _keep_current(self, session: UpstreamSession) -> None:
         options = self.server.options
         while True:
             with anyio.move_on_after(options.list_ttl):
@@ -380,7 +380,7 @@ class Connection:
             except ToolError as problem:
                 self._last_error = _masked(str(problem))
 
-    async def _keep_listening(self, session: Session) -> None:
+    async def _keep_listening(self, session: UpstreamSession) -> None:
         """The newer protocol tells of changes on a stream of its own, which may break."""
         failures = 0
         while True:
@@ -429,7 +429,7 @@ def _masked(text: str) -> str:
 async def connected(
     servers: Sequence[Server],
     *,
-    patience: Patience = Patience(),  # noqa: B008 — frozen
+    patience: Backoff = Backoff(),  # noqa: B008 — frozen
     on_change: Callable[[str], None] = _nobody,
     on_notification: Notified = _nobody,
     on_request: Asked | None = None,

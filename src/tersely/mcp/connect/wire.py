@@ -1,8 +1,8 @@
-"""Messages on their way between a transport and the session: read leniently, bounded, at a bearable pace.
+"""Messages on their way between a transport and the session: read leniently, bounded, at a bearable timeouts.
 
 Whatever goes wrong below the protocol (no connection, an answer over the limit, a
 line that is not JSON) is told to the one request it concerns, as a protocol error
-that carries a `Trouble` only this process can have written.
+that carries a `TransportProblem` only this process can have written.
 """
 
 import json
@@ -29,7 +29,7 @@ _SEAL = f"tersely-{secrets.token_hex(12)}"
 
 
 @dataclass(frozen=True)
-class Trouble:
+class TransportProblem:
     kind: TroubleKind
     message: str
     size: int | None = None
@@ -43,7 +43,7 @@ class Trouble:
         return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=self.error()))
 
     @classmethod
-    def of(cls, data: object) -> "Trouble | None":
+    def of(cls, data: object) -> "TransportProblem | None":
         """The trouble in an error's data, if we put one there."""
         if isinstance(data, dict) and isinstance(sealed := data.get(_SEAL), list):
             return cls(*sealed)
@@ -54,7 +54,7 @@ class Trouble:
         return f"{_SEAL}:{json.dumps([self.kind, self.message, self.size, self.status])}:{_SEAL}"
 
     @classmethod
-    def from_text(cls, text: str) -> "Trouble | None":
+    def from_text(cls, text: str) -> "TransportProblem | None":
         start, end = text.find(f"{_SEAL}:"), text.rfind(f":{_SEAL}")
         return cls(*json.loads(text[start + len(_SEAL) + 1 : end])) if 0 <= start < end else None
 
@@ -69,7 +69,7 @@ class TooLong:
     """None while its end is not in sight."""
 
 
-class Lines:
+class LineSplitter:
     """Cuts a stream of bytes into lines, each of them bounded; the work grows with the bytes, not with their square."""
 
     def __init__(self, limit: int) -> None:
@@ -191,7 +191,7 @@ def _mended(value: Any) -> Any:
 
 
 class Inbox:
-    """What a server sends, at a pace we can bear; says when there will be nothing more.
+    """What a server sends, at a timeouts we can bear; says when there will be nothing more.
 
     Answers always pass. Of everything else a server may send a burst, and then so
     many a second; the rest is dropped and counted.

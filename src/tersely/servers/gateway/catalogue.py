@@ -25,7 +25,7 @@ _READS_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint":
 
 
 @dataclass(frozen=True)
-class Intent:
+class IntentParameter:
     """The argument by which a caller says what it wants to know."""
 
     argument: str = "looking_for"
@@ -63,7 +63,7 @@ class Catalogue:
         ]
 
 
-def catalogue(registry: ToolRegistry, intent: Intent) -> Catalogue:
+def catalogue(registry: ToolRegistry, intent: IntentParameter) -> Catalogue:
     offers: dict[str, Offer] = {}
     for named in registry.tools():
         condensing, masking = registry.server(named.tool.server).options.policy(named.tool.name)
@@ -111,7 +111,7 @@ def cleaned(value: Any) -> Any:
     return value
 
 
-def _offer(name: str, tool: Tool, intent: Intent, *, may_be_condensed: bool) -> Offer:
+def _offer(name: str, tool: Tool, intent: IntentParameter, *, may_be_condensed: bool) -> Offer:
     definition: dict[str, Any] = {**cleaned(dict(tool.raw)), "name": name}
     definition["inputSchema"] = {"type": "object", **definition["inputSchema"]}
     # Calls that run on after their answer are for a client and a server that talk directly.

@@ -29,7 +29,7 @@ _TO_INTRODUCE_ITSELF = 5.0
 
 
 @dataclass(eq=False)
-class Client:
+class ConnectedClient:
     """A client that stays connected, as those of the older protocol do."""
 
     connection: ClientConnection
@@ -38,7 +38,7 @@ class Client:
     _waiting: deque[tuple[str, dict[str, Any]]] = field(default_factory=lambda: deque(maxlen=1_000))
     _news: anyio.Event = field(default_factory=anyio.Event)
 
-    def tell(self, method: str, params: dict[str, Any]) -> None:
+    def notify(self, method: str, params: dict[str, Any]) -> None:
         self._waiting.append((method, params))
         self._news.set()
 
@@ -64,7 +64,7 @@ class Client:
         return await _answer(self.connection.client_capabilities, self.connection.send_raw_request, method, params)
 
 
-class Request:
+class ClientRequest:
     """A client's request under way; the `Caller` of `upstreams`."""
 
     def __init__(self, context: Context, pool: Pool, client: object, start_soon: Callable[..., None]) -> None:
@@ -96,9 +96,9 @@ class Request:
         if self.is_modern:
             level = self.meta.get(types.LOG_LEVEL_META_KEY)
             return level if isinstance(level, str) else None
-        return self.client.log_level if isinstance(self.client, Client) else "debug"
+        return self.client.log_level if isinstance(self.client, ConnectedClient) else "debug"
 
-    def tell(self, method: str, params: Mapping[str, Any]) -> None:
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Pass on what a server told for this request. Delivered before the answer, in order."""
         self._notes.append((method, dict(params)))
         self._start_soon(self.flush)

@@ -49,11 +49,11 @@ from tersely.mcp.descriptions import without_secrets
 from tersely.mcp.raw import check_depth
 from tersely.mcp.servers import Server
 from tersely.results.read_back import ReadBack
-from tersely.servers.gateway.catalogue import Intent, Offer, cleaned
-from tersely.servers.gateway.clients import Client, Context, Request, connection_of
+from tersely.servers.gateway.catalogue import IntentParameter, Offer, cleaned
+from tersely.servers.gateway.clients import ClientRequest, ConnectedClient, Context, connection_of
 from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.road import Call, Outcome, Road, safe, safe_question, safe_words
-from tersely.servers.gateway.tool_pins import SeenTools
+from tersely.servers.gateway.tool_pins import ToolPins
 from tersely.servers.gateway.upstreams import Pool, Upstreams
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ _LISTS: dict[str, ServerEvent] = {
 Answer = dict[str, Any]
 
 
-Handler = Callable[[Request], Awaitable[Answer]]
+Handler = Callable[[ClientRequest], Awaitable[Answer]]
 
 
 class Gateway:
@@ -94,9 +94,9 @@ class Gateway:
         road: Road,
         read_back: ReadBack,
         counting: Counting,
-        seen: SeenTools,
+        seen: ToolPins,
         scope: Callable[[Any], str],
-        intent: Intent = Intent(),  # noqa: B008 — frozen
+        intent: IntentParameter = IntentParameter(),  # noqa: B008 — frozen
         strict: bool = False,
         wait: float = 8.0,
     ) -> None:
@@ -108,15 +108,15 @@ class Gateway:
             seen=seen,
             strict=strict,
             wait=wait,
-            told=self._on_told,
+            on_notification=self._on_notification,
             asked=self._on_asked,
             changed=self._on_tools_changed,
         )
         self._read_back = read_back
         self._scope = scope
         self._bus = InMemorySubscriptionBus()
-        self._clients: set[Client] = set()
-        self._only_client: Client | None = None
+        self._clients: set[ConnectedClient] = set()
+        self._only_client: ConnectedClient | None = None
         """On standard input and output, where there is no other."""
 
         self._watches: dict[tuple[Connection, str], tuple[int, anyio.CancelScope]] = {}
@@ -186,7 +186,7 @@ class Gateway:
             return await call_next(ctx)
         self._check(ctx)
         pool = await self.upstreams.pool(is_modern=is_modern)
-        request = Request(ctx, pool, self._client_of(ctx), self._start_soon)
+        request = ClientRequest(ctx, pool, self._client_of(ctx), self._start_soon)
         if ctx.method == "subscriptions/listen":
             return await self._listen(request, call_next)
         answer = await self._while_connected(request, handler or self._pass_on)
@@ -203,7 +203,7 @@ class Gateway:
         if not connection_of(ctx).initialize_accepted:
             raise MCPError(types.INVALID_PARAMS, "Invalid request parameters", "")
 
-    async def _while_connected(self, request: Request, handler: Handler) -> Answer:
+    async def _while_connected(self, request: ClientRequest, handler: Handler) -> Answer:
         """The answer, unless the client hangs up: then the work ends too. The newer protocol's transport sees to that
         by itself.
         """
@@ -231,7 +231,7 @@ class Gateway:
             raise MCPError(types.CONNECTION_CLOSED, "The client has hung up.")
         return answer
 
-    async def _answered(self, request: Request, handler: Handler) -> Answer:
+    async def _answered(self, request: ClientRequest, handler: Handler) -> Answer:
         """The answer, or the failure in the protocol's terms. The one place where our errors get codes."""
         masker = self.road.policy(_NOBODY, "").masker
         try:
@@ -262,7 +262,7 @@ class Gateway:
         connection = connection_of(ctx)
         # Before the servers start: some ask their client at once.
         if connection.has_standalone_channel and "tersely" not in connection.state and self._tasks is not None:
-            client = Client(connection)
+            client = ConnectedClient(connection)
             connection.state["tersely"] = client
             self._clients.add(client)
             if ctx.request is None:
@@ -330,7 +330,7 @@ class Gateway:
 
     async def _ask(
         self,
-        request: Request,
+        request: ClientRequest,
         connection: Connection,
         params: Mapping[str, Any],
         *,
@@ -383,7 +383,7 @@ class Gateway:
                 passed["requestState"] = answer["requestState"]
         raise ToolRejected("The server asks again and again.", code=types.INTERNAL_ERROR)
 
-    def _meta(self, request: Request, connection: Connection) -> dict[str, Any]:
+    def _meta(self, request: ClientRequest, connection: Connection) -> dict[str, Any]:
         """The client's own `_meta`, without what only concerned the way to us. Its progress is asked for under a token
         of our own.
         """
@@ -400,11 +400,11 @@ class Gateway:
             meta[types.CLIENT_CAPABILITIES_META_KEY] = (
                 able.model_dump(by_alias=True, mode="json", exclude_none=True) if able else {}
             )
-            if isinstance(request.client, Client):
+            if isinstance(request.client, ConnectedClient):
                 meta[types.LOG_LEVEL_META_KEY] = request.client.log_level
         return meta
 
-    async def _pass_on(self, request: Request) -> Answer:
+    async def _pass_on(self, request: ClientRequest) -> Answer:
         """A request that the protocol's core does not know. With one server it is that server's to answer."""
         if request.pool.only is None:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
@@ -423,7 +423,7 @@ class Gateway:
 
     # Tools
 
-    async def _list_tools(self, request: Request) -> Answer:
+    async def _list_tools(self, request: ClientRequest) -> Answer:
         return {"tools": request.pool.catalogue.definitions()}
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
@@ -431,7 +431,7 @@ class Gateway:
         offer = pool.catalogue.offers.get(name) if pool else None
         return offer.definition["inputSchema"] if offer else None
 
-    async def _call_tool(self, request: Request) -> Answer:
+    async def _call_tool(self, request: ClientRequest) -> Answer:
         name = request.params["name"]
         catalogue = request.pool.catalogue
         offer = catalogue.offers.get(name)
@@ -472,7 +472,7 @@ class Gateway:
             offer.tool.server, offer.tool.name, milliseconds=(time.perf_counter() - began) * 1000, **what
         )
 
-    async def _called(self, request: Request, offer: Offer) -> Outcome:
+    async def _called(self, request: ClientRequest, offer: Offer) -> Outcome:
         tool = offer.tool
         connection = request.pool.connections[tool.server]
         params: dict[str, Any] = {**request.params, "name": tool.name}
@@ -507,7 +507,7 @@ class Gateway:
             }
         return shown
 
-    def _call(self, request: Request, server: Server, name: str, arguments: Any, looking_for: str = "") -> Call:
+    def _call(self, request: ClientRequest, server: Server, name: str, arguments: Any, looking_for: str = "") -> Call:
         return Call(
             server=server,
             tool=name,
@@ -517,7 +517,7 @@ class Gateway:
             readers=request.pool.catalogue.readers,
         )
 
-    async def _read(self, request: Request, reader: str) -> Answer:
+    async def _read(self, request: ClientRequest, reader: str) -> Answer:
         """One of our own tools: reading on in a kept result."""
         scope = self._scope(request.context.request)
         arguments = request.params.get("arguments") or {}
@@ -531,7 +531,7 @@ class Gateway:
 
     # Prompts, resources, completions
 
-    async def _list_prompts(self, request: Request) -> Answer:
+    async def _list_prompts(self, request: ClientRequest) -> Answer:
         answer = await self._listed(request, "prompts")
         if not request.pool.only:
             answer["prompts"] = [
@@ -540,16 +540,16 @@ class Gateway:
             ]
         return answer
 
-    async def _list_resources(self, request: Request) -> Answer:
+    async def _list_resources(self, request: ClientRequest) -> Answer:
         return self._without_names(request, "resources", await self._listed(request, "resources"))
 
-    async def _list_templates(self, request: Request) -> Answer:
+    async def _list_templates(self, request: ClientRequest) -> Answer:
         return self._without_names(request, "resourceTemplates", await self._listed(request, "resourceTemplates"))
 
-    def _without_names(self, request: Request, key: str, answer: Answer) -> Answer:
+    def _without_names(self, request: ClientRequest, key: str, answer: Answer) -> Answer:
         return answer if request.pool.only else {**answer, key: [entry for _, entry in answer[key]]}
 
-    async def _listed(self, request: Request, key: str) -> Answer:
+    async def _listed(self, request: ClientRequest, key: str) -> Answer:
         """One server's page as it came; of several servers everything, in one page, with who said it."""
         ability = "prompts" if key == "prompts" else "resources"
         if not request.pool.having(ability):
@@ -566,7 +566,7 @@ class Gateway:
             ]
         }
 
-    async def _get_prompt(self, request: Request) -> Answer:
+    async def _get_prompt(self, request: ClientRequest) -> Answer:
         name = request.params["name"]
         found = request.pool.prompt(name) if request.pool.having("prompts") else None
         if found is None:
@@ -579,7 +579,7 @@ class Gateway:
         call = self._call(request, connection.server, own, request.params.get("arguments") or {})
         return self._counted(await self.road.prompt(raw, call), connection.server, "prompts/get", began)
 
-    async def _read_resource(self, request: Request) -> Answer:
+    async def _read_resource(self, request: ClientRequest) -> Answer:
         connection = await self._resource(request, request.params["uri"])
         began = time.perf_counter()
         raw = await self._ask(request, connection, request.params)
@@ -605,14 +605,14 @@ class Gateway:
         )
         return outcome.result
 
-    async def _resource(self, request: Request, uri: str) -> Connection:
+    async def _resource(self, request: ClientRequest, uri: str) -> Connection:
         if not request.pool.having("resources"):
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
         if (connection := await request.pool.resource(uri)) is None:
             raise MCPError(types.INVALID_PARAMS, "Resource not found", {"uri": uri})
         return connection
 
-    async def _complete(self, request: Request) -> Answer:
+    async def _complete(self, request: ClientRequest) -> Answer:
         reference = dict(request.params["ref"])
         if not request.pool.having("completions"):
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
@@ -627,7 +627,7 @@ class Gateway:
         answer: Answer = cleaned(await self._ask(request, connection, {**request.params, "ref": reference}))
         return answer
 
-    async def _template(self, request: Request, uri: str) -> Connection | None:
+    async def _template(self, request: ClientRequest, uri: str) -> Connection | None:
         for connection, entry in await request.pool.list_all("resources/templates/list", "resourceTemplates"):
             if entry.get("uriTemplate") == uri:
                 return connection
@@ -635,18 +635,18 @@ class Gateway:
 
     # What clients want to hear
 
-    async def _subscribe(self, request: Request) -> Answer:
+    async def _subscribe(self, request: ClientRequest) -> Answer:
         uri = request.params["uri"]
         connection = await self._resource(request, uri)
-        if isinstance(request.client, Client) and (connection, uri) not in request.client.watched:
+        if isinstance(request.client, ConnectedClient) and (connection, uri) not in request.client.watched:
             await self._watch(connection, uri)
             request.client.watched.add((connection, uri))
         return {}
 
-    async def _unsubscribe(self, request: Request) -> Answer:
+    async def _unsubscribe(self, request: ClientRequest) -> Answer:
         uri = request.params["uri"]
         connection = await self._resource(request, uri)
-        if isinstance(request.client, Client) and (connection, uri) in request.client.watched:
+        if isinstance(request.client, ConnectedClient) and (connection, uri) in request.client.watched:
             request.client.watched.discard((connection, uri))
             self._unwatch(connection, uri)
         return {}
@@ -692,7 +692,7 @@ class Gateway:
             del self._watches[connection, uri]
             scope.cancel()
 
-    async def _listen(self, request: Request, call_next: CallNext) -> HandlerResult:
+    async def _listen(self, request: ClientRequest, call_next: CallNext) -> HandlerResult:
         """The newer protocol's stream of changes; while it lasts, the servers are asked to tell of the resources it
         names.
         """
@@ -715,11 +715,11 @@ class Gateway:
             for connection, uri in watched:
                 self._unwatch(connection, uri)
 
-    async def _set_level(self, request: Request) -> Answer:
+    async def _set_level(self, request: ClientRequest) -> Answer:
         having = request.pool.having("logging")
         if not having:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
-        if isinstance(request.client, Client):
+        if isinstance(request.client, ConnectedClient):
             request.client.log_level = request.params["level"]
         for connection in having:
             if connection.protocol not in MODERN_PROTOCOL_VERSIONS:
@@ -758,7 +758,9 @@ class Gateway:
     def _on_tools_changed(self, pool: Pool) -> None:
         self._tell_all("notifications/tools/list_changed", ToolsListChanged())
 
-    def _on_told(self, pool: Pool, connection: Connection, method: str, params: dict[str, Any], caller: Any) -> None:
+    def _on_notification(
+        self, pool: Pool, connection: Connection, method: str, params: dict[str, Any], caller: Any
+    ) -> None:
         match method:
             case "notifications/progress" | "notifications/cancelled" | "notifications/tools/list_changed":
                 return  # Progress goes to its own caller; tools are told of when they have been listed again.
@@ -769,25 +771,29 @@ class Gateway:
                 self._publish(ResourceUpdated(uri=uri))
                 for client in self._clients:
                     if (connection, uri) in client.watched:
-                        client.tell(method, params)
+                        client.notify(method, params)
             case "notifications/message":
                 self._on_logged(connection, params, caller)
             case _:
                 # Some of it comes after the request it belongs to, as that a question asked on a page has been
                 # answered.
-                receiver = caller if isinstance(caller, Request) else self._only_client
+                receiver = caller if isinstance(caller, ClientRequest) else self._only_client
                 shown = _safe_or_none(_without_subscription(params), self.road.policy(connection.server, "").masker)
                 if receiver is not None and shown is not None:
-                    receiver.tell(method, shown)
+                    receiver.notify(method, shown)
 
     def _on_logged(self, connection: Connection, params: dict[str, Any], caller: Any) -> None:
         """What a server logs goes to whom it logs it for; where nobody asked it, to the only client there is."""
         receiver = (
-            caller if isinstance(caller, Request) else next(iter(self._clients)) if len(self._clients) == 1 else None
+            caller
+            if isinstance(caller, ClientRequest)
+            else next(iter(self._clients))
+            if len(self._clients) == 1
+            else None
         )
         if receiver is None:
             return
-        least = receiver.least_level() if isinstance(receiver, Request) else receiver.log_level
+        least = receiver.least_level() if isinstance(receiver, ClientRequest) else receiver.log_level
         level = params.get("level")
         if (
             least is None
@@ -797,12 +803,12 @@ class Gateway:
             return
         masker = self.road.policy(connection.server, "").masker
         if (shown := _safe_or_none(params, masker)) is not None:
-            receiver.tell("notifications/message", shown)
+            receiver.notify("notifications/message", shown)
 
     def _tell_all(self, method: str, event: ServerEvent) -> None:
         self._publish(event)
         for client in self._clients:
-            client.tell(method, {})
+            client.notify(method, {})
 
     def _publish(self, event: ServerEvent) -> None:
         async def publish() -> None:
@@ -836,7 +842,7 @@ def _failed(words: str) -> Outcome:
     return Outcome(result={"content": [{"type": "text", "text": words}], "isError": True}, is_error=True)
 
 
-def _in_the_clients_era(answer: Answer, request: Request, identity: dict[str, Any]) -> Answer:
+def _in_the_clients_era(answer: Answer, request: ClientRequest, identity: dict[str, Any]) -> Answer:
     """The answer with what the client's protocol wants besides, and without what it does not know."""
     if not request.is_modern:
         if not any(name in answer for name in _ONE_ERA):

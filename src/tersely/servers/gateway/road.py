@@ -22,13 +22,13 @@ import anyio.to_thread
 
 from tersely.condensing.budget import Condensed
 from tersely.condensing.cache import SummaryCache
-from tersely.condensing.ladder import climb
-from tersely.condensing.summarize import Wish
+from tersely.condensing.ladder import condense_with
+from tersely.condensing.summarize import SummaryRequest
 from tersely.errors import MaskingFailed, StoreUnavailable
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
-from tersely.mcp.raw import Part, RawResult, read_result
+from tersely.mcp.raw import ContentPart, RawResult, read_result
 from tersely.mcp.servers import Server, SummarizationOptions
 from tersely.pipeline.execute import Admitted, Intent, admit, context_of, focus_of, repeats, shorten
 from tersely.pipeline.observation import note
@@ -196,7 +196,7 @@ class Road:
         return shown
 
     async def _part(
-        self, number: int, part: Part, text: Masked | None, policy: Policy, call: Call
+        self, number: int, part: ContentPart, text: Masked | None, policy: Policy, call: Call
     ) -> Mapping[str, Any]:
         masker = policy.for_results
         match part.kind:
@@ -216,7 +216,7 @@ class Road:
                 shown: Mapping[str, Any] = safe(part.raw, masker)
                 return shown
 
-    async def _aside(self, number: int, part: Part, policy: Policy, call: Call) -> dict[str, Any]:
+    async def _aside(self, number: int, part: ContentPart, policy: Policy, call: Call) -> dict[str, Any]:
         """A picture that may be more than one: kept, and named instead of shown."""
         try:
             content = base64.b64decode(part.data, validate=True)
@@ -360,7 +360,7 @@ class Road:
         self, text: str, policy: Policy, call: Call, *, may_be_condensed: bool = True
     ) -> tuple[str, dict[str, Any]]:
         """A text on its own: masked, and condensed when it is too long; and what there is to say about that."""
-        result = RawResult(parts=(Part(kind="text", text=text),))
+        result = RawResult(parts=(ContentPart(kind="text", text=text),))
         admitted = await self._admitted(result, policy)
         if not may_be_condensed or (over := await self._over(admitted, policy.condensing)) is None:
             return admitted.text, {}
@@ -417,8 +417,8 @@ class Road:
         self, text: Masked, tokens: int, condensing: SummarizationOptions, focus: str, llm: LLM | None
     ) -> Condensed:
         closing = f"\n[Shortened from {tokens:,} tokens. The whole could not be kept; ask for less to see more.]"
-        wish = Wish(target=max(50, condensing.summary_max_token_limit - 40), focus=focus)
-        short = await climb(text, wish=wish, llm=llm, cache=self.cache)
+        request = SummaryRequest(target=max(50, condensing.summary_max_token_limit - 40), focus=focus)
+        short = await condense_with(text, request=request, llm=llm, cache=self.cache)
         return replace(short, text=short.text + closing)
 
     async def _keep(

@@ -18,11 +18,11 @@ from tersely.masking.mask import Masker
 from tersely.mcp.servers import Server
 from tersely.results.kept import user_scope
 from tersely.results.read_back import ReadBack
-from tersely.servers.gateway.catalogue import Intent
+from tersely.servers.gateway.catalogue import IntentParameter
 from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.protocol import Gateway
 from tersely.servers.gateway.road import Road
-from tersely.servers.gateway.tool_pins import SEEN_FILE, SeenTools
+from tersely.servers.gateway.tool_pins import SEEN_FILE, ToolPins
 from tersely.sessions.models import Models
 from tersely.settings.model import Settings
 from tersely.store.summaries import SummaryFile
@@ -60,9 +60,9 @@ async def gateway(
             road=Road(kept, llm=llm, cache=cache, models_by_default=models, key=key),
             read_back=ReadBack(kept, masker=Masker(key=key), llm=llm(None) if models else None, cache=cache),
             counting=counting,
-            seen=SeenTools(settings.store.data_dir / SEEN_FILE),
+            seen=ToolPins(settings.store.data_dir / SEEN_FILE),
             scope=scope_of,
-            intent=Intent(options.intent_argument, options.intent_description),
+            intent=IntentParameter(options.intent_argument, options.intent_description),
             strict=strict,
             wait=wait,
         )

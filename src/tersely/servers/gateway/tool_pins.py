@@ -27,7 +27,7 @@ Fingerprints = dict[str, dict[str, str]]
 """By server and tool, as `ToolRegistry.first_seen` has them."""
 
 
-class SeenTools:
+class ToolPins:
     def __init__(self, path: Path) -> None:
         self.path = path
 

@@ -29,8 +29,8 @@ from tersely.mcp.connect.supervisor import Connection, connected
 from tersely.mcp.registry import ToolRegistry
 from tersely.mcp.servers import Server
 from tersely.mcp.suspicion import suspicions
-from tersely.servers.gateway.catalogue import Catalogue, Intent, catalogue
-from tersely.servers.gateway.tool_pins import SeenTools
+from tersely.servers.gateway.catalogue import Catalogue, IntentParameter, catalogue
+from tersely.servers.gateway.tool_pins import ToolPins
 
 logger = logging.getLogger(__name__)
 
@@ -38,25 +38,25 @@ _MOST_PAGES = 50
 _MOST_ENTRIES = 5_000
 
 
-class Caller(Protocol):
+class RequestOrigin(Protocol):
     """A client's request that is under way."""
 
     @property
     def client(self) -> object:
         """Whose it is; requests of one client have equal ones."""
 
-    def tell(self, method: str, params: Mapping[str, Any]) -> None: ...
+    def notify(self, method: str, params: Mapping[str, Any]) -> None: ...
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]: ...
 
 
-Told = Callable[["Pool", Connection, str, dict[str, Any], "Caller | None"], None]
+OnNotification = Callable[["Pool", Connection, str, dict[str, Any], "RequestOrigin | None"], None]
 """Hears what a server tells on its own, and for which request, where that is known."""
 
-Asked = Callable[[Server, str, dict[str, Any], "Caller | None"], Awaitable[dict[str, Any]]]
+Asked = Callable[[Server, str, dict[str, Any], "RequestOrigin | None"], Awaitable[dict[str, Any]]]
 """Answers what a server asks on its own, and for which request, where that is known."""
 
-_caller: ContextVar[Caller | None] = ContextVar("caller", default=None)
+_caller: ContextVar[RequestOrigin | None] = ContextVar("caller", default=None)
 
 
 @dataclass(eq=False)
@@ -64,10 +64,10 @@ class Pool:
     """The servers as clients of one era see them."""
 
     is_modern: bool
-    intent: Intent
+    intent: IntentParameter
     connections: dict[str, Connection] = field(default_factory=dict)
     registry: ToolRegistry = field(default_factory=lambda: ToolRegistry({}))
-    busy: dict[Connection, list[Caller]] = field(default_factory=dict)
+    busy: dict[Connection, list[RequestOrigin]] = field(default_factory=dict)
     _listed: tuple[object, ...] = ()
     _catalogue: Catalogue | None = None
     _resources: dict[str, Connection] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Pool:
         return [one for one in self.connections.values() if ability in (one.introduction.get("capabilities") or {})]
 
     @contextmanager
-    def asking(self, connection: Connection, caller: Caller) -> Iterator[None]:
+    def asking(self, connection: Connection, caller: RequestOrigin) -> Iterator[None]:
         """While a client's request is with a server."""
         callers = self.busy.setdefault(connection, [])
         callers.append(caller)
@@ -103,7 +103,7 @@ class Pool:
             _caller.reset(token)
             callers.remove(caller)
 
-    def meant(self, connection: Connection) -> Caller | None:
+    def meant(self, connection: Connection) -> RequestOrigin | None:
         """For whom a server says what it says just now."""
         if (known := _caller.get()) is not None:
             return known
@@ -206,11 +206,11 @@ class Upstreams:
         self,
         servers: Sequence[Server],
         *,
-        intent: Intent,
-        seen: SeenTools,
+        intent: IntentParameter,
+        seen: ToolPins,
         strict: bool = False,
         wait: float = 8.0,
-        told: Told,
+        on_notification: OnNotification,
         asked: Asked,
         changed: Callable[[Pool], None],
     ) -> None:
@@ -223,7 +223,7 @@ class Upstreams:
         self._seen = seen
         self._strict = strict
         self._wait = max(wait, self.servers[0].options.start_timeout) if len(self.servers) == 1 else wait
-        self._told = told
+        self._notify = on_notification
         self._asked = asked
         self._changed = changed
         self._openings: dict[bool, anyio.Event] = {}
@@ -289,7 +289,7 @@ class Upstreams:
             own,
             wait=self._wait,
             on_change=partial(self._on_change, pool),
-            on_notification=partial(self._on_told, pool),
+            on_notification=partial(self._on_notification, pool),
             on_request=partial(self._on_asked, pool),
         ) as connections:
             pool.connections = {
@@ -316,9 +316,9 @@ class Upstreams:
         self._look_at(pool)
         self._changed(pool)
 
-    def _on_told(self, pool: Pool, server: str, method: str, params: dict[str, Any]) -> None:
+    def _on_notification(self, pool: Pool, server: str, method: str, params: dict[str, Any]) -> None:
         if (connection := pool.connections.get(server)) is not None:
-            self._told(pool, connection, method, params, pool.meant(connection))
+            self._notify(pool, connection, method, params, pool.meant(connection))
 
     async def _on_asked(self, pool: Pool, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
         connection = pool.connections.get(server)  # none yet while it is being opened
