@@ -1,0 +1,85 @@
+"""Every record and error that release 0.1.0 could store in a workflow step is read by this code, field by field."""
+
+import dataclasses
+import gzip
+import json
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tersely.errors import TerselyError
+from tersely.sessions import codec
+from tersely.sessions.codec import StepFailed
+from tests.golden.examples import ERRORS, PLAIN, RECORDS
+
+GOLDEN = Path(__file__).parent / "v0_1_0"
+STORED: dict[str, Any] = json.loads((GOLDEN / "records.json").read_text())
+
+
+def same(read: Any, expected: Any, where: str) -> None:
+    """Compare two values including their types; a failure names the field."""
+    if isinstance(expected, str):
+        assert isinstance(read, str) and read == expected, where
+        return
+    assert type(read) is type(expected), where
+    if dataclasses.is_dataclass(expected):
+        for field in dataclasses.fields(expected):
+            same(getattr(read, field.name), getattr(expected, field.name), f"{where}.{field.name}")
+    elif isinstance(expected, list | tuple):
+        assert len(read) == len(expected), where
+        for number, (one, other) in enumerate(zip(read, expected, strict=True)):
+            same(one, other, f"{where}[{number}]")
+    elif isinstance(expected, dict):
+        assert list(read) == list(expected), where
+        for key, value in expected.items():
+            same(read[key], value, f"{where}[{key!r}]")
+    else:
+        assert read == expected, where
+
+
+@pytest.mark.parametrize("name", STORED["records"])
+def test_a_stored_record_is_read(name: str) -> None:
+    assert len(STORED["records"][name]) == len(RECORDS[name])
+    for stored, expected in zip(STORED["records"][name], RECORDS[name], strict=True):
+        assert stored["$is"] == name
+        same(codec.from_json(json.dumps(stored)), expected, name)
+
+
+@pytest.mark.parametrize("name", STORED["plain"])
+def test_a_stored_value_is_read(name: str) -> None:
+    same(codec.from_json(json.dumps(STORED["plain"][name])), PLAIN[name], name)
+
+
+@pytest.mark.parametrize("name", STORED["errors"])
+def test_a_stored_error_is_read(name: str) -> None:
+    stored, expected = STORED["errors"][name], ERRORS[name]
+    assert stored["$raised"] == name
+    error = codec.from_json(json.dumps(stored))
+    assert type(error) is type(expected) and isinstance(error, TerselyError)
+    assert list(error.args) == stored["args"]
+    assert re.sub(r"\[MASKED:\w+:\w+\]", "hunter2-Walnut!orbit42", str(error)).rstrip(".") == str(expected).rstrip(".")
+    for attribute, value in stored["state"].items():
+        assert getattr(error, attribute) == getattr(expected, attribute) == value, attribute
+
+
+def test_an_error_of_another_package_is_read_as_a_failed_step() -> None:
+    error = codec.from_json(json.dumps(STORED["error of another package"]))
+    assert type(error) is StepFailed and str(error) == "KeyError (see the log)"
+
+
+def test_every_step_of_the_golden_sessions_is_read_and_has_an_example(tmp_path: Path) -> None:
+    file = tmp_path / "workflows.db"
+    file.write_bytes(gzip.decompress((GOLDEN / "tersely-workflows.db.gz").read_bytes()))
+    with closing(sqlite3.connect(file)) as connection:
+        texts = [text for (text,) in connection.execute("SELECT coalesce(output, error) FROM operation_outputs")]
+        inputs = [text for (text,) in connection.execute("SELECT inputs FROM workflow_input")]
+    assert len(texts) > 50 and len(inputs) == 13
+    for text in [*texts, *inputs]:
+        codec.from_json(text)
+    names = set(re.findall(r'"\$(?:is|raised)": "([^"]+)"', "\n".join(texts)))
+    assert names <= STORED["records"].keys() | STORED["errors"].keys()
+    assert {name.partition(":")[2] for name in names} >= {"Turn", "Called", "Observation", "Planned", "Reading", "Instruments", "Hit"}
