@@ -11,21 +11,21 @@ from typing import Any
 from tersely import errors
 from tersely.agent.asking import Turn
 from tersely.agent.calls import Called
-from tersely.agent.evidence import Evidence, Reading
+from tersely.agent.evidence import Evidence, EvidenceReading
 from tersely.agent.survey import Planned
 from tersely.condensing.answers import NotASummary
 from tersely.condensing.budget import Lost, ModelWork
-from tersely.llm.limits import GateClosed
+from tersely.llm.limits import CircuitOpen
 from tersely.llm.messages import ToolCall
+from tersely.masking.masked import assume_masked
+from tersely.mcp.raw import Tool
+from tersely.pipeline.execute import Fetched
+from tersely.pipeline.observation import Observation, OtherPart
+from tersely.research.budget import BudgetExceeded
 from tersely.research.gathering import ReadPage, Shortened
-from tersely.research.instruments import Hit, Instruments
-from tersely.research.purse import BudgetSpent
+from tersely.research.instruments import ResearchTools, SearchHit
 from tersely.sessions.codec import StepFailed
-from tersely.sessions.crew import Outcome
-from tersely.text.masked import assume_masked
-from tersely.tools.execute import Fetched
-from tersely.tools.observation import Observation, OtherPart
-from tersely.tools.raw import Tool
+from tersely.sessions.worker import SessionOutcome
 
 HANDLE = "r_0123456789abcdef"
 MARK = "[MASKED:password:5f0c1a9e]"
@@ -74,7 +74,13 @@ FETCHED = Fetched(
     parts=(PART,),
 )
 REFUSED = Fetched(
-    server="", tool="nothing", arguments={}, handle=None, tokens=0, is_error=True, problem=assume_masked("There is no such tool.")
+    server="",
+    tool="nothing",
+    arguments={},
+    handle=None,
+    tokens=0,
+    is_error=True,
+    problem=assume_masked("There is no such tool."),
 )
 EVIDENCE = Evidence(
     kind="said",
@@ -129,11 +135,14 @@ RECORDS: dict[str, list[Any]] = {
     "tersely.condensing.budget:Lost": [LOST],
     "tersely.condensing.budget:ModelWork": [WORK],
     "tersely.agent.survey:Planned": [Planned(calls=(("ops.logs", '{"namespace": "prod"}', False),), led_to=("db-1",))],
-    "tersely.agent.evidence:Reading": [Reading(evidence=(EVIDENCE,), names=(("pod", "api-0"),), links=(("api-0", "node-1"),)), Reading()],
+    "tersely.agent.evidence:Reading": [
+        EvidenceReading(evidence=(EVIDENCE,), names=(("pod", "api-0"),), links=(("api-0", "node-1"),)),
+        EvidenceReading(),
+    ],
     "tersely.agent.evidence:Evidence": [EVIDENCE],
-    "tersely.research.instruments:Instruments": [Instruments(search=TOOL, crawl=TOOL, summarize=None)],
+    "tersely.research.instruments:Instruments": [ResearchTools(search=TOOL, crawl=TOOL, summarize=None)],
     "tersely.tools.raw:Tool": [TOOL],
-    "tersely.research.instruments:Hit": [Hit("https://harbour.example/1", "Quay 1")],
+    "tersely.research.instruments:Hit": [SearchHit("https://harbour.example/1", "Quay 1")],
     "tersely.research.gathering:ReadPage": [
         ReadPage(url="https://harbour.example/1", title="Quay 1", handle=HANDLE, tokens=1_200, digest="ab" * 32)
     ],
@@ -141,8 +150,8 @@ RECORDS: dict[str, list[Any]] = {
         Shortened(content=HANDLE, tokens=400, how="summarizer", gap="parts of it are missing in the summary")
     ],
     "tersely.sessions.crew:Outcome": [
-        Outcome(status="completed", analysis=assume_masked("It is db-1.")),
-        Outcome(status="failed", reason="The model did not answer."),
+        SessionOutcome(status="completed", analysis=assume_masked("It is db-1.")),
+        SessionOutcome(status="failed", reason="The model did not answer."),
     ],
 }
 
@@ -151,7 +160,7 @@ PLAIN: dict[str, Any] = {
     "masked text": assume_masked(MARK),
     "nothing": None,
     "numbers": [0, -1, 2**60, 0.5, True, False],
-    "tuple": (Hit("https://harbour.example/1"), ("nested", ())),
+    "tuple": (SearchHit("https://harbour.example/1"), ("nested", ())),
     "dictionary": {"a": {"b": [1, None]}, 3: "a key that is a number", ("x", 1): "a key that is a tuple"},
     "decimal": Decimal("12.3400"),
     "time": NOON,
@@ -189,7 +198,7 @@ ERRORS: dict[str, errors.TerselyError] = {
     "tersely.errors:ToolTimedOut": errors.ToolTimedOut("logs", 2.5),
     "tersely.errors:ToolUnavailable": errors.ToolUnavailable("The server went away.", sent=True),
     "tersely.errors:UnknownAlertType": errors.UnknownAlertType("No chain is for it."),
-    "tersely.llm.limits:GateClosed": GateClosed("Not asked.", retry_after=3.0),
-    "tersely.research.purse:BudgetSpent": BudgetSpent("The budget is used up."),
+    "tersely.llm.limits:GateClosed": CircuitOpen("Not asked.", retry_after=3.0),
+    "tersely.research.purse:BudgetSpent": BudgetExceeded("The budget is used up."),
     "tersely.sessions.codec:StepFailed": StepFailed("KeyError (see the log)"),
 }

@@ -38,7 +38,13 @@ async def work(folder: Path) -> None:
     async with (
         tools.listening() as addresses,
         model.listening() as url,
-        house(f"sqlite:///{folder / FILES[0]}", folder, configuration(addresses, url), providers=(), TERSELY_SUMMARY_CACHE="no") as home,
+        house(
+            f"sqlite:///{folder / FILES[0]}",
+            folder,
+            configuration(addresses, url),
+            providers=(),
+            TERSELY_SUMMARY_CACHE="no",
+        ) as home,
     ):
         for name, status in ENDED.items():
             ids[name] = await home.door.submit(**submission(name))

@@ -28,7 +28,11 @@ web-0  1/1    Running           0
 """
 SUMMARY = "Almost all lines are served requests; api-0 cannot reach database db-1: connection refused."
 TOPICS = {"people": "Who works in the harbour?", "ships": "Which ships come to the harbour?"}
-SCHEMA = {"properties": {"people": {"type": "array", "items": {"properties": {"name": {"type": "string"}, "work": {"type": "string"}}}}}}
+SCHEMA = {
+    "properties": {
+        "people": {"type": "array", "items": {"properties": {"name": {"type": "string"}, "work": {"type": "string"}}}}
+    }
+}
 SITE = "https://harbour.example"
 
 OPEN = ("calling", "react", "summary", "survey", "research", "search", "two", "tool")
@@ -53,12 +57,19 @@ def submission(name: str) -> dict[str, Any]:
         subject = f"The harbour of Velm {MARKS[name]}"
         data: Any = {"subject": subject, "topics": TOPICS, "schema": SCHEMA, "options": {"pages": 2, "tokens": 1_000}}
     else:
-        data = {"alertname": "PodRestarts", "summary": f"api-0 restarts, {MARKS[name]}", "namespace": namespace(name), "service": "api"}
+        data = {
+            "alertname": "PodRestarts",
+            "summary": f"api-0 restarts, {MARKS[name]}",
+            "namespace": namespace(name),
+            "service": "api",
+        }
     return {"alert_type": name, "data": data}
 
 
 def log_lines() -> str:
-    lines = [f"2026-11-15T08:{n // 60 % 60:02d}:{n % 60:02d}Z INFO request {n} served in {n % 37} ms" for n in range(250)]
+    lines = [
+        f"2026-11-15T08:{n // 60 % 60:02d}:{n % 60:02d}Z INFO request {n} served in {n % 37} ms" for n in range(250)
+    ]
     lines[120] = f"2026-11-15T08:02:00Z ERROR api-0 cannot reach database db-1: connection refused, {SECRET}"
     return "\n".join(lines)
 
@@ -66,8 +77,13 @@ def log_lines() -> str:
 def page(number: int) -> str:
     """About 1,300 tokens."""
     names = ("Ada Holm", "Bo Lind", "Cleo Marsh", "Dag Wren")
-    facts = [f"- {names[number]} repairs boat {row} of quay {number} and was paid {row * 7 + number} crowns." for row in range(60)]
-    return "\n".join([f"# Quay {number} of the harbour", "", f"{names[number]} is the keeper of quay {number}.", "", *facts])
+    facts = [
+        f"- {names[number]} repairs boat {row} of quay {number} and was paid {row * 7 + number} crowns."
+        for row in range(60)
+    ]
+    return "\n".join(
+        [f"# Quay {number} of the harbour", "", f"{names[number]} is the keeper of quay {number}.", "", *facts]
+    )
 
 
 @dataclass
@@ -119,7 +135,9 @@ class ToolServers:
             session = next(name for name, mark in MARKS.items() if mark in query)
             await self._called(session, "search")
             first = 2 if "ships" in query.lower() else 0
-            return "\n\n".join(f"{n + 1}. Quay {n}\n   {SITE}/{session}/{n}\n   Quay {n}" for n in range(first, first + 2))
+            return "\n\n".join(
+                f"{n + 1}. Quay {n}\n   {SITE}/{session}/{n}\n   Quay {n}" for n in range(first, first + 2)
+            )
 
         @server.tool(annotations=READ_ONLY, output_schema=None)
         async def crawl(url: str) -> str:
@@ -139,7 +157,10 @@ class ToolServers:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[dict[str, str]]:
-        async with serving(self.ops().http_app(), lifespan="on") as ops, serving(self.web().http_app(), lifespan="on") as web:
+        async with (
+            serving(self.ops().http_app(), lifespan="on") as ops,
+            serving(self.web().http_app(), lifespan="on") as web,
+        ):
             yield {"ops": f"{ops}/mcp", "web": f"{web}/mcp"}
 
     def made(self, session: str) -> Counter[str]:
@@ -151,7 +172,13 @@ def configuration(servers: Mapping[str, str], model: str) -> Callable[[Mapping[s
 
     def configured(models: Mapping[str, str]) -> dict[str, Any]:
         quick = {"size_threshold_tokens": 2_000, "summary_max_token_limit": 500}
-        main = {"type": "openrouter", "model": "test/main", "base_url": model, "api_key": "k", "context_window": 100_000}
+        main = {
+            "type": "openrouter",
+            "model": "test/main",
+            "base_url": model,
+            "api_key": "k",
+            "context_window": 100_000,
+        }
         # Without a key, this provider cannot be used: its agents work without a model.
         none = {"type": "openrouter", "model": "test/none", "base_url": "https://openrouter.ai/api/v1"}
         agents: dict[str, dict[str, Any]] = {
@@ -161,9 +188,16 @@ def configuration(servers: Mapping[str, str], model: str) -> Callable[[Mapping[s
             "researcher": {"mcp_servers": ["web"], "llm_provider": "main"},
             "searcher": {"mcp_servers": ["web"], "llm_provider": "none"},
         }
-        chosen = {"react": "reactor", "survey": "surveyor", "research": "researcher", "search": "searcher", "searched": "searcher"}
+        chosen = {
+            "react": "reactor",
+            "survey": "surveyor",
+            "research": "researcher",
+            "search": "searcher",
+            "searched": "searcher",
+        }
         chains: dict[str, dict[str, Any]] = {
-            name: {"alert_types": [name], "stages": [{"name": "look", "agent": chosen.get(name, "caller")}]} for name in SESSIONS
+            name: {"alert_types": [name], "stages": [{"name": "look", "agent": chosen.get(name, "caller")}]}
+            for name in SESSIONS
         }
         for name in ("research", "search", "searched", "unsearchable"):
             chains[name]["kind"] = "research"
@@ -239,7 +273,10 @@ class ScriptedModel:
             return acts("ops.logs", namespace=namespace("react"))
         if observed == 1:
             return acts("search_result", handle=handle_in(said[-1]), pattern="ERROR")
-        final = "Thought: The log names the cause, and nothing else is left to look at.\nFinal Answer: It is db-1, says react."
+        final = (
+            "Thought: The log names the cause, and nothing else is left to look at.\nFinal Answer: It is db-1, "
+            "says react."
+        )
         if not self.hold:
             return final
 

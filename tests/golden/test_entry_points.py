@@ -1,4 +1,6 @@
-"""The record of what entry points return can be made again and compared; whether a difference is right, a person decides."""
+"""The record of what entry points return can be made again and compared; whether a difference is right, a person
+decides.
+"""
 
 import copy
 import json
@@ -27,5 +29,9 @@ def test_a_difference_names_the_entry_point_the_text_and_the_field() -> None:
     del present["mask()"]["page"]
     present["new()"] = {}
     changed, removed, added = differences(STORED, present)
-    assert changed.startswith("=== condense(), small") and '- "status": "passthrough"' in changed and '+ "status": "fallback"' in changed
+    assert (
+        changed.startswith("=== condense(), small")
+        and '- "status": "passthrough"' in changed
+        and '+ "status": "fallback"' in changed
+    )
     assert removed.startswith("=== mask(), page") and added == "=== new(): only in the present code"

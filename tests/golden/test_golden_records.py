@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from tersely.errors import TerselyError
-from tersely.sessions import codec
-from tersely.sessions.codec import StepFailed
+from tersely.research.records import RESEARCH_TYPES
+from tersely.sessions.codec import RecordCodec, StepFailed
+from tersely.sessions.records import SESSION_TYPES
 from tests.golden.examples import ERRORS, PLAIN, RECORDS
 
 GOLDEN = Path(__file__).parent / "v0_1_0"
+CODEC = RecordCodec((*SESSION_TYPES, *RESEARCH_TYPES))
 STORED: dict[str, Any] = json.loads((GOLDEN / "records.json").read_text())
 
 
@@ -46,19 +48,19 @@ def test_a_stored_record_is_read(name: str) -> None:
     assert len(STORED["records"][name]) == len(RECORDS[name])
     for stored, expected in zip(STORED["records"][name], RECORDS[name], strict=True):
         assert stored["$is"] == name
-        same(codec.from_json(json.dumps(stored)), expected, name)
+        same(CODEC.from_json(json.dumps(stored)), expected, name)
 
 
 @pytest.mark.parametrize("name", STORED["plain"])
 def test_a_stored_value_is_read(name: str) -> None:
-    same(codec.from_json(json.dumps(STORED["plain"][name])), PLAIN[name], name)
+    same(CODEC.from_json(json.dumps(STORED["plain"][name])), PLAIN[name], name)
 
 
 @pytest.mark.parametrize("name", STORED["errors"])
 def test_a_stored_error_is_read(name: str) -> None:
     stored, expected = STORED["errors"][name], ERRORS[name]
     assert stored["$raised"] == name
-    error = codec.from_json(json.dumps(stored))
+    error = CODEC.from_json(json.dumps(stored))
     assert type(error) is type(expected) and isinstance(error, TerselyError)
     assert list(error.args) == stored["args"]
     assert re.sub(r"\[MASKED:\w+:\w+\]", "hunter2-Walnut!orbit42", str(error)).rstrip(".") == str(expected).rstrip(".")
@@ -67,7 +69,7 @@ def test_a_stored_error_is_read(name: str) -> None:
 
 
 def test_an_error_of_another_package_is_read_as_a_failed_step() -> None:
-    error = codec.from_json(json.dumps(STORED["error of another package"]))
+    error = CODEC.from_json(json.dumps(STORED["error of another package"]))
     assert type(error) is StepFailed and str(error) == "KeyError (see the log)"
 
 
@@ -79,7 +81,15 @@ def test_every_step_of_the_golden_sessions_is_read_and_has_an_example(tmp_path: 
         inputs = [text for (text,) in connection.execute("SELECT inputs FROM workflow_input")]
     assert len(texts) > 50 and len(inputs) == 13
     for text in [*texts, *inputs]:
-        codec.from_json(text)
+        CODEC.from_json(text)
     names = set(re.findall(r'"\$(?:is|raised)": "([^"]+)"', "\n".join(texts)))
     assert names <= STORED["records"].keys() | STORED["errors"].keys()
-    assert {name.partition(":")[2] for name in names} >= {"Turn", "Called", "Observation", "Planned", "Reading", "Instruments", "Hit"}
+    assert {name.partition(":")[2] for name in names} >= {
+        "Turn",
+        "Called",
+        "Observation",
+        "Planned",
+        "Reading",
+        "Instruments",
+        "Hit",
+    }

@@ -38,7 +38,17 @@ from tests.golden.scenario import (
 GOLDEN = Path(__file__).parent / "v0_1_0"
 IDS: dict[str, str] = json.loads((GOLDEN / "sessions.json").read_text())
 
-MODEL_CALLS = {"calling": 1, "react": 1, "summary": 2, "survey": 0, "research": 2, "search": 0, "two": 1, "tool": 1, PENDING: 3}
+MODEL_CALLS = {
+    "calling": 1,
+    "react": 1,
+    "summary": 2,
+    "survey": 0,
+    "research": 2,
+    "search": 0,
+    "two": 1,
+    "tool": 1,
+    PENDING: 3,
+}
 """Requests to the model that are left after the stored steps: the one that was in flight, and what follows from it."""
 
 TOOL_CALLS: dict[str, dict[str, int]] = {
@@ -105,7 +115,11 @@ def start_now(file: Path) -> None:
 async def ended(home: House, session_id: str) -> Story:
     """The whole session, however it ended: what is wrong with it, the tests say one by one."""
     with anyio.fail_after(60):
-        while (status := (await home.door.get(f"/sessions/{session_id}"))["status"]) not in ("completed", "failed", "timed_out"):
+        while (status := (await home.door.get(f"/sessions/{session_id}"))["status"]) not in (
+            "completed",
+            "failed",
+            "timed_out",
+        ):
             await anyio.sleep(0.05)
     return await home.story(session_id, status)
 
@@ -119,7 +133,13 @@ async def resumed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Res
     async with (
         tools.listening() as addresses,
         model.listening() as url,
-        house(f"sqlite:///{copy / 'tersely.db'}", copy, configuration(addresses, url), providers=(), TERSELY_SUMMARY_CACHE="no") as home,
+        house(
+            f"sqlite:///{copy / 'tersely.db'}",
+            copy,
+            configuration(addresses, url),
+            providers=(),
+            TERSELY_SUMMARY_CACHE="no",
+        ) as home,
     ):
         stories = {name: await ended(home, IDS[name]) for name in SESSIONS}
         yield Resumed(home, tools, model, stories, golden, copy)
@@ -138,7 +158,10 @@ async def test_an_open_session_resumes_after_its_stored_steps_and_completes(resu
 
 @pytest.mark.parametrize("name", SESSIONS)
 async def test_stored_steps_stay_as_they_were_written(resumed: Resumed, name: str) -> None:
-    query = "SELECT function_id, function_name, output, error FROM operation_outputs WHERE workflow_uuid = ? ORDER BY function_id"
+    query = (
+        "SELECT function_id, function_name, output, error FROM operation_outputs WHERE workflow_uuid = ? ORDER BY "
+        "function_id"
+    )
     before = rows(resumed.golden / "tersely-workflows.db", query, IDS[name])
     after = rows(resumed.copy / "tersely-workflows.db", query, IDS[name])
     assert after[: len(before)] == before
@@ -149,7 +172,9 @@ async def test_stored_steps_stay_as_they_were_written(resumed: Resumed, name: st
 @pytest.mark.parametrize("name", SESSIONS)
 async def test_events_and_timeline_continue_what_was_stored(resumed: Resumed, name: str) -> None:
     story = resumed.stories[name]
-    stored = rows(resumed.golden / "tersely.db", "SELECT seq, payload FROM event_log WHERE session_id = ? ORDER BY seq", IDS[name])
+    stored = rows(
+        resumed.golden / "tersely.db", "SELECT seq, payload FROM event_log WHERE session_id = ? ORDER BY seq", IDS[name]
+    )
     assert [event["seq"] for event in story.events] == list(range(1, len(story.events) + 1))
     assert story.events[: len(stored)] == [json.loads(payload) for _, payload in stored]
     assert (len(story.events) > len(stored)) == (name not in ENDED)
@@ -171,7 +196,9 @@ async def test_every_result_that_was_kept_can_be_read(resumed: Resumed, name: st
     texts = [await raw(resumed, name, handle) for handle in stored]
     assert all(SECRET not in text for text in texts)
     if name in ("done", "calling", "summary", "two", "survey"):
-        assert any("request 249 served in 27 ms" in text and "[MASKED:password:" in text for text in texts), "the whole log"
+        assert any("request 249 served in 27 ms" in text and "[MASKED:password:" in text for text in texts), (
+            "the whole log"
+        )
     if name in ("searched", "search", "research"):
         assert any(text.startswith(page(0)) for text in texts), "the whole page"
 

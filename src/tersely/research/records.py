@@ -10,5 +10,5 @@ RESEARCH_TYPES = (
     StoredType("research_tools", ResearchTools, ("tersely.research.instruments:Instruments",)),
     StoredType("page_read", ReadPage, ("tersely.research.gathering:ReadPage",)),
     StoredType("page_shortened", Shortened, ("tersely.research.gathering:Shortened",)),
-    StoredType("error.budget_exceeded", BudgetExceeded, ("tersely.research.usage_budget:BudgetSpent",)),
+    StoredType("error.budget_exceeded", BudgetExceeded, ("tersely.research.purse:BudgetSpent",)),
 )

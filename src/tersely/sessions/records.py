@@ -8,6 +8,7 @@ behind it may be moved and renamed. `formerly` holds the names of older releases
 from tersely import errors
 from tersely.agent.asking import Turn
 from tersely.agent.calls import Called
+from tersely.agent.evidence import Evidence, EvidenceReading
 from tersely.agent.survey import Planned
 from tersely.condensing.answers import NotASummary
 from tersely.condensing.budget import Lost, ModelWork
@@ -29,8 +30,10 @@ RECORDS = (
     StoredType("lost", Lost, ("tersely.condensing.budget:Lost",)),
     StoredType("model_work", ModelWork, ("tersely.condensing.budget:ModelWork",)),
     StoredType("survey_plan", Planned, ("tersely.agent.survey:Planned",)),
+    StoredType("evidence_reading", EvidenceReading, ("tersely.agent.evidence:Reading",)),
+    StoredType("evidence", Evidence, ("tersely.agent.evidence:Evidence",)),
     StoredType("tool", Tool, ("tersely.tools.raw:Tool",)),
-    StoredType("outcome", SessionOutcome, ("tersely.sessions.worker:Outcome",)),
+    StoredType("outcome", SessionOutcome, ("tersely.sessions.crew:Outcome",)),
 )
 
 ERRORS = (
