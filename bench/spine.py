@@ -37,10 +37,11 @@ def text_of(size: int) -> str:
 
 
 async def measure(size: int) -> dict[str, float]:
+    from tersely.agent.tool_executor import ToolExecutor
     from tersely.llm.messages import ToolCall
     from tersely.mcp.raw import ContentPart, RawResult, Tool
     from tersely.mcp.servers import Server, ServerOptions
-    from tersely.pipeline.execute import Intent, Scope, ToolExecutor
+    from tersely.pipeline.process import Intent, Scope
     from tersely.results.kept import KeptResults
     from tersely.store.database import Database
 

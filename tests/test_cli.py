@@ -217,7 +217,9 @@ def test_every_command_and_option_stands_in_the_reference() -> None:
 def test_every_option_of_a_server_stands_in_the_reference() -> None:
     from pydantic import BaseModel
 
-    from tersely.mcp.servers import MaskingOptions, ServerOptions, SummarizationOptions, ToolFilter, TransportOptions
+    from tersely.condensing.options import SummarizationOptions
+    from tersely.masking.options import MaskingOptions
+    from tersely.mcp.servers import ServerOptions, ToolFilter, TransportOptions
 
     page = (DOCS / "reference" / "servers.md").read_text(encoding="utf-8")
     groups: dict[str, type[BaseModel]] = {

@@ -74,7 +74,7 @@ PHRASES = (
     "handed over without remarks",
     "moved from the old site in spring",
     "kept for reference only",
-    "awaiting a signature from the app",
+    "awaiting a signature from the office",
     "measured twice and confirmed",
     "runs on the spare line",
     "shared with the neighbouring team",
@@ -152,7 +152,7 @@ DOMAINS = (
         (
             Number("draught", 4, 16, 1),
             Number("gross tonnage", 3000, 90000),
-            Number("worker count", 9, 34),
+            Number("crew count", 9, 34),
             Number("fuel level", 20, 99, 1, "%"),
         ),
         "voyage registry position engine",
@@ -283,7 +283,7 @@ DOMAINS = (
             Number("distance km", 200, 4000),
             Number("fuel burn", 1200, 9000),
         ),
-        "departure arrival worker weather",
+        "departure arrival crew weather",
         "boarded pushed cleared handed deiced",
     ),
     _domain(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tersely.api import mcp_call, summarize, summarize_for_extraction
     from tersely.condensing.budget import Condensed, Lost
-    from tersely.condensing.ladder import condense
     from tersely.masking.mask import mask
+    from tersely.pipeline.core import condense
     from tersely.text.chunks import Chunk, chunk
     from tersely.text.tokens import count_tokens
 
@@ -31,7 +31,7 @@ _HOMES = {
     "Condensed": "tersely.condensing.budget",
     "Lost": "tersely.condensing.budget",
     "chunk": "tersely.text.chunks",
-    "condense": "tersely.condensing.ladder",
+    "condense": "tersely.pipeline.core",
     "count_tokens": "tersely.text.tokens",
     "mask": "tersely.masking.mask",
     "mcp_call": "tersely.api",

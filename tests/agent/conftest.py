@@ -12,17 +12,16 @@ import pytest
 from tersely.agent.assignment import Assignment, Report
 from tersely.agent.loop import investigate
 from tersely.agent.options import AgentOptions
+from tersely.agent.tool_executor import Step, ToolExecutor, run_now
 from tersely.llm.client import LLM
 from tersely.llm.limits import LimitedLLM
 from tersely.llm.providers import NativeTools
-from tersely.masking.mask import Masker
 from tersely.masking.masked import assume_masked
 from tersely.mcp.registry import ToolRegistry, registered
 from tersely.mcp.servers import Server, ServerOptions
-from tersely.pipeline.execute import Step, ToolExecutor, run_now
 from tersely.results.kept import KeptResults
-from tersely.results.read_back import ReadBack
 from tersely.store.database import Database
+from tests.fakes.executing import read_back, tool_executor
 from tests.fakes.recorder import MemoryRecorder
 
 T = TypeVar("T")
@@ -86,7 +85,7 @@ class Workplace:
             summarizer=summarizer,
             summarizers=summarizers,
             executor=self.executor,
-            read_back=ReadBack(self.executor.results, masker=Masker(key=KEY), llm=summarizer),
+            read_back=read_back(self.executor.results, key=KEY, llm=summarizer),
             recorder=self.recorder,
             step=step,
         )
@@ -103,7 +102,7 @@ def workplace(tmp_path: Path) -> Callable[..., Any]:
             Database.open(f"sqlite:///{tmp_path / 'tersely.db'}") as database,
             registered(servers or (ops(),)) as registry,
         ):
-            yield Workplace(registry, ToolExecutor(registry=registry, results=KeptResults(database), **executor))
+            yield Workplace(registry, tool_executor(registry, KeptResults(database), **executor))
 
     return at
 

@@ -9,6 +9,7 @@ import pytest
 
 from tersely.agent.arguments import fit, read_arguments
 from tersely.agent.react import ReAct, quoted, read
+from tersely.masking.masked import assume_masked
 from tests.agent.conftest import ops
 from tests.fakes.asking import model_at
 from tests.fakes.llm_server import FakeLLMServer
@@ -114,13 +115,13 @@ def test_an_invented_observation_stops_the_answer_and_one_inside_of_the_analysis
 )
 def test_a_line_that_poses_as_a_marker_is_quoted(line: str) -> None:
     for before in ("", "log line\n", "log\r", "log\x0b", "log\x85", "log\u2028"):
-        shown = quoted(before + line).splitlines()
+        shown = quoted(assume_masked(before + line)).splitlines()
         assert shown[-1].startswith("| "), shown
 
 
 def test_ordinary_lines_are_left_as_they_are() -> None:
     text = "2026-11-15 ERROR action failed: x\nkind: Pod\nThe final answer is 42\n  status: ok"
-    assert quoted(text) == text
+    assert quoted(assume_masked(text)) == text
 
 
 async def test_a_react_investigation_goes_from_thought_to_final_answer(workplace: Any) -> None:

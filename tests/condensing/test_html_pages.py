@@ -78,7 +78,7 @@ def test_a_table_on_a_page_is_read_as_a_table_with_the_lines_of_the_page() -> No
 
 def test_a_table_inside_an_article_shows_the_asked_for_row_under_its_first_row() -> None:
     article = (
-        "<p>The harbour app of Lindmark counts the ships at every quay on the first day of each month, and "
+        "<p>The harbour office of Lindmark counts the ships at every quay on the first day of each month, and "
         "has done so since 1832.</p>"
     )
     page = TABLE.replace("<table>", article * 12 + "<table>").replace(
@@ -98,7 +98,7 @@ def test_a_table_does_not_drown_the_sentence_that_answers() -> None:
     )
     page = TABLE.replace(
         "<table>",
-        "<p>The harbour app counts the ships at every quay, in summer and in winter.</p>" * 30 + text + "<table>",
+        "<p>The harbour office counts the ships at every quay, in summer and in winter.</p>" * 30 + text + "<table>",
     )
     focus = Focus.parse("Who built the crane that lifts cargo from the ships?")
     reading = pages.read(page, focus, 90)

@@ -179,10 +179,10 @@ def test_records_behind_the_name_of_their_source_are_read_as_records() -> None:
 def test_the_time_before_a_record_stands_for_it_where_the_record_has_none() -> None:
     records = [{"severity": "INFO", "message": f"drawer {at} opened"} for at in range(300)]
     text = "\n".join(
-        f"2026-05-04T10:{at // 60:02}:{at % 60:02}.120Z intake-3 till[41]: {json.dumps(record)}"
+        f"2026-05-04T10:{at // 60:02}:{at % 60:02}.120Z desk-3 till[41]: {json.dumps(record)}"
         for at, record in enumerate(records)
     )
     shown = _condensed(text, "")
 
     assert "2026-05-04T10:00:00.120Z – 2026-05-04T10:04:59.120Z" in shown
-    assert shown.count("intake-3") == 1
+    assert shown.count("desk-3") == 1

@@ -3,7 +3,7 @@
 import json
 
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.ladder import condense
+from tersely.condensing.structural import condense_within as condense
 
 ALERT = "HighErrorRate shop/orders: More than 5% of the requests to orders failed over the last 10 minutes."
 

@@ -57,7 +57,7 @@ REPORT = (
     + "The works supplied the town with water in every month of the year. The pressure was steady in all districts. "
     * 3
     + "\n\n## Repairs\n\n"
-    "The main under Pier Road burst in January. A worker of six replaced forty metres of pipe within two days. "
+    "The main under Pier Road burst in January. A crew of six replaced forty metres of pipe within two days. "
     "The cost of the repair was 41,300 crowns, paid from the reserve.\n\n"
     "## Staff\n\n" + "Two apprentices joined in the spring. The canteen was painted in a friendly yellow. " * 3
 )
@@ -153,7 +153,7 @@ def test_the_speaker_who_is_asked_about_beats_another_who_says_the_same() -> Non
 
 
 def test_a_sentence_that_stands_twice_is_shown_once() -> None:
-    notice = "The app is closed on the first Monday of every month."
+    notice = "The office is closed on the first Monday of every month."
     assert (
         shown(f"{notice} Please write instead.\n\nLetters are answered within a week.\n\n{notice}", 200).count(notice)
         == 1

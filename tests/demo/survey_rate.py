@@ -18,6 +18,7 @@ import anyio
 from tersely.agent.assignment import Assignment
 from tersely.agent.loop import investigate
 from tersely.agent.options import AgentOptions
+from tersely.agent.tool_executor import run_now
 from tersely.demo.causes import CAUSES
 from tersely.demo.incidents import Incident, draw_incident, server_commands, this_minute
 from tersely.demo.judge import blamed_look_alike, conclusion_of, names_cause
@@ -25,10 +26,9 @@ from tersely.llm.providers import NativeTools
 from tersely.masking.mask import Masker
 from tersely.mcp.registry import registered
 from tersely.mcp.servers import Server, ServerOptions
-from tersely.pipeline.execute import ToolExecutor, run_now
 from tersely.results.kept import KeptResults
-from tersely.results.read_back import ReadBack
 from tersely.store.database import Database
+from tests.fakes.executing import read_back, tool_executor
 from tests.fakes.recorder import MemoryRecorder
 
 KEY = b"k" * 32
@@ -52,7 +52,7 @@ async def surveyed(incident: Incident) -> str:
             Database.open(f"sqlite:///{Path(folder) / 'tersely.db'}") as database,
             registered(servers, wait=60) as registry,
         ):
-            executor = ToolExecutor(registry=registry, results=KeptResults(database))
+            executor = tool_executor(registry, KeptResults(database))
             report = await investigate(
                 Assignment(
                     session_id="s1",
@@ -73,7 +73,7 @@ async def surveyed(incident: Incident) -> str:
                 llm=None,
                 summarizer=None,
                 executor=executor,
-                read_back=ReadBack(executor.results, masker=masker, llm=None),
+                read_back=read_back(executor.results),
                 recorder=MemoryRecorder(),
                 step=run_now,
             )

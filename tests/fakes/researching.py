@@ -18,7 +18,7 @@ from mcp_types import ToolAnnotations
 
 from tersely.agent.options import AgentOptions
 from tersely.app.sessions import SessionsApp, sessions_app
-from tersely.condensing.ladder import condense
+from tersely.condensing.structural import condense_within
 from tersely.demo.web_pages import SmallWeb, draw_web
 from tersely.mcp.servers import ServerOptions, TransportOptions
 from tersely.research.work import result_of
@@ -113,7 +113,7 @@ class Servers:
             )
             if self.fails and len(self.summarized) % self.fails == 0:
                 raise ToolError("the summarizer is down")
-            return content if self.unchanged else condense(content, max_output_tokens or 1_500, schema_hint).text
+            return content if self.unchanged else condense_within(content, max_output_tokens or 1_500, schema_hint).text
 
         return server
 

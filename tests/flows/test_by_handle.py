@@ -7,17 +7,19 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tersely.agent.tool_executor import ToolExecutor
 from tersely.app.summarizer import kept_results, summarizer_app
 from tersely.llm.messages import ToolCall
 from tersely.masking.masked import assume_masked
 from tersely.mcp.registry import registered
 from tersely.mcp.servers import Server, ServerOptions
-from tersely.pipeline.execute import Scope, ToolExecutor
+from tersely.pipeline.process import Scope
 from tersely.results.kept import user_scope
 from tersely.settings.model import Settings
 from tersely.store.results import Origin
 from tersely.text.tokens import O200K
 from tests.condensing.test_summarize import pages
+from tests.fakes.executing import execute, tool_executor
 
 ME = Scope(user_scope(), key=b"k" * 32)
 
@@ -40,7 +42,7 @@ async def summarizer(tmp_path: Path) -> AsyncIterator[ToolExecutor]:
     server = Server(name="summarizer", options=ServerOptions.model_validate({"transport": transport}))
     settings = Settings.load({"TERSELY_DATA_DIR": str(tmp_path / "ours")})
     async with kept_results(settings) as results, registered([server], wait=30) as registry:
-        yield ToolExecutor(registry=registry, results=results)
+        yield tool_executor(registry, results)
 
 
 async def test_a_page_is_condensed_from_the_whole_although_nobody_wrote_it_out(tmp_path: Path) -> None:
@@ -54,8 +56,8 @@ async def test_a_page_is_condensed_from_the_whole_although_nobody_wrote_it_out(t
             "schema_hint": "innkeepers and whom they serve, with dates",
             "max_output_tokens": 800,
         }
-        observation = await executor.execute(
-            ToolCall("c1", "summarizer__summarize_for_extraction", json.dumps(arguments)), scope=ME
+        observation = await execute(
+            executor, ToolCall("c1", "summarizer__summarize_for_extraction", json.dumps(arguments)), scope=ME
         )
     assert not observation.is_error
     assert "Marla of Westfold serves the Silver Hand" in observation.text

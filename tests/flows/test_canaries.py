@@ -16,16 +16,15 @@ from fastmcp.tools import ToolResult
 from tersely.app.summarizer import Summarizer, kept_results, summarizer_app
 from tersely.llm.messages import Message, ToolCall
 from tersely.logging_setup import JsonFormatter
-from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.mcp.registry import registered
 from tersely.mcp.servers import Server, ServerOptions
-from tersely.pipeline.execute import Intent, Scope, ToolExecutor
-from tersely.results.read_back import ReadBack
+from tersely.pipeline.process import Intent, Scope
 from tersely.servers import http, summarizer
 from tersely.settings.model import Settings
 from tests.condensing.test_summarize import pages
 from tests.fakes.asking import model_at
+from tests.fakes.executing import execute, read_back, tool_executor
 from tests.fakes.llm_server import FakeLLMServer, serving
 
 ME = Scope("user:canary", key=b"k" * 32)
@@ -144,7 +143,7 @@ async def test_twenty_secrets_through_every_door_leave_no_trace(tmp_path: Path, 
             kept_results(settings) as results,
             registered([Server(name="loud", options=options)], wait=30) as registry,
         ):
-            executor = ToolExecutor(registry=registry, results=results)
+            executor = tool_executor(registry, results)
             said: list[Message] = []
             for number, (tool, arguments) in enumerate(
                 [
@@ -157,14 +156,14 @@ async def test_twenty_secrets_through_every_door_leave_no_trace(tmp_path: Path, 
                 ]
             ):
                 call = ToolCall(f"c{number}", f"loud__{tool}", json.dumps(arguments))
-                observation = await executor.execute(call, scope=ME, llm=llm, intent=Intent(conversation=said))
+                observation = await execute(executor, call, scope=ME, llm=llm, intent=Intent(conversation=said))
                 said.append(Message("tool", assume_masked(observation.text), answers=call))
                 found += leaks(f"observation of {tool}", repr(observation))
             for kept in await results.list(ME.name):
                 found += leaks("arguments of a kept result", str(kept.origin.arguments))
                 if kept.is_text:
                     found += leaks(f"kept result of {kept.origin}", await results.load(kept.handle, ME.name))
-            whole = ReadBack(results, masker=Masker(key=ME.key))
+            whole = read_back(results, key=ME.key)
             for kept in await results.list(ME.name):
                 if kept.is_text:
                     found += leaks(
@@ -175,7 +174,7 @@ async def test_twenty_secrets_through_every_door_leave_no_trace(tmp_path: Path, 
                         str(await whole.call("search_result", {"handle": kept.handle, "pattern": "."}, ME.name)),
                     )
         async with summarizer_app(settings) as parts:
-            service = Summarizer(settings, llm, parts.summarizer.cache, parts.summarizer.masker)
+            service = Summarizer(settings, llm, parts.summarizer.pipeline, parts.summarizer.masker)
             app = http.http_app(summarizer.build(service), allowed_hosts=(), max_body_bytes=2**24)
             async with serving(app, lifespan="on") as door, Client(f"{door}/mcp") as client:
                 for tool, more in (

@@ -41,14 +41,13 @@ from tersely.app.summarizer import summarizer_app
 from tersely.cli import main as command_line
 from tersely.errors import TerselyError
 from tersely.llm.messages import ToolCall
-from tersely.masking.mask import Masker
 from tersely.mcp.registry import registered
-from tersely.pipeline.execute import Intent, Scope, ToolExecutor
+from tersely.pipeline.process import Intent, Scope
 from tersely.results.kept import KeptResults
-from tersely.results.read_back import ReadBack
 from tersely.servers import summarizer
 from tersely.settings.model import Settings
 from tersely.store.database import Database
+from tests.fakes.executing import execute, read_back, tool_executor
 from tests.fakes.gateways import at, gateway
 from tests.fakes.llm_server import Body, FakeLLMServer, Reply, serving
 from tests.flows.house import House, calls, house, said
@@ -327,13 +326,13 @@ async def executor() -> Record:
         registered([at(url, name="texts", summarization=QUICK)]) as registry,
     ):
         kept = KeptResults(database)
-        runs = ToolExecutor(registry=registry, results=kept)
-        back = ReadBack(kept, masker=Masker(key=scope.key))
+        runs = tool_executor(registry, kept)
+        back = read_back(kept, key=scope.key)
         for name in INPUTS:
             for tool in ("get", "get_structured", "fail"):
                 call = ToolCall("c1", f"texts.{tool}", json.dumps({"name": name}))
                 fetched = await runs.fetch(call, scope)
-                observation = await runs.execute(call, scope=scope, intent=Intent(looking_for=FOCUS))
+                observation = await execute(runs, call, scope=scope, intent=Intent(looking_for=FOCUS))
                 whole = await kept.load(fetched.handle, scope.name) if fetched.handle else None
                 document = normal({"fetched": fetched, "observation": observation, "kept": whole})
                 record.setdefault(f"executor {tool}", {})[name] = document

@@ -13,14 +13,14 @@ from tersely.agent.asking import Turn
 from tersely.agent.calls import Called
 from tersely.agent.evidence import Evidence, EvidenceReading
 from tersely.agent.survey import Planned
+from tersely.agent.tool_executor import Fetched, Observation
 from tersely.condensing.answers import NotASummary
 from tersely.condensing.budget import Lost, ModelWork
 from tersely.llm.limits import CircuitOpen
 from tersely.llm.messages import ToolCall
 from tersely.masking.masked import assume_masked
 from tersely.mcp.raw import Tool
-from tersely.pipeline.execute import Fetched
-from tersely.pipeline.observation import Observation, OtherPart
+from tersely.pipeline.process import KeptPart
 from tersely.research.budget import BudgetExceeded
 from tersely.research.gathering import ReadPage, Shortened
 from tersely.research.instruments import ResearchTools, SearchHit
@@ -45,7 +45,7 @@ WORK = ModelWork(
     provider="openrouter",
     invented=["db-9"],
 )
-PART = OtherPart(kind="image", mime_type="image/png", size=2_048, handle=HANDLE, name="graph.png")
+PART = KeptPart(kind="image", mime_type="image/png", size=2_048, handle=HANDLE, name="graph.png")
 OBSERVATION = Observation(
     call_id="call-1",
     server="ops",

@@ -11,13 +11,14 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from tersely.errors import InputError, ResultNotFound
-from tersely.masking.mask import Masker, mask
+from tersely.masking.mask import mask
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults, Origin
 from tersely.results.read_back import TOOLS, Answer, ReadBack
 from tersely.store.database import Database
 from tersely.text.tokens import count_tokens
 from tests.fakes.asking import model_at
+from tests.fakes.executing import read_back
 from tests.fakes.llm_server import FakeLLMServer, Reply
 
 CALL = Origin(server="cluster", tool="logs", arguments={}, called_at=datetime(2026, 11, 15, tzinfo=UTC))
@@ -33,7 +34,7 @@ async def kept(tmp_path: Path) -> AsyncIterator[KeptResults]:
 
 @pytest.fixture
 def back(kept: KeptResults) -> ReadBack:
-    return ReadBack(kept, masker=Masker(), page_tokens=1000)
+    return read_back(kept, page_tokens=1000)
 
 
 async def keep(back: ReadBack, text: str) -> str:
@@ -190,7 +191,7 @@ async def test_a_model_that_stalls_over_a_summary_gives_way_to_the_structure_in_
         FakeLLMServer(lambda request: Reply("late", delay=60)).listening() as server,
         model_at(server.url) as llm,
     ):
-        back = ReadBack(kept, masker=Masker(), llm=llm, summary_seconds=0.2)
+        back = read_back(kept, llm=llm, condense_seconds=0.2)
         handle = await kept.keep(mask(LOG + "03001 ERROR pool orders-primary exhausted\n"), scope=ME, origin=CALL)
         with anyio.fail_after(30):
             answer = await back.call(
@@ -204,7 +205,7 @@ async def test_a_model_is_never_shown_a_secret_that_the_focus_names(kept: KeptRe
         FakeLLMServer(lambda request: "The pool is exhausted.").listening() as server,
         model_at(server.url) as llm,
     ):
-        back = ReadBack(kept, masker=Masker(), llm=llm)
+        back = read_back(kept, llm=llm)
         handle = await kept.keep(mask(LOG[:9000]), scope=ME, origin=CALL)
         answer = await back.call(
             "summarize_result", {"handle": handle, "focus": "who uses password=hunter2hunter2", "max_tokens": 100}, ME

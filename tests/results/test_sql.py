@@ -144,7 +144,7 @@ async def test_answers_are_bounded_and_go_on_at_an_offset() -> None:
 
 async def test_a_wrong_column_is_answered_with_the_right_ones() -> None:
     with pytest.raises(
-        InputError, match=r"(?s)\"nam\" not found.*QueryTable result has: id BIGINT; name VARCHAR; score DOUBLE"
+        InputError, match=r"(?s)\"nam\" not found.*Table result has: id BIGINT; name VARCHAR; score DOUBLE"
     ):
         await query(CSV, "SELECT nam FROM result")
 

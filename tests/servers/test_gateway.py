@@ -380,7 +380,7 @@ async def test_the_same_result_again_has_the_same_handle_and_small_ones_are_not_
         handles = {((await client.call_tool_mcp("logs", {})).meta or {})["tersely/handle"] for _ in range(2)}
         await client.call_tool_mcp("echo", {"text": "small"})
         assert len(handles) == 1
-        (kept,) = await ours.door.road.kept.list(ours.door._scope(None))
+        (kept,) = await ours.door._read_back.kept.list(ours.door._scope(None))
         assert kept.handle in handles and kept.origin.tool == "logs"
 
 
@@ -794,7 +794,7 @@ async def test_what_went_through_is_counted_stored_and_shown() -> None:
         async with httpx2.AsyncClient() as web:
             metrics = (await web.get(f"{ours.root}/metrics")).text
         await ours.door.counting.store()
-        async with ours.door.road.kept.database.reading() as db:
+        async with ours.door._read_back.kept.database.reading() as db:
             stored = {row.tool: row for row in await usage.used(db, door="gateway")}
     assert 'tersely_tool_calls_total{server="one",tool="echo"} 1' in metrics
     assert 'tersely_tokens_out_total{server="one",tool="echo"} 3' in metrics
@@ -814,7 +814,7 @@ async def test_resources_and_prompts_that_were_read_are_counted_by_their_method(
             prompt = (await client.list_prompts())[0]
             await client.get_prompt(prompt.name, {argument.name: "x" for argument in prompt.arguments or ()})
         await ours.door.counting.store()
-        async with ours.door.road.kept.database.reading() as db:
+        async with ours.door._read_back.kept.database.reading() as db:
             stored = {row.tool: row for row in await usage.used(db, door="gateway")}
     read = stored["resources/read"]
     assert (read.calls, read.condensed, stored["prompts/get"].calls) == (2, 1, 1)

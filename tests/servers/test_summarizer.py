@@ -45,7 +45,7 @@ async def service(
             if llm
             else None
         )
-        server = summarizer.build(Summarizer(settings, model, parts.summarizer.cache, parts.summarizer.masker))
+        server = summarizer.build(Summarizer(settings, model, parts.summarizer.pipeline, parts.summarizer.masker))
         options = settings.summarizer
         app = http.http_app(server, allowed_hosts=options.allowed_hosts, max_body_bytes=options.max_body_bytes)
         yield await stack.enter_async_context(serving(app, lifespan="on"))

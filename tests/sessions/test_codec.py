@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tersely.agent.tool_executor import Fetched
 from tersely.errors import TerselyError, ToolTimedOut
 from tersely.llm.messages import ToolCall
-from tersely.pipeline.execute import Fetched
 from tersely.research.records import RESEARCH_TYPES
 from tersely.sessions.codec import RecordCodec, StoredType
 from tersely.sessions.records import ERRORS, SESSION_TYPES

@@ -48,7 +48,7 @@ VSCODE = """{
     },
     "web": {
       "type": "http",
-      "url": "https://web.test/mcp", // in the app
+      "url": "https://web.test/mcp", // in the office
       "headers": {
         // from the wiki
         "Authorization": "Bearer ${input:tok}", "X-Team": "blue"
@@ -116,7 +116,7 @@ def test_comments_and_formatting_survive_and_what_the_client_fills_in_is_left_to
         "// short",
         "// starts it",
         "/* do not ask */",
-        "// in the app",
+        "// in the office",
         "// from the wiki",
     ):
         assert kept in plan.after
@@ -164,7 +164,7 @@ def test_undoing_keeps_what_was_edited_since() -> None:
     back = plan_undoing(CLIENTS["vscode"], HERE, edited, VSCODE)
     assert back.after == VSCODE.replace('"-y", /*', '"-y", "--verbose", /*').replace("blue", "red").replace(
         '"inputs"', '"theme": "dark", "inputs"'
-    ).replace('"https://web.test/mcp", // in the app', '"https://web.test/mcp",')
+    ).replace('"https://web.test/mcp", // in the office', '"https://web.test/mcp",')
 
 
 def test_undoing_needs_no_backup() -> None:
@@ -307,7 +307,7 @@ def test_files_are_looked_for_where_each_system_has_them() -> None:
 
 
 def test_the_documented_table_is_the_one_in_the_code() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "reference" / "clients.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "clients.md").read_text()
     for client in CLIENTS.values():
         assert client.source in page and client.checked in page and f"`{client.name}`" in page
         for place in (*client.user.values(), *([client.project] if client.project else [])):

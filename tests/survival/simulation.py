@@ -32,11 +32,11 @@ import anyio
 import sqlalchemy as sa
 
 from tersely.agent.ordered_gather import ordered_gather
+from tersely.agent.tool_executor import Step
 from tersely.errors import LostSession, StoreUnavailable
 from tersely.events.bus import Bus
 from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import assume_masked
-from tersely.pipeline.execute import Step
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.records import SESSION_TYPES
 from tersely.sessions.worker import SessionOutcome, Worker, WorkerTimeouts

@@ -31,7 +31,7 @@ from tersely.llm.messages import (
 )
 from tersely.llm.providers import NativeTools
 from tersely.masking.mask import Masker
-from tersely.masking.masked import Masked, assume_masked
+from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.store.interactions import Interaction
 
 _SHOWN_AT_LEAST = 48
@@ -45,8 +45,6 @@ LONGEST_WAIT = 90.0
 """Seconds that a question waits for a provider that is left alone because others found it failing: an investigation has
 the time.
 """
-
-NOTHING = assume_masked("")
 
 CANCELLED = "Cancelled before it was done."
 """What the trace says of an exchange that somebody broke off."""
@@ -73,12 +71,20 @@ class Turn:
     """Something in text or calls was masked: this is not what the model wrote."""
 
 
+@dataclass(frozen=True)
+class WrittenTurn:
+    """What the model wrote before masking: what its tools are sent. Never shown and never stored."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+
+
 @dataclass(kw_only=True)
 class Asker:
     llm: LLM
     recorder: Recorder
     masker: Masker
-    heard: dict[str, Turn] = field(default_factory=dict)
+    as_written: dict[str, WrittenTurn] = field(default_factory=dict)
     """Answers as they were written, by step, for as long as this process lives: tools are sent what the model wrote.
     What is
     stored is masked.
@@ -122,7 +128,7 @@ class Asker:
                     await self.recorder.interaction(key, replace(record, usage=meter.spent()))
                 raise
             except (LLMError, MaskingFailed) as failure:
-                reason = self._words(failure)
+                reason = self._reason(failure)
                 turn = Turn(
                     problem=reason,
                     too_long=isinstance(failure, LLMTooLong),
@@ -131,19 +137,24 @@ class Asker:
                 )
                 await show.fail(reason)
                 await self.recorder.record(
-                    key, "error", assume_masked(reason), {"model": self.llm.model, "provider": self.llm.provider}
+                    key, "error", reason, {"model": self.llm.model, "provider": self.llm.provider}
                 )
             else:
                 analysis = final(turn) if kind == "iteration" else ""
                 await show.complete(turn, {"final": True} if analysis else {}, answer.native_calls if answer else ())
                 if analysis:
-                    # Cut out of the masked answer.
                     await self.recorder.record(
-                        key, "final_analysis", assume_masked(analysis), {"model": turn.model, "provider": turn.provider}
+                        key,
+                        "final_analysis",
+                        turn.text.derive(analysis),
+                        {"model": turn.model, "provider": turn.provider},
                     )
                 if turn.unsupported:
                     await self.recorder.record(
-                        key, "error", assume_masked(_cannot(turn)), {"unsupported_native_tools": list(turn.unsupported)}
+                        key,
+                        "error",
+                        self.masker.mask(_cannot(turn)),
+                        {"unsupported_native_tools": list(turn.unsupported)},
                     )
         duration = round((anyio.current_time() - started) * 1000)
         await self.recorder.interaction(key, _record(kind, messages, tools, native, turn, answer, duration))
@@ -212,14 +223,14 @@ class Asker:
         ids = [call.id for call in numbered]
         if len(set(ids)) < len(ids):
             numbered = tuple(replace(call, id=f"{call.id}_{number}") for number, call in enumerate(numbered, start=1))
-        self.heard[key] = Turn(text=assume_masked(answer.text), calls=numbered)  # never shown and never stored
+        self.as_written[key] = WrittenTurn(answer.text, numbered)
         text = self.masker.mask(answer.text)
         calls = tuple(
             replace(call, name=call.name[:300], arguments=self._masked_arguments(call.arguments)) for call in numbered
         )
         return Turn(
             text=text,
-            thinking=self.masker.mask(answer.thinking) if answer.thinking else assume_masked(""),
+            thinking=self.masker.mask(answer.thinking) if answer.thinking else NOTHING,
             calls=calls,
             is_altered=text != answer.text
             or any(masked.arguments != call.arguments for masked, call in zip(calls, numbered, strict=True)),
@@ -238,9 +249,9 @@ class Asker:
         masked = self.masker.mask_json(value)
         return self.masker.mask(written if masked == value else json.dumps(masked, ensure_ascii=False))
 
-    def _words(self, failure: Exception) -> str:
+    def _reason(self, failure: Exception) -> Masked:
         if isinstance(failure, MaskingFailed):
-            return "The model's answer could not be checked for secrets and was dropped."
+            return own_words("The model's answer could not be checked for secrets and was dropped.")
         return self.masker.mask(str(failure))
 
 
@@ -290,7 +301,7 @@ class _Showing:
     async def _end_the_others(self, told: dict[EventType, str]) -> None:
         for kind, stream in self._streams.items():
             if not told.get(kind):
-                await stream.event.complete(assume_masked(""))
+                await stream.event.complete(NOTHING)
 
     async def _stream(self, kind: EventType) -> "MaskedStream":
         if kind not in self._streams:
@@ -306,7 +317,7 @@ class MaskedStream:
 
     def __init__(self, event: OpenEvent, masker: Masker) -> None:
         self.event = event
-        self.shown = assume_masked("")
+        self.shown = NOTHING
         self._masker = masker
         self._text = ""
         self._looked_at = 0
@@ -325,14 +336,14 @@ class MaskedStream:
             return  # then the whole is not shown either
         if masked.startswith(self.shown):
             if piece := masked[len(self.shown) :]:
-                self.event.delta(assume_masked(piece))  # a part of it
+                self.event.delta(masked.derive(piece))
         else:
             self.event.restart()
             self.event.delta(masked)
         self.shown = masked
 
     def restart(self) -> None:
-        self._text, self._looked_at, self.shown = "", 0, assume_masked("")
+        self._text, self._looked_at, self.shown = "", 0, NOTHING
         self.event.restart()
 
 

@@ -11,11 +11,12 @@ import hmac
 from collections.abc import Callable
 
 from tersely.agent.assignment import Assignment
-from tersely.condensing.ladder import condense
 from tersely.condensing.prompt_files import Fence, Prompt
 from tersely.llm.messages import Message
-from tersely.masking.masked import assume_masked
+from tersely.masking.mask import Masker
+from tersely.masking.masked import Masked
 from tersely.mcp.registry import ToolRegistry
+from tersely.pipeline.core import shorten
 from tersely.text.tokens import O200K
 
 SYSTEM = Prompt("system", "tersely.agent")
@@ -25,7 +26,7 @@ DEFAULT_TASK = "Find out why this alert was raised: the most likely cause, and t
 
 
 def beginning(
-    assignment: Assignment, registry: ToolRegistry, *, rules: str, window: int, quote: Callable[[str], str] = str
+    assignment: Assignment, registry: ToolRegistry, *, rules: str, window: int, quote: Callable[[Masked], str] = str
 ) -> list[Message]:
     """The first two messages.
 
@@ -40,17 +41,17 @@ def beginning(
         servers=_servers(assignment, registry),
         rules=rules,
     )
-    # The operator's own words and our own; what a server says of itself is in the tools' descriptions.
     return [
-        Message("system", assume_masked(_tidy(system))),
-        Message("user", assume_masked(question(assignment, window=window, quote=quote))),
+        Message("system", Masker(key=assignment.key).mask(_tidy(system))),
+        # Made of the masked alert, runbook and findings, and of the operator's words.
+        Message("user", assignment.alert.derive(question(assignment, window=window, quote=quote))),
     ]
 
 
-def question(assignment: Assignment, *, window: int, quote: Callable[[str], str] = str) -> str:
+def question(assignment: Assignment, *, window: int, quote: Callable[[Masked], str] = str) -> str:
     fence = _fence(assignment)
 
-    def part(name: str, text: str, share: int) -> str:
+    def part(name: str, text: Masked, share: int) -> str:
         return fence.wrap(name, quote(_fitted(text, max(200, share)))) if text.strip() else ""
 
     others = [
@@ -105,8 +106,8 @@ def _fence(assignment: Assignment) -> Fence:
     return Fence(hmac.new(assignment.key or b"", said.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16])
 
 
-def _fitted(text: str, tokens: int) -> str:
-    return condense(text, tokens).text if O200K.exceeds(text, tokens) else text
+def _fitted(text: Masked, tokens: int) -> Masked:
+    return shorten(text, tokens) if O200K.exceeds(text, tokens) else text
 
 
 def _tidy(text: str) -> str:

@@ -21,16 +21,16 @@ from tersely.agent.asking import CANCELLED, MaskedStream
 from tersely.agent.assignment import Assignment
 from tersely.agent.meter import Metered
 from tersely.agent.recorder import OpenEvent, Recorder
+from tersely.agent.tool_executor import Fetched, Observation, Step, ToolExecutor
 from tersely.agent.toolbox import OURS, Toolbox
 from tersely.condensing.budget import Lost, ModelWork
-from tersely.errors import InputError, LostSession, MaskingFailed, ToolError
+from tersely.errors import InputError, LostSession, ToolError
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall, Usage
 from tersely.masking.mask import Masker
-from tersely.masking.masked import Masked, assume_masked
+from tersely.masking.masked import NOTHING, Masked
 from tersely.mcp.raw import Tool
-from tersely.pipeline.execute import Fetched, Intent, Scope, Step, ToolExecutor
-from tersely.pipeline.observation import Observation
+from tersely.pipeline.process import Intent, Scope
 from tersely.results.read_back import ReadBack, ReadBackTool
 from tersely.store.interactions import Interaction
 from tersely.text.tokens import O200K
@@ -90,9 +90,8 @@ class Seen:
 
     @property
     def text(self) -> Masked:
-        text = self.observation.text
-        # The executor's text is masked, and the remark quotes arguments that are.
-        return assume_masked(f"[{self.remark}]\n{text}" if self.remark else text)
+        text = self.observation.masked
+        return text.derive(f"[{self.remark}]\n{text}") if self.remark else text
 
     @property
     def line(self) -> Masked:
@@ -100,10 +99,10 @@ class Seen:
         given = json.dumps(self.arguments, ensure_ascii=False)[:300]
         if self.observation.handle is None:
             said = " ".join(self.observation.text.split())[:200]
-            return assume_masked(f"[Earlier: {self.name}({given}) answered: {said}]")  # masked parts
+            return self.text.derive(f"[Earlier: {self.name}({given}) answered: {said}]")
         handle = self.observation.handle
         size = f"{self.observation.tokens_before:,} tokens"
-        return assume_masked(
+        return self.text.derive(
             f"[Earlier: {self.name}({given}) returned {size}, left out here; kept as {handle}: "
             f'read_result("{handle}") or search_result("{handle}", pattern) show it.]'
         )
@@ -194,7 +193,7 @@ class ToolCaller:
                 await event.complete(content, _outcome(fetched, duration))
         except anyio.get_cancelled_exc_class():
             broken = Called(fetched=self._problem(server, name, shown, CANCELLED), duration_ms=_since(started))
-            await self._in_spite_of_it(lambda: self._trace(key, broken, assume_masked(""), 0, read))
+            await self._in_spite_of_it(lambda: self._trace(key, broken, NOTHING, 0, read))
             raise
         called = Called(fetched=fetched, duration_ms=duration, remark=remark, whole=whole)
         if whole is not None:
@@ -246,7 +245,7 @@ class ToolCaller:
         page = answer.text
         if O200K.exceeds(page, self.window):
             note = "\n[Cut here: it is more than fits. Ask for fewer lines.]"
-            page = assume_masked(O200K.head(page, max(50, self.window - 20)) + note)  # a part of a masked page
+            page = page.derive(page.head_tokens(max(50, self.window - 20)) + note)
         tokens = O200K.count(page)
         handle = str(values.get("handle", ""))[:40] or None
         fetched = Fetched(server=OURS, tool=tool.name, arguments=shown, handle=handle, tokens=tokens, is_error=False)
@@ -255,17 +254,16 @@ class ToolCaller:
     async def _display(self, fetched: Fetched, whole: Observation | None = None) -> Masked:
         """The beginning of a result, as timeline and trace show it."""
         if fetched.handle is None:
-            return assume_masked("")
+            return NOTHING
         results = self.executor.results
         if not self.display_tokens or fetched.tokens <= self.display_tokens:
             if whole is not None and fetched.tokens:
-                return assume_masked(whole.text)  # the masked text itself
+                return whole.masked
             return await results.load(fetched.handle, self.scope.name)
         kept = await results.find(fetched.handle, self.scope.name)
         stretch = await results.read_stretch(kept, 0, min(kept.size, self.display_tokens * 16))
-        head = await anyio.to_thread.run_sync(O200K.head, stretch.text, self.display_tokens)
-        # A part of a masked text, with our own words after it.
-        return assume_masked(
+        head = await anyio.to_thread.run_sync(stretch.text.head_tokens, self.display_tokens)
+        return head.derive(
             f"{head}\n[… the first {self.display_tokens:,} of {fetched.tokens:,} tokens; the whole is kept as "
             f"{kept.handle}]"
         )
@@ -308,9 +306,7 @@ class ToolCaller:
                     ),
                     on_text=_into(event, self.masker),
                 )
-                observation = self._safe(observation)
-                # Made from masked text, or masked again after a model wrote it.
-                await event.complete(assume_masked(observation.text), _summary_outcome(observation, meter))
+                await event.complete(observation.masked, _summary_outcome(observation, meter))
         except anyio.get_cancelled_exc_class():
             await self._in_spite_of_it(lambda: self._trace_cancelled(key, called, request, meter, _since(started)))
             raise
@@ -342,23 +338,6 @@ class ToolCaller:
         """Tell although the work was cancelled; unless another worker goes on with it, who will tell it all."""
         with anyio.CancelScope(shield=True), suppress(LostSession):
             await tell()
-
-    def _safe(self, observation: Observation) -> Observation:
-        """What a model wrote, and what a provider said, masked like everything else."""
-        reason = self.masker.mask(observation.reason) if observation.reason else ""
-        if observation.work is None or observation.status not in ("summarized", "partial"):
-            return replace(observation, reason=reason)
-        try:
-            text = self.masker.mask(observation.text)
-            # By itself a password looks like any word: what the masked text does not show, nobody is shown.
-            work = replace(observation.work, invented=[one for one in observation.work.invented if one in text])
-            return replace(observation, text=text, reason=reason, work=work)
-        except MaskingFailed:
-            gone = (
-                "[The summary could not be checked for secrets and was dropped. The whole is kept as "
-                f"{observation.handle}.]"
-            )
-            return replace(observation, text=gone, status="fallback", reason="the summary could not be masked")
 
     async def _trace(
         self, key: str, called: Called, content: Masked, tokens_after: int, read: Mapping[str, str] | None = None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tersely.agent.asking import Turn
+from tersely.agent.asking import Turn, WrittenTurn
 from tersely.agent.calls import Seen
 from tersely.agent.conversation import Reply
 from tersely.agent.toolbox import Toolbox
@@ -30,7 +30,7 @@ class Controller(Protocol):
     def specs(self, toolbox: Toolbox) -> Sequence[ToolSpec]:
         """The tools as the provider is told of them."""
 
-    def read(self, turn: Turn) -> Decision:
+    def read(self, turn: Turn | WrittenTurn) -> Decision:
         """What an answer means."""
 
     def stop(self, text: str) -> int | None:

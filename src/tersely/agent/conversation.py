@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tersely.errors import LLMTooLong
 from tersely.llm.messages import Message
-from tersely.masking.masked import Masked, assume_masked
+from tersely.masking.masked import Masked, fill
 from tersely.text.tokens import Tokenizer
 
 PER_MESSAGE = 8
@@ -56,8 +56,8 @@ class Conversation:
 
     def _gap(self) -> Message:
         return Message(
-            "user", assume_masked(f"[{self._left_out} earlier rounds do not fit any more and are left out.]")
-        )  # our own words
+            "user", fill("[{rounds} earlier rounds do not fit any more and are left out.]", rounds=self._left_out)
+        )
 
     def tokens(self, messages: Sequence[Message] | None = None) -> int:
         return sum(self._count(message) for message in (self.messages() if messages is None else messages))
@@ -101,9 +101,8 @@ class Conversation:
                 return size
             if len(turn.said.text) > 2 * _KEPT_OF_OLD_WORDS:
                 before = self._count(turn.said)
-                turn.said = replace(
-                    turn.said, text=assume_masked(f"{turn.said.text[:_KEPT_OF_OLD_WORDS]} […]")
-                )  # a part of it
+                text = turn.said.text
+                turn.said = replace(turn.said, text=text.derive(f"{text[:_KEPT_OF_OLD_WORDS]} […]"))
                 size -= before - self._count(turn.said)
         return size
 
@@ -135,7 +134,7 @@ class Conversation:
             before = self._count(reply.message)
             if before > 200:
                 kept = self._tokenizer.head(reply.message.text, max(100, before - (size - room) - 20))
-                reply.message = replace(reply.message, text=assume_masked(f"{kept}\n[cut]"))  # a part of it
+                reply.message = replace(reply.message, text=reply.message.text.derive(f"{kept}\n[cut]"))
                 size -= before - self._count(reply.message)
         return size
 
@@ -157,14 +156,11 @@ def flattened(messages: Sequence[Message]) -> list[Message]:
     for message in messages:
         if message.role == "tool":
             assert message.answers is not None
-            told.append(
-                Message("user", assume_masked(f"[{message.answers.name} returned]\n{message.text}"))
-            )  # masked, with a name before it
+            told.append(Message("user", message.text.derive(f"[{message.answers.name} returned]\n{message.text}")))
         elif message.tool_calls:
             calls = "\n".join(f"[I called {call.name} with {call.arguments}]" for call in message.tool_calls)
-            told.append(
-                Message("assistant", assume_masked(f"{message.text}\n{calls}".strip()))
-            )  # calls are masked when they are stored
+            # Calls were masked with the text.
+            told.append(Message("assistant", message.text.derive(f"{message.text}\n{calls}".strip())))
         else:
             told.append(message)
     return told

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-from tersely.agent.asking import Turn
+from tersely.agent.asking import Turn, WrittenTurn
 from tersely.agent.calls import Seen
 from tersely.agent.controller import Decision
 from tersely.agent.conversation import Reply
 from tersely.agent.toolbox import Toolbox
 from tersely.condensing.prompt_files import Prompt
 from tersely.llm.messages import Message, ToolCall, ToolSpec
-from tersely.masking.masked import assume_masked
 
 RULES = Prompt("function_calling", "tersely.agent")
 
@@ -21,7 +20,7 @@ class FunctionCalling:
     def specs(self, toolbox: Toolbox) -> Sequence[ToolSpec]:
         return toolbox.specs()
 
-    def read(self, turn: Turn) -> Decision:
+    def read(self, turn: Turn | WrittenTurn) -> Decision:
         if turn.calls:
             return Decision(calls=turn.calls)
         if turn.text.strip():
@@ -36,8 +35,7 @@ class FunctionCalling:
 
     def replies(self, calls: Sequence[ToolCall], seen: Sequence[Seen]) -> list[Reply]:
         return [
-            # The name is ours, the text is masked.
-            Reply(Message("tool", assume_masked(f"{one.name}: {one.text}"), answers=call), one.line)
+            Reply(Message("tool", one.text.derive(f"{one.name}: {one.text}"), answers=call), one.line)
             for call, one in zip(calls, seen, strict=True)
         ]
 

@@ -28,16 +28,16 @@ from tersely.agent.react import ReAct, quoted
 from tersely.agent.recorder import Recorder
 from tersely.agent.subject import subject_of
 from tersely.agent.survey import survey
+from tersely.agent.tool_executor import Observation, Step, ToolExecutor
 from tersely.agent.toolbox import Toolbox
 from tersely.condensing.prompt_files import Prompt
 from tersely.errors import LLMTooLong
 from tersely.llm.client import LLM
 from tersely.llm.messages import Message, ToolCall, ToolSpec
 from tersely.masking.mask import MARK, Masker
-from tersely.masking.masked import Masked, assume_masked
+from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.mcp.registry import ToolRegistry
-from tersely.pipeline.execute import Intent, Step, ToolExecutor
-from tersely.pipeline.observation import Observation
+from tersely.pipeline.process import Intent
 from tersely.results.read_back import ReadBack
 
 __all__ = ["Assignment", "Report", "investigate"]
@@ -126,11 +126,11 @@ class _Investigation:
         for iteration in range(1, assignment.max_iterations + 1):
             turn = await self._turn(iteration)
             if turn.problem:
-                return Report(analysis=assume_masked(""), status="failed", reason=turn.problem)
+                return Report(analysis=NOTHING, status="failed", reason=turn.problem)
             decision = self._decision(turn)
             if decision.answer:
                 # Cut out of the masked answer.
-                return Report(analysis=assume_masked(decision.answer), status="completed")
+                return Report(analysis=turn.text.derive(decision.answer), status="completed")
             if decision.complaint:
                 self._complain(turn, decision.complaint)
                 if self.useless >= MOST_USELESS:
@@ -221,10 +221,8 @@ class _Investigation:
         self.useless += 1
         said = self.controller.said(turn)
         if not said.text.strip() and not said.tool_calls:
-            said = replace(said, text=assume_masked("[an empty answer]"))
-        self.conversation.add(
-            said, [Reply(Message("user", assume_masked(complaint)))]
-        )  # our own words, quoting masked ones
+            said = replace(said, text=own_words("[an empty answer]"))
+        self.conversation.add(said, [Reply(Message("user", turn.text.derive(complaint)))])
 
     # Calling
 
@@ -261,9 +259,9 @@ class _Investigation:
         """
         if not turn.is_altered:
             return decision.calls
-        for name, heard in reversed(self.asker.heard.items()):
+        for name, written in reversed(self.asker.as_written.items()):
             if name.startswith(f"{self.assignment.stage_id}/{iteration}/model"):
-                calls = self.controller.read(heard).calls
+                calls = self.controller.read(written).calls
                 if len(calls) == len(decision.calls):
                     return calls
         return [None if MARK in call.arguments.lower() else call for call in decision.calls]
@@ -307,7 +305,7 @@ class _Investigation:
 
     async def _refused(self, call: ToolCall, why: str, name: str, step: Step) -> Seen:
         async def tell() -> Masked:
-            said = assume_masked(why)  # our own words
+            said = self.asker.masker.mask(why)
             server, _, tool = call.name.replace("__", ".", 1).rpartition(".")
             about = {"server_name": server, "tool_name": tool, "arguments": read_arguments(call.arguments).values}
             async with self.recorder.opened(name, "llm_tool_call", metadata=about) as event:
@@ -335,13 +333,13 @@ class _Investigation:
     async def _conclude(self, why: str) -> Report:
         """One last answer, without tools; honest, since it is said that this is the end."""
         name = f"{self.assignment.stage_id}/conclude/model"
-        last = Message("user", assume_masked(CONCLUDE.fill(why=why)))  # our own words
+        last = Message("user", self.asker.masker.mask(CONCLUDE.fill(why=why)))
 
         room = self._room(()) - self.conversation.tokens([last]) - 100
         try:
             messages = await anyio.to_thread.run_sync(self.conversation.within, room)
         except LLMTooLong as problem:
-            return Report(analysis=assume_masked(""), status="failed", reason=str(problem))
+            return Report(analysis=NOTHING, status="failed", reason=str(problem))
 
         async def asked() -> Turn:
             self.recorder.progress("concluding", why)
@@ -349,11 +347,11 @@ class _Investigation:
 
         turn = await self.step(name, asked)
         if turn.problem:
-            return Report(analysis=assume_masked(""), status="failed", reason=turn.problem)
+            return Report(analysis=NOTHING, status="failed", reason=turn.problem)
         analysis = self.controller.conclusion(turn.text)
         if not analysis:
-            return Report(analysis=assume_masked(""), status="failed", reason=f"{why} The model gave no conclusion.")
-        return Report(analysis=assume_masked(analysis), status="completed", reason=why)  # a part of the masked answer
+            return Report(analysis=NOTHING, status="failed", reason=f"{why} The model gave no conclusion.")
+        return Report(analysis=turn.text.derive(analysis), status="completed", reason=why)
 
 
 def _key(call: ToolCall) -> str:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import anyio
 
-from tersely.pipeline.execute import Step
+from tersely.agent.tool_executor import Step
 
 T = TypeVar("T")
 S = TypeVar("S")

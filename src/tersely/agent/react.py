@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tersely.agent.arguments import describe
-from tersely.agent.asking import Turn
+from tersely.agent.asking import Turn, WrittenTurn
 from tersely.agent.calls import Seen
 from tersely.agent.controller import Decision
 from tersely.agent.conversation import Reply
 from tersely.agent.toolbox import Toolbox
 from tersely.condensing.prompt_files import Prompt
 from tersely.llm.messages import Message, ToolCall, ToolSpec
-from tersely.masking.masked import Masked, assume_masked
+from tersely.masking.masked import Masked, own_words
 from tersely.results.read_back import TOOLS
 
 RULES = Prompt("react", "tersely.agent")
@@ -143,12 +143,12 @@ _LOOK_ALIKE = str.maketrans(
 """Letters of other alphabets, and other colons, that look like ours."""
 
 
-def quoted(text: str) -> Masked:
+def quoted(text: Masked) -> Masked:
     """A text in which no line can be taken for a marker of ours. It was masked before, and nothing but quoting is
     added.
     """
     lines = _BREAKS.sub("\n", text).split("\n")
-    return assume_masked("\n".join(f"| {line}" if _poses(line) else line for line in lines))
+    return text.derive("\n".join(f"| {line}" if _poses(line) else line for line in lines))
 
 
 def _poses(line: str) -> bool:
@@ -172,7 +172,7 @@ class ReAct:
     def specs(self, toolbox: Toolbox) -> Sequence[ToolSpec]:
         return ()
 
-    def read(self, turn: Turn) -> Decision:
+    def read(self, turn: Turn | WrittenTurn) -> Decision:
         return read(turn.text)[0]
 
     def stop(self, text: str) -> int | None:
@@ -188,13 +188,10 @@ class ReAct:
 
     def said(self, turn: Turn) -> Message:
         _, end = read(turn.text)
-        return Message("assistant", assume_masked(turn.text[:end].rstrip() or "Thought:"))  # a part of it
+        return Message("assistant", turn.text.head(end).rstrip() or own_words("Thought:"))
 
     def replies(self, calls: Sequence[ToolCall], seen: Sequence[Seen]) -> list[Reply]:
-        return [
-            Reply(_observation(f"{one.name}: {quoted(one.text)}"), _observation(f"{one.name}: {one.line}").text)
-            for one in seen
-        ]
+        return [Reply(_observation(one, quoted(one.text)), _observation(one, one.line).text) for one in seen]
 
     def conclusion(self, text: str) -> str:
         decision, _ = read(text)
@@ -204,8 +201,8 @@ class ReAct:
         return thought or ("" if _sections(text) else text.strip())
 
 
-def _observation(text: str) -> Message:
-    return Message("user", assume_masked(f"Observation: {text}"))  # masked parts and a marker
+def _observation(seen: Seen, text: Masked) -> Message:
+    return Message("user", text.derive(f"Observation: {seen.name}: {text}"))
 
 
 def _short(description: str, most: int = 400) -> str:

@@ -20,13 +20,14 @@ from tersely.agent.calls import Seen, ToolCaller
 from tersely.agent.evidence import Evidence, EvidenceReading, read_result
 from tersely.agent.ordered_gather import ordered_gather
 from tersely.agent.subject import Subject, fill, mentions, subject_of, words_in
+from tersely.agent.tool_executor import Step
 from tersely.agent.verdict import EvidenceSource, Weighing, report
 from tersely.condensing.focus import stem
 from tersely.condensing.lexicon import SEVERITY
 from tersely.llm.messages import ToolCall
-from tersely.masking.masked import Masked, assume_masked
+from tersely.masking.masked import Masked
 from tersely.mcp.raw import Tool
-from tersely.pipeline.execute import Intent, Step
+from tersely.pipeline.process import Intent
 
 MOST_CALLS = 14
 AT_ONCE = 4
@@ -275,7 +276,7 @@ class _Survey:
             if status.name in self.caller.assignment.servers and status.state != "ready"
         ]
         # Quotations of masked results, and our own words.
-        analysis = assume_masked(report(self.subject, weighed, self.sources, failed=away))
+        analysis = self.caller.assignment.alert.derive(report(self.subject, weighed, self.sources, failed=away))
         await self.caller.recorder.record(
             f"{self.prefix}/report", "final_analysis", analysis, {"model": "", "provider": "survey"}
         )

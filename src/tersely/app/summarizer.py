@@ -5,6 +5,7 @@ Python names share: mask, then condense_with, and give the caller's own text bac
 no summary can be had.
 """
 
+import math
 import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -18,11 +19,15 @@ import anyio.to_thread
 
 from tersely.condensing.budget import SMALLEST_BUDGET, Condensed, Lost
 from tersely.condensing.cache import NoCache, SummaryCache
-from tersely.condensing.ladder import condense_with, whole_text
+from tersely.condensing.structural import whole_text
 from tersely.condensing.summarize import Progress, SummaryRequest
 from tersely.errors import InputError
 from tersely.llm.limits import LimitedLLM, RetryPolicy, build_llm
 from tersely.masking.mask import Masker
+from tersely.pipeline.admit import admit_text
+from tersely.pipeline.content import Content
+from tersely.pipeline.policy import Policy
+from tersely.pipeline.process import Pipeline, Scope
 from tersely.results.kept import KeptResults
 from tersely.settings.model import Settings
 from tersely.store.database import Database
@@ -34,17 +39,17 @@ LARGEST_TARGET = 1_000_000
 LONGEST_FOCUS = 20_000
 
 
-def _nobody(progress: Progress) -> None:
-    """The listener of those who do not listen."""
+def _ignore(progress: Progress) -> None:
+    """The default for callers that draw no progress."""
 
 
 @dataclass(frozen=True)
 class Summarizer:
-    """`summarize` and `summarize_for_extraction`, whoever asks."""
+    """`summarize` and `summarize_for_extraction`, for every entry point that offers them."""
 
     settings: Settings
     llm: LimitedLLM | None
-    cache: SummaryCache
+    pipeline: Pipeline
     masker: Masker
     fallback: Literal["original", "structural"] = "original"
     """What comes back when the model fails. The service gives the caller's own text back; a shell keeps to its
@@ -61,7 +66,7 @@ class Summarizer:
         max_output_tokens: int = 0,
         focus_areas: str | Sequence[str] = "",
         strategy: str = "semantic",
-        on_progress: Callable[[Progress], None] = _nobody,
+        on_progress: Callable[[Progress], None] = _ignore,
     ) -> Condensed:
         """A summary of at most `max_output_tokens` (0: the configured default); content within it comes back as it is.
 
@@ -72,7 +77,7 @@ class Summarizer:
         _check(max_output_tokens, focus, "focus_areas")
         target = max_output_tokens or self.settings.summarizer.max_output_tokens
         content = await self._expanded(content)
-        return await self._climb(
+        return await self._condense(
             content, target, focus.strip(), strategy=strategy, extraction=False, on_progress=on_progress
         )
 
@@ -82,7 +87,7 @@ class Summarizer:
         schema_hint: str,
         *,
         max_output_tokens: int = 0,
-        on_progress: Callable[[Progress], None] = _nobody,
+        on_progress: Callable[[Progress], None] = _ignore,
     ) -> Condensed:
         """Like `summarize`, for a program that extracts what the hint describes; without a target at least 5:1.
 
@@ -97,7 +102,7 @@ class Summarizer:
             tokens = await anyio.to_thread.run_sync(O200K.count, content)
             if tokens > default:
                 target = max(SMALLEST_BUDGET, min(default, tokens // 5))
-        return await self._climb(
+        return await self._condense(
             content, target, schema_hint.strip(), strategy="semantic", extraction=True, on_progress=on_progress
         )
 
@@ -111,7 +116,7 @@ class Summarizer:
         assert isinstance(expanded, str)
         return expanded
 
-    async def _climb(
+    async def _condense(
         self,
         content: str,
         target: int,
@@ -121,36 +126,44 @@ class Summarizer:
         extraction: bool,
         on_progress: Callable[[Progress], None],
     ) -> Condensed:
+        """Run the content through the pipeline; what passes or falls back is the caller's own text (MS-6)."""
         if whole := await anyio.to_thread.run_sync(whole_text, content, target):
             return whole
-        masked = await anyio.to_thread.run_sync(self.masker.mask, content)
+        policy = Policy(masker=self.masker, threshold=target, budget=target, fallback=self.fallback, keep="never")
         request = SummaryRequest(
             target=target,
-            focus=self.masker.mask(focus),
+            focus=admit_text(focus, self.masker),
             extraction=extraction,
             strategy=strategy if strategy in STRATEGIES else "semantic",
             chunk_size=self.settings.summarizer.chunk_size,
             overlap=self.settings.summarizer.chunk_overlap,
         )
-        condensed = await condense_with(
-            masked, request=request, llm=self.llm, cache=self.cache, fallback=self.fallback, on_progress=on_progress
+        processed = await self.pipeline.process(
+            Content.of_text(content),
+            policy,
+            Scope("caller"),
+            llm=self.llm,
+            request=request,
+            note=None,
+            on_progress=on_progress,
         )
-        return await anyio.to_thread.run_sync(self._accounted, content, condensed)
-
-    def _accounted(self, content: str, condensed: Condensed) -> Condensed:
-        """The outcome for the caller: sizes of the caller's own text, and no secret in what a provider was quoted
-        with.
-        """
-        tokens = O200K.count(content)
-        lost = [replace(one, what=self.masker.mask(one.what)) for one in condensed.lost]
-        condensed = replace(condensed, tokens_before=tokens, lost=lost, reason=self.masker.mask(condensed.reason))
+        tokens = await anyio.to_thread.run_sync(O200K.count, content)
+        condensed = processed.condensed
+        if condensed is None:
+            # It fits only because of what was cleaned and masked.
+            changed = [Lost("secrets and hidden characters, which are masked and removed")]
+            after = await anyio.to_thread.run_sync(O200K.count, processed.text)
+            return Condensed(
+                text=processed.text,
+                status="structural",
+                tokens_before=tokens,
+                tokens_after=after,
+                lost=changed,
+                cleaned=processed.admitted.cleaned,
+            )
         if condensed.returned == "original":
-            # The caller's own text goes back to the caller as it came; the masked one was for the model.
-            return replace(condensed, text=content, tokens_after=tokens)
-        if condensed.status == "passthrough":
-            # It fits only because the marks are shorter than the secrets.
-            return replace(condensed, status="structural", lost=[Lost("secrets, which are masked")])
-        return condensed
+            return replace(condensed, text=content, tokens_before=tokens, tokens_after=tokens)
+        return replace(condensed, tokens_before=tokens)
 
 
 def _check(max_output_tokens: int, focus: str, name: str) -> None:
@@ -215,7 +228,9 @@ async def summarizer_app(
         cache = SummaryFile(settings.store.data_dir / "summaries.db", max_bytes=settings.store.summary_cache_mb * 2**20)
     try:
         masker = Masker(key=masking_key(settings.store.data_dir))
-        yield SummarizerApp(settings, Summarizer(settings, llm, cache, masker, fallback, handles_of), llm)
+        # The caller's deadline is the limit: the service answers when the summary is there.
+        pipeline = Pipeline(cache=cache, condense_seconds=math.inf)
+        yield SummarizerApp(settings, Summarizer(settings, llm, pipeline, masker, fallback, handles_of), llm)
     finally:
         if llm:
             await llm.aclose()

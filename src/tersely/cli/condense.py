@@ -28,13 +28,19 @@ if TYPE_CHECKING:
     help="What a program will extract from the result; used instead of --focus.",
 )
 @click.option("--llm", is_flag=True, help="Let the configured model summarize (sends the masked text to it).")
+@click.option(
+    "--no-mask", is_flag=True, help="Leave secrets in the result. Not with --llm: a model gets masked text only."
+)
 @click.option("--explain", is_flag=True, help="Say on stderr what the text was taken for, and what was left out.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the text and the account of it.")
-def condense(file: Any, budget: int, focus: str, schema_hint: str, llm: bool, explain: bool, as_json: bool) -> None:
+def condense(
+    file: Any, budget: int, focus: str, schema_hint: str, llm: bool, no_mask: bool, explain: bool, as_json: bool
+) -> None:
     """Bring FILE (or standard input) down to a budget of tokens.
 
-    Without --llm nothing is sent and nothing is stored: what the text is (JSON, log, table, page, prose ...)
-    decides how it is cut, and the focus decides what stays.
+    Hidden characters are removed and secrets are masked first. Without --llm nothing is sent and nothing is
+    stored: the kind of text (JSON, log, table, page, prose ...) decides how it is cut, and the focus decides
+    what stays.
 
     \b
     journalctl -u api | tersely condense --budget 800 --focus "why does it restart"
@@ -49,8 +55,14 @@ def condense(file: Any, budget: int, focus: str, schema_hint: str, llm: bool, ex
     text = file.read().decode("utf-8", "replace").removeprefix("\ufeff")
     if budget < SMALLEST_BUDGET:
         fail(f"--budget {budget} is too small: at least {SMALLEST_BUDGET} tokens are needed for anything readable.")
+    if llm and no_mask:
+        fail("--no-mask and --llm exclude each other: a model gets masked text only.")
     began = time.perf_counter()
-    condensed = _summarize(text, budget, focus, schema_hint) if llm else _condense(text, budget, schema_hint or focus)
+    condensed = (
+        _summarize(text, budget, focus, schema_hint)
+        if llm
+        else _condense(text, budget, schema_hint or focus, not no_mask)
+    )
     seconds = time.perf_counter() - began
     if as_json:
         click.echo(json.dumps(_as_json(condensed, seconds), ensure_ascii=False))
@@ -61,10 +73,10 @@ def condense(file: Any, budget: int, focus: str, schema_hint: str, llm: bool, ex
     click.secho(_closing_line(condensed, seconds), dim=True, err=True)
 
 
-def _condense(text: str, budget: int, focus: str) -> Condensed:
-    from tersely.condensing.ladder import condense
+def _condense(text: str, budget: int, focus: str, mask: bool) -> Condensed:
+    from tersely.pipeline.core import condense
 
-    return condense(text, budget=budget, focus=focus)
+    return condense(text, budget=budget, focus=focus, mask=mask)
 
 
 def _summarize(text: str, budget: int, focus: str, schema_hint: str) -> Condensed:
@@ -115,6 +127,10 @@ def _closing_line(condensed: Condensed, seconds: float) -> str:
         parts[1] = "passthrough: it fits"
     if condensed.returned:
         parts[1] = f"fallback: the {condensed.returned} text, because {condensed.reason}"
+    if condensed.cleaned:
+        parts.append(f"{condensed.cleaned:,} hidden character{'s' if condensed.cleaned > 1 else ''} removed")
+    if condensed.masked:
+        parts.append("secrets masked")
     if condensed.work:
         parts.insert(2, condensed.work.model)
         if condensed.work.price_usd:
@@ -134,20 +150,21 @@ def _explain(condensed: Condensed) -> None:
 
 
 def _as_json(condensed: Condensed, seconds: float) -> dict[str, Any]:
+    from tersely.pipeline.meta import describe
+
     work = condensed.work
     return {
         "text": condensed.text,
-        "status": condensed.status,
+        **describe(condensed),
         "kind": condensed.kind,
-        "tokens_before": condensed.tokens_before,
-        "tokens_after": condensed.tokens_after,
-        "encoding": condensed.encoding,
-        "seconds": round(seconds, 3),
-        "lost": [{"what": lost.what, "lines": [list(run) for run in lost.lines]} for lost in condensed.lost],
         "returned": condensed.returned,
         "reason": condensed.reason,
-        "model": work.model if work else None,
+        "masked": condensed.masked,
+        "seconds": round(seconds, 3),
+        "lost": [{"what": lost.what, "lines": [list(run) for run in lost.lines]} for lost in condensed.lost],
         "calls": work.calls if work else 0,
-        "price_usd": float(work.price_usd) if work and work.price_usd is not None else None,
         "invented": work.invented if work else [],
+        # Names of the first release.
+        "tokens_before": condensed.tokens_before,
+        "tokens_after": condensed.tokens_after,
     }

@@ -177,7 +177,7 @@ async def _model(settings: Settings, name: str, offline: bool) -> CheckOutcome:
     from tersely.errors import LLMError
     from tersely.llm.limits import RetryPolicy, build_llm
     from tersely.llm.messages import Message
-    from tersely.masking.masked import assume_masked
+    from tersely.masking.masked import own_words
 
     options = settings.llm_providers[name]
     what, who = f"model {name}", f"{options.type} {options.model}"
@@ -189,7 +189,7 @@ async def _model(settings: Settings, name: str, offline: bool) -> CheckOutcome:
     began = anyio.current_time()
     try:
         with anyio.fail_after(MODEL_SECONDS):
-            answer = await llm.complete([Message("user", assume_masked("Say: ok"))], max_tokens=64)  # our own words
+            answer = await llm.complete([Message("user", own_words("Say: ok"))], max_tokens=64)
     except TimeoutError:
         return CheckOutcome(what, "wrong", f"{who} did not answer within {MODEL_SECONDS:.0f} s")
     except LLMError as problem:

@@ -155,12 +155,13 @@ async def _grep_kept(
 ) -> None:
     from tersely.app.summarizer import kept_results
     from tersely.masking.mask import Masker
+    from tersely.pipeline.process import Pipeline
     from tersely.results.read_back import ReadBack, SearchArguments
 
     async with kept_results(settings) as kept:
         result = await kept.find(handle, scope)
         # One page as large as a person's patience.
-        back = ReadBack(kept, masker=Masker(), page_tokens=1_000_000)
+        back = ReadBack(kept, summarize=Pipeline().summarizer(Masker()), page_tokens=1_000_000)
         asked = SearchArguments(handle=handle, pattern=pattern, context=context, ignore_case=ignore_case)
         answer = await back.search(asked, scope)
     if as_json:

@@ -84,3 +84,9 @@ class Condensed:
 
     kind: str = ""
     """What the text was taken for, e.g. `json` or `log`; empty when it was not looked at."""
+
+    cleaned: int = 0
+    """Characters that were removed from the source because they only deceive: escapes, hidden and bidi characters."""
+
+    masked: bool = False
+    """Whether secrets in the source were masked."""

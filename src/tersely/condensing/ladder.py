@@ -1,7 +1,7 @@
-"""Which strategy a text comes to stand on: whole, structural, summary, fallback.
+"""Choose the strategy for a text: whole, structural, summary by a model, or fallback.
 
-`condense` is the public half without a model: synchronous, nothing stored,
-nothing sent. `condense_with` may ask a model, and says on which strategy it ended.
+Called by the pipeline with text that is masked; the result says which strategy
+was used. `structural` is the part that needs no model.
 """
 
 import logging
@@ -12,27 +12,16 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-from tersely.condensing.budget import CONDENSE_SECONDS, SMALLEST_BUDGET, Condensed, Lost, ModelWork
+from tersely.condensing.budget import CONDENSE_SECONDS, Condensed, Lost, ModelWork
 from tersely.condensing.cache import SummaryCache
-from tersely.condensing.structural import condense_structurally
+from tersely.condensing.structural import condense_structurally, condense_within, whole_text
 from tersely.condensing.summarize import OnText, Progress, SummaryRequest, summarize_text
-from tersely.errors import InputError, LLMError
+from tersely.errors import LLMError
 from tersely.llm.client import LLM
 from tersely.masking.masked import Masked
 from tersely.text.tokens import O200K
 
 logger = logging.getLogger(__name__)
-
-
-def condense(text: str, budget: int = 1000, focus: str = "") -> Condensed:
-    """Bring a text down to `budget` tokens without a model: what matters to the focus stays, the rest is counted.
-
-    Raises:
-        InputError: The budget is under 16 tokens.
-    """
-    if budget < SMALLEST_BUDGET:
-        raise InputError(f"budget ({budget}) must be at least {SMALLEST_BUDGET} tokens; nothing readable fits in less.")
-    return whole_text(text, budget) or condense_structurally(text, budget, focus)
 
 
 async def condense_with(
@@ -80,6 +69,7 @@ async def condense_in_time(
     *,
     llm: LLM | None,
     cache: SummaryCache | None,
+    fallback: Literal["original", "structural"] = "structural",
     seconds: float = CONDENSE_SECONDS,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_text: OnText | None = None,
@@ -87,19 +77,11 @@ async def condense_in_time(
     """What the request asks for; where a model takes too long, the structure decides, and the result says so."""
     with anyio.move_on_after(seconds):
         return await condense_with(
-            text, request=request, llm=llm, cache=cache, fallback="structural", on_progress=on_progress, on_text=on_text
+            text, request=request, llm=llm, cache=cache, fallback=fallback, on_progress=on_progress, on_text=on_text
         )
     reason = f"the summary was not ready within {seconds:g} s"
-    condensed = await anyio.to_thread.run_sync(condense, text, request.target, request.focus)
+    condensed = await anyio.to_thread.run_sync(condense_within, text, request.target, request.focus)
     return replace(condensed, status="fallback", returned="structural", reason=reason)
-
-
-def whole_text(text: str, budget: int) -> Condensed | None:
-    """The text itself, if it fits. Finding out costs in proportion to the budget, not to the text."""
-    if O200K.exceeds(text, budget):
-        return None
-    tokens = O200K.count(text)
-    return Condensed(text=text, status="passthrough", tokens_before=tokens, tokens_after=tokens)
 
 
 def _fallen_back(

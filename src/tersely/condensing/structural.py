@@ -27,12 +27,13 @@ from tersely.condensing import (
     wrapped,
     xml_shape,
 )
-from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, Condensed, Lost
+from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed, Lost
 from tersely.condensing.focus import Focus
 from tersely.condensing.second_opinion import with_second_opinion
 from tersely.condensing.segments import Part, parts_of
 from tersely.condensing.sniff import sniff
 from tersely.condensing.units import Packed, Reader, Reading, count_left_out, merge, moved, pack, put_title
+from tersely.errors import InputError
 from tersely.text.tokens import O200K, Tokenizer
 
 _ESCAPE_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
@@ -251,3 +252,22 @@ def _ending(lost: list[Lost], room: int, tokenizer: Tokenizer) -> str:
         trial = f"[left out: {lost[0].what}]"
         return trial if tokenizer.count(trial) <= room else ""
     return f"[left out: {'; '.join(said)}]"
+
+
+def condense_within(text: str, budget: int, focus: str = "") -> Condensed:
+    """The text itself if it fits the budget, else condensed by structure.
+
+    Raises:
+        InputError: The budget is under 16 tokens.
+    """
+    if budget < SMALLEST_BUDGET:
+        raise InputError(f"budget ({budget}) must be at least {SMALLEST_BUDGET} tokens; nothing readable fits in less.")
+    return whole_text(text, budget) or condense_structurally(text, budget, focus)
+
+
+def whole_text(text: str, budget: int) -> Condensed | None:
+    """The text itself, if it fits. Finding out costs in proportion to the budget, not to the text."""
+    if O200K.exceeds(text, budget):
+        return None
+    tokens = O200K.count(text)
+    return Condensed(text=text, status="passthrough", tokens_before=tokens, tokens_after=tokens)

@@ -27,7 +27,7 @@ from tersely.condensing.source import Source, folded_source, whole_source
 from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
 from tersely.llm.client import LLM
 from tersely.llm.messages import Completion, Message, Superseded, TextDelta, Usage
-from tersely.masking.masked import Masked, assume_masked
+from tersely.masking.masked import Masked
 from tersely.text.chunks import Chunk, chunk
 from tersely.text.tokens import O200K
 from tersely.text.truncate import cut_at_sentence
@@ -96,6 +96,7 @@ class Piece:
 class _Run:
     """One summarization under way: what it shares, and what it adds up."""
 
+    text: Masked
     request: SummaryRequest
     llm: LLM
     cache: SummaryCache
@@ -149,9 +150,9 @@ class _Run:
             fence.wrap(what, said) for what, said in (("context", request.context), ("focus", request.focus)) if said
         ]
         blocks = [place, *beside, fence.wrap(name, content)]
-        # Derived from masked text: content is a part of it or a model's words about it; the focus was masked with it.
-        question = assume_masked("\n\n".join(block for block in blocks if block))
-        messages = [Message("system", assume_masked(system)), Message("user", question)]
+        # Content is a part of the masked text or a model's words about it; the focus was masked with it.
+        question = self.text.derive("\n\n".join(block for block in blocks if block))
+        messages = [Message("system", self.text.derive(system)), Message("user", question)]
         await self._check_window(messages, limit)
         for attempt in (1, 2):
             answer = await self._answer(messages, plan.headroom(limit), self.on_text if heard else None)
@@ -164,7 +165,7 @@ class _Run:
                 if attempt == 2:
                     raise
                 nudge = NUDGE.fill(problem=str(useless))
-                messages = [messages[0], replace(messages[1], text=assume_masked(f"{question}\n\n{nudge}"))]
+                messages = [messages[0], replace(messages[1], text=question.derive(f"{question}\n\n{nudge}"))]
                 continue
             await self.cache.put(key, json.dumps({"text": text, "cut": cut, "model": answer.model}))
             return text, cut
@@ -330,7 +331,9 @@ async def summarize_text(
     Raises:
         LLMError: Not one part could be summarized, or the operator has to act first.
     """
-    run = _Run(request, llm, cache or NoCache(), on_progress, anyio.Semaphore(2 * llm.concurrency), on_text=on_text)
+    run = _Run(
+        text, request, llm, cache or NoCache(), on_progress, anyio.Semaphore(2 * llm.concurrency), on_text=on_text
+    )
     frame = await anyio.to_thread.run_sync(_frame_tokens, run)
     room = plan.Room.beside(frame, window=llm.window, output_cap=llm.output_cap)
     size = plan.chunk_tokens(room, target=request.target, frame=frame, wanted=request.chunk_size)

@@ -127,7 +127,7 @@ PHRASINGS: dict[Kind, tuple[str, ...]] = {
         "The {about} took place on {value}.",
         "On {value} came the {about}, which the chronicles describe at length.",
         "Most chroniclers date the {about} to {value}.",
-        "The bells are still strategy on the anniversary of the {about}: {value}.",
+        "The bells are still rung on the anniversary of the {about}: {value}.",
         "It was {value} when the {about} began.",
         "A stone by the gate gives {value} as the day of the {about}.",
         "The {about} ({value}) divides the old calendar from the new.",

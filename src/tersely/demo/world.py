@@ -24,7 +24,7 @@ _THEMES = {
         "portal transfers ledger cards accounts limits fraud-check statements fx-rates onboarding documents loans audit"
     ),
     "travel": (
-        "web-booking bookings fares seats loyalty itineraries baggage check-in refunds geocoder invoices worker-portal"
+        "web-booking bookings fares seats loyalty itineraries baggage check-in refunds geocoder invoices crew-portal"
     ),
     "media": (
         "player playlists entitlements transcoder subtitles billing profiles ingest thumbnails watch-history licences"

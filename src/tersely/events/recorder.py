@@ -23,7 +23,7 @@ from tersely.events.bus import Bus
 from tersely.events.types import Phase
 from tersely.faults import crash_point
 from tersely.llm.messages import Message
-from tersely.masking.masked import Masked
+from tersely.masking.masked import NOTHING, Masked
 from tersely.store import events, interactions, sessions, timeline
 from tersely.store.database import Database
 from tersely.store.events import SESSIONS, Logged
@@ -45,8 +45,6 @@ FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
 
 OURS_FOR = 0.5
 """Seconds for which nobody doubts that the session is still this worker's: half of the shortest lease."""
-
-_NOTHING = Masked("")
 
 
 class SessionRecorder:
@@ -92,7 +90,7 @@ class SessionRecorder:
 
     @asynccontextmanager
     async def opened(
-        self, step: str, event_type: EventType, *, content: Masked = _NOTHING, metadata: Mapping[str, Any] = {}
+        self, step: str, event_type: EventType, *, content: Masked = NOTHING, metadata: Mapping[str, Any] = {}
     ) -> AsyncIterator["StreamingEvent"]:
         """An event with status `streaming`. Left without `complete` it ends as failed, or cancelled when the work
         was.
@@ -352,7 +350,7 @@ class StreamingEvent:
         # Whoever has the session, if it was lost, ends the event or goes on with it.
         with anyio.CancelScope(shield=True), suppress(LostSession):
             # What was shown stays: it is masked, and it is all there is.
-            await self.complete(Masked(self._began + "".join([*self._told, *self._gathered])), status=status)
+            await self.complete(NOTHING.derive(self._began + "".join([*self._told, *self._gathered])), status=status)
 
     def _on_time(self) -> None:
         self._timer = None

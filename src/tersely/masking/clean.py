@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 _CONTROLS = bytes(code for code in range(32) if code not in (9, 10)) + b"\x7f"
 
@@ -74,6 +75,22 @@ def clean(text: str) -> Cleaned:
         return Cleaned(text, 0)
     pieces.append(text[at:])
     return Cleaned("".join(pieces), removed)
+
+
+def clean_json(value: Any) -> tuple[Any, int]:
+    """A JSON value with every string in it cleaned, keys included, and how many characters were removed."""
+    if isinstance(value, str):
+        if value.isascii() and value.isprintable():
+            return value, 0
+        cleaned = clean(value)
+        return cleaned.text, cleaned.removed
+    if isinstance(value, dict):
+        pairs = [(clean_json(key), clean_json(inner)) for key, inner in value.items()]
+        return {key: inner for (key, _), (inner, _) in pairs}, sum(first + second for (_, first), (_, second) in pairs)
+    if isinstance(value, list | tuple):
+        items = [clean_json(inner) for inner in value]
+        return [item for item, _ in items], sum(removed for _, removed in items)
+    return value, 0
 
 
 def deceptions(text: str) -> Iterator[Deception]:

@@ -503,7 +503,7 @@ TOKENS: tuple[Token, ...] = (
     *_tokens("slack_webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/[A-Za-z0-9+/]{24,}", exact=False),
     *_tokens("discord_webhook", "discord.com/api/webhooks/ discordapp.com/api/webhooks/", r"\d{15,22}/[\w\-]{40,}",
     exact=False),
-    *_tokens("teams_webhook", ".webhook.app.com/webhookb2/", r"[\w@\-]{36,80}/IncomingWebhook/[\w]{32}/[\w\-]{36}",
+    *_tokens("teams_webhook", ".webhook.office.com/webhookb2/", r"[\w@\-]{36,80}/IncomingWebhook/[\w]{32}/[\w\-]{36}",
     exact=False),
     *_tokens("netlify_token", "nfp_ nfc_ nfo_ nfu_", r"[A-Za-z0-9_]{36}"),
     *_tokens("npm_token", "npm_", r"[A-Za-z0-9]{36,64}"),

@@ -11,7 +11,7 @@ from typing import Any
 
 from tersely.errors import MaskingFailed
 from tersely.masking.mask import Masker
-from tersely.mcp.servers import MaskingOptions
+from tersely.masking.options import MaskingOptions
 
 _WORDS = ("description", "title")
 """Fields of a definition that are words."""

@@ -10,7 +10,6 @@ from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
-    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -20,8 +19,8 @@ from pydantic import (
     model_validator,
 )
 
-from tersely.errors import ConfigError
-from tersely.masking.mask import DEFAULT_GROUPS, Masker
+from tersely.condensing.options import SummarizationOptions
+from tersely.masking.options import MaskingOptions
 
 _CONFIG = ConfigDict(
     extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True
@@ -132,74 +131,6 @@ class TransportOptions(BaseModel):
     @property
     def kind(self) -> Transport:
         return self.type or ("stdio" if self.command else "http")
-
-
-class MaskingOptions(BaseModel):
-    """What is masked in the server's results."""
-
-    model_config = _CONFIG
-
-    enabled: bool = True
-    """Masking can be turned off for a server that returns no secrets."""
-
-    groups: Annotated[tuple[str, ...], Field(validation_alias=AliasChoices("groups", "pattern_groups"))] = (
-        DEFAULT_GROUPS
-    )
-    """Which kinds of secrets are looked for; all of them unless set."""
-
-    custom_patterns: dict[str, str] = {}
-    """Expressions of your own (re2), by the name that the mark shows. A group called `secret` is what is masked."""
-
-    @field_validator("custom_patterns", mode="before")
-    @classmethod
-    def _by_name(cls, value: object) -> object:
-        if isinstance(value, list) and all(
-            isinstance(item, dict) and set(item) == {"name", "pattern"} for item in value
-        ):
-            return {item["name"]: item["pattern"] for item in value}
-        return value
-
-    @model_validator(mode="after")
-    def _compiles(self) -> Self:
-        try:
-            self.masker()
-        except ConfigError as wrong:
-            raise ValueError(str(wrong)) from None
-        return self
-
-    def masker(self, key: bytes | None = None) -> Masker:
-        """A masker with these patterns; `key` belongs to the scope that will see the marks."""
-        return Masker(groups=self.groups, custom=self.custom_patterns, key=key)
-
-
-class SummarizationOptions(BaseModel):
-    """When results of the server are condensed, and how far."""
-
-    model_config = _CONFIG
-
-    enabled: bool = True
-    """Results over the threshold are condensed; the whole stays readable."""
-
-    size_threshold_tokens: int = Field(default=5_000, ge=100)
-    """Results at or under this size reach the model untouched."""
-
-    summary_max_token_limit: int = Field(default=1_000, ge=50)
-    """What a condensed result may take."""
-
-    llm_provider: str | None = None
-    """Which provider summarizes; without one the default for summaries, else the agent's own."""
-
-    use_model: bool | None = None
-    """Whether a model summarizes. Unless set, agents ask theirs and the gateway condenses by structure alone."""
-
-    @model_validator(mode="after")
-    def _gets_shorter(self) -> Self:
-        if self.enabled and self.summary_max_token_limit >= self.size_threshold_tokens:
-            raise ValueError(
-                f"summary_max_token_limit ({self.summary_max_token_limit}) must be smaller than size_threshold_tokens "
-                f"({self.size_threshold_tokens}); otherwise condensing would make results longer."
-            )
-        return self
 
 
 def _one_or_many(value: object) -> object:

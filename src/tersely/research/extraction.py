@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tersely.agent.asking import Asker, Turn
+from tersely.agent.tool_executor import Step
 from tersely.condensing.prompt_files import Fence, Prompt
 from tersely.llm.client import LLM
 from tersely.llm.messages import Message
-from tersely.masking.masked import Masked, assume_masked
-from tersely.pipeline.execute import Step
+from tersely.masking.masked import Masked, from_store
 from tersely.research.findings import FactClaim
 
 EXTRACT = Prompt("extract", "tersely.research")
@@ -60,7 +60,7 @@ class Extraction:
         done = Extracted()
         system = Message(
             "system",
-            assume_masked(EXTRACT.fill(nonce=self.fence.nonce, schema=json.dumps(self.schema, ensure_ascii=False))),
+            from_store(EXTRACT.fill(nonce=self.fence.nonce, schema=json.dumps(self.schema, ensure_ascii=False))),
         )
         for number, batch in enumerate(self._batches(sections, system), start=1):
             await self._ask(number, batch, system, done)
@@ -68,9 +68,7 @@ class Extraction:
 
     async def _ask(self, number: int, batch: Sequence[PageSection], system: Message, done: Extracted) -> None:
         content = self.fence.wrap("pages", "\n\n".join(map(str, batch)))
-        asked = Message(
-            "user", assume_masked(f"The subject: {self.subject}\n\n{content}")
-        )  # masked parts, and our own words
+        asked = Message("user", batch[0].text.derive(f"The subject: {self.subject}\n\n{content}"))
         messages = [system, asked]
         before = len(done.claims)
         for round_ in range(1, MOST_ROUNDS + 1):
@@ -92,14 +90,14 @@ class Extraction:
                     done.gaps.append("The model's answer held no list of facts.")
                     done.unanswered += batch
                 return
-            messages += [Message("assistant", turn.text), Message("user", assume_masked(GO_ON.fill()))]
+            messages += [Message("assistant", turn.text), Message("user", turn.text.derive(GO_ON.fill()))]
             if self._tokens(messages) + self.llm.output_cap > self.llm.window * 0.97:
                 # What was found so far need not be read again to go on.
                 messages = [
                     system,
                     asked,
                     Message("assistant", _listed(claims)),
-                    Message("user", assume_masked(GO_ON.fill())),
+                    Message("user", turn.text.derive(GO_ON.fill())),
                 ]
         done.gaps.append(f"The list of facts was cut after {MOST_ROUNDS} answers.")
 
@@ -116,7 +114,7 @@ class Extraction:
                 batch, used = [], 0
             if size > room:
                 cut = self.llm.tokenizer.head(section.text, max(100, room - 200))
-                section, size = PageSection(section.label, section.title, section.url, assume_masked(cut)), room
+                section, size = PageSection(section.label, section.title, section.url, section.text.derive(cut)), room
             batch.append(section)
             used += size
         if batch:
@@ -163,7 +161,7 @@ def _claim(value: Mapping[str, Any]) -> FactClaim | None:
 
 def _listed(claims: Sequence[FactClaim]) -> Masked:
     # Read from a masked answer.
-    return assume_masked(
+    return from_store(
         json.dumps(
             {"facts": [{"path": claim.path, "value": dict(claim.value)} for claim in claims]}, ensure_ascii=False
         )

@@ -21,15 +21,17 @@ from tersely.agent.calls import Called, ToolCaller
 from tersely.agent.loop import investigate
 from tersely.agent.meter import Metered
 from tersely.agent.ordered_gather import ordered_gather
+from tersely.agent.tool_executor import Fetched, Step
 from tersely.condensing.budget import Condensed
-from tersely.condensing.ladder import condense, condense_in_time
 from tersely.condensing.prompt_files import Prompt
 from tersely.condensing.summarize import SummaryRequest
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall
 from tersely.masking.mask import Masker
-from tersely.masking.masked import Masked, assume_masked
-from tersely.pipeline.execute import Fetched, Intent, Step
+from tersely.masking.masked import NOTHING, Masked
+from tersely.pipeline.core import masked_text
+from tersely.pipeline.policy import Policy
+from tersely.pipeline.process import Intent
 from tersely.research.budget import SPENT, UsageBudget
 from tersely.research.instruments import ResearchTools, SearchHit, hits, same_page
 from tersely.research.request import ResearchRequest, Topic
@@ -99,7 +101,7 @@ class TopicResult:
     topic: Topic
     blocks: list[CollectedPage] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
-    notes: Masked = assume_masked("")  # noqa: RUF009 — it is a str
+    notes: Masked = NOTHING
     stopped: str = ""
     """Why the work was stopped before its time."""
 
@@ -362,16 +364,16 @@ class Gathering:
                 page, target, hint, gap="the summarizer returned nothing; shortened by its structure"
             )
         if summary.tokens > target:
-            condensed = await anyio.to_thread.run_sync(condense, text, target, hint)
-            return await self._kept(page, condensed.text, by)
+            condensed = await self._condense(text, target, hint)
+            return await self._kept(page, masked_text(condensed), by)
         return Shortened(content=summary.handle, tokens=summary.tokens, how=by)
 
     async def _by_ourselves(self, key: str, page: ReadPage, target: int, hint: str) -> Shortened:
         text = await self._load(page.handle)
         if self.llm is None or page.tokens <= target:
-            condensed = await anyio.to_thread.run_sync(condense, text, target, hint)
+            condensed = await self._condense(text, target, hint)
             return await self._kept(
-                page, condensed.text, "whole" if condensed.status == "passthrough" else "structural"
+                page, masked_text(condensed), "whole" if condensed.status == "passthrough" else "structural"
             )
         llm = Metered(self.llm)
         recorder = self.caller.recorder
@@ -385,12 +387,8 @@ class Gathering:
         }
         recorder.progress("distilling", f"Summarizing {page.title} ({page.tokens:,} tokens)")
         async with recorder.opened(key, "mcp_tool_summary", metadata=about) as event:
-            request = SummaryRequest(target=target, focus=Masker(key=self.assignment.key).mask(hint), extraction=True)
-            executor = self.caller.executor
-            condensed = await condense_in_time(
-                text, request, llm=llm, cache=executor.cache, seconds=executor.condense_seconds
-            )
-            said = Masker(key=self.assignment.key).mask(condensed.text)
+            condensed = await self._condense(text, target, hint, llm)
+            said = masked_text(condensed)
             outcome = {
                 "summary_tokens": condensed.tokens_after,
                 "status": condensed.status,
@@ -408,13 +406,18 @@ class Gathering:
         return await self._kept(page, said, "structural" if condensed.status == "fallback" else "summary", gap)
 
     async def _by_structure(self, page: ReadPage, target: int, hint: str, *, gap: str) -> Shortened:
-        condensed = await anyio.to_thread.run_sync(condense, await self._load(page.handle), target, hint)
-        return await self._kept(page, condensed.text, "structural", gap)
+        condensed = await self._condense(await self._load(page.handle), target, hint)
+        return await self._kept(page, masked_text(condensed), "structural", gap)
 
-    async def _kept(self, page: ReadPage, text: str, how: How, gap: str = "") -> Shortened:
-        # Condensed from masked text, or masked after a model wrote it.
-        masked = assume_masked(text)
-        tokens = await anyio.to_thread.run_sync(O200K.count, masked)
+    async def _condense(self, text: Masked, target: int, hint: str, llm: LLM | None = None) -> Condensed:
+        policy = Policy(masker=Masker(key=self.assignment.key), keep="never")
+        request = SummaryRequest(target=target, focus=policy.masker.mask(hint), extraction=True)
+        return await self.caller.executor.pipeline.condense(
+            text, policy, Intent(), handle=None, budget=target, llm=llm, request=request, note=None
+        )
+
+    async def _kept(self, page: ReadPage, text: Masked, how: How, gap: str = "") -> Shortened:
+        tokens = await anyio.to_thread.run_sync(O200K.count, text)
         origin = Origin(
             server="tersely",
             tool="condensed_page",
@@ -422,7 +425,7 @@ class Gathering:
             called_at=datetime.now(UTC),
         )
         handle = await self.caller.executor.results.keep(
-            masked, scope=self.caller.scope.name, origin=origin, tokens=tokens
+            text, scope=self.caller.scope.name, origin=origin, tokens=tokens
         )
         safe = Masker(key=self.assignment.key).mask(gap) if gap else ""
         return Shortened(content=handle, tokens=tokens, how=how, gap=safe)

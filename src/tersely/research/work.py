@@ -21,6 +21,7 @@ import anyio.to_thread
 from tersely.agent.asking import Asker
 from tersely.agent.assignment import Assignment
 from tersely.agent.calls import ToolCaller
+from tersely.agent.tool_executor import Step, ToolExecutor
 from tersely.agent.toolbox import Toolbox
 from tersely.condensing.cache import SummaryCache
 from tersely.condensing.prompt_files import Fence
@@ -30,9 +31,9 @@ from tersely.llm import facts as known_of_models
 from tersely.llm.client import LLM
 from tersely.llm.messages import Usage
 from tersely.masking.mask import Masker
-from tersely.masking.masked import Masked, assume_masked
+from tersely.masking.masked import NOTHING, Masked, from_store
 from tersely.mcp.registry import ToolRegistry
-from tersely.pipeline.execute import Step, ToolExecutor
+from tersely.pipeline.process import Pipeline
 from tersely.research.budget import BudgetedLLM, UsageBudget
 from tersely.research.extraction import Extraction, PageSection
 from tersely.research.findings import FactSource, KnownPage, Ledger
@@ -181,7 +182,7 @@ class _Research:
         )
         status, said = ("failed", done.stopped) if done.stopped and not done.blocks else ("completed", done.stopped)
         await recorder.execution_ended("failed" if status == "failed" else "completed", reason=said)
-        analysis = assume_masked(_topic_told(done, handle))  # masked notes, addresses, our own words
+        analysis = done.notes.derive(_topic_told(done, handle))
         await recorder.stage_status(
             stage_id, "failed" if status == "failed" else "completed", reason=said, analysis=analysis
         )
@@ -207,9 +208,9 @@ class _Research:
             task=f"Research this topic: {task}",
             agent_name=self.part.stage.agent,
             agent=self.part.agent,
-            alert=assume_masked(self.request.subject),  # masked when it was accepted
+            alert=from_store(self.request.subject),
             alert_type=self.session.alert_type,
-            runbook=assume_masked(""),
+            runbook=NOTHING,
             earlier=tuple((one.topic.name, _read_before(one)) for one in earlier if one.blocks),
             servers=self.part.servers,
             tools=self.part.tools,
@@ -217,24 +218,18 @@ class _Research:
             max_iterations=self.part.max_iterations,
             key=self.session.mark_key,
         )
-        kept, cache = self.services.kept, self.services.cache
+        kept = self.services.kept
+        pipeline = Pipeline(
+            results=kept,
+            cache=self.services.cache,
+            condense_seconds=self.services.plan.defaults.summarization.timeout,
+        )
         llm = BudgetedLLM(self.llm, self.usage_budget) if self.llm else None
         return ToolCaller(
             assignment=assignment,
             toolbox=Toolbox(self.services.registry, assignment),
-            executor=ToolExecutor(
-                registry=self.services.registry,
-                results=kept,
-                cache=cache,
-                condense_seconds=self.services.plan.defaults.summarization.timeout,
-            ),
-            read_back=ReadBack(
-                kept,
-                masker=Masker(key=self.session.mark_key),
-                llm=llm,
-                cache=cache,
-                summary_seconds=self.services.plan.defaults.summarization.timeout,
-            ),
+            executor=ToolExecutor(registry=self.services.registry, results=kept, pipeline=pipeline),
+            read_back=ReadBack(kept, summarize=pipeline.summarizer(Masker(key=self.session.mark_key), llm)),
             recorder=recorder,
             display_tokens=self.services.plan.defaults.display_tokens,
         )
@@ -272,7 +267,8 @@ class _Research:
 
     async def _keep(self, tool: str, about: Mapping[str, Any], value: Any) -> str:
         origin = Origin(server="tersely", tool=tool, arguments=dict(about), called_at=datetime.now(UTC))
-        text = assume_masked(json.dumps(value, ensure_ascii=False, indent=1))  # made of masked parts
+        # Made of texts that were read from the store, and of masked notes.
+        text = from_store(json.dumps(value, ensure_ascii=False, indent=1))
         return await self.services.kept.keep(text, scope=self.scope, origin=origin, kind="structured")
 
     # Extraction
@@ -433,7 +429,7 @@ def _sourced(passage: Passage, page: KnownPage) -> dict[str, Any] | None:
 
 def _read_before(done: TopicResult) -> Masked:
     said = "\n".join(f"- {block.title}: {block.url}" for block in done.blocks)
-    return assume_masked(f"Pages that were read:\n{said}\n{done.notes}")  # addresses that were read, and masked notes
+    return done.notes.derive(f"Pages that were read:\n{said}\n{done.notes}")
 
 
 def _topic_told(done: TopicResult, checkpoint: str) -> str:

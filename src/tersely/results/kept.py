@@ -20,7 +20,7 @@ from typing import Any, Literal
 import anyio.to_thread
 
 from tersely.errors import InputError, ResultNotFound, StoreUnavailable
-from tersely.masking.masked import Masked, assume_masked
+from tersely.masking.masked import NOTHING, Masked, from_store
 from tersely.store import results
 from tersely.store.database import Database
 from tersely.store.packing import PackedText, pack, storable, unpack
@@ -199,7 +199,7 @@ class KeptResults:
     async def read_lines(self, result: KeptResult, first: int, last: int) -> Masked:
         """Lines `first` to `last`, both included, with their line ends; fewer where the text has fewer."""
         if last < first or first > result.lines:
-            return assume_masked("")
+            return NOTHING
         return await self._decoded(
             _text(result), await self.line_start(result, first), await self.line_start(result, last + 1)
         )
@@ -208,7 +208,7 @@ class KeptResults:
         """Bytes `start` to `end` (not included), where both are moved to the beginning of the character they are in."""
         start, end = max(0, min(start, result.size)), max(0, min(end, result.size))
         if end <= start:
-            return TextRange(assume_masked(""), start, start)
+            return TextRange(NOTHING, start, start)
         # A character has up to four bytes: three before either edge are enough to find its beginning.
         before = max(0, start - 3)
         raw = await self._bytes(_text(result), before, end + 1)
@@ -276,8 +276,7 @@ def _packed_text(text: str) -> PackedText:
 
 
 def _masked(raw: bytes) -> Masked:
-    # Only masked text was kept, and a part of it is masked as well.
-    return assume_masked(raw.decode())
+    return from_store(raw.decode())
 
 
 def _text(result: KeptResult) -> KeptResult:

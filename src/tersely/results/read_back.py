@@ -19,19 +19,17 @@ import anyio
 import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tersely.condensing.budget import CONDENSE_SECONDS, ModelWork
-from tersely.condensing.cache import SummaryCache
-from tersely.condensing.ladder import condense_in_time
-from tersely.condensing.summarize import SummaryRequest
+from tersely.condensing.budget import Condensed, ModelWork
 from tersely.errors import InputError
-from tersely.llm.client import LLM
-from tersely.masking.mask import Masker
-from tersely.masking.masked import Masked, assume_masked
+from tersely.masking.masked import Masked, from_store
 from tersely.results import sql as sql_over_results
 from tersely.results.find_lines import LineMatch, LineMatches, find_lines
 from tersely.results.kept import KeptResults
 from tersely.store.results import KeptResult
 from tersely.text.tokens import O200K
+
+Summarize = Callable[[Masked, int, str], Awaitable[Condensed]]
+"""A text, the tokens it may take, and what the reader looks for."""
 
 PAGE_TOKENS = 4_000
 _BYTES_PER_TOKEN = 16
@@ -116,29 +114,22 @@ class ReadBack:
     """The tools over the kept results.
 
     Args:
-        llm: Summarizes for `summarize_result`; without one it condenses structurally.
+        summarize: Brings a text to a number of tokens with a focus, for `summarize_result`; the pipeline's.
         page_tokens: What an answer's content may take, as o200k_base counts.
-        summary_seconds: What a summary may take; then the structure of the text decides.
     """
 
     def __init__(
         self,
         kept: KeptResults,
         *,
-        masker: Masker,
-        llm: LLM | None = None,
-        cache: SummaryCache | None = None,
+        summarize: Summarize,
         page_tokens: int = PAGE_TOKENS,
         query_limits: sql_over_results.Limits | None = None,
-        summary_seconds: float = CONDENSE_SECONDS,
     ) -> None:
         self.kept = kept
-        self.masker = masker
-        self.llm = llm
-        self.cache = cache
+        self.summarizer = summarize
         self.page_tokens = page_tokens
         self.query_limits = query_limits or sql_over_results.Limits()
-        self.summary_seconds = summary_seconds
         # Each is a process with memory of its own.
         self._queries = anyio.CapacityLimiter(2)
 
@@ -266,11 +257,7 @@ class ReadBack:
     async def summarize(self, arguments: SummarizeArguments, scope: str) -> Answer:
         result = await self._text(arguments.handle, scope)
         text = await self.kept.load(result.handle, scope)
-        focus = await anyio.to_thread.run_sync(self.masker.mask, arguments.focus) if arguments.focus else ""
-        request = SummaryRequest(target=arguments.max_tokens, focus=focus)
-        condensed = await condense_in_time(text, request, llm=self.llm, cache=self.cache, seconds=self.summary_seconds)
-        # Condensed from masked text, or a model's words about it.
-        body = assume_masked(condensed.text)
+        condensed = await self.summarizer(text, arguments.max_tokens, arguments.focus)
         sizes = f"{condensed.tokens_before:,} → {condensed.tokens_after:,} tokens, {condensed.status}"
         facts = {
             "status": condensed.status,
@@ -280,7 +267,7 @@ class ReadBack:
             "lost": [str(lost) for lost in condensed.lost],
         }
         return replace(
-            _answer("summarize_result", f"{result.handle} ({result.origin}): {sizes}", body, None, facts),
+            _answer("summarize_result", f"{result.handle} ({result.origin}): {sizes}", condensed.text, None, facts),
             work=condensed.work,
         )
 
@@ -306,6 +293,8 @@ class ReadBackTool:
         schema = self.arguments.model_json_schema()
         for one in (schema, *schema["properties"].values()):
             one.pop("title", None)
+            if "description" in one:
+                one["description"] = " ".join(one["description"].split())
         return schema
 
 
@@ -350,8 +339,8 @@ def _answer(tool: str, heading: str, body: str, following: dict[str, Any] | None
     call = ", ".join(f"{name}={value!r}" for name, value in (following or {}).items())
     ending = f"\n[More: {tool}({call})]" if following else "\n[End]"
     # The heading quotes the origin and the pattern: the first was kept masked, the second is the reader's own.
-    text = assume_masked(f"[{heading}]\n{body}{'' if body.endswith(chr(10)) or not body else chr(10)}{ending.strip()}")
-    return Answer(text=text, body=assume_masked(body), next=following, facts=facts)
+    text = from_store(f"[{heading}]\n{body}{'' if body.endswith(chr(10)) or not body else chr(10)}{ending.strip()}")
+    return Answer(text=text, body=from_store(body), next=following, facts=facts)
 
 
 def _page(text: str, limit: int, cut: bool) -> str:
@@ -381,10 +370,10 @@ def _shown(raw: bytes, hits: list[LineMatch], context: int, limit: int) -> tuple
         piece = "\n".join(group) + "\n"
         tokens += O200K.count(piece)
         if tokens > limit and pieces:
-            return assume_masked("".join(pieces)), hit.number
+            return from_store("".join(pieces)), hit.number
         pieces.append(piece)
         last = after[-1][0] if after else hit.number
-    return assume_masked("".join(pieces)), None
+    return from_store("".join(pieces)), None
 
 
 def _before(raw: bytes, hit: LineMatch, context: int) -> list[tuple[int, bytes]]:
@@ -434,7 +423,7 @@ def _csv(table: sql_over_results.QueryTable, limit: int) -> tuple[Masked, int]:
         shown += 1
     text = out.getvalue()[:at] if at else out.getvalue()
     # Rows of masked text; the names of the columns are the reader's own or the text's.
-    return assume_masked(O200K.head(text, limit) if tokens > limit else text), shown
+    return from_store(O200K.head(text, limit) if tokens > limit else text), shown
 
 
 def _explained(wrong: ValidationError) -> str:

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio
 from fastmcp import Context, FastMCP
@@ -24,8 +24,8 @@ from tersely.app.summarizer import Summarizer
 from tersely.condensing.budget import Condensed
 from tersely.condensing.summarize import Progress
 from tersely.errors import InputError, MaskingFailed, StoreUnavailable
+from tersely.pipeline.meta import describe, log_fields
 from tersely.servers.http import OneToken, PlainErrors
-from tersely.text.chunks import STRATEGIES
 
 logger = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ async def _answer(
     except anyio.get_cancelled_exc_class():
         logger.info("request_cancelled", extra={"tool": tool, "seconds": round(time.perf_counter() - began, 3)})
         raise
-    meta = account(condensed, strategy)
+    meta = describe(condensed, strategy=strategy)
     if summarizer.llm is None and condensed.status == "structural":
         meta["note"] = (
             f"No model is configured: condensed without one. Set {summarizer.settings.model.missing()} to summarize."
@@ -148,57 +148,10 @@ async def _answer(
         extra={
             "tool": tool,
             "seconds": round(time.perf_counter() - began, 3),
-            "gaps": len(meta["gaps"]),
-            **{name: meta[name] for name in _LOGGED if name in meta},
+            **log_fields(meta),
         },
     )
     return ToolResult(content=[TextContent(type="text", text=condensed.text)], meta=meta)
-
-
-# Sizes and names only: reasons and gaps may quote the content.
-_LOGGED = (
-    "status",
-    "returned",
-    "input_tokens",
-    "output_tokens",
-    "compression_ratio",
-    "num_chunks",
-    "levels",
-    "strategy",
-    "model",
-    "cache_hit",
-    "price_usd",
-)
-
-
-def account(condensed: Condensed, strategy: str) -> dict[str, Any]:
-    """What `_meta` says of a result: the names are those of the log."""
-    work = condensed.work
-    meta: dict[str, Any] = {
-        "status": condensed.status,
-        "input_tokens": condensed.tokens_before,
-        "output_tokens": condensed.tokens_after,
-        "compression_ratio": round(condensed.tokens_before / max(condensed.tokens_after, 1), 1),
-        "encoding": condensed.encoding,
-        "strategy": strategy if strategy in STRATEGIES else "semantic",
-        "num_chunks": work.chunks if work else 0,
-        "levels": work.levels if work else 0,
-        "model": work.model if work else None,
-        "gaps": [str(lost) for lost in condensed.lost] if condensed.status == "partial" else [],
-        "cache_hit": bool(work and work.calls and work.cache_hits == work.calls),
-        "price_usd": float(work.price_usd) if work and work.price_usd is not None else None,
-    }
-    if strategy not in STRATEGIES:
-        meta["strategy_note"] = f"Unknown strategy; used 'semantic'. Known: {', '.join(STRATEGIES)}."
-    if work and work.invented:
-        meta["invented"] = {"count": len(work.invented), "examples": work.invented[:10]}
-    if condensed.status == "fallback":
-        meta["returned"] = condensed.returned
-        meta["reason"] = condensed.reason
-    if condensed.status == "structural":
-        meta["left_out"] = [str(lost) for lost in condensed.lost]
-        meta["kind"] = condensed.kind
-    return meta
 
 
 async def _with_progress(ctx: Context, work: Callable[[Callable[[Progress], None]], Awaitable[Condensed]]) -> Condensed:

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tersely.condensing.budget import CONDENSE_SECONDS
-from tersely.mcp.servers import MaskingOptions
+from tersely.masking.options import MaskingOptions
 
 _CONFIG = ConfigDict(
     extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True

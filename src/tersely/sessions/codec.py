@@ -13,10 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, get_args
 
 from tersely.errors import TerselyError
 from tersely.masking.mask import Masker
+from tersely.masking.masked import Masked, from_store
 
 _MASKER = Masker()
 
@@ -122,8 +123,9 @@ class RecordCodec:
         if "$raised" in value:
             return self._decode_error(value)
         kind = self._kind(value["$is"])
-        known = {field.name for field in dataclasses.fields(kind) if field.init}
-        return kind(**{name: self._decode(item) for name, item in value["of"].items() if name in known})
+        known = {field.name: field for field in dataclasses.fields(kind) if field.init}
+        fields = {name: self._decode(item) for name, item in value["of"].items() if name in known}
+        return kind(**{name: _masked(known[name], item) for name, item in fields.items()})
 
     def _decode_error(self, value: dict[str, Any]) -> TerselyError:
         kind = self._kind(value["$raised"])
@@ -140,3 +142,9 @@ class RecordCodec:
             return self._kinds[name]
         except KeyError:
             raise TypeError(f"No stored type is called {name!r}.") from None
+
+
+def _masked(field: "dataclasses.Field[Any]", value: Any) -> Any:
+    """A text in a field that only takes masked text was masked before it was stored."""
+    declares = field.type is Masked or Masked in get_args(field.type)
+    return from_store(value) if declares and isinstance(value, str) else value

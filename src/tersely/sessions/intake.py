@@ -29,8 +29,8 @@ from tersely.errors import (
 )
 from tersely.events.bus import Bus
 from tersely.faults import crash_point
-from tersely.masking.clean import clean
-from tersely.masking.masked import Masked, assume_masked
+from tersely.masking.masked import Masked
+from tersely.pipeline.admit import admit_text
 from tersely.sessions import overrides
 from tersely.sessions.durable import Engine
 from tersely.sessions.overrides import Connected, Override
@@ -265,16 +265,15 @@ class AlertIntake:
         options = self.plan.defaults.alert_masking
         masker = options.masker(key)
 
-        def safe(said: str) -> Masked:
-            cleaned = clean(said).text
-            return masker.mask(cleaned) if options.enabled else assume_masked(cleaned)
+        def admitted(text: str) -> Masked:
+            return admit_text(text, masker if options.enabled else None)
 
         try:
             # An object value by value before it is text: a line of a text inside of it is then a line.
             masks = options.enabled and not isinstance(submission.data, str)
-            alert = safe(_as_text(masker.mask_json(submission.data)) if masks else text)
-            title = safe(_title(submission.data))
-            return alert, safe(submission.runbook), assume_masked(title[:LONGEST_TITLE])
+            alert = admitted(_as_text(masker.mask_json(submission.data)) if masks else text)
+            title = admitted(_title(submission.data))
+            return alert, admitted(submission.runbook), title.head(LONGEST_TITLE)
         except MaskingFailed:
             raise InputError("The alert could not be checked for secrets, so it was not accepted.") from None
 

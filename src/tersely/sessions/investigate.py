@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 from tersely.agent.assignment import Assignment
 from tersely.agent.loop import investigate
+from tersely.agent.tool_executor import Step, ToolExecutor
 from tersely.condensing.cache import SummaryCache
 from tersely.events.recorder import SessionRecorder
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
-from tersely.masking.masked import Masked, assume_masked
+from tersely.masking.masked import Masked, from_store
 from tersely.mcp.registry import ToolRegistry
-from tersely.pipeline.execute import Step, ToolExecutor
+from tersely.pipeline.process import Pipeline
 from tersely.results.kept import KeptResults
 from tersely.results.read_back import ReadBack
 from tersely.sessions import overrides
@@ -63,6 +64,9 @@ class Investigations:
             provider=llm.provider if llm else "",
             model=llm.model if llm else "",
         )
+        pipeline = Pipeline(
+            results=self.kept, cache=self.cache, condense_seconds=self.plan.defaults.summarization.timeout
+        )
         report = await investigate(
             Assignment(
                 session_id=session.id,
@@ -72,9 +76,9 @@ class Investigations:
                 task=part.stage.task,
                 agent_name=part.stage.agent,
                 agent=part.agent,
-                alert=assume_masked(session.alert),  # masked when it was accepted
+                alert=from_store(session.alert),
                 alert_type=session.alert_type,
-                runbook=assume_masked(session.runbook),
+                runbook=from_store(session.runbook),
                 earlier=tuple(earlier),
                 servers=part.servers,
                 tools=part.tools,
@@ -86,19 +90,8 @@ class Investigations:
             summarizer=self._summarizer(part),
             summarizers=self._summarizers(part),
             display_tokens=self.plan.defaults.display_tokens,
-            executor=ToolExecutor(
-                registry=self.registry,
-                results=self.kept,
-                cache=self.cache,
-                condense_seconds=self.plan.defaults.summarization.timeout,
-            ),
-            read_back=ReadBack(
-                self.kept,
-                masker=Masker(key=session.mark_key),
-                llm=llm,
-                cache=self.cache,
-                summary_seconds=self.plan.defaults.summarization.timeout,
-            ),
+            executor=ToolExecutor(registry=self.registry, results=self.kept, pipeline=pipeline),
+            read_back=ReadBack(self.kept, summarize=pipeline.summarizer(Masker(key=session.mark_key), llm)),
             recorder=recorder,
             step=self.step,
         )

@@ -10,13 +10,13 @@ from tersely.agent.asking import Turn
 from tersely.agent.calls import Called
 from tersely.agent.evidence import Evidence, EvidenceReading
 from tersely.agent.survey import Planned
+from tersely.agent.tool_executor import Fetched, Observation
 from tersely.condensing.answers import NotASummary
 from tersely.condensing.budget import Lost, ModelWork
 from tersely.llm.limits import CircuitOpen
 from tersely.llm.messages import ToolCall
 from tersely.mcp.raw import Tool
-from tersely.pipeline.execute import Fetched
-from tersely.pipeline.observation import Observation, OtherPart
+from tersely.pipeline.process import KeptPart
 from tersely.sessions.codec import StepFailed, StoredType
 from tersely.sessions.worker import SessionOutcome
 
@@ -26,7 +26,7 @@ RECORDS = (
     StoredType("called", Called, ("tersely.agent.calls:Called",)),
     StoredType("fetched", Fetched, ("tersely.tools.execute:Fetched",)),
     StoredType("observation", Observation, ("tersely.tools.observation:Observation",)),
-    StoredType("other_part", OtherPart, ("tersely.tools.observation:OtherPart",)),
+    StoredType("other_part", KeptPart, ("tersely.tools.observation:OtherPart",)),
     StoredType("lost", Lost, ("tersely.condensing.budget:Lost",)),
     StoredType("model_work", ModelWork, ("tersely.condensing.budget:ModelWork",)),
     StoredType("survey_plan", Planned, ("tersely.agent.survey:Planned",)),

@@ -39,7 +39,7 @@ from tersely.events.bus import Bus
 from tersely.events.recorder import SessionRecorder
 from tersely.faults import crash_point, place_of
 from tersely.masking.mask import Masker
-from tersely.masking.masked import Masked, assume_masked
+from tersely.masking.masked import NOTHING, Masked
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.durable import Engine, Interrupted
 from tersely.store import executors
@@ -73,7 +73,7 @@ class SessionOutcome:
 
     status: Literal["completed", "failed"]
     reason: str = ""
-    analysis: Masked = assume_masked("")  # noqa: RUF009 — it is a str
+    analysis: Masked = NOTHING
 
 
 class Work(Protocol):
@@ -407,7 +407,7 @@ class Worker:
         attempt: int | None,
         status: Literal["completed", "failed", "cancelled", "timed_out"],
         reason: str,
-        analysis: Masked = assume_masked(""),  # noqa: B008 — it is a str
+        analysis: Masked = NOTHING,
     ) -> None:
         async def end() -> None:
             async with self.database.transaction() as db:

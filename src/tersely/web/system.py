@@ -5,10 +5,12 @@ from typing import Annotated, Any
 import anyio.to_thread
 from fastapi import APIRouter, Depends, Query
 
+from tersely.condensing.options import SummarizationOptions
+from tersely.masking.options import MaskingOptions
 from tersely.mcp.raw import Tool
 from tersely.mcp.registry import ToolRegistry
 from tersely.mcp.selection import is_selected, why_forbidden, why_unusable
-from tersely.mcp.servers import MaskingOptions, ServerOptions, SummarizationOptions
+from tersely.mcp.servers import ServerOptions
 from tersely.mcp.suspicion import suspicions
 from tersely.store import usage
 from tersely.text.tokens import O200K

@@ -13,7 +13,7 @@ from typing import Any
 import mcp_types
 from pydantic import ValidationError
 
-from tersely.masking.clean import clean
+from tersely.masking.clean import clean, clean_json
 from tersely.mcp.descriptions import without_secrets
 from tersely.mcp.raw import LONGEST_DESCRIPTION, Tool
 from tersely.mcp.registry import ToolRegistry
@@ -100,19 +100,8 @@ def reader_names(taken: Mapping[str, object]) -> dict[str, str]:
     return names
 
 
-def cleaned(value: Any) -> Any:
-    """A JSON value without what only deceives; the value itself where there is nothing of the kind."""
-    if isinstance(value, str):
-        return value if value.isascii() and value.isprintable() else clean(value).text
-    if isinstance(value, dict):
-        return {name: cleaned(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [cleaned(inner) for inner in value]
-    return value
-
-
 def _offer(name: str, tool: Tool, intent: IntentParameter, *, may_be_condensed: bool) -> Offer:
-    definition: dict[str, Any] = {**cleaned(dict(tool.raw)), "name": name}
+    definition: dict[str, Any] = {**clean_json(dict(tool.raw))[0], "name": name}
     definition["inputSchema"] = {"type": "object", **definition["inputSchema"]}
     # Calls that run on after their answer are for a client and a server that talk directly.
     definition.pop("execution", None)

@@ -5,7 +5,7 @@ servers wrote them: the library's models refuse a whole result for one piece the
 do not know, and cost time on every call. Both eras of the protocol are spoken;
 where client and server differ, what can be translated is.
 
-Routing is `upstreams`', what happens to answers is `road`'s.
+Routing is in `upstreams`, the translation of results in `results`.
 """
 
 import logging
@@ -42,17 +42,19 @@ from tersely.errors import (
     ToolNotFound,
     ToolRejected,
 )
+from tersely.masking.clean import clean_json
 from tersely.masking.mask import Masker
 from tersely.mcp.connect.session import as_json
 from tersely.mcp.connect.supervisor import Connection
 from tersely.mcp.descriptions import without_secrets
 from tersely.mcp.raw import check_depth
 from tersely.mcp.servers import Server
+from tersely.pipeline.admit import admit_value
 from tersely.results.read_back import ReadBack
-from tersely.servers.gateway.catalogue import IntentParameter, Offer, cleaned
+from tersely.servers.gateway.catalogue import IntentParameter, Offer
 from tersely.servers.gateway.clients import ClientRequest, ConnectedClient, Context, connection_of
 from tersely.servers.gateway.counting import Counting
-from tersely.servers.gateway.road import Call, Outcome, Road, safe, safe_question, safe_words
+from tersely.servers.gateway.results import CallResult, ResultTranslator, UpstreamCall, admit_question, admit_words
 from tersely.servers.gateway.tool_pins import ToolPins
 from tersely.servers.gateway.upstreams import Pool, Upstreams
 
@@ -80,7 +82,7 @@ Handler = Callable[[ClientRequest], Awaitable[Answer]]
 
 
 class Gateway:
-    """The protocol's requests, over a road and servers. `running` surrounds its use.
+    """Handles the protocol's requests. `running` surrounds its use.
 
     Args:
         scope: Whose results are kept and can be read back; asked with every request.
@@ -91,7 +93,7 @@ class Gateway:
         self,
         servers: list[Server],
         *,
-        road: Road,
+        results: ResultTranslator,
         read_back: ReadBack,
         counting: Counting,
         seen: ToolPins,
@@ -100,7 +102,7 @@ class Gateway:
         strict: bool = False,
         wait: float = 8.0,
     ) -> None:
-        self.road = road
+        self.results = results
         self.counting = counting
         self.upstreams = Upstreams(
             servers,
@@ -233,16 +235,16 @@ class Gateway:
 
     async def _answered(self, request: ClientRequest, handler: Handler) -> Answer:
         """The answer, or the failure in the protocol's terms. The one place where our errors get codes."""
-        masker = self.road.policy(_NOBODY, "").masker
+        masker = self.results.policy(_NOBODY, "").masker
         try:
             return await handler(request)
         except ToolRejected as refusal:
-            data = _safe_or_none(refusal.data, masker)
-            raise MCPError(refusal.code, safe_words(refusal.said, masker), data) from None
+            data = _admitted_or_none(refusal.data, masker)
+            raise MCPError(refusal.code, admit_words(refusal.said, masker), data) from None
         except (ToolNotFound, ToolForbidden) as problem:
-            raise MCPError(types.INVALID_PARAMS, safe_words(str(problem), masker)) from None
+            raise MCPError(types.INVALID_PARAMS, admit_words(str(problem), masker)) from None
         except (ToolError, InputError, StoreUnavailable) as problem:
-            raise MCPError(types.INTERNAL_ERROR, safe_words(str(problem), masker)) from None
+            raise MCPError(types.INTERNAL_ERROR, admit_words(str(problem), masker)) from None
         except MaskingFailed as failure:
             # Closed: what could not be masked is nobody's to see, not even in an error text.
             logger.error("answer_dropped", extra={"method": request.context.method, "reason": str(failure)})
@@ -294,7 +296,7 @@ class Gateway:
     def _identity(self, pool: Pool) -> dict[str, Any]:
         """One server alone is shown as itself; several as us."""
         if pool.only and (info := pool.only.introduction.get("serverInfo")):
-            known: dict[str, Any] = cleaned(dict(info))
+            known: dict[str, Any] = _cleaned(dict(info))
             return known
         return self.protocol.server_info_stamp
 
@@ -311,7 +313,7 @@ class Gateway:
                 able[ability] = {}
         if pool.only:
             able |= {
-                name: cleaned(declared[0][name]) for name in ("extensions", "experimental") if declared[0].get(name)
+                name: _cleaned(declared[0][name]) for name in ("extensions", "experimental") if declared[0].get(name)
             }
         told: dict[str, Any] = {"capabilities": able}
         words = [(connection, _instructions(connection)) for connection in pool.connections.values()]
@@ -348,11 +350,11 @@ class Gateway:
         passed: dict[str, Any] = {**params, "_meta": self._meta(request, connection)}
         on_progress = None
         if request.meta.get("progressToken") is not None:
-            masker = self.road.policy(connection.server, "").masker
+            masker = self.results.policy(connection.server, "").masker
 
             async def on_progress(progress: float, total: float | None, message: str | None) -> None:
                 await request.context.session.report_progress(
-                    progress, total, safe_words(message, masker) if message else message
+                    progress, total, admit_words(message, masker) if message else message
                 )
 
         for _ in range(_MOST_QUESTIONS):
@@ -419,7 +421,7 @@ class Gateway:
             raise MCPError(types.HEADER_MISMATCH, f"{MCP_NAME_HEADER} does not name the task that the request is about")
         answer = await self._ask(request, request.pool.only, request.params)
         call = self._call(request, request.pool.only.server, request.context.method, {})
-        return await self.road.extension(answer, call)
+        return await self.results.extension(answer, call)
 
     # Tools
 
@@ -454,16 +456,13 @@ class Gateway:
             )
             outcome = _failed(f"The result of {name} could not be checked for secrets and was dropped.")
         except (ToolError, InputError, StoreUnavailable) as problem:
-            outcome = _failed(safe_words(str(problem), self.road.policy(_NOBODY, "").masker))
+            outcome = _failed(admit_words(str(problem), self.results.policy(_NOBODY, "").masker))
         self._count(
             offer,
             began,
             text=outcome.text,
-            tokens_before=outcome.tokens_before,
-            tokens_after=outcome.tokens_after,
             is_error=outcome.is_error,
-            condensed=outcome.condensed,
-            cached=outcome.cached,
+            **outcome.statistics,
         )
         return outcome.result
 
@@ -472,7 +471,7 @@ class Gateway:
             offer.tool.server, offer.tool.name, milliseconds=(time.perf_counter() - began) * 1000, **what
         )
 
-    async def _called(self, request: ClientRequest, offer: Offer) -> Outcome:
+    async def _called(self, request: ClientRequest, offer: Offer) -> CallResult:
         tool = offer.tool
         connection = request.pool.connections[tool.server]
         params: dict[str, Any] = {**request.params, "name": tool.name}
@@ -484,31 +483,33 @@ class Gateway:
             # Models send null for what they leave out, and lists where they want several things.
             wanted = given.get(offer.intent) if offer.intent else None
             looking_for = (", ".join(map(str, wanted)) if isinstance(wanted, list) else str(wanted or ""))[:2_000]
-            params["arguments"] = as_json(await self.road.kept.expand(arguments, scope))
+            params["arguments"] = as_json(await self._read_back.kept.expand(arguments, scope))
         raw = await self._ask(request, connection, params, what=tool.dotted, harmless=tool.read_only or tool.idempotent)
         if raw.get("resultType") not in (None, "complete"):
-            return Outcome(result=self._unfinished(raw, connection.server))
+            return CallResult(result=self._unfinished(raw, connection.server))
         call = self._call(request, connection.server, tool.name, arguments, looking_for)
-        return await self.road.tool_result(raw, call)
+        return await self.results.tool_result(raw, call)
 
     def _unfinished(self, raw: Answer, server: Server) -> Answer:
         """A question to the client, or something that an extension knows. States and handles in it must stay as they
         are.
         """
-        shown = {key: cleaned(value) if key == "_meta" else value for key, value in raw.items()}
+        shown = {key: _cleaned(value) if key == "_meta" else value for key, value in raw.items()}
         questions = raw.get("inputRequests")
         if isinstance(questions, dict):
-            masker = self.road.policy(server, "").for_results
+            masker = self.results.policy(server, "").result_masker
             shown["inputRequests"] = {
-                key: {**one, "params": safe_question(str(one.get("method")), one["params"], masker)}
+                key: {**one, "params": admit_question(str(one.get("method")), one["params"], masker)}
                 if isinstance(one, dict) and isinstance(one.get("params"), dict)
                 else one
                 for key, one in questions.items()
             }
         return shown
 
-    def _call(self, request: ClientRequest, server: Server, name: str, arguments: Any, looking_for: str = "") -> Call:
-        return Call(
+    def _call(
+        self, request: ClientRequest, server: Server, name: str, arguments: Any, looking_for: str = ""
+    ) -> UpstreamCall:
+        return UpstreamCall(
             server=server,
             tool=name,
             arguments=arguments,
@@ -523,9 +524,9 @@ class Gateway:
         arguments = request.params.get("arguments") or {}
         try:
             answer = await self._read_back.call(reader, arguments, scope)
-            found = await self.road.kept.find(str(arguments.get("handle", "")), scope)
+            found = await self._read_back.kept.find(str(arguments.get("handle", "")), scope)
         except (InputError, StoreUnavailable) as problem:
-            return _failed(safe_words(str(problem), self._read_back.masker)).result
+            return _failed(admit_words(str(problem), self.results.policy(_NOBODY, "").masker)).result
         self.counting.read_back(found.origin.server, found.origin.tool)
         return {"content": [{"type": "text", "text": answer.text}], "isError": False}
 
@@ -555,13 +556,13 @@ class Gateway:
         if not request.pool.having(ability):
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
         if request.pool.only:
-            page: Answer = cleaned(await self._ask(request, request.pool.only, request.params))
+            page: Answer = _cleaned(await self._ask(request, request.pool.only, request.params))
             shown: Answer = without_secrets(page, request.pool.only.server.options.data_masking)
             return shown
         entries = await request.pool.list_all(request.context.method, key)
         return {
             key: [
-                (connection, without_secrets(cleaned(entry), connection.server.options.data_masking))
+                (connection, without_secrets(_cleaned(entry), connection.server.options.data_masking))
                 for connection, entry in entries
             ]
         }
@@ -577,7 +578,7 @@ class Gateway:
         if raw.get("resultType") not in (None, "complete"):
             return self._unfinished(raw, connection.server)
         call = self._call(request, connection.server, own, request.params.get("arguments") or {})
-        return self._counted(await self.road.prompt(raw, call), connection.server, "prompts/get", began)
+        return self._counted(await self.results.prompt(raw, call), connection.server, "prompts/get", began)
 
     async def _read_resource(self, request: ClientRequest) -> Answer:
         connection = await self._resource(request, request.params["uri"])
@@ -587,9 +588,9 @@ class Gateway:
             return self._unfinished(raw, connection.server)
         uri = request.params["uri"]
         call = self._call(request, connection.server, "resources/read", {"uri": uri})
-        return self._counted(await self.road.resource(raw, call), connection.server, "resources/read", began)
+        return self._counted(await self.results.resource(raw, call), connection.server, "resources/read", began)
 
-    def _counted(self, outcome: Outcome, server: Server, what: str, began: float) -> Answer:
+    def _counted(self, outcome: CallResult, server: Server, what: str, began: float) -> Answer:
         """A resource or a prompt that was read: counted by the method in a tool's place, as addresses and names would
         be too many.
         """
@@ -598,10 +599,7 @@ class Gateway:
             what,
             milliseconds=(time.perf_counter() - began) * 1000,
             text=outcome.text,
-            tokens_before=outcome.tokens_before,
-            tokens_after=outcome.tokens_after,
-            condensed=outcome.condensed,
-            cached=outcome.cached,
+            **outcome.statistics,
         )
         return outcome.result
 
@@ -624,7 +622,7 @@ class Gateway:
             connection = request.pool.only or await self._template(request, str(reference.get("uri")))
         if connection is None:
             raise MCPError(types.INVALID_PARAMS, "Nobody knows what this refers to.")
-        answer: Answer = cleaned(await self._ask(request, connection, {**request.params, "ref": reference}))
+        answer: Answer = _cleaned(await self._ask(request, connection, {**request.params, "ref": reference}))
         return answer
 
     async def _template(self, request: ClientRequest, uri: str) -> Connection | None:
@@ -747,7 +745,7 @@ class Gateway:
                 "Nobody can be asked: it is not clear for which request this is.", code=types.INVALID_REQUEST
             )
         try:
-            question = safe_question(method, params, self.road.policy(server, "").for_results)
+            question = admit_question(method, params, self.results.policy(server, "").result_masker)
         except MaskingFailed:
             raise ToolRejected(
                 "The question could not be checked for secrets and was not asked.", code=types.INVALID_REQUEST
@@ -778,7 +776,9 @@ class Gateway:
                 # Some of it comes after the request it belongs to, as that a question asked on a page has been
                 # answered.
                 receiver = caller if isinstance(caller, ClientRequest) else self._only_client
-                shown = _safe_or_none(_without_subscription(params), self.road.policy(connection.server, "").masker)
+                shown = _admitted_or_none(
+                    _without_subscription(params), self.results.policy(connection.server, "").masker
+                )
                 if receiver is not None and shown is not None:
                     receiver.notify(method, shown)
 
@@ -801,8 +801,8 @@ class Gateway:
             or _LEVELS.index(level) < (_LEVELS.index(least) if least in _LEVELS else 0)
         ):
             return
-        masker = self.road.policy(connection.server, "").masker
-        if (shown := _safe_or_none(params, masker)) is not None:
+        masker = self.results.policy(connection.server, "").masker
+        if (shown := _admitted_or_none(params, masker)) is not None:
             receiver.notify("notifications/message", shown)
 
     def _tell_all(self, method: str, event: ServerEvent) -> None:
@@ -823,7 +823,7 @@ _NOBODY = Server.model_validate({"name": "gateway", "options": {"transport": {"c
 
 
 def _instructions(connection: Connection) -> str:
-    said = str(cleaned(connection.introduction.get("instructions") or ""))
+    said = str(_cleaned(connection.introduction.get("instructions") or ""))
     return "\n\n".join(text for text in (said, connection.server.options.instructions) if text)
 
 
@@ -831,15 +831,15 @@ def _without_subscription(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in params.items() if name != "_meta"}
 
 
-def _safe_or_none(value: Any, masker: Masker) -> Any:
+def _admitted_or_none(value: Any, masker: Masker) -> Any:
     try:
-        return safe(value, masker)
+        return admit_value(value, masker)
     except MaskingFailed:
         return None
 
 
-def _failed(words: str) -> Outcome:
-    return Outcome(result={"content": [{"type": "text", "text": words}], "isError": True}, is_error=True)
+def _failed(words: str) -> CallResult:
+    return CallResult(result={"content": [{"type": "text", "text": words}], "isError": True}, is_error=True)
 
 
 def _in_the_clients_era(answer: Answer, request: ClientRequest, identity: dict[str, Any]) -> Answer:
@@ -857,3 +857,8 @@ def _in_the_clients_era(answer: Answer, request: ClientRequest, identity: dict[s
     if not isinstance(meta, dict) or meta.get(types.SERVER_INFO_META_KEY) is None:
         more["_meta"] = {**(meta if isinstance(meta, dict) else {}), types.SERVER_INFO_META_KEY: identity}
     return {**answer, **more} if more else answer
+
+
+def _cleaned(value: Any) -> Any:
+    """What a server says of itself and its tools, without hidden characters."""
+    return clean_json(value)[0]

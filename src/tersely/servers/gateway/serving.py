@@ -16,12 +16,13 @@ from tersely.condensing.cache import NoCache, SummaryCache
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.mcp.servers import Server
+from tersely.pipeline.process import Pipeline
 from tersely.results.kept import user_scope
 from tersely.results.read_back import ReadBack
 from tersely.servers.gateway.catalogue import IntentParameter
 from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.protocol import Gateway
-from tersely.servers.gateway.road import Road
+from tersely.servers.gateway.results import ResultTranslator
 from tersely.servers.gateway.tool_pins import SEEN_FILE, ToolPins
 from tersely.sessions.models import Models
 from tersely.settings.model import Settings
@@ -54,11 +55,12 @@ async def gateway(
     async with kept_results(settings) as kept, _summarizers(settings, asks_model) as (llm, cache):
         key = masking_key(settings.store.data_dir)
         counting = Counting(kept.database)
+        pipeline = Pipeline(results=kept, cache=cache)
         options = settings.gateway
         door = Gateway(
             list(servers),
-            road=Road(kept, llm=llm, cache=cache, models_by_default=models, key=key),
-            read_back=ReadBack(kept, masker=Masker(key=key), llm=llm(None) if models else None, cache=cache),
+            results=ResultTranslator(pipeline, llm=llm, models_by_default=models, key=key),
+            read_back=ReadBack(kept, summarize=pipeline.summarizer(Masker(key=key), llm(None) if models else None)),
             counting=counting,
             seen=ToolPins(settings.store.data_dir / SEEN_FILE),
             scope=scope_of,

@@ -8,17 +8,19 @@ from typing import Any
 import anyio
 import pytest
 
+from tersely.agent.tool_executor import Fetched, Step
 from tersely.errors import ToolError
 from tersely.llm.limits import RetryPolicy
 from tersely.llm.messages import Message, ToolCall
 from tersely.masking.masked import assume_masked
 from tersely.mcp.raw import ContentPart, RawResult, Tool
 from tersely.mcp.servers import Server, ServerOptions
-from tersely.pipeline.execute import Fetched, Intent, Scope, Step, ToolExecutor
+from tersely.pipeline.process import Intent, Scope
 from tersely.results.kept import KeptResults
 from tersely.store.database import Database
 from tersely.text.tokens import O200K
 from tests.fakes.asking import model_at
+from tests.fakes.executing import execute, tool_executor
 from tests.fakes.llm_server import FakeLLMServer, Reply
 
 ME = Scope("user:me", key=b"k" * 32)
@@ -69,7 +71,7 @@ def ask(arguments: str = '{"namespace": "prod"}') -> ToolCall:
 
 
 async def test_a_small_result_reaches_the_conversation_untouched_and_is_kept(results: KeptResults) -> None:
-    observation = await ToolExecutor(registry=OneTool("three pods, all well"), results=results).execute(ask(), scope=ME)
+    observation = await execute(tool_executor(OneTool("three pods, all well"), results), ask(), scope=ME)
     assert (observation.text, observation.status, observation.is_error) == (
         "three pods, all well",
         "passthrough",
@@ -80,8 +82,8 @@ async def test_a_small_result_reaches_the_conversation_untouched_and_is_kept(res
 
 
 async def test_a_large_result_is_condensed_within_its_limit_and_says_how_to_read_the_rest(results: KeptResults) -> None:
-    observation = await ToolExecutor(registry=OneTool(PODS), results=results).execute(
-        ask(), scope=ME, intent=Intent(looking_for="which pods fail")
+    observation = await execute(
+        tool_executor(OneTool(PODS), results), ask(), scope=ME, intent=Intent(looking_for="which pods fail")
     )
     assert observation.status == "structural"
     assert O200K.count(observation.text) == observation.tokens_after <= 1000 < observation.tokens_before
@@ -95,7 +97,7 @@ async def test_a_secret_is_masked_in_the_kept_original_as_well_as_in_the_observa
     """The order is ours to choose; masking after keeping would leave the secret in the database."""
     arguments = json.dumps({"token": SECRET})
     registry = OneTool(f"user=admin password={SECRET}")
-    observation = await ToolExecutor(registry=registry, results=results).execute(ask(arguments), scope=ME)
+    observation = await execute(tool_executor(registry, results), ask(arguments), scope=ME)
     assert SECRET not in observation.text and "[MASKED:" in observation.text
     assert observation.handle is not None
     kept = await results.find(observation.handle, ME.name)
@@ -106,15 +108,11 @@ async def test_a_secret_is_masked_in_the_kept_original_as_well_as_in_the_observa
 async def test_structured_content_and_error_texts_are_masked_too(results: KeptResults) -> None:
     """LESSONS: arguments and error texts were not masked."""
     structured = RawResult(structured={"password": SECRET, "user": "admin"})
-    observation = await ToolExecutor(registry=OneTool(structured), results=results).execute(ask(), scope=ME)
+    observation = await execute(tool_executor(OneTool(structured), results), ask(), scope=ME)
     assert SECRET not in observation.text and json.loads(observation.text)["user"] == "admin"
-    failed = await ToolExecutor(registry=OneTool(ToolError(f"401 for token={SECRET}")), results=results).execute(
-        ask(), scope=ME
-    )
+    failed = await execute(tool_executor(OneTool(ToolError(f"401 for token={SECRET}")), results), ask(), scope=ME)
     assert failed.is_error and SECRET not in failed.text and "401" in failed.text
-    endless = await ToolExecutor(registry=OneTool(ToolError("no " * 1_000_000)), results=results).execute(
-        ask(), scope=ME
-    )
+    endless = await execute(tool_executor(OneTool(ToolError("no " * 1_000_000)), results), ask(), scope=ME)
     assert endless.is_error and len(endless.text) <= 8_000
 
 
@@ -128,15 +126,13 @@ async def test_what_cannot_be_masked_is_dropped(results: KeptResults, monkeypatc
 
     registry = OneTool("harmless or not, nobody knows")
     monkeypatch.setattr("tersely.masking.mask.Masker.mask", broken)
-    observation = await ToolExecutor(registry=registry, results=results).execute(ask(), scope=ME)
+    observation = await execute(tool_executor(registry, results), ask(), scope=ME)
     assert observation.is_error and observation.handle is None and "harmless" not in observation.text
     assert "could not be checked for secrets" in observation.text
 
 
 async def test_what_only_deceives_is_taken_out_and_counted(results: KeptResults) -> None:
-    observation = await ToolExecutor(registry=OneTool("all\u200b \x1b[31mwell\x1b[0m\u202e"), results=results).execute(
-        ask(), scope=ME
-    )
+    observation = await execute(tool_executor(OneTool("all\u200b \x1b[31mwell\x1b[0m\u202e"), results), ask(), scope=ME)
     assert observation.text == "all well" and observation.cleaned > 0
 
 
@@ -144,16 +140,14 @@ async def test_an_error_result_is_never_given_to_a_model_and_still_fits_the_wind
     """LESSONS: fail-open put a result of any size into the conversation and killed the session."""
     failed = RawResult(parts=(ContentPart(kind="text", text=PODS),), is_error=True)
     async with FakeLLMServer([]).listening() as server, model_at(server.url) as llm:
-        observation = await ToolExecutor(registry=OneTool(failed), results=results).execute(
-            ask(), scope=ME, llm=llm, window=2000
-        )
+        observation = await execute(tool_executor(OneTool(failed), results), ask(), scope=ME, llm=llm, window=2000)
     assert observation.is_error and observation.tokens_after <= 2000 and observation.handle
 
 
 async def test_a_server_whose_results_are_left_alone_is_still_bounded_by_the_window(results: KeptResults) -> None:
-    executor = ToolExecutor(registry=OneTool(PODS, summarization={"enabled": False}), results=results)
-    assert (await executor.execute(ask(), scope=ME)).text == PODS
-    assert (await executor.execute(ask(), scope=ME, window=3000)).tokens_after <= 3000
+    executor = tool_executor(OneTool(PODS, summarization={"enabled": False}), results)
+    assert (await execute(executor, ask(), scope=ME)).text == PODS
+    assert (await execute(executor, ask(), scope=ME, window=3000)).tokens_after <= 3000
 
 
 async def test_a_model_is_told_the_call_its_arguments_and_the_conversation(results: KeptResults) -> None:
@@ -167,8 +161,8 @@ async def test_a_model_is_told_the_call_its_arguments_and_the_conversation(resul
         FakeLLMServer(lambda body: "One pod crashes: api-1234.").listening() as server,
         model_at(server.url) as llm,
     ):
-        observation = await ToolExecutor(registry=OneTool(PODS), results=results).execute(
-            ask(), scope=ME, llm=llm, intent=Intent(conversation=conversation)
+        observation = await execute(
+            tool_executor(OneTool(PODS), results), ask(), scope=ME, llm=llm, intent=Intent(conversation=conversation)
         )
     assert observation.status == "summarized" and observation.text.startswith("One pod crashes: api-1234.")
     prompt = server.prompt(0)
@@ -181,17 +175,17 @@ async def test_when_the_model_fails_the_structure_decides_and_the_observation_sa
         FakeLLMServer(lambda body: 503).listening() as server,
         model_at(server.url, retry_policy=RetryPolicy(delays=())) as llm,
     ):
-        observation = await ToolExecutor(registry=OneTool(PODS), results=results).execute(ask(), scope=ME, llm=llm)
+        observation = await execute(tool_executor(OneTool(PODS), results), ask(), scope=ME, llm=llm)
     assert (observation.status, observation.returned) == ("fallback", "structural")
     assert observation.tokens_after <= 1000 and "503" in observation.reason
 
 
 async def test_a_summarizer_that_stalls_has_its_own_time_limit(results: KeptResults) -> None:
     """LESSONS: a stalled summarizer ate the whole iteration's time."""
-    executor = ToolExecutor(registry=OneTool(PODS), results=results, condense_seconds=0.3)
+    executor = tool_executor(OneTool(PODS), results, condense_seconds=0.3)
     async with FakeLLMServer(lambda body: Reply("late", delay=20)).listening() as server, model_at(server.url) as llm:
         with anyio.fail_after(20):
-            observation = await executor.execute(ask(), scope=ME, llm=llm)
+            observation = await execute(executor, ask(), scope=ME, llm=llm)
     assert observation.status == "fallback" and "CrashLoopBackOff" in observation.text
 
 
@@ -200,15 +194,13 @@ async def test_arguments_that_are_no_object_are_answered_and_nobody_is_called(
     results: KeptResults, arguments: str
 ) -> None:
     registry = OneTool("never")
-    observation = await ToolExecutor(registry=registry, results=results).execute(ask(arguments), scope=ME)
+    observation = await execute(tool_executor(registry, results), ask(arguments), scope=ME)
     assert observation.is_error and "JSON" in observation.text and not registry.calls
 
 
 async def test_a_made_up_tool_is_an_error_and_never_a_success(results: KeptResults) -> None:
     """LESSONS: with no server configured, a made-up tool call was answered as a success by a stub."""
-    observation = await ToolExecutor(registry=OneTool("x"), results=results).execute(
-        ToolCall("c1", "make_coffee"), scope=ME
-    )
+    observation = await execute(tool_executor(OneTool("x"), results), ToolCall("c1", "make_coffee"), scope=ME)
     assert observation.is_error and "cluster__get" in observation.text
 
 
@@ -218,7 +210,7 @@ async def test_images_and_links_are_kept_or_named_and_never_posed_as_text(result
         ContentPart(kind="image", data="!!!notbase64", mime_type="image/png"),
         ContentPart(kind="link", uri="file:///etc/passwd", name="x"),
     )
-    observation = await ToolExecutor(registry=OneTool(RawResult(parts=parts)), results=results).execute(ask(), scope=ME)
+    observation = await execute(tool_executor(OneTool(RawResult(parts=parts)), results), ask(), scope=ME)
     assert [part.kind for part in observation.parts] == ["image", "image", "link"]
     assert observation.parts[0].handle is not None and observation.parts[2].handle is None
     assert (await results.load_bytes(observation.parts[0].handle, ME.name))[0] == b"hello"
@@ -226,20 +218,20 @@ async def test_images_and_links_are_kept_or_named_and_never_posed_as_text(result
 
 
 async def test_an_empty_result_is_said_to_be_empty(results: KeptResults) -> None:
-    observation = await ToolExecutor(registry=OneTool(RawResult()), results=results).execute(ask(), scope=ME)
+    observation = await execute(tool_executor(OneTool(RawResult()), results), ask(), scope=ME)
     assert observation.text == "[The tool returned nothing.]"
 
 
 async def test_a_handle_as_an_argument_stands_for_the_whole(results: KeptResults) -> None:
-    executor = ToolExecutor(registry=OneTool(PODS), results=results)
-    handle = (await executor.execute(ask(), scope=ME)).handle
+    executor = tool_executor(OneTool(PODS), results)
+    handle = (await execute(executor, ask(), scope=ME)).handle
     registry = OneTool("got it")
-    await ToolExecutor(registry=registry, results=results).execute(
-        ask(json.dumps({"content": f"result:{handle}"})), scope=ME
-    )
+    await execute(tool_executor(registry, results), ask(json.dumps({"content": f"result:{handle}"})), scope=ME)
     assert registry.calls == [{"content": PODS}]
-    stranger = await ToolExecutor(registry=registry, results=results).execute(
-        ask(json.dumps({"content": f"result:{handle}"})), scope=Scope("user:somebody else")
+    stranger = await execute(
+        tool_executor(registry, results),
+        ask(json.dumps({"content": f"result:{handle}"})),
+        scope=Scope("user:somebody else"),
     )
     assert stranger.is_error and len(registry.calls) == 1, "another scope's handle is not found"
 
@@ -253,6 +245,6 @@ async def test_steps_return_handles_and_sizes_and_never_the_text(results: KeptRe
         return stored[name]
 
     step: Step = remembering
-    await ToolExecutor(registry=OneTool(PODS), results=results).execute(ask(), scope=ME, step=step)
+    await execute(tool_executor(OneTool(PODS), results), ask(), scope=ME, step=step)
     assert isinstance(stored["call"], Fetched) and len(repr(stored["call"])) < 1000
     assert len(repr(stored["condense"])) < 20_000

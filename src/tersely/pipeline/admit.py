@@ -1,0 +1,126 @@
+"""The first step of every entry point: clean, then mask.
+
+Nothing behind this step has seen a control sequence, a hidden character or a
+secret. What cannot be masked raises and is not used, not even in an error text.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tersely.masking.clean import clean, clean_json
+from tersely.masking.mask import Masker
+from tersely.masking.masked import NOTHING, Masked, assume_masked, join_masked
+from tersely.pipeline.content import Attachment, Content
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admitted:
+    """Content after cleaning and masking."""
+
+    texts: tuple[Masked, ...]
+    structured: Masked | None
+    """As JSON."""
+
+    attachments: tuple[Attachment, ...]
+    cleaned: int
+    """Characters that were removed because they only deceive: escapes, zero-width, bidi and tag characters."""
+
+    is_error: bool
+
+    @property
+    def text(self) -> Masked:
+        """What a reader of text sees: structured content only where there is no text, since servers repeat it there."""
+        return join_masked("\n\n", (text for text in self.texts if text)) or self.structured or NOTHING
+
+    @property
+    def has_more_structure(self) -> bool:
+        """Whether the structured content says anything that the text does not."""
+        return self.structured is not None and any(self.texts) and not repeats(self.structured, self.text)
+
+
+def admit(content: Content, masker: Masker | None) -> Admitted:
+    """Clean and mask everything; without a masker (the operator turned masking off) only clean.
+
+    Raises:
+        MaskingFailed: Nothing of the content may be used.
+    """
+    texts, removed = (
+        zip(*(_admitted(text, masker) for text in content.texts), strict=True) if content.texts else ((), ())
+    )
+    structured, hidden = None, 0
+    if content.structured is not None:
+        # Many servers repeat their only text in a structure; then looking at it once is enough.
+        if len(texts) == 1 and content.structured == {"result": content.texts[0]}:
+            structured = assume_masked(json.dumps({"result": texts[0]}, ensure_ascii=False))
+        else:
+            value, hidden = clean_json(content.structured)
+            structured = _as_json(value, masker)
+    return Admitted(
+        texts=texts,
+        structured=structured,
+        attachments=content.attachments,
+        cleaned=sum(removed) + hidden,
+        is_error=content.is_error,
+    )
+
+
+def admit_text(text: str, masker: Masker | None) -> Masked:
+    """One text, cleaned and masked.
+
+    Raises:
+        MaskingFailed: The text may not be used.
+    """
+    return _admitted(text, masker)[0]
+
+
+def admit_value(value: Any, masker: Masker | None) -> Any:
+    """A JSON value, cleaned and masked.
+
+    Raises:
+        MaskingFailed: The value may not be used.
+    """
+    if value is None or isinstance(value, bool | int | float) or value == {}:
+        return value
+    cleaned, _ = clean_json(value)
+    return masker.mask_json(cleaned) if masker else cleaned
+
+
+def repeats(structured: str, text: str) -> bool:
+    """Whether structured content says what the text says, as many servers do for clients that read only one of them."""
+    value = json.loads(structured)
+    if value == {"result": text}:
+        return True
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        return False
+    return bool(parsed == value or {"result": parsed} == value)
+
+
+def _admitted(text: str, masker: Masker | None) -> tuple[Masked, int]:
+    cleaned = clean(text)
+    # Without a masker the operator vouches for what this server returns.
+    return (masker.mask(cleaned.text) if masker else assume_masked(cleaned.text)), cleaned.removed
+
+
+def _as_json(value: Any, masker: Masker | None) -> Masked:
+    """A JSON value as JSON: every string masked as a text of its own, then again in the light of its keys."""
+
+    def masked(value: Any, mask: Callable[[str], str]) -> Any:
+        if isinstance(value, dict):
+            return {key: masked(inner, mask) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [masked(inner, mask) for inner in value]
+        return mask(value) if isinstance(value, str) else value
+
+    if masker:
+        value = masker.mask_json(masked(value, masker.mask))
+    # Writing it as JSON adds only quotes and brackets.
+    return assume_masked(json.dumps(value, ensure_ascii=False))
+
+
+def size_of(content: Content) -> int:
+    """Characters to look at, roughly; decides whether cleaning and masking are worth a thread."""
+    return sum(map(len, content.texts)) + (len(str(content.structured)) if content.structured is not None else 0)

@@ -1,0 +1,126 @@
+"""The synchronous core: admit, does it fit, condense by structure, add the note.
+
+Serves `tersely.condense`, the shell and hooks, and is the part of `process` that
+asks neither a store nor a model. Imports only `text`, `masking` and `condensing`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed, Lost
+from tersely.condensing.structural import condense_within
+from tersely.masking.clean import clean
+from tersely.masking.mask import Masker
+from tersely.masking.masked import Masked, assume_masked
+from tersely.text.tokens import O200K
+
+CUT_CHARACTERS = 50_000
+"""Up to this length counting tokens is not worth a thread."""
+
+
+def condense(text: str, budget: int = 1000, focus: str = "", *, mask: bool = True) -> Condensed:
+    """Bring a text down to `budget` tokens without a model: what matters to the focus stays, the rest is counted.
+
+    The text is cleaned of hidden characters and its secrets are masked first. Nothing is stored and nothing is sent.
+
+    Args:
+        mask: False leaves secrets in the text. Hidden characters are removed all the same.
+
+    Raises:
+        InputError: The budget is under 16 tokens.
+        MaskingFailed: The text could not be masked, so nothing of it is returned.
+    """
+    cleaned = clean(text)
+    # With mask=False the caller vouches for the text.
+    masked = Masker().mask(cleaned.text) if mask else assume_masked(cleaned.text)
+    condensed = condense_within(masked, budget, focus)
+    return replace(condensed, cleaned=cleaned.removed, masked=mask and masked != cleaned.text)
+
+
+def shorten(text: Masked, budget: int, focus: str = "") -> Masked:
+    """Masked text within a budget, condensed by structure where it does not fit."""
+    return assume_masked(condense_within(text, budget, focus).text)
+
+
+def exceeds(text: str, limit: int) -> bool:
+    """Whether a text has more tokens than the limit; costs in proportion to the limit."""
+    # A token has at least one byte, so most texts are small without counting.
+    if len(text) <= limit and (text.isascii() or len(text.encode("utf-8", "replace")) <= limit):
+        return False
+    return O200K.exceeds(text, limit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoteWriter:
+    """Writes the line that tells a model that it does not see everything, and how to see it."""
+
+    read: str = "read_result"
+    search: str = "search_result"
+    """What the read-back tools are called where the note is read."""
+
+    def write(self, lost: Sequence[Lost], handle: str | None, tokens: int) -> str:
+        missing = _missing(lost)
+        if handle is None:
+            return (
+                f"[Shortened from {tokens:,} tokens.{missing} The whole could not be kept; ask for less to see more.]"
+            )
+        return (
+            f"[Shortened from {tokens:,} tokens.{missing} The whole result is kept as {handle}: "
+            f'{self.read}("{handle}", start_line, end_line) or {self.search}("{handle}", pattern) show more; '
+            f'"result:{handle}" as an argument passes it on whole. Calling the tool again gives the same.]'
+        )
+
+    def shortest(self, handle: str | None) -> str:
+        return f"[Shortened; the whole is kept as {handle}.]" if handle else "[Shortened; the whole could not be kept.]"
+
+    def reserve(self, handle: str | None, tokens: int, budget: int) -> int:
+        """Tokens to set aside for the note; where the list of what is missing is longer, the shortest note is used."""
+        return O200K.count(self.write((), handle, tokens)) + (60 if budget >= ACCOUNT_FROM_TOKENS else 0)
+
+
+def with_note(condensed: Condensed, note: NoteWriter, handle: str | None, tokens: int, budget: int) -> Condensed:
+    """Add the note to a condensed text, within the budget."""
+    closing = note.write(condensed.lost, handle, tokens)
+    whole = f"{condensed.text}\n{closing}"
+    if O200K.exceeds(whole, budget):
+        closing = note.shortest(handle)
+        whole = f"{O200K.head(condensed.text, max(0, budget - O200K.count(closing) - 2))}\n{closing}"
+    return replace(condensed, text=whole, tokens_before=tokens, tokens_after=O200K.count(whole))
+
+
+def masked_text(condensed: Condensed) -> Masked:
+    """The text of a condensed result that came from the pipeline.
+
+    Raises:
+        TypeError: It did not; the text may hold secrets.
+    """
+    if not isinstance(condensed.text, Masked):
+        raise TypeError("This text was condensed outside of the pipeline and may not be masked.")
+    return condensed.text
+
+
+def cut(text: Masked, tokens: int, handle: str | None, limit: int) -> Condensed:
+    """The beginning of a text, for when condensing it failed."""
+    kept = f"The whole is kept as {handle}." if handle else "The whole could not be kept."
+    closing = f"\n[Cut: the beginning of {tokens:,} tokens. {kept}]"
+    head = O200K.head(text, max(0, limit - O200K.count(closing) - 2))
+    return Condensed(
+        text=head + closing,
+        status="fallback",
+        tokens_before=tokens,
+        tokens_after=O200K.count(head + closing),
+        reason="condensing failed",
+        lost=[Lost(f"everything after the first {O200K.count(head):,} tokens")],
+    )
+
+
+def target_for(budget: int, reserve: int) -> int:
+    return max(SMALLEST_BUDGET, budget - reserve)
+
+
+def _missing(lost: Sequence[Lost]) -> str:
+    if not lost:
+        return ""
+    first = "; ".join(str(one) for one in lost[:3])
+    more = f"; and {len(lost) - 3} more" if len(lost) > 3 else ""
+    return f" Left out: {first}{more}."

@@ -1,0 +1,95 @@
+"""The one writer of `_meta`, log fields and statistics.
+
+Every entry point describes a condensed result with the same keys; those of 003
+and 004 (`input_tokens`, `output_tokens`, `compression_ratio`, `num_chunks`,
+`strategy`, `model`) among them. Inside another server's `_meta` they carry a
+prefix, so that they cannot collide with its own.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tersely.condensing.budget import Condensed
+from tersely.text.chunks import STRATEGIES
+
+PREFIX = "tersely/"
+LISTED = 50
+"""Entries of `left_out`; `left_out_total` has their number."""
+
+# Sizes and names only: reasons and gaps may quote the content.
+_LOGGED = (
+    "status",
+    "returned",
+    "input_tokens",
+    "output_tokens",
+    "compression_ratio",
+    "num_chunks",
+    "levels",
+    "strategy",
+    "model",
+    "cache_hit",
+    "price_usd",
+    "handle",
+)
+
+
+def describe(condensed: Condensed, *, strategy: str = "semantic", handle: str | None = None) -> dict[str, Any]:
+    """What `_meta` says of a result."""
+    work = condensed.work
+    meta: dict[str, Any] = {
+        "status": condensed.status,
+        "input_tokens": condensed.tokens_before,
+        "output_tokens": condensed.tokens_after,
+        "compression_ratio": round(condensed.tokens_before / max(condensed.tokens_after, 1), 1),
+        "encoding": condensed.encoding,
+        "strategy": strategy if strategy in STRATEGIES else "semantic",
+        "num_chunks": work.chunks if work else 0,
+        "levels": work.levels if work else 0,
+        "model": work.model if work else None,
+        "gaps": [str(lost) for lost in condensed.lost] if condensed.status == "partial" else [],
+        "cache_hit": is_cached(condensed),
+        "price_usd": float(work.price_usd) if work and work.price_usd is not None else None,
+        "cleaned": condensed.cleaned,
+        "handle": handle,
+    }
+    if strategy not in STRATEGIES:
+        meta["strategy_note"] = f"Unknown strategy; used 'semantic'. Known: {', '.join(STRATEGIES)}."
+    if work and work.invented:
+        meta["invented"] = {"count": len(work.invented), "examples": work.invented[:10]}
+    if condensed.status == "fallback":
+        meta["returned"] = condensed.returned or "cut"
+        meta["reason"] = condensed.reason
+    if condensed.status == "structural" or (condensed.status == "fallback" and condensed.returned != "original"):
+        meta["left_out"] = [str(lost) for lost in condensed.lost[:LISTED]]
+        meta["left_out_total"] = len(condensed.lost)
+    if condensed.kind:
+        meta["kind"] = condensed.kind
+    return meta
+
+
+def is_cached(condensed: Condensed) -> bool:
+    """Whether every answer that the summary needed came from the cache."""
+    work = condensed.work
+    return bool(work and work.calls and work.cache_hits == work.calls)
+
+
+def prefixed(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for another server's `_meta`, without what says nothing."""
+    return {f"{PREFIX}{name}": value for name, value in meta.items() if value not in (None, [], 0, "")}
+
+
+def log_fields(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """What a log line says of a result: sizes and names, never content."""
+    return {name: meta[name] for name in _LOGGED if meta.get(name) is not None} | {"gaps": len(meta["gaps"])}
+
+
+def tally(condensed: Condensed | None) -> dict[str, Any]:
+    """What the statistics add up for one result; nothing for one that passed as it was."""
+    if condensed is None:
+        return {}
+    return {
+        "tokens_before": condensed.tokens_before,
+        "tokens_after": condensed.tokens_after,
+        "condensed": True,
+        "cached": is_cached(condensed),
+    }

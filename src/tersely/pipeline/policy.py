@@ -1,0 +1,82 @@
+"""How a result is treated: what is masked, from which size on it is condensed, to which size, and by what means."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tersely.condensing.options import SummarizationOptions
+from tersely.masking.mask import Masker
+from tersely.masking.options import MaskingOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    masker: Masker
+    """Masks arguments and questions always, and results unless `masks_results` is off."""
+
+    masks_results: bool = True
+    """Off where the operator turned masking off for a server."""
+
+    condenses: bool = True
+    """Off where the operator turned condensing off for a tool: then only the reader's window limits its results."""
+
+    threshold: int = 5_000
+    """Tokens. A result at or under it passes as it is."""
+
+    budget: int = 1_000
+    """Tokens that a condensed result may take, its note included."""
+
+    fallback: Literal["original", "structural"] = "structural"
+    """What is returned when the model fails."""
+
+    keep: Literal["required", "optional", "never"] = "required"
+    """Whether the whole is kept. `optional`: a store that does not answer costs the handle, not the result."""
+
+    provider: str | None = None
+    """Which provider summarizes; None for the default one."""
+
+    uses_model: bool | None = None
+    """Whether a model summarizes; None where the entry point decides."""
+
+    @classmethod
+    def of_tool(
+        cls,
+        condensing: SummarizationOptions,
+        masking: MaskingOptions,
+        *,
+        key: bytes | None,
+        keep: Literal["required", "optional", "never"] = "required",
+    ) -> "Policy":
+        """The policy of one tool, from the options of its server; `key` belongs to the scope that sees the marks."""
+        return cls(
+            masker=masking.masker(key),
+            masks_results=masking.enabled,
+            condenses=condensing.enabled,
+            threshold=condensing.size_threshold_tokens,
+            budget=condensing.summary_max_token_limit,
+            keep=keep,
+            provider=condensing.llm_provider,
+            uses_model=condensing.use_model,
+        )
+
+    @property
+    def result_masker(self) -> Masker | None:
+        return self.masker if self.masks_results else None
+
+    def limit(self, *, is_error: bool = False, window: int | None = None) -> int | None:
+        """Tokens up to which a result passes as it is; None for no limit.
+
+        With a known window, errors and results of tools that are never condensed are limited by it alone.
+        """
+        if window is None:
+            return self.threshold if self.condenses else None
+        return min(self.threshold, window) if self.condenses and not is_error else window
+
+    def target(self, *, is_error: bool = False, window: int | None = None) -> int:
+        """Tokens to which a result over its limit is condensed."""
+        if window is None:
+            return self.budget
+        return min(self.budget, self.threshold, window) if self.condenses and not is_error else window
+
+    def may_ask_model(self, *, is_error: bool) -> bool:
+        """Errors and results that are never condensed are not shown to a summarizing model."""
+        return self.condenses and not is_error and self.uses_model is not False

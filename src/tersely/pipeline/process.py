@@ -1,0 +1,463 @@
+"""The pipeline every entry point calls: clean, mask, keep, condense, note.
+
+`Pipeline.process` is the asynchronous shell around `core`: the store and the
+model are handed in. Two promises hold because there is one implementation. What
+a model, a store, a cache or a log receives is cleaned and masked first; within
+its retention time the original of every condensed result can be read back.
+
+A durable caller that stores what each step returned uses the halves, `admit`
+with `keep` and later `condense`, instead of `process`.
+
+Knows no protocol: entry points translate theirs into `Content` and back.
+"""
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+import anyio.to_thread
+
+from tersely.condensing.budget import CONDENSE_SECONDS, Condensed
+from tersely.condensing.cache import SummaryCache
+from tersely.condensing.ladder import condense_in_time
+from tersely.condensing.summarize import OnText, Progress, SummaryRequest
+from tersely.errors import MaskingFailed, StoreUnavailable, TerselyError
+from tersely.llm.client import LLM
+from tersely.llm.messages import Message
+from tersely.masking.mask import Masker
+from tersely.masking.masked import Masked, assume_masked
+from tersely.pipeline import core, meta
+from tersely.pipeline.admit import Admitted, admit, size_of
+from tersely.pipeline.content import Attachment, Content
+from tersely.pipeline.core import NoteWriter
+from tersely.pipeline.policy import Policy
+from tersely.store.results import Origin
+from tersely.text.tokens import O200K
+
+logger = logging.getLogger(__name__)
+
+INLINE_CHARACTERS = 8_000
+"""Up to this size content is admitted on the event loop; a thread would cost more than the work."""
+
+LONGEST_MESSAGE = 10_000
+"""Characters of one message of the conversation that a summarizing model is shown."""
+
+NOTE = NoteWriter()
+
+
+class ResultStore(Protocol):
+    """Where whole results are kept; `results.kept.KeptResults` is one."""
+
+    async def keep(
+        self,
+        text: Masked,
+        *,
+        scope: str,
+        origin: Origin,
+        kind: Literal["text", "structured"] = "text",
+        part: int = 0,
+        tokens: int | None = None,
+    ) -> str: ...
+
+    async def keep_bytes(
+        self,
+        content: bytes,
+        *,
+        scope: str,
+        origin: Origin,
+        mime_type: str,
+        kind: Literal["image", "other"] = "other",
+        part: int = 0,
+    ) -> str: ...
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Whose results these are, and the key of the marks that this reader sees."""
+
+    name: str
+    key: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intent:
+    """Why a result was asked for: decides which parts of it matter."""
+
+    looking_for: str = ""
+    """The caller's own words."""
+
+    conversation: Sequence[Message] = ()
+    """What was said so far; system messages are left out."""
+
+    called: str = ""
+    """The call behind the result, as `server.tool`."""
+
+    arguments: Any = None
+    """The arguments of that call, masked."""
+
+    def masked(self, masker: Masker) -> "Intent":
+        return replace(
+            self,
+            looking_for=masker.mask(self.looking_for) if self.looking_for else "",
+            arguments=masker.mask_json(self.arguments),
+        )
+
+    @property
+    def focus(self) -> str:
+        """The caller's words, else the last question; and the values the tool was called with."""
+        asked = self.looking_for or next(
+            (message.text for message in reversed(self.conversation) if message.role == "user"), ""
+        )
+        values = " ".join(str(value) for value in _scalars(self.arguments))
+        return f"{asked[:2000]} {values[:500]}".strip()
+
+    def context(self, tokens: int) -> str:
+        """The call and the conversation for a summarizing model: each message cut, the whole within `tokens`, the
+        newest messages kept.
+        """
+        if not self.called:
+            return ""
+        arguments = json.dumps(self.arguments, ensure_ascii=False)[:2000]
+        call = f"The text is the result of {self.called}({arguments})."
+        left = tokens - O200K.count(call)
+        lines: list[str] = []
+        for message in reversed([message for message in self.conversation if message.role != "system"]):
+            line = f"{message.role}: {message.text[:LONGEST_MESSAGE]}"
+            left -= O200K.count(line) + 1
+            if left < 0:
+                break
+            lines.append(line)
+        return "\n".join([*reversed(lines), call])
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptPart:
+    """A part of a result that is not its text: kept, passed on as it came, never given to a text model."""
+
+    kind: str
+    """`image`, `audio`, `resource`, `link`, `structured` or what the server called it."""
+
+    mime_type: str
+    size: int
+    """In bytes."""
+
+    handle: str | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """A whole result in the store."""
+
+    handle: str
+    tokens: int
+    parts: tuple[KeptPart, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processed:
+    """What an entry point hands to its caller."""
+
+    text: Masked
+    admitted: Admitted
+    condensed: Condensed | None = None
+    """None where the result passed as it is."""
+
+    replaced: Literal["text", "structured"] | None = None
+    """What the condensed text stands for."""
+
+    handle: str | None = None
+    """Where the whole can be read."""
+
+    structured_handle: str | None = None
+    """Where structured content that says more than the text can be read."""
+
+    meta: dict[str, Any] = field(default_factory=dict)
+    """What `_meta` says of it; empty where the result passed as it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """
+    Args:
+        results: Where whole results are kept; None for entry points that keep nothing.
+        cache: Answers of models that were paid for already.
+        condense_seconds: After this time a summary is given up and the structure decides.
+    """
+
+    results: ResultStore | None = None
+    cache: SummaryCache | None = None
+    condense_seconds: float = CONDENSE_SECONDS
+
+    async def process(
+        self,
+        content: Content,
+        policy: Policy,
+        scope: Scope,
+        intent: Intent = Intent(),  # noqa: B008 — frozen
+        *,
+        origin: Origin | None = None,
+        llm: LLM | None = None,
+        request: SummaryRequest | None = None,
+        note: NoteWriter | None = NOTE,
+        window: int | None = None,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        on_text: OnText | None = None,
+    ) -> Processed:
+        """Run one result through the pipeline.
+
+        Args:
+            origin: The call it came from, for the store.
+            request: What a summary should be, where it is not derived from policy and intent.
+            note: Writes the line about what is missing; None where the reader is told by other means.
+            window: Tokens that the reader has room for at all.
+
+        Raises:
+            MaskingFailed: Nothing of the content may be used.
+            StoreUnavailable: The policy requires keeping and the store does not answer.
+        """
+        admitted = await self.admit(content, policy)
+        limit = policy.limit(is_error=admitted.is_error, window=window)
+        over = await self._over(admitted, limit)
+        if over is None:
+            return Processed(text=admitted.text, admitted=admitted)
+        text, replaced = over
+        tokens = await anyio.to_thread.run_sync(O200K.count, text)
+        handle = await self._keep_text(text, policy, scope, origin, tokens=tokens)
+        condensed = await self.condense(
+            text,
+            policy,
+            intent.masked(policy.masker),
+            tokens=tokens,
+            handle=handle,
+            budget=policy.target(is_error=admitted.is_error, window=window),
+            llm=llm if policy.may_ask_model(is_error=admitted.is_error) else None,
+            request=request,
+            note=note,
+            on_progress=on_progress,
+            on_text=on_text,
+        )
+        condensed = replace(condensed, cleaned=admitted.cleaned)
+        structured = None
+        if replaced == "text" and admitted.structured and admitted.has_more_structure:
+            structured = await self._keep_text(
+                admitted.structured, policy, scope, origin, kind="structured", part=len(admitted.attachments) + 2
+            )
+        described = meta.describe(condensed, strategy=request.strategy if request else "semantic", handle=handle)
+        if structured:
+            described["structured_handle"] = structured
+        return Processed(
+            text=core.masked_text(condensed),
+            admitted=admitted,
+            condensed=condensed,
+            replaced=replaced,
+            handle=handle,
+            structured_handle=structured,
+            meta=described,
+        )
+
+    # The halves, for callers that store what each step returned
+
+    async def admit(self, content: Content, policy: Policy) -> Admitted:
+        """Clean and mask.
+
+        Raises:
+            MaskingFailed: Nothing of the content may be used.
+        """
+        if size_of(content) <= INLINE_CHARACTERS:
+            return admit(content, policy.result_masker)
+        return await anyio.to_thread.run_sync(admit, content, policy.result_masker)
+
+    async def keep(self, admitted: Admitted, scope: Scope, origin: Origin) -> Kept:
+        """Keep everything: the text, what the structured content says beyond it, and each attachment by itself.
+
+        Raises:
+            StoreUnavailable: The store does not answer.
+        """
+        assert self.results is not None
+        tokens = await anyio.to_thread.run_sync(O200K.count, admitted.text)
+        handle = await self.results.keep(admitted.text, scope=scope.name, origin=origin, tokens=tokens)
+        parts = [
+            await self._keep_attachment(one, number, scope, origin)
+            for number, one in enumerate(admitted.attachments, start=1)
+        ]
+        if admitted.structured and admitted.has_more_structure:
+            number = len(admitted.attachments) + 1
+            structured = await self.results.keep(
+                admitted.structured, scope=scope.name, origin=origin, kind="structured", part=number
+            )
+            size = len(admitted.structured.encode())
+            parts.append(KeptPart(kind="structured", mime_type="application/json", size=size, handle=structured))
+        return Kept(handle=handle, tokens=tokens, parts=tuple(parts))
+
+    async def condense(
+        self,
+        text: Masked,
+        policy: Policy,
+        intent: Intent,
+        *,
+        handle: str | None,
+        budget: int,
+        tokens: int | None = None,
+        llm: LLM | None = None,
+        request: SummaryRequest | None = None,
+        note: NoteWriter | None = NOTE,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        on_text: OnText | None = None,
+    ) -> Condensed:
+        """A text within `budget` tokens, with the note about what is missing.
+
+        What cannot be condensed is cut: no text makes this fail.
+
+        Args:
+            intent: Its words and arguments are masked already.
+            tokens: Of the text, where they are known.
+        """
+        if tokens is None:
+            tokens = await anyio.to_thread.run_sync(O200K.count, text)
+        reserve = note.reserve(handle, tokens, budget) if note else 0
+        request = request or SummaryRequest(
+            target=core.target_for(budget, reserve),
+            focus=intent.focus,
+            context=intent.context(llm.window // 4 if llm else 0),
+        )
+        try:
+            condensed = await condense_in_time(
+                text,
+                request,
+                llm=llm,
+                cache=self.cache,
+                fallback=policy.fallback,
+                seconds=self.condense_seconds,
+                on_progress=on_progress,
+                on_text=on_text,
+            )
+            condensed = self._checked(condensed, policy.masker)
+            if note is not None:
+                condensed = await anyio.to_thread.run_sync(core.with_note, condensed, note, handle, tokens, budget)
+        except TerselyError:
+            raise
+        except Exception as problem:  # noqa: BLE001
+            # Broad, because whatever a condenser stumbles over, the reader still gets the beginning of a masked text.
+            logger.error("condensing_failed", extra={"called": intent.called, "problem": type(problem).__name__})
+            condensed = await anyio.to_thread.run_sync(core.cut, text, tokens, handle, max(budget, policy.threshold))
+        # Condensed from masked text, or written by a model and masked again.
+        condensed = replace(condensed, text=assume_masked(condensed.text), tokens_before=tokens)
+        fields = meta.log_fields(meta.describe(condensed, handle=handle))
+        logger.info("result_condensed", extra={"called": intent.called, **fields})
+        return condensed
+
+    def summarizer(self, masker: Masker, llm: LLM | None = None) -> Callable[[Masked, int, str], Awaitable[Condensed]]:
+        """Summarize kept texts again, for `results.read_back`: without a note, as the reader knows where the whole
+        is.
+        """
+        policy = Policy(masker=masker, keep="never")
+
+        async def summarize(text: Masked, budget: int, focus: str) -> Condensed:
+            intent = Intent(looking_for=focus).masked(masker)
+            return await self.condense(text, policy, intent, handle=None, budget=budget, llm=llm, note=None)
+
+        return summarize
+
+    # Steps
+
+    async def _over(self, admitted: Admitted, limit: int | None) -> tuple[Masked, Literal["text", "structured"]] | None:
+        """The text that is too long: what the tool says, or its structured content where only that is too long."""
+        if limit is None:
+            return None
+        if await _exceeds(admitted.text, limit):
+            return admitted.text, "text" if admitted.texts else "structured"
+        structured = admitted.structured
+        # What the text says too is not longer for the quotes and escapes that JSON adds.
+        if structured is None or not admitted.has_more_structure or not await _exceeds(structured, limit):
+            return None
+        return structured, "structured"
+
+    async def _keep_text(
+        self,
+        text: Masked,
+        policy: Policy,
+        scope: Scope,
+        origin: Origin | None,
+        *,
+        kind: Literal["text", "structured"] = "text",
+        part: int = 0,
+        tokens: int | None = None,
+    ) -> str | None:
+        if self.results is None or origin is None or policy.keep == "never":
+            return None
+        try:
+            return await self.results.keep(text, scope=scope.name, origin=origin, kind=kind, part=part, tokens=tokens)
+        except StoreUnavailable as problem:
+            if policy.keep == "required":
+                raise
+            # A shortened result without its whole is better than none, and says so.
+            logger.warning("result_not_kept", extra={"origin": str(origin), "problem": str(problem)})
+            return None
+
+    async def keep_attachment(
+        self, attachment: Attachment, number: int, policy: Policy, scope: Scope, origin: Origin
+    ) -> str | None:
+        """Keep one attachment and return its handle; None where it could not be kept and the policy allows that."""
+        try:
+            return (await self._keep_attachment(attachment, number, scope, origin)).handle
+        except StoreUnavailable as problem:
+            if policy.keep == "required":
+                raise
+            logger.warning("part_not_kept", extra={"origin": str(origin), "problem": str(problem)})
+            return None
+
+    async def _keep_attachment(self, attachment: Attachment, number: int, scope: Scope, origin: Origin) -> KeptPart:
+        """An attachment that only points elsewhere is named and not followed."""
+        assert self.results is not None
+        content = attachment.content()
+        handle = None
+        if content:
+            handle = await self.results.keep_bytes(
+                content,
+                scope=scope.name,
+                origin=origin,
+                mime_type=attachment.mime_type or "application/octet-stream",
+                kind="image" if attachment.kind == "image" else "other",
+                part=number,
+            )
+        return KeptPart(
+            kind=attachment.kind,
+            mime_type=attachment.mime_type,
+            size=len(content),
+            handle=handle,
+            name=attachment.name,
+        )
+
+    def _checked(self, condensed: Condensed, masker: Masker) -> Condensed:
+        """Mask what a model wrote and what a provider was quoted with, like everything else."""
+        if condensed.reason:
+            condensed = replace(condensed, reason=masker.mask(condensed.reason))
+        if condensed.work is None or condensed.status not in ("summarized", "partial"):
+            return condensed
+        lost = [replace(one, what=masker.mask(one.what)) for one in condensed.lost]
+        try:
+            text = masker.mask(condensed.text)
+        except MaskingFailed:
+            reason = "the summary could not be masked"
+            gone = "[The summary could not be checked for secrets and was dropped.]"
+            return replace(condensed, text=gone, status="fallback", reason=reason)
+        # By itself a password looks like any word: what the masked text does not show is not shown elsewhere.
+        work = replace(condensed.work, invented=[one for one in condensed.work.invented if one in text])
+        return replace(condensed, text=text, work=work, lost=lost)
+
+
+async def _exceeds(text: str, limit: int) -> bool:
+    if len(text) <= core.CUT_CHARACTERS:
+        return core.exceeds(text, limit)
+    return await anyio.to_thread.run_sync(core.exceeds, text, limit)
+
+
+def _scalars(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [scalar for inner in value.values() for scalar in _scalars(inner)]
+    if isinstance(value, list):
+        return [scalar for inner in value for scalar in _scalars(inner)]
+    return [value] if isinstance(value, str | int | float) and not isinstance(value, bool) else []

@@ -1,0 +1,361 @@
+"""Translate servers' answers into the pipeline's content, and what comes out back into the protocol.
+
+A result that fits passes as it came, with what had to be cleaned and masked in
+its place. Over the threshold its text is replaced by the condensed one. Parts
+that are not text pass beside it. What is done to the text is the pipeline's
+matter; nothing here condenses, keeps or masks on its own.
+
+Knows no connection and no client; `protocol` brings the answers.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from tersely.errors import MaskingFailed
+from tersely.llm.client import LLM
+from tersely.masking.clean import clean_json
+from tersely.masking.mask import Masker
+from tersely.masking.masked import Masked
+from tersely.mcp.raw import ContentPart, RawResult, read_result
+from tersely.mcp.servers import Server
+from tersely.pipeline.admit import Admitted, admit_text, admit_value
+from tersely.pipeline.content import Attachment, Content
+from tersely.pipeline.core import NoteWriter
+from tersely.pipeline.mcp_results import content_of
+from tersely.pipeline.meta import prefixed, tally
+from tersely.pipeline.policy import Policy
+from tersely.pipeline.process import Intent, Pipeline, Processed, Scope
+from tersely.store.results import Origin
+
+_PICTURES = frozenset(("image/png", "image/jpeg", "image/webp", "image/gif"))
+"""Image types that hold nothing but pixels. Others can carry scripts and texts."""
+
+_LONGEST_MESSAGE = 8_000
+"""Characters of a server's error or log message."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpstreamCall:
+    """What was asked, and by whom."""
+
+    server: Server
+    tool: str
+    """The tool's own name; for resources and prompts, what was asked for."""
+
+    arguments: Any
+    looking_for: str = ""
+    scope: str
+    readers: Mapping[str, str] = field(default_factory=dict)
+    """The names under which this client sees the read-back tools."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallResult:
+    """What the client gets, and what the statistics count."""
+
+    result: dict[str, Any]
+    is_error: bool = False
+    text: str = ""
+    """What passed as it was; empty when it was condensed."""
+
+    statistics: dict[str, Any] = field(default_factory=dict)
+    """Of a condensed result; see `pipeline.meta.tally`."""
+
+
+@dataclass(frozen=True)
+class ResultTranslator:
+    """
+    Args:
+        llm: The model for a provider that a policy names, or for None the default one; None where there is none.
+        models_by_default: Whether a model summarizes where no policy decides.
+        key: Of the marks.
+    """
+
+    pipeline: Pipeline
+    llm: Callable[[str | None], LLM | None] = lambda provider: None
+    models_by_default: bool = False
+    key: bytes | None = None
+    _policies: dict[tuple[str, str], Policy] = field(default_factory=dict, repr=False)
+
+    def policy(self, server: Server, tool: str) -> Policy:
+        if (known := self._policies.get((server.name, tool))) is not None:
+            return known
+        condensing, masking = server.options.policy(tool)
+        made = Policy.of_tool(condensing, masking, key=self.key, keep="optional")
+        if len(self._policies) < 10_000:  # names come from outside
+            self._policies[server.name, tool] = made
+        return made
+
+    # Tools
+
+    async def tool_result(self, raw: Mapping[str, Any], call: UpstreamCall) -> CallResult:
+        """The result of a tool as its caller gets it.
+
+        Raises:
+            ResultMalformed: It breaks the protocol's rules.
+            MaskingFailed: Nothing of it may be shown.
+        """
+        result = read_result(raw)
+        policy = self.policy(call.server, call.tool)
+        processed = await self._process(content_of(result), policy, call)
+        shown = await self._passed(raw, result, processed.admitted, policy, call)
+        if processed.condensed is None:
+            return CallResult(result=shown, is_error=result.is_error, text=processed.text)
+        return self._condensed(shown, processed)
+
+    async def extension(self, raw: Mapping[str, Any], call: UpstreamCall) -> dict[str, Any]:
+        """What a method of an extension returned. A `result` in it belongs to a call that continued after its answer.
+
+        Raises:
+            ResultMalformed: It breaks the protocol's rules.
+            MaskingFailed: Nothing of it may be shown.
+        """
+        masker = self.policy(call.server, call.tool).result_masker
+        shown = _admit_except(raw, ("result", *_RETURNED_UNCHANGED), masker)
+        if isinstance(inner := raw.get("result"), dict) and "content" in inner:
+            shown["result"] = (await self.tool_result(inner, call)).result
+        elif "result" in raw:
+            shown["result"] = admit_value(inner, masker)
+        return shown
+
+    async def _process(self, content: Content, policy: Policy, call: UpstreamCall) -> Processed:
+        asks = policy.uses_model if policy.uses_model is not None else self.models_by_default
+        intent = Intent(
+            looking_for=call.looking_for, called=f"{call.server.name}.{call.tool}", arguments=call.arguments
+        )
+        return await self.pipeline.process(
+            content,
+            policy,
+            Scope(call.scope, self.key),
+            intent,
+            origin=self._origin(call, policy),
+            llm=self.llm(policy.provider) if asks else None,
+            note=NoteWriter(
+                read=call.readers.get("read_result", "read_result"),
+                search=call.readers.get("search_result", "search_result"),
+            ),
+        )
+
+    async def _passed(
+        self, raw: Mapping[str, Any], result: RawResult, admitted: Admitted, policy: Policy, call: UpstreamCall
+    ) -> dict[str, Any]:
+        """The result as it came, with what had to be cleaned and masked in its place."""
+        texts = iter(admitted.texts)
+        shown = {
+            key: value if key in _HANDLED_ELSEWHERE else admit_value(value, policy.result_masker)
+            for key, value in raw.items()
+        }
+        if "content" in raw or result.parts:
+            parts = []
+            for number, part in enumerate(result.parts, start=1):
+                text = next(texts) if part.kind in ("text", "resource") and part.text else None
+                parts.append(await self._part(number, part, text, policy, call))
+            shown["content"] = parts
+        if admitted.structured is not None and admitted.structured != json.dumps(result.structured, ensure_ascii=False):
+            value = json.loads(admitted.structured)
+            shown["structuredContent"] = value if isinstance(raw["structuredContent"], dict) else value["result"]
+        if not result.parts and result.structured is None:
+            # Explicit, because a model takes silence for whatever it hoped for.
+            shown["content"] = [{"type": "text", "text": "[The tool returned nothing.]"}]
+        elif admitted.texts and not any(admitted.texts) and all(part.kind == "text" for part in result.parts):
+            shown["content"] = [{"type": "text", "text": "[The tool returned nothing that a reader could see.]"}]
+        return shown
+
+    async def _part(
+        self, number: int, part: ContentPart, text: Masked | None, policy: Policy, call: UpstreamCall
+    ) -> Mapping[str, Any]:
+        masker = policy.result_masker
+        match part.kind:
+            case "text":
+                return {
+                    **_admit_except(part.raw, ("type", "text"), masker),
+                    "text": part.text if text is None else text,
+                }
+            case "resource" if text is not None:
+                inner = _admit_except(part.raw["resource"], ("text",), masker)
+                return {**_admit_except(part.raw, ("type", "resource"), masker), "resource": {**inner, "text": text}}
+            case "resource":
+                inner = _admit_except(part.raw["resource"], ("text", "blob"), masker)
+                return {**_admit_except(part.raw, ("type", "resource"), masker), "resource": inner}
+            case "image" if part.mime_type.lower() not in _PICTURES:
+                return await self._set_aside(number, part, policy, call)
+            case "image" | "audio":
+                return _admit_except(part.raw, ("type", "data", "mimeType"), masker)
+            case _:
+                shown: Mapping[str, Any] = admit_value(part.raw, masker)
+                return shown
+
+    async def _set_aside(self, number: int, part: ContentPart, policy: Policy, call: UpstreamCall) -> dict[str, Any]:
+        """An image that may contain more than pixels: kept, and named instead of shown."""
+        kind = "".join(sign for sign in part.mime_type if sign.isalnum() or sign in "/+.-")[:60]
+        attachment = Attachment(kind="image", data=part.data, mime_type=kind or "image")
+        handle = await self.pipeline.keep_attachment(
+            attachment, number, policy, Scope(call.scope, self.key), self._origin(call, policy)
+        )
+        where = f", kept as {handle}" if handle else ""
+        size = len(attachment.content())
+        return {"type": "text", "text": f"[A picture of type {kind or 'unknown'}, {size:,} bytes{where}; not shown.]"}
+
+    def _condensed(self, shown: dict[str, Any], processed: Processed) -> CallResult:
+        """The result with its text replaced by the condensed one."""
+        parts: list[Any] = []
+        is_placed = False
+        for part in shown.get("content", ()):
+            if processed.replaced == "text" and _is_text(part):
+                if not is_placed:
+                    parts.append({"type": "text", "text": processed.text})
+                    is_placed = True
+            else:
+                parts.append(part)
+        if not is_placed:
+            parts.append({"type": "text", "text": processed.text})
+        if processed.structured_handle:
+            words = f"[Structured content of the same result is kept as {processed.structured_handle}.]"
+            parts.append({"type": "text", "text": words})
+        result = {key: value for key, value in shown.items() if key != "structuredContent"}
+        result["content"] = parts
+        return CallResult(
+            result=_with_meta(result, prefixed(processed.meta)),
+            is_error=processed.admitted.is_error,
+            statistics=tally(processed.condensed),
+        )
+
+    # Resources and prompts
+
+    async def resource(self, raw: Mapping[str, Any], call: UpstreamCall) -> CallResult:
+        """What reading a resource returned.
+
+        Raises:
+            MaskingFailed: Nothing of it may be shown.
+        """
+        policy = self.policy(call.server, call.tool)
+        shown = _admit_except(raw, ("contents",), policy.result_masker)
+        done: list[Processed] = []
+        contents = raw.get("contents")
+        if isinstance(contents, list):
+            shown["contents"] = [await self._content(content, policy, call, done) for content in contents]
+        return _read(shown, done, [one.get("text") for one in shown.get("contents") or () if isinstance(one, dict)])
+
+    async def _content(self, content: Any, policy: Policy, call: UpstreamCall, done: list[Processed]) -> Any:
+        masker = policy.result_masker
+        if not isinstance(content, dict) or not isinstance(content.get("text"), str):
+            return (
+                _admit_except(content, ("blob",), masker) if isinstance(content, dict) else admit_value(content, masker)
+            )
+        # An app's page is for the client's screen, where half a page is useless.
+        if str(content.get("uri", "")).startswith("ui://") or "profile=mcp-app" in str(content.get("mimeType", "")):
+            text = (await self.pipeline.admit(Content.of_text(content["text"]), policy)).text
+        else:
+            text = await self._text(content["text"], policy, call, done)
+        return {**_admit_except(content, ("text",), masker), "text": text}
+
+    async def prompt(self, raw: Mapping[str, Any], call: UpstreamCall) -> CallResult:
+        """A prompt with its messages.
+
+        Raises:
+            MaskingFailed: Nothing of it may be shown.
+        """
+        policy = self.policy(call.server, call.tool)
+        shown = _admit_except(raw, ("messages",), policy.result_masker)
+        done: list[Processed] = []
+        messages = raw.get("messages")
+        if isinstance(messages, list):
+            shown["messages"] = [await self._message(message, policy, call, done) for message in messages]
+        parts = [message.get("content") for message in shown.get("messages") or () if isinstance(message, dict)]
+        return _read(shown, done, [part.get("text") for part in parts if isinstance(part, dict)])
+
+    async def _message(self, message: Any, policy: Policy, call: UpstreamCall, done: list[Processed]) -> Any:
+        masker = policy.result_masker
+        content = message.get("content") if isinstance(message, dict) else None
+        if not isinstance(content, dict):
+            return admit_value(message, masker)
+        rest = _admit_except(message, ("content",), masker)
+        if content.get("type") == "text" and isinstance(content.get("text"), str):
+            text = await self._text(content["text"], policy, call, done)
+            return {**rest, "content": {**_admit_except(content, ("type", "text"), masker), "text": text}}
+        if content.get("type") == "resource" and isinstance(content.get("resource"), dict):
+            inner = await self._content(content["resource"], policy, call, done)
+            return {**rest, "content": {**_admit_except(content, ("type", "resource"), masker), "resource": inner}}
+        return {**rest, "content": _admit_except(content, ("type", "data", "mimeType"), masker)}
+
+    async def _text(self, text: str, policy: Policy, call: UpstreamCall, done: list[Processed]) -> Masked:
+        processed = await self._process(Content.of_text(text), policy, call)
+        if processed.condensed is not None:
+            done.append(processed)
+        return processed.text
+
+    def _origin(self, call: UpstreamCall, policy: Policy) -> Origin:
+        arguments = policy.masker.mask_json(call.arguments)
+        return Origin(server=call.server.name, tool=call.tool, arguments=arguments, called_at=datetime.now(UTC))
+
+
+_RETURNED_UNCHANGED = ("taskId", "requestState")
+"""What a client sends back as it got it."""
+
+_HANDLED_ELSEWHERE = frozenset(("content", "structuredContent", "isError", "resultType", "ttlMs", "cacheScope"))
+
+
+def _admit_except(value: Mapping[str, Any], keys: tuple[str, ...], masker: Masker | None) -> dict[str, Any]:
+    """An object, cleaned and masked except for these keys, which the caller handles."""
+    return {key: inner if key in keys else admit_value(inner, masker) for key, inner in value.items()}
+
+
+def admit_question(method: str, params: Mapping[str, Any], masker: Masker | None) -> dict[str, Any]:
+    """What a server asks a client: words for a person or a model, inside what a form or an address needs unchanged.
+
+    Raises:
+        MaskingFailed: It may not be shown.
+    """
+    shown: dict[str, Any] = clean_json(dict(params))[0]
+    for name in ("message", "systemPrompt"):
+        if name in shown:
+            shown[name] = admit_value(shown[name], masker)
+    if method == "sampling/createMessage" and isinstance(messages := params.get("messages"), list):
+        shown["messages"] = [_admit_message(message, masker) for message in messages]
+    return shown
+
+
+def _admit_message(message: Any, masker: Masker | None) -> Any:
+    if not isinstance(message, dict):
+        return admit_value(message, masker)
+    content = message.get("content")
+    parts = [
+        _admit_except(part, ("type", "data", "mimeType"), masker)
+        if isinstance(part, dict)
+        else admit_value(part, masker)
+        for part in (content if isinstance(content, list) else [content])
+    ]
+    return {
+        **_admit_except(message, ("content",), masker),
+        "content": parts if isinstance(content, list) else parts[0],
+    }
+
+
+def admit_words(text: str, masker: Masker) -> str:
+    """A short text of a server's own, for an error or a message."""
+    try:
+        return admit_text(text[:_LONGEST_MESSAGE], masker)
+    except MaskingFailed:
+        return "[not shown: it could not be checked for secrets]"
+
+
+def _is_text(part: Any) -> bool:
+    """Whether the text of a part went into the condensed one."""
+    if part.get("type") == "text":
+        return True
+    return part.get("type") == "resource" and bool(part["resource"].get("text"))
+
+
+def _read(shown: dict[str, Any], done: Sequence[Processed], texts: Sequence[Any]) -> CallResult:
+    """A resource or a prompt, with what is counted; of several condensed pieces the last one."""
+    if not done:
+        return CallResult(result=shown, text="\n".join(text for text in texts if isinstance(text, str)))
+    return CallResult(result=_with_meta(shown, prefixed(done[-1].meta)), statistics=tally(done[-1].condensed))
+
+
+def _with_meta(shown: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
+    own = shown.get("_meta")
+    return {**shown, "_meta": {**(own if isinstance(own, dict) else {}), **meta}}
