@@ -27,7 +27,7 @@ from tersely.errors import ConfigError, MaskingFailed
 from tersely.masking.clean import deceptions
 from tersely.masking.masked import Masked
 from tersely.masking.patterns import Pattern, compiled
-from tersely.masking.search import GROUPS, Finder, find_secrets
+from tersely.masking.search import GROUPS, Finder, find_secrets, token_table
 from tersely.masking.spans import MaskingDeadline, SecretSpan, View
 from tersely.masking.structures import scalar_to_quote
 
@@ -76,6 +76,8 @@ class Masker:
         unknown = sorted(set(groups) - set(DEFAULT_GROUPS))
         if unknown:
             raise ConfigError(f"Masking group {unknown[0]!r} does not exist. There are: {', '.join(DEFAULT_GROUPS)}.")
+        if "tokens" in groups:
+            token_table()  # Now, so that neither its cost nor a missing file is first met by a result.
         self._key = key or secrets.token_bytes(32)
         self._decode = "encoded" in groups
         self._finders: list[Finder] = [finder for name, finder in GROUPS.items() if name in groups]

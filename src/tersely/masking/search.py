@@ -16,8 +16,9 @@ import base64
 import binascii
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
 
-from tersely.masking import patterns
 from tersely.masking.assignments import assignments, prose, spaced, worth_masking
 from tersely.masking.patterns import (
     ANCHOR,
@@ -28,9 +29,11 @@ from tersely.masking.patterns import (
     is_random,
     is_wordy,
     name_of_secret,
+    variety,
 )
 from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan, View
 from tersely.masking.structures import mapping_around, walk_json, walk_object, walk_tables, walk_yaml
+from tersely.masking.token_patterns import TokenPattern, token_patterns
 
 _DEEPEST = 4
 """Base64 in JSON in base64 …: how often we look inside."""
@@ -61,54 +64,75 @@ def find_secrets(
 # --------------------------------------------------------------------------- tokens
 
 
-_BY_PREFIX: dict[bytes, list[tuple[patterns.Token, Pattern]]] = {}
-for _known in patterns.TOKENS:
-    _BY_PREFIX.setdefault(_known.prefix.encode(), []).append((_known, compiled(_known.rest)))
+@dataclass(frozen=True, slots=True)
+class TokenTable:
+    """The token patterns, compiled."""
+
+    by_prefix: dict[bytes, list[tuple[TokenPattern, Pattern]]]
+    prefix: Pattern
+    """Any prefix; in the second group those that need not begin a word."""
+
+    form: Pattern
+    """Any form, each in a group of its own."""
+
+    form_kinds: tuple[str, ...]
+
+
+@cache
+def token_table() -> TokenTable:
+    """The table of this process. Compiled on first use, so that importing this module stays cheap."""
+    known = token_patterns()
+    by_prefix: dict[bytes, list[tuple[TokenPattern, Pattern]]] = {}
+    for token in known.tokens:
+        rest = compiled(token.rest)
+        for prefix in token.prefixes:
+            by_prefix.setdefault(prefix.encode(), []).append((token, rest))
+    longest_first = sorted(by_prefix, key=len, reverse=True)
+    words = "|".join(_escaped(prefix.decode()) for prefix in longest_first if prefix[:1].isalnum())
+    others = "|".join(_escaped(prefix.decode()) for prefix in longest_first if not prefix[:1].isalnum())
+    return TokenTable(
+        by_prefix,
+        prefix=compiled(rf"(?:\b|\\[nrt])({words})|({others})"),
+        form=compiled("|".join(f"({form.pattern})" for form in known.forms)),
+        form_kinds=tuple(form.kind for form in known.forms),
+    )
 
 
 def _escaped(literal: str) -> str:
     return "".join(f"\\{char}" if not char.isalnum() and char != "_" else char for char in literal)
 
 
-_PREFIXES = sorted(_BY_PREFIX, key=len, reverse=True)
-_PREFIX = compiled(
-    r"(?:\b|\\[nrt])("
-    + "|".join(_escaped(prefix.decode()) for prefix in _PREFIXES if prefix[:1].isalnum())
-    + ")|("
-    + "|".join(_escaped(prefix.decode()) for prefix in _PREFIXES if not prefix[:1].isalnum())
-    + ")"
-)
-_FORM = compiled("|".join(f"({form})" for _, form in patterns.FORMS))
 _TOKEN_BYTES = frozenset(NAME_BYTES.replace(b".", b""))
 
 
 def tokens(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Tokens of known providers and JWTs, told by their form."""
+    table = token_table()
     at = seen = 0
-    while places := _PREFIX.search(text, at):
+    while places := table.prefix.search(text, at):
         seen += 1
         if seen % 256 == 0:
             clock.check()
         start, at = places[1] if places[1][0] >= 0 else places[2]
         found = text[start:at]
         for size in range(len(found), 1, -1):
-            if (token := _token(text, start, found[:size])) is not None:
+            if (token := _token(text, start, found[:size], table)) is not None:
                 yield token
                 at = token.end
                 break
     at = 0
-    while places := _FORM.search(text, at):
+    while places := table.form.search(text, at):
         start, at = places[0]
         if at < len(text) and text[at] in _TOKEN_BYTES:
             continue
         value = text[start:at]
-        if patterns.variety(value) >= 9 and any(48 <= char <= 57 for char in value) and not is_placeholder(value):
+        if variety(value) >= 9 and any(48 <= char <= 57 for char in value) and not is_placeholder(value):
             index = next(index for index, place in enumerate(places[1:]) if place[0] >= 0)
-            yield SecretSpan(start, at, patterns.FORMS[index][0])
+            yield SecretSpan(start, at, table.form_kinds[index])
 
 
-def _token(text: bytes, start: int, prefix: bytes) -> SecretSpan | None:
-    for token, rest in _BY_PREFIX.get(prefix, ()):
+def _token(text: bytes, start: int, prefix: bytes, table: TokenTable) -> SecretSpan | None:
+    for token, rest in table.by_prefix.get(prefix, ()):
         body_start = start + len(prefix)
         places = rest.match(text, body_start)
         if places is None:
@@ -119,7 +143,7 @@ def _token(text: bytes, start: int, prefix: bytes) -> SecretSpan | None:
         if token.check:
             body = text[body_start : min(end, body_start + LOOK)]
             if (
-                patterns.variety(body) < 5
+                variety(body) < 5
                 or (is_wordy(body) and not body.isupper())
                 or is_placeholder(body)
                 or is_placeholder(prefix + body[:60])
