@@ -226,10 +226,9 @@ def _block(text: bytes, start: int, name_start: int, name: Name) -> SecretSpan |
 
 def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> SecretSpan | None:
     if name.kind == "authorization":
-        if text[start : start + 7].lower() in (b"digest ", b"aws4-hm"):
-            return None  # Fields of their own follow, and only one of them is secret.
-        if scheme := _SCHEME.match(text, start, min(line_end, start + 40)):
-            start = scheme[0][1]
+        if _has_fields(text, start):
+            return None
+        start = _after_scheme(text, start, line_end)
     end = _closing(text, start, min(line_end, start + LOOK), quote)
     is_whole = end >= 0
     if not is_whole:
@@ -307,14 +306,24 @@ def _cell(text: bytes, start: int, line_end: int, name: Name) -> SecretSpan | No
     )
 
 
+def _has_fields(text: bytes, start: int) -> bool:
+    """Whether an Authorization value is a list of fields, of which only one is secret."""
+    return text[start : start + 7].lower() in (b"digest ", b"aws4-hm")
+
+
+def _after_scheme(text: bytes, start: int, line_end: int) -> int:
+    """Where the credentials begin in an Authorization value."""
+    scheme = _SCHEME.match(text, start, min(line_end, start + 40))
+    return scheme[0][1] if scheme else start
+
+
 def _unquoted(
     text: bytes, start: int, name_start: int, line_end: int, name: Name, name_quote: bytes, operator: bytes
 ) -> SecretSpan | None:
     if name.kind == "authorization":
-        if text[start : start + 7].lower() in (b"digest ", b"aws4-hm"):
-            return None  # Fields of their own follow, and only one of them is secret.
-        if scheme := _SCHEME.match(text, start, min(line_end, start + 40)):
-            start = scheme[0][1]
+        if _has_fields(text, start):
+            return None
+        start = _after_scheme(text, start, line_end)
     if name.kind == "mnemonic":
         words = _MNEMONIC.match(text, start, line_end)
         return SecretSpan(*words[0], name.kind) if words else None
@@ -328,38 +337,44 @@ def _unquoted(
     if following in (b"(", b"[") and not value[:1].isdigit() and value.replace(b"_", b"").replace(b".", b"").isalnum():
         return None  # A call or a subscript: code that gets a secret, not the secret.
     if not name_quote and name.kind != "authorization" and end < limit:
-        rest = text[start:limit].rstrip()
-        word = rest.split(None, 1)[0]
-        if len(word) > len(value) and b"\\" not in word and _NEXT_PAIR.search(word) is None:
-            line_start = text.rfind(b"\n", max(0, name_start - 80), name_start) + 1
-            if _LINE_LEAD.is_all_of(text, line_start, name_start):
-                value = word.rstrip(b",;\"'")  # `PASSWORD=a,b(c` at the beginning of a line.
-                end = start + len(value)
-        if len(word) < len(rest) and operator == b":" and name.demand is not Demand.RANDOM:
-            if name.kind != "passphrase" and value.isalpha() and rest[len(value) :].strip(b" \t,;.)"):
-                return None  # "Password: must be changed": a sentence.
-            scalar = yaml_scalar(text, name_start, start)
-            if scalar is None:
-                scalar = start + len(rest) if name.kind == "passphrase" else _more_words(text, end, limit)
-            end = scalar
-            value = text[start:end]
+        longer_end = _end_of_words(text, start, end, limit, name_start, name, operator)
+        if longer_end is None:
+            return None
+        end = longer_end
+        value = text[start:end]
     if value.isdigit() and _UNIT.match(text, end, min(line_end, end + 16)):
         return None
-    bare = b""
-    if name_quote:
-        if value.strip(_NUMBER):
-            if following in (b",", b"}", b"]", b""):
-                return _sure(value, start, end, name)
-        else:
-            bare = name_quote
-    else:
+    if name_quote and value.strip(_NUMBER) and following in (b",", b"}", b"]", b""):
+        return _sure(value, start, end, name)
+    if not name_quote:
         value = value.rstrip(b".:" if operator == b":" else b":")  # The end of a sentence, or `token: name: message`.
         end = start + len(value)
+    bare = name_quote if not value.strip(_NUMBER) else b""
     if not worth_masking(value, name, quoted=bool(bare)):
         return None
     if end - start >= LOOK - 1 and end < line_end and (longer := _RUN.match(text, start, line_end)):
         end = longer[0][1]
     return SecretSpan(start, end, name.kind, bare)
+
+
+def _end_of_words(
+    text: bytes, start: int, end: int, limit: int, name_start: int, name: Name, operator: bytes
+) -> int | None:
+    """Where a value without quotes ends that may go on after `end`; None when it is the start of a sentence."""
+    rest = text[start:limit].rstrip()
+    word = rest.split(None, 1)[0]
+    if len(word) > end - start and b"\\" not in word and _NEXT_PAIR.search(word) is None:
+        line_start = text.rfind(b"\n", max(0, name_start - 80), name_start) + 1
+        if _LINE_LEAD.is_all_of(text, line_start, name_start):
+            end = start + len(word.rstrip(b",;\"'"))  # `PASSWORD=a,b(c` at the beginning of a line.
+    if len(word) == len(rest) or operator != b":" or name.demand is Demand.RANDOM:
+        return end
+    if name.kind != "passphrase" and text[start:end].isalpha() and rest[end - start :].strip(b" \t,;.)"):
+        return None  # "Password: must be changed": a sentence.
+    scalar_end = yaml_scalar(text, name_start, start)
+    if scalar_end is not None:
+        return scalar_end
+    return start + len(rest) if name.kind == "passphrase" else _more_words(text, end, limit)
 
 
 def _more_words(text: bytes, end: int, limit: int) -> int:

@@ -229,9 +229,36 @@ def words_of(name: bytes) -> list[str]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _ParsedName:
+    lowered: bytes
+    words: list[str]
+    """Without numbers, neutral words at the end and the plural's s."""
+
+    last: str
+    before: str
+    """The last word but one."""
+
+    names_provider: bool
+
+
+_HARMLESS = Name("", Demand.RANDOM)
+"""What a rule returns to say that the value is no secret; None passes the name on to the next rule."""
+
+
 @lru_cache(maxsize=8192)
 def name_of_secret(name: bytes) -> Name | None:
-    """What a name promises about its value; None when it promises nothing secret."""
+    """What a name says about its value; None when the value is not a secret."""
+    parsed = _parsed(name)
+    if parsed is None:
+        return None
+    for rule in _RULES:
+        if (decision := rule(parsed)) is not None:
+            return None if decision is _HARMLESS else decision
+    return None
+
+
+def _parsed(name: bytes) -> _ParsedName | None:
     lowered = name.lower().strip(b"-._")
     if len(lowered) > 128 or not lowered:
         return None
@@ -240,73 +267,116 @@ def name_of_secret(name: bytes) -> Name | None:
         words.pop()
     if not words:
         return None
-    last, before = words[-1], words[-2] if len(words) > 1 else ""
-    provider = any(word in _PROVIDERS for word in words) or "sumo" in words
-    if last in ("s", "es") and before:
-        words = [*words[:-2], before]
-        last, before = words[-1], words[-2] if len(words) > 1 else ""
+    names_provider = any(word in _PROVIDERS for word in words) or "sumo" in words
+    if words[-1] in ("s", "es") and len(words) > 1:
+        words.pop()
+    return _ParsedName(lowered, words, words[-1], words[-2] if len(words) > 1 else "", names_provider)
 
-    if b"contribsys" in lowered:  # Bundler names a variable after the host whose password it holds.
+
+def _password_rule(name: _ParsedName) -> Name | None:
+    if b"contribsys" in name.lowered:  # Bundler names a variable after the host whose password it holds.
         return Name("credential", Demand.ANY)
-    if last.endswith(_PASSWORD_ENDINGS) or last in _PASSWORD:
-        return Name("passphrase" if last.endswith("passphrase") else "password", Demand.ANY)
-    if last in _SHORT_PASSWORD:
-        return Name("password", Demand.ANY if before and last != "pwd" else Demand.LIKELY)
-    if last.endswith("pass") and last not in _NOT_PASS:
+    if name.last.endswith(_PASSWORD_ENDINGS) or name.last in _PASSWORD:
+        return Name("passphrase" if name.last.endswith("passphrase") else "password", Demand.ANY)
+    if name.last in _SHORT_PASSWORD:
+        return Name("password", Demand.ANY if name.before and name.last != "pwd" else Demand.LIKELY)
+    if name.last.endswith("pass") and name.last not in _NOT_PASS:
         return Name("password", Demand.ANY)
-    if last.endswith("secret"):
+    return None
+
+
+def _secret_rule(name: _ParsedName) -> Name | None:
+    if name.last.endswith("secret"):
         return Name("secret", Demand.LIKELY)
-    if last == "secrets" or last == "passwords" or last == "tokens":
-        return Name(last[:-1], Demand.RANDOM)
-    if last.endswith(_TOKEN_ENDINGS) or lowered.endswith(b"token"):
-        if (
-            before in _HARMLESS_TOKENS
-            or lowered in (b"nexttoken", b"pagetoken", b"synctoken")
-            or (last in ("pat",) and not before)
-        ):
-            return None
-        return Name("jwt" if last == "jwt" else "token", Demand.LIKELY)
-    if last.endswith(_KEY_COMPOUNDS):
-        return Name("api_key" if "api" in last else "key", Demand.LIKELY)
-    if last in ("key", "keys"):
-        if before in _HARMLESS_KEYS:
-            return None
-        if before in _SECRET_KEYS or provider:
-            return Name("api_key" if before in ("api", "app") else "key", Demand.LIKELY)
-        return Name("key", Demand.RANDOM, in_query_only=not before) if before or lowered == b"key" else None
-    if last in ("authorization", "auth") and (last == "authorization" or lowered in (b"proxy-auth", b"x-auth")):
-        return Name("authorization", Demand.LIKELY)
-    if last in ("auth", "credential", "credentials", "creds", "cred", "cookie"):
-        return Name("credential" if last != "cookie" else "cookie", Demand.RANDOM)
-    if last in ("pin", "otp", "totp", "cvv", "cvc", "mnemonic"):
-        return Name(last if last != "cvc" else "cvv", Demand.ANY)
-    if last in ("sig", "signature"):
-        signed = before in ("amz", "goog", "sas") or lowered == b"signature"
-        return (
-            Name("signature", Demand.RANDOM, in_query_only=lowered != b"signature") if signed or last == "sig" else None
-        )
-    if last == "code":
-        return (
-            Name("code", Demand.RANDOM, in_query_only=True)
-            if lowered in (b"code", b"auth_code", b"authorization_code")
-            else None
-        )
-    if lowered in (b"sessionid", b"jsessionid", b"phpsessid", b"sid", b"connect.sid"):
-        return Name("cookie", Demand.RANDOM, in_query_only=True)
-    if lowered in (b"secret_id", b"secretid", b"secret-id"):  # Half of a login to Vault.
-        return Name("secret", Demand.LIKELY)
-    if last == "id" and {"messagebird", "bird", "sumo", "sumologic"} & set(words):
-        return Name("credential", Demand.LIKELY)
-    if provider and last == "login":
-        return Name("credential", Demand.RANDOM)
-    if provider and (last in _PROVIDERS or last in ("client", "ca", "accessid", "access")):
-        return Name("credential", Demand.RANDOM)
-    if last in _ABOUT or before in _ABOUT:
+    if name.last in ("secrets", "passwords", "tokens"):
+        return Name(name.last[:-1], Demand.RANDOM)
+    return None
+
+
+def _token_rule(name: _ParsedName) -> Name | None:
+    if not (name.last.endswith(_TOKEN_ENDINGS) or name.lowered.endswith(b"token")):
         return None
-    # SECRET_KEY_FOO, TOKEN_FOR_CI: a telling word, then one we do not know.
-    if any(word.endswith(_PASSWORD_ENDINGS) or word in ("secret", "token", "apikey") for word in words):
+    if (
+        name.before in _HARMLESS_TOKENS
+        or name.lowered in (b"nexttoken", b"pagetoken", b"synctoken")
+        or (name.last == "pat" and not name.before)
+    ):
+        return _HARMLESS
+    return Name("jwt" if name.last == "jwt" else "token", Demand.LIKELY)
+
+
+def _key_rule(name: _ParsedName) -> Name | None:
+    if name.last.endswith(_KEY_COMPOUNDS):
+        return Name("api_key" if "api" in name.last else "key", Demand.LIKELY)
+    if name.last not in ("key", "keys"):
+        return None
+    if name.before in _HARMLESS_KEYS:
+        return _HARMLESS
+    if name.before in _SECRET_KEYS or name.names_provider:
+        return Name("api_key" if name.before in ("api", "app") else "key", Demand.LIKELY)
+    if name.before or name.lowered == b"key":
+        return Name("key", Demand.RANDOM, in_query_only=not name.before)
+    return _HARMLESS
+
+
+def _login_rule(name: _ParsedName) -> Name | None:
+    if name.last == "authorization" or (name.last == "auth" and name.lowered in (b"proxy-auth", b"x-auth")):
+        return Name("authorization", Demand.LIKELY)
+    if name.last in ("auth", "credential", "credentials", "creds", "cred", "cookie"):
+        return Name("credential" if name.last != "cookie" else "cookie", Demand.RANDOM)
+    if name.last in ("pin", "otp", "totp", "cvv", "cvc", "mnemonic"):
+        return Name(name.last if name.last != "cvc" else "cvv", Demand.ANY)
+    return None
+
+
+def _query_rule(name: _ParsedName) -> Name | None:
+    """Names that are mostly parameters of a URL."""
+    if name.last in ("sig", "signature"):
+        is_signed = name.before in ("amz", "goog", "sas") or name.lowered == b"signature"
+        if is_signed or name.last == "sig":
+            return Name("signature", Demand.RANDOM, in_query_only=name.lowered != b"signature")
+        return _HARMLESS
+    if name.last == "code":
+        if name.lowered in (b"code", b"auth_code", b"authorization_code"):
+            return Name("code", Demand.RANDOM, in_query_only=True)
+        return _HARMLESS
+    if name.lowered in (b"sessionid", b"jsessionid", b"phpsessid", b"sid", b"connect.sid"):
+        return Name("cookie", Demand.RANDOM, in_query_only=True)
+    return None
+
+
+def _provider_rule(name: _ParsedName) -> Name | None:
+    if name.lowered in (b"secret_id", b"secretid", b"secret-id"):  # Half of a login to Vault.
+        return Name("secret", Demand.LIKELY)
+    if name.last == "id" and {"messagebird", "bird", "sumo", "sumologic"} & set(name.words):
+        return Name("credential", Demand.LIKELY)
+    if name.names_provider and (
+        name.last in _PROVIDERS or name.last in ("login", "client", "ca", "accessid", "access")
+    ):
+        return Name("credential", Demand.RANDOM)
+    return None
+
+
+def _any_word_rule(name: _ParsedName) -> Name | None:
+    """SECRET_KEY_FOO, TOKEN_FOR_CI: a telling word, then one that is not in any table."""
+    if name.last in _ABOUT or name.before in _ABOUT:
+        return _HARMLESS
+    if any(word.endswith(_PASSWORD_ENDINGS) or word in ("secret", "token", "apikey") for word in name.words):
         return Name("secret", Demand.RANDOM)
     return None
+
+
+_RULES = (
+    _password_rule,
+    _secret_rule,
+    _token_rule,
+    _key_rule,
+    _login_rule,
+    _query_rule,
+    _provider_rule,
+    _any_word_rule,
+)
+"""In this order; the first that decides wins."""
 
 
 # --------------------------------------------------------------------------- values
@@ -434,6 +504,11 @@ def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
         return False
     if demand is Demand.ANY:
         return size >= 4 and not (size < 6 and value.isdigit() and not quoted)
+    return _is_likely_secret(value, quoted=quoted, kind=kind)
+
+
+def _is_likely_secret(value: bytes, *, quoted: bool, kind: str) -> bool:
+    size = len(value)
     if size < 6 or b"://" in value:
         return False
     if value.isdigit():

@@ -353,23 +353,36 @@ _GO_PAIR = compiled(r"[\w.\-]+:(\S+)")
 def structures(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Kubernetes Secrets in any nesting, names with their value in a field beside them, columns of tables."""
     if _SECRET_KIND.search(text):
-        if b'"' in text and b"{" in text:
-            yield from walk_json(text, clock.check)
-        if b"'kind'" in text:
-            yield from walk_json(text.translate(_SWAPPED_QUOTES), clock.check)  # A printed Python dictionary.
-        if b"\n" in text:
-            yield from walk_yaml(text, clock.check)
-        if b"kind:Secret" in text or b"Kind:Secret" in text:
-            for _, (start, end) in _GO_MAP.every(text):
-                for _, place in _GO_PAIR.every(text, start, end):
-                    yield SecretSpan(*place, "kubernetes_secret")
+        yield from _kubernetes_secrets(text, clock)
+    yield from _neighbouring_values(text)
+    if b"\n" in text:
+        yield from walk_tables(text, clock.check)
+    yield from _named_values(text, clock)
+
+
+def _kubernetes_secrets(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    if b'"' in text and b"{" in text:
+        yield from walk_json(text, clock.check)
+    if b"'kind'" in text:
+        yield from walk_json(text.translate(_SWAPPED_QUOTES), clock.check)  # A printed Python dictionary.
+    if b"\n" in text:
+        yield from walk_yaml(text, clock.check)
+    if b"kind:Secret" in text or b"Kind:Secret" in text:
+        for _, (start, end) in _GO_MAP.every(text):
+            for _, place in _GO_PAIR.every(text, start, end):
+                yield SecretSpan(*place, "kubernetes_secret")
+
+
+def _neighbouring_values(text: bytes) -> Iterator[SecretSpan]:
     for places in _NAMED_ELSEWHERE.every(text):
         (name_start, name_end), (start, end) = places[1:3] if places[1][0] >= 0 else places[3:5]
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)])
         if name is not None and worth_masking(text[start : min(end, start + LOOK)].rstrip(), name, quoted=True):
             yield SecretSpan(start, start + len(text[start:end].rstrip()), name.kind)
-    if b"\n" in text:
-        yield from walk_tables(text, clock.check)
+
+
+def _named_values(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    """`name: DB_PASSWORD` and the `value` in the same mapping, in JSON, YAML or a printed Python dictionary."""
     walked, swapped = 0, b""
     for (at, _), (name_start, name_end) in _NAMED.every(text):
         if at < walked or name_of_secret(text[name_start : min(name_end, name_start + 128)]) is None:
