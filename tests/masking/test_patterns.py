@@ -37,8 +37,9 @@ def test_a_form_is_found_by_its_example_and_not_by_its_counterexample(entry: Tok
 
 def test_a_kind_fits_into_a_mark() -> None:
     """A mark is recognised again by its kind: lower-case letters, digits and underscores, at most 40 of them."""
-    for entry in (*token_patterns().tokens, *token_patterns().forms):
-        assert entry.kind.replace("_", "").isalnum() and entry.kind == entry.kind.lower() and len(entry.kind) <= 40
+    known = token_patterns()
+    for kind in [token.kind for token in known.tokens] + [form.kind for form in known.forms]:
+        assert kind.replace("_", "").isalnum() and kind == kind.lower() and len(kind) <= 40
 
 
 def test_no_prefix_is_listed_twice_with_the_same_rest() -> None:

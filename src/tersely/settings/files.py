@@ -10,7 +10,6 @@ is ever written, and no variable is looked up but those the file names.
 
 import difflib
 import json
-import os
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
@@ -24,6 +23,7 @@ from pydantic import AliasChoices, BaseModel, ValidationError
 
 from tersely.errors import ConfigError
 from tersely.mcp.servers import Server, ServerOptions, TransportOptions
+from tersely.settings.environment import process_environment
 
 Key = tuple[str | int, ...]
 
@@ -114,7 +114,8 @@ def read_servers(path: Path, environment: Mapping[str, str] | None = None) -> tu
     document = read_document(path)
     mistakes = ConfigProblems(document)
     section = _section(document, mistakes)
-    servers = servers_in(section, os.environ if environment is None else environment, mistakes) if section else ()
+    environment = process_environment() if environment is None else environment
+    servers = servers_in(section, environment, mistakes) if section else ()
     mistakes.raise_if_any()
     return servers
 

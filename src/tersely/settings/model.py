@@ -7,62 +7,90 @@ as unset. All mistakes are reported at once; a secret's value is never part of a
 message. Options of providers, servers, agents and chains stand beside their readers.
 """
 
-import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    create_model,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from tersely.agent.options import AgentOptions
-from tersely.llm.client import OPENROUTER_URL, ModelSpec
-from tersely.llm.providers import ProviderOptions, ProviderType
+from tersely.llm.providers import DEFAULT_PROVIDER, PROVIDERS, ModelSpec, Provider, ProviderOptions, provider_of
 from tersely.mcp.servers import Server, ServerOptions
 from tersely.research.options import ResearchOptions
 from tersely.sessions.chains import ChainOptions, Defaults
+from tersely.settings.environment import process_environment
 from tersely.settings.names import check_names, complete
 from tersely.settings.sources import SettingsTree, gather
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True)
 
 
-_VENDORS = ("openai", "anthropic", "google")
+_PREFIXES = ", ".join(f"`{name}:NAME`" for name in PROVIDERS if name != DEFAULT_PROVIDER.name)
 
 
-class ModelSettings(BaseModel):
-    """Which model summarizes. Without a key (and without a base URL of your own) none does: results are condensed
-    structurally.
-    """
-
+class _ModelNames(BaseModel):
     model_config = _CONFIG
 
-    model: Annotated[str, Field(alias="LLM_MODEL", min_length=1)] = "openai/gpt-4o-mini"
-    """Model in OpenRouter's form (`provider/model-name`), or `openai:NAME`, `anthropic:NAME`, `google:NAME` for their
-    own APIs.
-    """
+    model: Annotated[
+        str,
+        Field(
+            alias="LLM_MODEL",
+            min_length=1,
+            description=f"Model in OpenRouter's form (`provider/model-name`), or {_PREFIXES} for their own APIs.",
+        ),
+    ] = "openai/gpt-4o-mini"
 
     fallback_models: Annotated[tuple[str, ...], Field(alias="LLM_FALLBACK_MODELS")] = ()
-    """Comma-separated models that step in, in this order, when the first one does not answer."""
+    """Comma-separated models that are used, in this order, when the first one does not answer."""
 
-    openrouter_api_key: Annotated[SecretStr | None, Field(alias="OPENROUTER_API_KEY")] = None
-    """Key for OpenRouter or for the server at OPENROUTER_BASE_URL."""
 
-    openrouter_base_url: Annotated[str, Field(alias="OPENROUTER_BASE_URL")] = OPENROUTER_URL
-    """Any OpenAI-compatible server: vLLM, Ollama, LM Studio. One that is not OpenRouter needs no key here."""
+def _provider_fields() -> dict[str, Any]:
+    """The key of every provider, and its address where a variable sets it."""
+    fields: dict[str, Any] = {}
+    for provider in PROVIDERS.values():
+        key = Field(None, alias=provider.key_variable, description=provider.key_help)
+        fields[f"{provider.name}_api_key"] = (SecretStr | None, key)
+        if provider.url_variable:
+            url = Field(provider.base_url, alias=provider.url_variable, description=provider.url_help)
+            fields[f"{provider.name}_base_url"] = (Annotated[str, AfterValidator(_model_address)], url)
+    return fields
 
-    openai_api_key: Annotated[SecretStr | None, Field(alias="OPENAI_API_KEY")] = None
-    """Key for `openai:` models, OpenAI's own API."""
 
-    anthropic_api_key: Annotated[SecretStr | None, Field(alias="ANTHROPIC_API_KEY")] = None
-    """Key for `anthropic:` models."""
+def _model_address(value: str) -> str:
+    return _http_address(value, example="http://localhost:11434/v1")
 
-    google_api_key: Annotated[SecretStr | None, Field(alias="GOOGLE_API_KEY")] = None
-    """Key for `google:` models."""
+
+def _http_address(value: str, *, example: str = "https://tersely.example.org") -> str:
+    if urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc:
+        raise ValueError(f"must be an address such as {example}")
+    return value.rstrip("/")
+
+
+if TYPE_CHECKING:
+    _ProviderKeys = _ModelNames
+else:
+    _ProviderKeys = create_model("_ProviderKeys", __base__=_ModelNames, **_provider_fields())
+
+
+class ModelSettings(_ProviderKeys):
+    """Which model summarizes. Without a key, and without the address of your own server, results are condensed
+    structurally.
+    """
 
     context_window: Annotated[int | None, Field(alias="LLM_CONTEXT_WINDOW", ge=1024, le=100_000_000)] = None
     """Tokens the model can take, fallbacks included. Needed for models nobody lists, which count as having 16,384; wins
@@ -80,55 +108,39 @@ class ModelSettings(BaseModel):
     def _split(cls, value: object) -> object:
         return _list(value)
 
-    @field_validator("openrouter_base_url")
-    @classmethod
-    def _is_http(cls, value: str) -> str:
-        if urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc:
-            raise ValueError("must be an address such as http://localhost:11434/v1")
-        return value.rstrip("/")
-
     def specs(self) -> list[ModelSpec]:
         """The configured models, the first one first; empty when none is configured."""
         return [provider.spec() for _, provider in self.providers()]
 
     def providers(self) -> list[tuple[str, ProviderOptions]]:
         """The same as entries of `llm_providers`: the first one under `default`, the others under their own names."""
-        known = [(name, provider) for name in (self.model, *self.fallback_models) if (provider := self._provider(name))]
+        known = [(name, options) for name in (self.model, *self.fallback_models) if (options := self._options(name))]
         return [("default", known[0][1]), *known[1:]] if known else []
 
-    def key_for(self, vendor: str) -> SecretStr | None:
-        """The key in a provider's usual variable."""
-        keys = {"anthropic": self.anthropic_api_key, "google": self.google_api_key, "openai": self.openai_api_key}
-        return keys.get(vendor, self.openrouter_api_key)
+    def key_for(self, provider: Provider) -> SecretStr | None:
+        """The key in the provider's variable."""
+        key: SecretStr | None = getattr(self, f"{provider.name}_api_key")
+        return key
 
     def missing(self) -> str:
-        """What to set so that a model is asked."""
-        vendor, _, rest = self.model.partition(":")
-        return (
-            f"{vendor.upper()}_API_KEY" if vendor in _VENDORS and rest else "OPENROUTER_API_KEY or OPENROUTER_BASE_URL"
-        )
+        """The variables of which one has to be set to use the model."""
+        provider, _ = provider_of(self.model)
+        return " or ".join(filter(None, (provider.key_variable, provider.url_variable)))
 
-    def _provider(self, name: str) -> ProviderOptions | None:
-        vendor, _, rest = name.partition(":")
-        if vendor in _VENDORS and rest:
-            key = self.key_for(vendor)
-            return self._sized(rest, cast(ProviderType, vendor), key) if key else None
-        if not self.openrouter_api_key and self.openrouter_base_url == OPENROUTER_URL:
-            return None
-        return self._sized(name, "openrouter", self.openrouter_api_key, self.openrouter_base_url)
-
-    def _sized(
-        self, model: str, kind: ProviderType, key: SecretStr | None, base_url: str | None = None
-    ) -> ProviderOptions:
-        return ProviderOptions(
-            type=kind,
+    def _options(self, name: str) -> ProviderOptions | None:
+        """The options of a model; None without a key, unless it is on the operator's own server."""
+        provider, model = provider_of(name)
+        base_url = getattr(self, f"{provider.name}_base_url") if provider.url_variable else None
+        options = ProviderOptions(
+            type=provider.name,
             model=model,
             base_url=base_url,
-            api_key=key,
+            api_key=self.key_for(provider),
             context_window=self.context_window,
             max_output_tokens=self.max_output_tokens,
             concurrency=self.concurrency if "concurrency" in self.model_fields_set else None,
         )
+        return None if options.needs_key else options
 
 
 class SummarizerSettings(BaseModel):
@@ -511,7 +523,7 @@ def find_file(
             project,
             and the file says where results are kept and which model reads them.
     """
-    named = given or (os.environ if environment is None else environment).get("TERSELY_CONFIG")
+    named = given or (process_environment() if environment is None else environment).get("TERSELY_CONFIG")
     if named:
         # A file that was named and is not there is a mistake; reading it says so.
         return Path(named).expanduser()
@@ -532,7 +544,7 @@ def load_with_sources(
     """As `Settings.load`, and where each value came from."""
     gathered, servers = gather(
         Settings,
-        environment=os.environ if environment is None else environment,
+        environment=process_environment() if environment is None else environment,
         file=file,
         overrides=overrides,
         sections=sections,
@@ -553,12 +565,6 @@ def load_with_sources(
     gathered.raise_if_any()
     assert settings is not None, "a mistake was found and not told"
     return settings, gathered
-
-
-def _http_address(value: str) -> str:
-    if urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc:
-        raise ValueError("must be an address such as https://tersely.example.org")
-    return value.rstrip("/")
 
 
 def _list(value: object) -> object:

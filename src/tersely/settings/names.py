@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from tersely.llm.providers import ProviderOptions
+from tersely.llm.providers import DEFAULT_PROVIDER, PROVIDERS, Provider, ProviderOptions
 from tersely.mcp.servers import Server
 from tersely.settings.files import Key, nearest
 from tersely.settings.sources import SettingsTree
@@ -41,7 +41,7 @@ def complete(
     *,
     from_model: Sequence[tuple[str, ProviderOptions]],
     model_is_named: bool,
-    key_for: Callable[[str], SecretStr | None],
+    key_for: Callable[[Provider], SecretStr | None],
 ) -> None:
     """Fill in what nobody wrote.
 
@@ -68,21 +68,23 @@ def _providers(
     gathered: SettingsTree,
     from_model: Sequence[tuple[str, ProviderOptions]],
     model_is_named: bool,
-    key_for: Callable[[str], SecretStr | None],
+    key_for: Callable[[Provider], SecretStr | None],
 ) -> None:
     providers, defaults = gathered.mapping("llm_providers"), gathered.mapping("defaults")
     for name, entry in providers.items():
-        if isinstance(entry, dict) and not entry.get("api_key") and not entry.get("base_url"):
-            kind = str(entry.get("type", "openrouter"))
-            variable = f"{kind.upper()}_API_KEY"
-            # Only for the provider's own address: a key is for whom it was made.
-            if key := key_for(kind):
-                gathered.derive(("llm_providers", name, "api_key"), key, f"environment {variable}")
-            elif kind in ("openrouter", "openai", "anthropic", "google"):
-                gathered.complain(
-                    ("llm_providers", name, "api_key"),
-                    f"is missing: set {variable}, or write `api_key: ${{VARIABLE}}` here",
-                )
+        # Only for the provider's own address: a key is not sent to another server.
+        if not isinstance(entry, dict) or entry.get("api_key") or entry.get("base_url"):
+            continue
+        provider = PROVIDERS.get(str(entry.get("type", DEFAULT_PROVIDER.name)))
+        if provider is None:
+            continue  # An unknown type is reported with the other values.
+        if key := key_for(provider):
+            gathered.derive(("llm_providers", name, "api_key"), key, f"environment {provider.key_variable}")
+        else:
+            gathered.complain(
+                ("llm_providers", name, "api_key"),
+                f"is missing: set {provider.key_variable}, or write `api_key: ${{VARIABLE}}` here",
+            )
     if DEFAULT not in providers and (model_is_named or not providers):
         for name, made in from_model:
             gathered.derive(("llm_providers", name), made, "LLM_MODEL and its key")
