@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import stat
@@ -79,11 +78,12 @@ def install(
     tersely gateway install cursor --undo
     """
     from tersely.settings import client_files as files
+    from tersely.settings.environment import process_environment
 
     if project and named:
         fail("--project and --file name different files: give one of them.")
     chosen = files.CLIENTS[client]
-    machine = files.Machine.here(sys.platform, Path.home(), os.environ)
+    machine = files.Machine.here(sys.platform, Path.home(), process_environment())
     path = _found(chosen, machine, project, named)
     text = files.read_file(path)
     copy = path.with_name(path.name + files.BACKUP)
@@ -181,8 +181,9 @@ def _show(plan: FileChange, undo: bool) -> None:
 
 def _show_variables(plan: FileChange, machine: Machine, inherit: tuple[str, ...]) -> None:
     from tersely.settings.client_files import lost_variables
+    from tersely.settings.environment import process_environment
 
-    lost = [name for name in lost_variables(list(os.environ), machine, inherit) if not _NOISE.match(name)]
+    lost = [name for name in lost_variables(process_environment(), machine, inherit) if not _NOISE.match(name)]
     if not plan.commands or not lost:
         return
     telling = [name for name in lost if _TELLING.search(name)]
