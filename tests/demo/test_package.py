@@ -1,4 +1,4 @@
-"""The demonstration's package holds what `tersely demo` runs; simulations for tests and benchmarks are in tests/fakes."""
+"""The package of the demonstration holds what `tersely demo` runs; simulations for tests are in tests/fakes."""
 
 import ast
 from pathlib import Path
