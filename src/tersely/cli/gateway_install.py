@@ -119,7 +119,7 @@ def install(
         click.echo(f"{_servers(len(plan.changed))} as before. {chosen.restart}")
         return
     before_us = files.plan_undoing(chosen, path, text, backup).after
-    files.write_file(copy, before_us, rights=stat.S_IMODE(path.stat().st_mode))
+    files.write_file(copy, before_us, permissions=stat.S_IMODE(path.stat().st_mode))
     files.replace_file(path, plan.before, plan.after)
     click.echo(f"{_servers(len(plan.changed))} routed through tersely. {chosen.restart}")
     where = " --project" if project else f" --file {named}" if named else ""
