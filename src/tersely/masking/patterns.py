@@ -1,9 +1,9 @@
-"""What secrets look like: names that announce one, tokens that can be told by their form, values that are none.
+"""Classifies names and values: which names announce a secret, and which values are placeholders or random.
 
-Tables first, small judgements after them. Everything works on UTF-8 bytes and
-every pattern is re2, whose time is linear in the text whatever the text says.
-Where in a text to look, and what to put in place of what is found, is the
-business of `tools.mask`; how JSON and YAML nest, of `tools.secret_structures`.
+Works on UTF-8 bytes. All patterns are re2 expressions, whose time is linear in the
+length of any text. Where a text is searched is `masking.search` and
+`masking.assignments`, nesting in JSON and YAML is `masking.structures`, token patterns
+are `masking.token_patterns`.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from typing import Any
 import re2
 
 Places = list[tuple[int, int]]
-"""Where a pattern matched, then where its groups did; (-1, -1) for a group that took no part."""
+"""The span of a match, then those of its groups; (-1, -1) for a group that did not match."""
 
 _NOWHERE = (-1, -1)
 _ANYWHERE, _HERE, _EXACTLY = (
@@ -26,10 +26,10 @@ _ANYWHERE, _HERE, _EXACTLY = (
 
 
 class Pattern:
-    """An re2 expression that answers with places.
+    """An re2 expression that returns spans.
 
-    The match objects of the library cost three times the matching itself, and a
-    hostile text makes us ask ten thousand times; so its inner call is used here.
+    Match objects of the library cost three times the match itself, and a hostile text
+    causes ten thousand of them, so the library's internal call is used.
     """
 
     __slots__ = ("_match", "groups", "ignore_case", "named", "source")
@@ -37,7 +37,7 @@ class Pattern:
     def __init__(self, pattern: str, *, ignore_case: bool = False, encoding: Any = re2.Options.Encoding.LATIN1) -> None:
         options = re2.Options()
         options.encoding = encoding
-        options.max_mem = 64 << 20  # Wide alternations need room, or the matcher falls back to a slower one.
+        options.max_mem = 64 << 20  # Large alternations need memory, or re2 falls back to a slower matcher.
         options.case_sensitive = not ignore_case
         options.log_errors = False
         expression = re2.compile(pattern.encode(), options)
@@ -59,7 +59,7 @@ class Pattern:
         return self._match(_EXACTLY, text, start, len(text) if end is None else end)[0] != _NOWHERE
 
     def every(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[Places]:
-        """All matches, one behind the other."""
+        """All matches that do not overlap, in order."""
         limit = len(text) if end is None else end
         while start <= limit and (places := self._match(_ANYWHERE, text, start, limit))[0] != _NOWHERE:
             yield places
@@ -67,9 +67,7 @@ class Pattern:
 
 
 def compiled(pattern: str, *, ignore_case: bool = False) -> Pattern:
-    """Ours are ASCII, so they need not know about UTF-8: any byte above is just a byte, and the automata are
-    smaller.
-    """
+    """Compile one of our own patterns. They are ASCII and matched bytewise, which makes the automata smaller."""
     return Pattern(pattern, ignore_case=ignore_case)
 
 
@@ -77,11 +75,11 @@ def compiled(pattern: str, *, ignore_case: bool = False) -> Pattern:
 
 
 class Demand(Enum):
-    """How much a value must look like a secret before a name makes it one."""
+    """How much a value must look like a secret before it is masked under a name."""
 
-    ANY = "any"  # The name says it all: only placeholders, references and words of state are let through.
-    LIKELY = "likely"  # Names of things are let through as well: `secret: registry-credentials` is a reference.
-    RANDOM = "random"  # Only what a generator wrote.
+    ANY = "any"  # The name is enough: only placeholders, references and status words are not masked.
+    LIKELY = "likely"  # Names are not masked either: `secret: registry-credentials` is a reference.
+    RANDOM = "random"  # Only generated values are masked.
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ class Name:
     kind: str
     demand: Demand
     in_query_only: bool = False
-    """Such a name means a secret in `?name=value` and something harmless elsewhere."""
+    """The name announces a secret in `?name=value` only."""
 
 
 ANCHORS = (
@@ -99,10 +97,10 @@ ANCHORS = (
     "sumo", "heroku",
     "snyk", "salt", "connectionstring", "webhook", "dsn", "_pat",
 )  # fmt: skip
-"""Every name that can be sensitive holds one of these, so one pass over the text finds all names worth a look."""
+"""Every sensitive name contains one of these, so one pass over the text finds all candidates."""
 
 SHORT_ANCHORS = ("pin", "otp", "totp", "cvv", "cvc", "sig", "pw", "psw", "sid", "code", "pat", "pa_token")
-"""These only count as a whole word."""
+"""These count only as a whole word."""
 
 ANCHOR = rf"(?:{'|'.join(ANCHORS)}|(?:\b|_)(?:{'|'.join(SHORT_ANCHORS)})\b)"
 NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
@@ -155,7 +153,7 @@ _NEUTRAL = _words(
     "here local global "
     "internal external real actual override input param arg opt option ro rw read write admin root user app"
 )
-"""Words behind the telling one that change nothing: DB_PASSWORD_PROD, secret_key_base, client-key-data."""
+"""Words after the decisive one that change nothing: DB_PASSWORD_PROD, secret_key_base, client-key-data."""
 
 _ABOUT = _words(
     "id ids name names ref refs reference file filename path dir directory url uri endpoint type kind length len size "
@@ -182,7 +180,7 @@ _ABOUT = _words(
     "frame frames pair "
     "pairs str_len parser stream reader writer lexer"
 )
-"""Words behind the telling one that make it a thing *about* a secret: token_limit, secretName, password_changed_at."""
+"""Words after the decisive one that make the value a property of a secret: token_limit, secretName."""
 
 _HARMLESS_TOKENS = _words(
     "csrf xsrf public next page continuation continue cancellation cancel cursor sync pagination unexpected eos bos "
@@ -222,7 +220,7 @@ def words_of(name: bytes) -> list[str]:
         if not word[-1:].isalnum():
             word, at = word[:-1], at - 1
         elif word.isalpha() and word.isupper() and len(word) > 1 and name[at : at + 1].islower():
-            word, at = word[:-1], at - 1  # HTTPToken: the last capital belongs to the next word.
+            word, at = word[:-1], at - 1  # HTTPToken: the last capital letter belongs to the next word.
         elif word[-1:].isdigit() and not word.isdigit():
             word, at = word[:-1], at - 1
         found.append(word.decode().lower())
@@ -233,7 +231,7 @@ def words_of(name: bytes) -> list[str]:
 class _ParsedName:
     lowered: bytes
     words: list[str]
-    """Without numbers, neutral words at the end and the plural's s."""
+    """Without numbers, trailing neutral words and the s of the plural."""
 
     last: str
     before: str
@@ -243,12 +241,12 @@ class _ParsedName:
 
 
 _HARMLESS = Name("", Demand.RANDOM)
-"""What a rule returns to say that the value is no secret; None passes the name on to the next rule."""
+"""Returned by a rule when the value is not a secret. None leaves the decision to the next rule."""
 
 
 @lru_cache(maxsize=8192)
 def name_of_secret(name: bytes) -> Name | None:
-    """What a name says about its value; None when the value is not a secret."""
+    """What a name says about its value; None when the name does not announce a secret."""
     parsed = _parsed(name)
     if parsed is None:
         return None
@@ -330,7 +328,7 @@ def _login_rule(name: _ParsedName) -> Name | None:
 
 
 def _query_rule(name: _ParsedName) -> Name | None:
-    """Names that are mostly parameters of a URL."""
+    """Names of URL parameters."""
     if name.last in ("sig", "signature"):
         is_signed = name.before in ("amz", "goog", "sas") or name.lowered == b"signature"
         if is_signed or name.last == "sig":
@@ -358,7 +356,7 @@ def _provider_rule(name: _ParsedName) -> Name | None:
 
 
 def _any_word_rule(name: _ParsedName) -> Name | None:
-    """SECRET_KEY_FOO, TOKEN_FOR_CI: a telling word, then one that is not in any table."""
+    """SECRET_KEY_FOO, TOKEN_FOR_CI: a decisive word, followed by an unknown one."""
     if name.last in _ABOUT or name.before in _ABOUT:
         return _HARMLESS
     if any(word.endswith(_PASSWORD_ENDINGS) or word in ("secret", "token", "apikey") for word in name.words):
@@ -430,8 +428,8 @@ _FILLERS = b"xX*._-#0aA1"
 
 
 def is_placeholder(value: bytes) -> bool:
-    """Stands for a secret without being one: `${VAR}`, `<password>`, `********`, `changeme`, a reference, a word of
-    state.
+    """Whether a value only takes the place of a secret: `${VAR}`, `<password>`, `********`, `changeme`, a reference, a
+    status word.
     """
     value = value.strip(b" \t\r\n\"'")
     if not value:
@@ -457,7 +455,7 @@ def variety(value: bytes) -> int:
 
 
 def is_random(value: bytes) -> bool:
-    """Looks like a generator's work: long, mixed, no words; and not a UUID, a version, a host or a time."""
+    """Whether a value looks generated: long, mixed, without words; and not a UUID, a version, a host or a time."""
     size = len(value)
     if size < 12 or b" " in value or b"://" in value:
         return False
@@ -475,12 +473,12 @@ def is_random(value: bytes) -> bool:
 
 
 def is_code(value: bytes) -> bool:
-    """An expression that gets a secret from somewhere: `settings.db.password`, `get_token(`."""
+    """Whether a value is an expression that reads a secret: `settings.db.password`, `get_token(`."""
     return value.endswith((b"(", b"[")) or (_CODE.is_all_of(value) and not any(map(is_random, value.split(b"."))))
 
 
 def is_identifier(value: bytes) -> bool:
-    """A name somebody chose, as in code: made of words, with hardly a digit."""
+    """Whether a value is an identifier as in code: made of words, with few digits."""
     if len(value) > 64 or not _IDENTIFIER.is_all_of(value):
         return False
     words = [word for word in words_of(value) if not word.isdigit()]
@@ -490,7 +488,7 @@ def is_identifier(value: bytes) -> bool:
 
 
 def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
-    """Whether a value under a telling name is worth hiding. `value` may be cut after 512 bytes."""
+    """Whether a value under a sensitive name is a secret. `value` may be cut after 512 bytes."""
     if is_placeholder(value):
         return False
     if demand is Demand.RANDOM:
@@ -513,10 +511,10 @@ def _is_likely_secret(value: bytes, *, quoted: bool, kind: str) -> bool:
         return False
     if value.isdigit():
         return size >= 14
-    if kind == "password":  # A bare `pass` or `pwd`: a word or a path is no password.
+    if kind == "password":  # A bare `pass` or `pwd`: a word or a path is not a password.
         return quoted or not (value.isalpha() or b"/" in value[:1] or _NAME_LIKE.is_all_of(value))
     if _NAME_LIKE.is_all_of(value) and (size < 40 or not any(48 <= char <= 57 for char in value)):
-        # registry-credentials-7xk2p names something; 5cb4a5f0-… does not.
+        # registry-credentials-7xk2p is a name; 5cb4a5f0-… is not.
         return _UUID.is_all_of(value) or (
             kind != "secret" and any(map(is_random, value.replace(b"_", b"-").split(b"-")))
         )
