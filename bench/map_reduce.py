@@ -15,9 +15,9 @@ import time
 import anyio
 
 from tersely.condensing.summarize import SummaryRequest, summarize_text
-from tersely.llm.client import ModelSpec
 from tersely.llm.limits import RetryPolicy, build_llm
 from tersely.llm.messages import Message
+from tersely.llm.providers import ModelSpec
 from tersely.masking.masked import assume_masked
 from tersely.text.tokens import O200K
 

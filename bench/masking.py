@@ -15,6 +15,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -71,16 +72,21 @@ def standard(value: Any) -> Any:
 def standard_library() -> Iterator[None]:
     modules: tuple[ModuleType, ...] = (mask, secret_assignments, secret_patterns, secret_search, secret_structures)
     kept = {module: dict(vars(module)) for module in modules}
-    prefixes = dict(secret_search._BY_PREFIX)
+    table = secret_search.token_table()
+    tokens = replace(
+        table,
+        by_prefix={prefix: standard(entries) for prefix, entries in table.by_prefix.items()},
+        prefix=standard(table.prefix),
+        form=standard(table.form),
+    )
     for module in modules:
         vars(module).update({name: standard(value) for name, value in vars(module).items() if name != "DEFAULT_GROUPS"})
-    secret_search._BY_PREFIX.update({prefix: standard(entries) for prefix, entries in prefixes.items()})
+    vars(secret_search)["token_table"] = lambda: tokens
     try:
         yield
     finally:
         for module in modules:
             vars(module).update(kept[module])
-        secret_search._BY_PREFIX.update(prefixes)
 
 
 def seconds(text: str, *, rounds: int = 3) -> float | None:

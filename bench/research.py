@@ -24,7 +24,6 @@ import anyio
 
 from tersely.agent.options import AgentOptions
 from tersely.app.sessions import sessions_app
-from tersely.demo.web_pages import SmallWeb, draw_web
 from tersely.mcp.servers import ServerOptions, TransportOptions
 from tersely.research.work import result_of
 from tersely.sessions.chains import ChainOptions, StageOptions
@@ -33,6 +32,7 @@ from tersely.settings.model import Settings
 from tersely.store import sessions as rows
 from tersely.store.events import channel_of
 from tersely.text.tokens import O200K
+from tests.fakes.web.pages import SmallWeb, draw_web
 
 SEEN_BY_THE_AGENT = 5_000
 TOPICS = {
@@ -77,7 +77,7 @@ def boilerplate(web: SmallWeb, text: str) -> float:
 async def researched(seed: int, folder: Path) -> tuple[str, dict[str, object]]:
     """The accumulated content, and the result."""
     server = ServerOptions(
-        transport=TransportOptions(command=sys.executable, args=("-m", "tersely.demo.web", "--seed", str(seed))),
+        transport=TransportOptions(command=sys.executable, args=("-m", "tests.fakes.web.server", "--seed", str(seed))),
         start_timeout=60,
     )
     base = Settings.load({"TERSELY_DATA_DIR": str(folder)})

@@ -1,55 +1,55 @@
-"""Everything we raise on purpose. Who can act on it decides the type.
+"""The errors we raise on purpose. The type says who can act on it.
 
 * TerselyError
   x ConfigError             the operator can fix it; names the setting
   x InputError              the caller can fix it; names the value and what is allowed
-    + ResultNotFound        no kept result has this handle, for this caller
-    + ResultExpired         there was one; it was kept for as long as the settings say
-    + UnknownAlertType      no chain is for alerts of this type; names the known ones
-    + OverrideRefused       an alert's override names what does not exist; `mistakes` says where
-    + IdempotencyConflict   the same key came with another body before
-    + SessionEnded          what was asked for is possible only while a session runs
+    + ResultNotFound        no kept result has this handle, in this scope
+    + ResultExpired         the result was deleted after its retention time
+    + UnknownAlertType      no chain handles alerts of this type; names the known ones
+    + OverrideRefused       an alert's override names unknown servers or tools; `mistakes` lists them
+    + IdempotencyConflict   the key was used with another body before
+    + SessionEnded          the operation needs a session that has not ended
     + SessionNotFound       no session has this id
-    + SessionNotEnded       what was asked needs a session that has ended
-  x ToolError               the model can see it and adapt; the text may quote the server: mask it before it is shown
-    + ToolNotFound          no such tool; says what exists and what is close
+    + SessionNotEnded       the operation needs a session that has ended
+  x ToolError               the model can adapt; the message may quote the server, so mask it before it is shown
+    + ToolNotFound          no such tool; names the closest ones
     + ToolForbidden         the configuration does not allow this tool
-    + ToolTimedOut          no answer in time; the server was told to stop
-    + ToolUnavailable       the server is not there, or went away; `sent` says whether the call may have arrived
+    + ToolTimedOut          no result in time; the request was cancelled
+    + ToolUnavailable       the server is not connected; `sent`: whether the call may have reached it
     + ToolRejected          the server answered with a protocol error; `code` and `data` as it sent them
-    + ResultTooLarge        the answer was refused while it was read; says the size
-    + ResultMalformed       the answer is not what the protocol allows
-  x QueueFull               too many alerts wait; `retry_after` says when to come again
-  x StoreUnavailable        the database does not answer; worth trying again later
-  x LostSession             somebody else works on the session now, or it has ended: stop, and write nothing
-  x MaskingFailed           nobody sees the text; the call is reported as failed
+    + ResultTooLarge        the result exceeds the limit and was not read completely
+    + ResultMalformed       the result violates the protocol
+  x QueueFull               too many alerts are waiting; `retry_after` in seconds
+  x StoreUnavailable        the database does not answer; may be retried
+  x LostSession             the session has ended or belongs to another attempt: stop, and write nothing
+  x MaskingFailed           the text is dropped; the call is reported as failed
   x LLMError
-    + LLMUnavailable        worth trying again later: connection, 408, 429, 5xx, timeouts, an open circuit
-    + LLMRefused            this request will not be answered: content filter, refusal, unusable answer
-    + LLMOutOfQuota         somebody has to pay: 402, exhausted quota
-    + LLMTooLong            the prompt does not fit the window: split it
+    + LLMUnavailable        may be retried: connection failures, 408, 429, 5xx, timeouts, an open circuit
+    + LLMRefused            this request fails again: content filter, refusal, unusable answer
+    + LLMOutOfQuota         the account has no quota left: 402
+    + LLMTooLong            the prompt exceeds the context window: split it
     + LLMMisconfigured      the operator has to fix it: key, model name, unsupported parameter
 """
 
 
 class TerselyError(Exception):
-    """Base of everything raised on purpose."""
+    """Base class of all errors raised on purpose."""
 
 
 class ConfigError(TerselyError):
-    """A setting is missing or wrong; the message names it and says what would be right."""
+    """A setting is missing or wrong; the message names it and what is valid."""
 
 
 class InputError(TerselyError, ValueError):
-    """A value the caller passed is out of range; the message names it and the range."""
+    """A value from the caller is invalid; the message names it and what is valid."""
 
 
 class ToolError(TerselyError):
-    """A tool call gave no result. The message is for the model; text of the server's own in it is not masked yet."""
+    """A tool call failed. The message is for the model; text of the server in it is not masked yet."""
 
 
 class ToolNotFound(ToolError):
-    """No tool of that name can be called; the message lets a model correct itself."""
+    """No tool has this name; the message lets a model correct itself."""
 
     def __init__(self, message: str, *, name: str) -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class ToolNotFound(ToolError):
 
 
 class ToolForbidden(ToolError):
-    """The tool exists and the configuration does not let it be called."""
+    """The tool exists, but the configuration does not allow it."""
 
     def __init__(self, message: str, *, name: str) -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ class ToolForbidden(ToolError):
 
 
 class ToolTimedOut(ToolError):
-    """No answer within the server's `timeout`."""
+    """No result within the server's `timeout`."""
 
     def __init__(self, name: str, seconds: float) -> None:
         super().__init__(
@@ -76,12 +76,12 @@ class ToolTimedOut(ToolError):
 
 
 class ToolUnavailable(ToolError):
-    """The server cannot be reached, or was lost before it answered."""
+    """The server cannot be reached, or the connection failed before it answered."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)
         self.sent = sent
-        """Whether the call may have reached the server. Only one that certainly did not is safe to send again."""
+        """Whether the call may have reached the server. If not, it is safe to send again."""
 
 
 class ToolRejected(ToolError):
@@ -92,36 +92,35 @@ class ToolRejected(ToolError):
         self.code = code
         self.data = data
         self.said = said or message
-        """The server's own words."""
+        """The message of the server."""
 
 
 class ResultTooLarge(ToolError):
-    """The answer was larger than the server's `max_result_bytes` and was not read to its end."""
+    """The result exceeds the server's `max_result_bytes` and was not read completely."""
 
     def __init__(self, message: str, *, limit: int, size: int | None) -> None:
         super().__init__(message)
         self.limit = limit
         self.size = size
-        """Bytes, where the server said so."""
+        """In bytes, if the server sent it."""
 
 
 class ResultMalformed(ToolError):
-    """The answer breaks the protocol's rules for a result."""
+    """The result violates the protocol."""
 
 
 class ResultNotFound(InputError):
-    """Also the answer for another scope's handle: whether it exists is not ours to tell."""
+    """Also raised for a handle of another scope, whose existence is not revealed."""
 
     def __init__(self, handle: str) -> None:
         super().__init__(
             f"No kept result has the handle {handle[:80]!r}. Copy a handle exactly as it was given (r_ and 16 letters "
-            "and digits); "
-            "only those who made the call can read it. Call the tool again for a new one."
+            "and digits); only those who made the call can read it. Call the tool again for a new one."
         )
 
 
 class ResultExpired(InputError):
-    """The content is gone; what was called is still known."""
+    """The content was deleted; the call that produced it is still known."""
 
     def __init__(self, handle: str, *, expired: str, origin: str) -> None:
         super().__init__(
@@ -131,7 +130,7 @@ class ResultExpired(InputError):
 
 
 class SessionNotFound(InputError):
-    """There is no such session, or it was deleted."""
+    """The session does not exist, or was deleted."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__(
@@ -140,7 +139,7 @@ class SessionNotFound(InputError):
 
 
 class SessionNotEnded(InputError):
-    """The session is still being worked on."""
+    """The session has not ended."""
 
     def __init__(self, session_id: str, status: str) -> None:
         super().__init__(
@@ -149,13 +148,13 @@ class SessionNotEnded(InputError):
 
 
 class LostSession(TerselyError):
-    """A worker's write was refused: the session has ended, or a later attempt works on it. Whoever gets this stops
-    quietly.
+    """A worker's write was rejected: the session has ended, or belongs to a later attempt. The worker stops without
+    further writes.
     """
 
 
 class UnknownAlertType(InputError):
-    """No chain is configured for an alert."""
+    """No chain handles alerts of this type."""
 
 
 class OverrideRefused(InputError):
@@ -164,19 +163,19 @@ class OverrideRefused(InputError):
     def __init__(self, mistakes: "list[tuple[str, str]]") -> None:
         super().__init__(" ".join(message for _, message in mistakes))
         self.mistakes = mistakes
-        """Field and message of each."""
+        """Field and message of each problem."""
 
 
 class IdempotencyConflict(InputError):
-    """An Idempotency-Key was used before, for something else."""
+    """An Idempotency-Key was used before, with another body."""
 
 
 class SessionEnded(InputError):
-    """The session has ended; nothing about it can be changed any more."""
+    """The session has ended and cannot be changed."""
 
 
 class QueueFull(TerselyError):
-    """As many alerts wait as the settings allow."""
+    """The queue contains as many alerts as the settings allow."""
 
     def __init__(self, message: str, *, retry_after: int) -> None:
         super().__init__(message)
@@ -184,7 +183,7 @@ class QueueFull(TerselyError):
 
 
 class StoreUnavailable(TerselyError):
-    """The database could not be reached, or was locked for too long."""
+    """The database cannot be reached, or was locked for too long."""
 
 
 class MaskingFailed(TerselyError):
@@ -192,14 +191,14 @@ class MaskingFailed(TerselyError):
 
 
 class LLMError(TerselyError):
-    """A model gave no usable answer."""
+    """A model returned no usable answer."""
 
     work: object = None
-    """What was done, and paid, before it failed: a `condensing.budget.ModelWork`, where there is something to tell."""
+    """The model calls before the failure, for their cost: a `condensing.budget.ModelWork`, or None."""
 
 
 class LLMUnavailable(LLMError):
-    """The model may answer later. `retry_after` is what the provider asked for, in seconds."""
+    """The model may answer later. `retry_after`: seconds that the provider demands."""
 
     def __init__(self, message: str, *, retry_after: float | None = None, rate_limited: bool = False) -> None:
         super().__init__(message)
@@ -208,16 +207,16 @@ class LLMUnavailable(LLMError):
 
 
 class LLMRefused(LLMError):
-    """The model will not answer this request, however often it is asked."""
+    """The model rejects this request; a retry does not help."""
 
 
 class LLMOutOfQuota(LLMError):
-    """The account behind the key has nothing left."""
+    """The account of the key has no quota left."""
 
 
 class LLMTooLong(LLMError):
-    """The prompt is longer than the model's window."""
+    """The prompt exceeds the model's context window."""
 
 
 class LLMMisconfigured(LLMError):
-    """Key, model name or a parameter is wrong: no retry can heal it."""
+    """Key, model name or a parameter is wrong; a retry does not help."""

@@ -207,3 +207,9 @@ def test_arguments_are_turned_into_what_the_tool_takes_where_there_is_no_doubt()
         and not fitted.complaint
         and len(fitted.remarks) == 5
     )
+
+
+def test_a_text_for_a_list_that_may_be_null_is_split_and_not_dropped() -> None:
+    schema = {"properties": {"tags": {"anyOf": [{"type": "array"}, {"type": "null"}]}}}
+    assert fit({"tags": "a, b"}, schema).values == {"tags": ["a", "b"]}
+    assert fit({"tags": "null"}, schema).values == {"tags": None}

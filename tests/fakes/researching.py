@@ -19,7 +19,6 @@ from mcp_types import ToolAnnotations
 from tersely.agent.options import AgentOptions
 from tersely.app.sessions import SessionsApp, sessions_app
 from tersely.condensing.structural import condense_within
-from tersely.demo.web_pages import SmallWeb, draw_web
 from tersely.mcp.servers import ServerOptions, TransportOptions
 from tersely.research.work import result_of
 from tersely.sessions.chains import ChainOptions, StageOptions
@@ -29,6 +28,7 @@ from tersely.settings.model import Settings
 from tersely.store import sessions as rows
 from tersely.store.sessions import Session
 from tests.fakes.llm_server import Body, Reply, serving
+from tests.fakes.web.pages import SmallWeb, draw_web
 
 READS = ToolAnnotations(read_only_hint=True)
 TEXT = {"type": "string"}

@@ -150,7 +150,7 @@ async def test_a_model_that_takes_no_temperature_is_asked_without() -> None:
 async def test_somebody_elses_shape_is_a_plain_error(page: Reply) -> None:
     """F26."""
     async with FakeLLMServer([page]).listening() as server, model_at(server.url) as llm:
-        with pytest.raises(LLMMisconfigured, match="no chat completion"):
+        with pytest.raises(LLMMisconfigured, match="did not return a chat completion"):
             await llm.complete(say("hello"), max_tokens=10)
 
 
@@ -231,16 +231,16 @@ async def test_a_web_page_in_place_of_a_stream_is_a_plain_error_and_not_asked_fo
     """F26."""
     page = Reply(raw=b"<html>Welcome</html>", headers={"content-type": "text/html; charset=utf-8"})
     async with FakeLLMServer([page]).listening() as server, model_at(server.url) as llm:
-        with pytest.raises(LLMMisconfigured, match="no chat completion: a web page"):
+        with pytest.raises(LLMMisconfigured, match="did not return a chat completion: a web page"):
             _ = [delta async for delta in llm.stream(say("hello"), max_tokens=50)]
 
 
 @pytest.mark.parametrize("parts", [(), (CHUNK,)])
 async def test_a_silent_server_is_given_up_and_the_slot_is_free_again(parts: tuple[bytes, ...]) -> None:
     """F19: no first byte, or a stream that falls silent."""
-    patience = Timeouts(first_byte=0.2, between_bytes=0.2, total=60)
+    timeouts = Timeouts(first_byte=0.2, between_bytes=0.2, total=60)
     async with serving(raw_http(*parts, hang=True)) as address:
-        async with model_at(f"{address}/v1", retry_policy=RetryPolicy(delays=()), patience=patience) as llm:
+        async with model_at(f"{address}/v1", retry_policy=RetryPolicy(delays=()), timeouts=timeouts) as llm:
             with anyio.fail_after(20), pytest.raises(LLMUnavailable):
                 _ = [delta async for delta in llm.stream(say("hello"), max_tokens=50)]
             assert llm.in_use == 0
@@ -248,9 +248,9 @@ async def test_a_silent_server_is_given_up_and_the_slot_is_free_again(parts: tup
 
 async def test_a_server_that_drips_is_given_up_in_the_end() -> None:
     """F19: a byte now and then resets the idle time, not the total."""
-    patience = Timeouts(first_byte=1, between_bytes=1, total=0.5)
+    timeouts = Timeouts(first_byte=1, between_bytes=1, total=0.5)
     async with serving(raw_http(*[b": still here\n\n"] * 1_000, pause=0.05)) as address:
-        async with model_at(f"{address}/v1", retry_policy=RetryPolicy(delays=()), patience=patience) as llm:
+        async with model_at(f"{address}/v1", retry_policy=RetryPolicy(delays=()), timeouts=timeouts) as llm:
             with anyio.fail_after(20), pytest.raises(LLMUnavailable):
                 await llm.complete(say("hello"), max_tokens=50)
 

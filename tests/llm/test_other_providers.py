@@ -11,10 +11,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tersely.errors import LLMMisconfigured, LLMTooLong, LLMUnavailable
-from tersely.llm.client import ModelSpec, Provider
 from tersely.llm.limits import LimitedLLM, RetryPolicy, build_llm
 from tersely.llm.messages import Message, ToolSpec
-from tersely.llm.providers import NativeTools
+from tersely.llm.providers import ModelSpec, NativeTools
 from tersely.masking.masked import assume_masked
 from tests.fakes.llm_server import serving
 
@@ -23,7 +22,7 @@ MESSAGES = [Message("system", assume_masked("be brief")), Message("user", assume
 
 @asynccontextmanager
 async def provider(
-    name: Provider, model: str, path: str, answer: dict[str, Any], status: int = 200, **spec: Any
+    name: str, model: str, path: str, answer: dict[str, Any], status: int = 200, **spec: Any
 ) -> AsyncIterator[tuple[LimitedLLM, list[tuple[Request, dict[str, Any]]]]]:
     asked: list[tuple[Request, dict[str, Any]]] = []
 
@@ -42,7 +41,7 @@ async def provider(
             await llm.aclose()
 
 
-ANTHROPIC: tuple[Provider, str, str] = ("anthropic", "claude-haiku-4-5", "/v1/messages")
+ANTHROPIC: tuple[str, str, str] = ("anthropic", "claude-haiku-4-5", "/v1/messages")
 ANTHROPIC_ANSWER = {
     "id": "msg_1",
     "type": "message",
@@ -53,7 +52,7 @@ ANTHROPIC_ANSWER = {
     "stop_sequence": None,
     "usage": {"input_tokens": 12, "output_tokens": 1},
 }
-GOOGLE: tuple[Provider, str, str] = ("google", "gemini-2.5-flash", "/{version}/models/{model}")
+GOOGLE: tuple[str, str, str] = ("google", "gemini-2.5-flash", "/{version}/models/{model}")
 GOOGLE_ANSWER = {
     "candidates": [{"content": {"role": "model", "parts": [{"text": "four"}]}, "finishReason": "STOP", "index": 0}],
     "usageMetadata": {"promptTokenCount": 12, "candidatesTokenCount": 1, "totalTokenCount": 13},
@@ -134,7 +133,7 @@ async def test_an_anthropic_answer_that_hit_its_limit_says_so(stop: str, finish:
     ],
 )
 async def test_their_errors_are_typed_like_everybody_elses_and_not_retried_behind_our_back(
-    which: tuple[Provider, str, str], status: int, error: dict[str, Any], kind: type[Exception]
+    which: tuple[str, str, str], status: int, error: dict[str, Any], kind: type[Exception]
 ) -> None:
     async with provider(*which, error, status) as (llm, asked):
         with pytest.raises(kind):

@@ -29,6 +29,7 @@ from tersely.mcp.connect.supervisor import Backoff, Connection, connected
 from tersely.mcp.connect.wire import HalfCharacters, Inbox, LineSplitter, TooLong, id_in
 from tersely.mcp.raw import RawResult, Tool
 from tersely.mcp.servers import Server, ServerOptions, TransportOptions
+from tersely.settings.environment import process_environment
 from tests.fakes.mcp_servers.plain import Message, text
 from tests.fakes.mcp_servers.web import Honest, Rude, endless_stream, raw_answer
 
@@ -216,7 +217,8 @@ async def test_a_child_sees_a_minimal_environment_and_what_the_configuration_nam
     monkeypatch.setenv("DATABASE_URL", "postgresql://user:secret@db")
     monkeypatch.setenv("LANGUAGE", "de")
 
-    async with one(stdio("honest", env={"GIVEN": "yes"}, inherit=("LANGUAGE", "NOT_SET"))) as connection:
+    server = stdio("honest", env={"GIVEN": "yes"}, inherit=("LANGUAGE", "NOT_SET"))
+    async with one(server, environment=process_environment()) as connection:
         seen = dict(line.split("=", 1) for line in (await said(connection, "environment")).split("\n"))
 
     assert seen["GIVEN"] == "yes"

@@ -209,16 +209,16 @@ def test_windsurf_has_its_own_word_for_an_address() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"command": "npx", "url": "http://localhost"}', "more than one way"),
+        ('{"command": "npx", "url": "http://localhost"}', "several commands or addresses"),
         ('{"env": {}}', "no command and no address"),
-        ("5", "object in braces"),
-        ('{"command": "npx", "args": "-y"}', "not a list of texts"),
-        ('{"command": 5}', "not a text"),
+        ("5", "not a JSON object"),
+        ('{"command": "npx", "args": "-y"}', "not a list of strings"),
+        ('{"command": 5}', "not a string"),
         ('{"command": "npx", "sandboxEnabled": true}', "sandbox"),
         ('{"command": "npx", "envFile": "${workspaceFolder}/.env"}', "cannot be read"),
         ('{"url": "https://mcp.test/mcp"}', "--only it"),
-        ('{"url": "https://mcp.test/mcp?key=abc", "headers": {"X": "y"}}', "looks as if it held a key"),
-        ('{"url": "https://mcp.test/s/a8sd7f6as8d7f6as8d7f/mcp", "headers": {"X": "y"}}', "looks as if it held a key"),
+        ('{"url": "https://mcp.test/mcp?key=abc", "headers": {"X": "y"}}', "seems to contain a key"),
+        ('{"url": "https://mcp.test/s/a8sd7f6as8d7f6as8d7f/mcp", "headers": {"X": "y"}}', "seems to contain a key"),
         ('{"url": "https://mcp.test/mcp", "oauth": {"clientId": "x"}}', "signs in through the client"),
         ('{"url": "unix:///tmp/server.sock"}', "neither http nor https"),
         ('{"url": "http://localhost/mcp", "headers": {"X": "y"}, "env": {}}', "headers and env"),
@@ -248,8 +248,8 @@ def test_variables_of_an_env_file_are_named_too(tmp_path: Path) -> None:
         ("[]", "mcp.json:1: is not a configuration of Cursor"),
         ('{"theme": "dark"}', "declares no servers"),
         ('{"servers": {}}', "It has 'servers', which Cursor does not read"),
-        ('{\n"mcpServers": []}', "mcp.json:2: mcpServers must hold servers"),
-        ('{"mcpServers": {}, "mcpServers": {}}', "a second time"),
+        ('{\n"mcpServers": []}', "mcp.json:2: mcpServers must map server names"),
+        ('{"mcpServers": {}, "mcpServers": {}}', "is a duplicate"),
         ("", "is not a configuration"),
     ],
 )
@@ -329,7 +329,7 @@ def test_a_file_is_replaced_in_one_piece_through_its_link_with_its_rights(tmp_pa
 def test_a_file_that_somebody_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     path.write_text("theirs")
-    with pytest.raises(ConfigError, match="changed meanwhile"):
+    with pytest.raises(ConfigError, match="has changed in the meantime"):
         replace_file(path, "old", "new")
     assert read_file(path) == "theirs"
     path.write_bytes(b"ok\n\xff")

@@ -217,15 +217,15 @@ mcp_servers:
         (
             "a.yaml",
             "mcp_servers:\n  a: {transport: {command: x}}\n  a: {transport: {command: y}}\n",
-            "a.yaml:3: mcp_servers.a: stands here",
+            "a.yaml:3: mcp_servers.a: is a duplicate",
         ),
         (
             "a.json",
             '{"mcpServers": {\n"a": {"command": "x",\n"command": "y"}}}',
-            "a.json:3: mcpServers.a.command: stands here a second time",
+            "a.json:3: mcpServers.a.command: is a duplicate; first declared in line 2",
         ),
         ("a.yaml", "mcp_servers:\n  - x: [\n", "a.yaml:3: is not valid YAML"),
-        ("a.json", '{"mcpServers": {\n"a": nope}}', "a.json:2: is not valid JSON: 'nope' is no value"),
+        ("a.json", '{"mcpServers": {\n"a": nope}}', "a.json:2: is not valid JSON: 'nope' is not a value"),
         ("a.json", '{"mcpServers": {"a": {"command": "x"}', "a.json:1: is not valid JSON"),
         ("a.yaml", "mcp_server: {}\n", "did you mean 'mcp_servers' by 'mcp_server'?"),
         ("a.yaml", "", "must be a mapping with `mcp_servers`"),
@@ -233,16 +233,16 @@ mcp_servers:
         (
             "a.yaml",
             "mcp_servers: {a: {instructions: x}}",
-            "a.yaml:1: mcp_servers.a.transport: is missing: say how to reach the server",
+            "a.yaml:1: mcp_servers.a.transport: is missing: the server needs a `command` or a `url`",
         ),
         (
             "a.yaml",
             "mcp_servers: {pоds: {transport: {command: x}}}",
             "a server's name is up to 128 plain ASCII characters",
         ),
-        ("a.yaml", 'mcp_servers: {a: {transport: {command: "${A"}}}', "has a `${` that is never closed"),
+        ("a.yaml", 'mcp_servers: {a: {transport: {command: "${A"}}}', "has a `${` that is not closed"),
         ("a.json", "[" * 1000, "nested more than"),
-        ("a.yaml", "mcp_servers:\n  a: {transport: {command: ${A}}}\n", "Inside of { } and [ ], put ${…} in quotes."),
+        ("a.yaml", "mcp_servers:\n  a: {transport: {command: ${A}}}\n", "Inside { } and [ ], put ${…} in quotes."),
     ],
 )
 def test_a_broken_file_is_explained(tmp_path: Path, name: str, text: str, message: str) -> None:

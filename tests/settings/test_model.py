@@ -244,7 +244,7 @@ x-anchors: {anything: goes}
     said = "\n".join(found)
     assert (
         said.count("did you mean") >= 8
-        and "'Y' belongs to the chain 'a' already" in said
+        and "'Y' already belongs to the chain 'a'" in said
         and "put it in quotes" in said
     )
     assert "canary" not in said and "hunter2" not in said

@@ -10,6 +10,7 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -236,34 +237,12 @@ def _same_name(name: str, properties: Mapping[str, Any], values: Mapping[str, An
 
 
 def _as_type(value: Any, described: Mapping[str, Any]) -> Any:
+    """The value converted to a type of the schema, where that loses nothing; otherwise unchanged."""
     types = _types(described)
     if not types or _is(value, types):
         return value
-    if isinstance(value, str):
-        stripped = value.strip()
-        if "null" in types and stripped.lower() in ("null", "none", ""):
-            return None
-        if "boolean" in types and stripped.lower() in ("true", "false", "yes", "no"):
-            return stripped.lower() in ("true", "yes")
-        if {"integer", "number"} & set(types):
-            try:
-                return int(stripped)
-            except ValueError:
-                pass
-            if "number" in types:
-                try:
-                    return float(stripped)
-                except ValueError:
-                    pass
-        if "array" in types or "object" in types:
-            try:
-                inner = json.loads(stripped)
-            except ValueError:
-                inner = None
-            if _is(inner, types):
-                return inner
-        if "array" in types:
-            return [part.strip() for part in stripped.split(",")]
+    if isinstance(value, str) and (read := _text_as_type(value.strip(), types)) is not _UNREADABLE:
+        return read
     if "string" in types and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if "array" in types and not isinstance(value, dict):
@@ -271,6 +250,28 @@ def _as_type(value: Any, described: Mapping[str, Any]) -> Any:
     if "integer" in types and isinstance(value, float) and value.is_integer():
         return int(value)
     return value
+
+
+_UNREADABLE = object()
+
+
+def _text_as_type(text: str, types: list[str]) -> Any:
+    lowered = text.lower()
+    if "null" in types and lowered in ("null", "none", ""):
+        return None
+    if "boolean" in types and lowered in ("true", "false", "yes", "no"):
+        return lowered in ("true", "yes")
+    for name, number in (("integer", int), ("number", int), ("number", float)):
+        if name in types:
+            with suppress(ValueError):
+                return number(text)
+    if "array" in types or "object" in types:
+        with suppress(ValueError):
+            if _is(parsed := json.loads(text), types):
+                return parsed
+    if "array" in types:
+        return [part.strip() for part in text.split(",")]
+    return _UNREADABLE
 
 
 def _is(value: Any, types: list[str]) -> bool:

@@ -28,7 +28,7 @@ class _Question:
 class Metered(WrapperLLM):
     """One piece of work's way to its model."""
 
-    inner: LLM
+    wrapped: LLM
     answered: Usage = field(default_factory=Usage)
     """What whole answers cost."""
 
@@ -43,7 +43,7 @@ class Metered(WrapperLLM):
         native: NativeTools | None = None,
     ) -> Completion:
         with self._asking(messages):
-            answer = await self.inner.complete(messages, max_tokens=max_tokens, tools=tools, native=native)
+            answer = await self.wrapped.complete(messages, max_tokens=max_tokens, tools=tools, native=native)
         self.answered += answer.usage
         return answer
 
@@ -55,7 +55,7 @@ class Metered(WrapperLLM):
         tools: Sequence[ToolSpec] = (),
         native: NativeTools | None = None,
     ) -> AsyncIterator[Delta]:
-        deltas: Any = self.inner.stream(messages, max_tokens=max_tokens, tools=tools, native=native)
+        deltas: Any = self.wrapped.stream(messages, max_tokens=max_tokens, tools=tools, native=native)
         with self._asking(messages) as question:
             async with aclosing(deltas):
                 async for delta in deltas:
@@ -87,9 +87,9 @@ class Metered(WrapperLLM):
         others waited.
         """
         usage = self.answered
-        count = self.inner.tokenizer.count
-        for question in self._broken_off[: self.inner.concurrency]:
+        count = self.wrapped.tokenizer.count
+        for question in self._broken_off[: self.wrapped.concurrency]:
             asked, wrote = sum(count(message.text) for message in question.messages), count(question.answered)
-            price = facts.price(self.inner.provider, self.inner.model, asked, wrote)
+            price = facts.price(self.wrapped.provider, self.wrapped.model, asked, wrote)
             usage += Usage(calls=1, input_tokens=asked, output_tokens=wrote, price=price)
         return usage

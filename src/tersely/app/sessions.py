@@ -28,6 +28,7 @@ from tersely.sessions.models import Models
 from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.records import SESSION_TYPES
 from tersely.sessions.worker import Work, Worker, WorkerTimeouts
+from tersely.settings.environment import process_environment
 from tersely.settings.model import Settings
 from tersely.store.database import Database
 from tersely.store.summaries import SummaryFile
@@ -80,7 +81,7 @@ async def sessions_app(settings: Settings, *, version: str) -> AsyncIterator[Ses
             stack.enter_context(_only_worker(store.url))
         bus = await stack.enter_async_context(open_bus(database))
         kept = KeptResults(database, retention=timedelta(days=store.keep_days), max_bytes=store.keep_mb * 2**20)
-        registry = await stack.enter_async_context(registered(settings.servers))
+        registry = await stack.enter_async_context(registered(settings.servers, environment=process_environment()))
         works: dict[str, Work] = {}
         worker = Worker(
             database=database,

@@ -126,7 +126,6 @@ def check(given: Path | None) -> None:
 
 
 def _found(settings: Settings, gathered: SettingsTree) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    from tersely.llm.client import OPENROUTER_URL
     from tersely.llm.facts import context_window
     from tersely.masking.mask import Masker
 
@@ -136,7 +135,7 @@ def _found(settings: Settings, gathered: SettingsTree) -> Iterator[tuple[str, li
         part = ["default"] if name == default.llm_provider else []
         part += ["summarizes"] if name == (default.summarization.llm_provider or default.llm_provider) else []
         window = provider.context_window or context_window(provider.type, provider.model)
-        where = f" at {provider.base_url}" if provider.base_url not in (None, OPENROUTER_URL) else ""
+        where = "" if provider.uses_default_url else f" at {provider.base_url}"
         parts = f" ({', '.join(part)})" if part else ""
         models.append((name, f"{provider.type} {provider.model}{where}, {window:,} tokens{parts}"))
     yield "Models", models or [("none", f"set {settings.model.missing()}; agents survey read-only tools instead")]

@@ -203,6 +203,7 @@ async def _model(settings: Settings, name: str, offline: bool) -> CheckOutcome:
 
 async def _servers(settings: Settings, offline: bool) -> AsyncIterator[CheckOutcome]:
     from tersely.mcp.registry import registered
+    from tersely.settings.environment import process_environment
 
     if not settings.servers:
         yield CheckOutcome(
@@ -215,7 +216,7 @@ async def _servers(settings: Settings, offline: bool) -> AsyncIterator[CheckOutc
         yield CheckOutcome("servers", "fine", f"{', '.join(server.name for server in settings.servers)}, not started")
         return
     findings = []
-    async with registered(settings.servers) as registry:
+    async with registered(settings.servers, environment=process_environment()) as registry:
         for status in registry.statuses():
             is_well = status.state == "ready"
             words = f"{status.tools} tools" if is_well else f"{status.state}: {status.last_error or 'no answer yet'}"

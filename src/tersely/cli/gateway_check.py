@@ -66,6 +66,7 @@ async def look(servers: Sequence[Server], data_dir: Path, accept: bool = False) 
     from tersely.mcp.connect.supervisor import connected
     from tersely.mcp.registry import ToolRegistry
     from tersely.servers.gateway.tool_pins import SEEN_FILE, ToolPins
+    from tersely.settings.environment import process_environment
 
     seen = ToolPins(data_dir / SEEN_FILE)
     took: dict[str, float] = {}
@@ -79,7 +80,7 @@ async def look(servers: Sequence[Server], data_dir: Path, accept: bool = False) 
             trips[connection.name] = await _round_trip(connection)
 
     began = perf_counter()
-    async with connected(servers, wait=0) as connections:
+    async with connected(servers, wait=0, environment=process_environment()) as connections:
         async with anyio.create_task_group() as tasks:
             for connection in connections.values():
                 tasks.start_soon(measure, connection, began)

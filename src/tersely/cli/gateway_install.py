@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import stat
@@ -79,11 +78,12 @@ def install(
     tersely gateway install cursor --undo
     """
     from tersely.settings import client_files as files
+    from tersely.settings.environment import process_environment
 
     if project and named:
         fail("--project and --file name different files: give one of them.")
     chosen = files.CLIENTS[client]
-    machine = files.Machine.here(sys.platform, Path.home(), os.environ)
+    machine = files.Machine.here(sys.platform, Path.home(), process_environment())
     path = _found(chosen, machine, project, named)
     text = files.read_file(path)
     copy = path.with_name(path.name + files.BACKUP)
@@ -119,7 +119,7 @@ def install(
         click.echo(f"{_servers(len(plan.changed))} as before. {chosen.restart}")
         return
     before_us = files.plan_undoing(chosen, path, text, backup).after
-    files.write_file(copy, before_us, rights=stat.S_IMODE(path.stat().st_mode))
+    files.write_file(copy, before_us, permissions=stat.S_IMODE(path.stat().st_mode))
     files.replace_file(path, plan.before, plan.after)
     click.echo(f"{_servers(len(plan.changed))} routed through tersely. {chosen.restart}")
     where = " --project" if project else f" --file {named}" if named else ""
@@ -181,8 +181,9 @@ def _show(plan: FileChange, undo: bool) -> None:
 
 def _show_variables(plan: FileChange, machine: Machine, inherit: tuple[str, ...]) -> None:
     from tersely.settings.client_files import lost_variables
+    from tersely.settings.environment import process_environment
 
-    lost = [name for name in lost_variables(list(os.environ), machine, inherit) if not _NOISE.match(name)]
+    lost = [name for name in lost_variables(process_environment(), machine, inherit) if not _NOISE.match(name)]
     if not plan.commands or not lost:
         return
     telling = [name for name in lost if _TELLING.search(name)]

@@ -7,7 +7,6 @@ line can be read by every process of the machine.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path, PurePath
@@ -166,7 +165,9 @@ def name_for(command: Sequence[str], url: str = "") -> str:
 
 def _headers(named: Sequence[str]) -> dict[str, str]:
     from tersely.errors import ConfigError
+    from tersely.settings.environment import process_environment
 
+    environment = process_environment()
     headers: dict[str, str] = {}
     for pair in named:
         header, sign, variable = pair.partition("=")
@@ -176,7 +177,7 @@ def _headers(named: Sequence[str]) -> dict[str, str]:
                 "--header-from takes HEADER=VARIABLE: the header's name, and the name of a variable that holds its "
                 "value."
             )
-        if not (value := os.environ.get(variable, "")):
+        if not (value := environment.get(variable, "")):
             raise ConfigError(f"--header-from {header}: variable {variable} is not set or empty.")
         headers[header] = value
     return headers

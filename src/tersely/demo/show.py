@@ -1,7 +1,6 @@
 """`tersely demo`: everything at once. A real `tersely up`, two simulated systems behind real MCP servers, one alert."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -24,12 +23,13 @@ from rich.text import Text
 from tersely.demo.incidents import Incident, draw_incident, server_commands, this_minute
 from tersely.demo.judge import names_cause
 from tersely.errors import TerselyError
+from tersely.llm.providers import model_variables
+from tersely.settings.environment import process_environment
 from tersely.terminal import follow
 
 START_SECONDS = 60.0
-KEYS = ("OPENROUTER_API_KEY", "OPENROUTER_BASE_URL", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY")
-NOT_ITS_OWN = ("TERSELY_", "MCP_SUMMARIZER_", "DEFAULT_")
-"""Beginnings of settings of the user's own services, which have nothing to do with the demonstration."""
+SERVICE_SETTINGS = ("TERSELY_", "MCP_SUMMARIZER_", "DEFAULT_")
+"""Prefixes of settings for the user's own services, which must not affect the demonstration."""
 
 
 def show(*, seed: int | None, once: bool, port: int) -> int:
@@ -103,10 +103,11 @@ def _service(folder: Path, seed: int, now: datetime, port: int, console: Console
     }
     file = folder / "tersely.yaml"
     file.write_text(yaml.safe_dump({"mcp_servers": servers}))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(NOT_ITS_OWN)}
-    environment |= {"TERSELY_DATA_DIR": str(folder / "data")}
+    inherited = process_environment()
+    environment = {name: value for name, value in inherited.items() if not name.startswith(SERVICE_SETTINGS)}
+    environment["TERSELY_DATA_DIR"] = str(folder / "data")
     log = folder / "log"
-    has_model = any(os.environ.get(key) for key in KEYS)
+    has_model = any(inherited.get(variable) for variable in model_variables())
     who = "the configured model investigates" if has_model else "no key is set, so no language model is involved"
     console.print(
         f"\n[dim]Starting tersely up with a simulated cluster and a knowledge base behind MCP servers; {who} …[/]"

@@ -1,6 +1,6 @@
-"""What is known of a model before it is asked: window, output cap, price.
+"""Facts about models: context window, output cap, price.
 
-From the offline table of `genai-prices`; the operator's settings win over it.
+From the offline table of `genai-prices`; the operator's settings override it.
 """
 
 from decimal import Decimal
@@ -9,15 +9,15 @@ from genai_prices import Usage as TokenUsage
 from genai_prices import calc_price
 
 UNLISTED_WINDOW = 16_384
-"""For models nobody lists, unless LLM_CONTEXT_WINDOW says more. Small, since a prompt over the window is lost."""
+"""For unlisted models, unless LLM_CONTEXT_WINDOW is set. Small, because a prompt over the window is rejected."""
 
 OUTPUT_CAP = 4_096
-"""What every current model can write; LLM_MAX_OUTPUT_TOKENS raises it."""
+"""What every current model supports; LLM_MAX_OUTPUT_TOKENS raises it."""
 
 
 def _names(provider: str, model: str) -> list[tuple[str | None, str]]:
-    """Where to look a model up: at its provider, and at the vendor its OpenRouter name begins with."""
-    model = model.partition(":")[0]  # `…:free` is a variant of the same model
+    """Where to look a model up: at its provider, then at the vendor that its OpenRouter name begins with."""
+    model = model.partition(":")[0]  # `…:free` is a variant of the same model.
     vendor, _, rest = model.partition("/")
     names: list[tuple[str | None, str]] = [(provider, model)]
     if rest:
@@ -37,7 +37,7 @@ def context_window(provider: str, model: str) -> int:
 
 
 def price(provider: str, model: str, input_tokens: int, output_tokens: int) -> Decimal | None:
-    """In US dollars; None where nobody lists the model."""
+    """In US dollars; None for unlisted models."""
     if model.endswith(":free"):
         return Decimal(0)
     usage = TokenUsage(input_tokens=input_tokens, output_tokens=output_tokens)

@@ -1,9 +1,9 @@
-"""Asking with retry_policy: slots, the limiter, the circuit, retries, fallbacks.
+"""Calls to models within limits: concurrency, retries, circuit breaker, fallbacks.
 
-A `ProviderLimiter` stands before each provider account. It holds the slots (how many calls
-at once), closes for as long as a `Retry-After` asks, and opens its circuit when
-half of the last calls failed; after either, one call goes first to see whether
-it is over. A slot is held only while a call is on the wire, never while waiting.
+A `ProviderLimiter` guards each provider account. It limits concurrent calls, blocks
+for as long as a `Retry-After` demands, and opens its circuit when half of the last
+calls failed; after either, a single probe call checks whether the provider works again.
+A slot is held only while a call is on the wire, never during a wait.
 """
 
 import random
@@ -15,38 +15,38 @@ from dataclasses import dataclass
 import anyio
 
 from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMTooLong, LLMUnavailable
-from tersely.llm.client import ChatModel, ModelSpec
+from tersely.llm.client import ChatModel
 from tersely.llm.messages import Completion, Delta, Message, Superseded, ToolSpec
 from tersely.llm.meter import METER
-from tersely.llm.providers import NativeTools
+from tersely.llm.providers import ModelSpec, NativeTools
 from tersely.llm.wire import Timeouts
 from tersely.text.tokens import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """How a provider is treated. The defaults are for production; tests shorten the times."""
+    """Limits for one provider account. The defaults are for production; tests shorten the times."""
 
     concurrency: int = 5
     delays: tuple[float, ...] = (2.0, 4.0, 8.0)
-    """Seconds before each retry; as many retries as there are delays."""
+    """Seconds before each retry; the number of delays is the number of retries."""
 
     jitter: float = 0.25
-    """Delays are lengthened by up to this share, so that callers do not come back in step."""
+    """Delays are lengthened by up to this fraction, so that callers do not retry simultaneously."""
 
     longest_retry_after: float = 60.0
-    """A provider that asks for more patience counts as unavailable."""
+    """In seconds. A provider that demands a longer wait counts as unavailable."""
 
     circuit_window: int = 20
     circuit_open_for: float = 30.0
 
 
 class CircuitOpen(LLMUnavailable):
-    """Not asked at all: the provider was found failing a moment ago."""
+    """The call was not sent: the provider has been failing."""
 
 
 class ProviderLimiter:
-    """Who may call a provider now."""
+    """Concurrency limit and circuit breaker of one provider account."""
 
     def __init__(self, retry_policy: RetryPolicy) -> None:
         self.retry_policy = retry_policy
@@ -54,33 +54,33 @@ class ProviderLimiter:
         self._outcomes: deque[bool] = deque(maxlen=retry_policy.circuit_window)
         self._closed_until = 0.0
         self._refusing: str | None = None
-        """Why callers are turned away instead of made to wait."""
+        """Why calls are rejected instead of delayed; None: they are delayed."""
         self._needs_probe = False
-        self._probe_is_out = False
+        self._probe_in_flight = False
         self._changed = anyio.Event()
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Hold a slot for one call. What the call raises is noted, and passes through.
+        """Hold a slot for one call. The outcome of the call is recorded; its exceptions pass through.
 
         Raises:
-            CircuitOpen: The circuit is open, or the provider asked for more patience than we have.
+            CircuitOpen: The circuit is open, or the provider demanded too long a wait.
         """
         while True:
             probing = await self._wait_until_open()
             try:
-                await self._slots.acquire_on_behalf_of(turn := object())
+                await self._slots.acquire_on_behalf_of(borrower := object())
             except BaseException:
-                self._probe_over(probing)
+                self._end_probe(probing)
                 raise
             if probing or self._is_open():
                 break
-            self._slots.release_on_behalf_of(turn)  # closed while we stood in the queue
+            self._slots.release_on_behalf_of(borrower)  # Closed while this call was queued.
         try:
             yield
         except LLMUnavailable:
             self._outcomes.append(False)
-            self._probe_over(probing)
+            self._end_probe(probing)
             if (
                 len(self._outcomes) == self.retry_policy.circuit_window
                 and self._outcomes.count(False) * 2 >= self.retry_policy.circuit_window
@@ -91,21 +91,21 @@ class ProviderLimiter:
                 self.close(self.retry_policy.delays[0] if self.retry_policy.delays else 0.0)
             raise
         except BaseException as error:
-            # An answer that we do not like is still an answer; a cancelled call says nothing either way.
-            self._probe_over(probing, healed=isinstance(error, LLMError))
+            # A refusal proves that the provider answers; a cancelled call proves nothing.
+            self._end_probe(probing, recovered=isinstance(error, LLMError))
             raise
         else:
             self._outcomes.append(True)
-            self._probe_over(probing, healed=True)
+            self._end_probe(probing, recovered=True)
         finally:
-            self._slots.release_on_behalf_of(turn)
+            self._slots.release_on_behalf_of(borrower)
 
     def close(self, seconds: float, *, refusing: str | None = None) -> None:
-        """Let nobody through for a while, and then one first."""
+        """Block calls for a while, and then send a single probe first."""
         self._closed_until = max(self._closed_until, anyio.current_time() + seconds)
         self._refusing = refusing or self._refusing
         self._needs_probe = True
-        self._tell()
+        self._notify()
 
     @property
     def in_use(self) -> int:
@@ -115,44 +115,46 @@ class ProviderLimiter:
         return not self._needs_probe and anyio.current_time() >= self._closed_until
 
     async def _wait_until_open(self) -> bool:
-        """Return once we may call; True when ours is the call that goes first."""
+        """Return when the call may be sent; True when it is the probe."""
         while True:
             left = self._closed_until - anyio.current_time()
             if left > 0:
                 if self._refusing:
-                    raise CircuitOpen(f"Not asked: {self._refusing}. Next try in {left:.0f} s.", retry_after=left)
+                    raise CircuitOpen(
+                        f"The call was not sent: {self._refusing}. Next attempt in {left:.0f} s.", retry_after=left
+                    )
                 with anyio.move_on_after(left):
                     await self._changed.wait()
             elif not self._needs_probe:
                 return False
-            elif not self._probe_is_out:
-                self._probe_is_out = True
+            elif not self._probe_in_flight:
+                self._probe_in_flight = True
                 return True
             else:
                 await self._changed.wait()
 
-    def _probe_over(self, probing: bool, *, healed: bool = False) -> None:
+    def _end_probe(self, probing: bool, *, recovered: bool = False) -> None:
         if not probing:
             return
-        self._probe_is_out = False
-        if healed:
+        self._probe_in_flight = False
+        if recovered:
             self._needs_probe = False
             self._refusing = None
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
 
 
 class LimitedLLM:
-    """A model with its fallbacks, asked with retry_policy. What everybody above `llm` uses."""
+    """A model with its fallbacks, behind limiters. The `LLM` that all packages above `llm` use."""
 
     def __init__(self, models: Sequence[tuple[ChatModel, ProviderLimiter]]) -> None:
         self._models = models
         self._first = models[0][0]
-        self._resting: dict[ChatModel, tuple[float, LLMError]] = {}
-        """Models that are of no use until the operator acts, and until when they are left alone."""
+        self._suspended: dict[ChatModel, tuple[float, LLMError]] = {}
+        """Models that fail until the operator acts, each with the time until which it is skipped."""
 
     @property
     def model(self) -> str:
@@ -180,7 +182,7 @@ class LimitedLLM:
 
     @property
     def in_use(self) -> int:
-        """Calls on the wire now."""
+        """Calls currently on the wire."""
         return sum(limiter.in_use for limiter in {id(limiter): limiter for _, limiter in self._models}.values())
 
     async def aclose(self) -> None:
@@ -195,11 +197,11 @@ class LimitedLLM:
         tools: Sequence[ToolSpec] = (),
         native: NativeTools | None = None,
     ) -> Completion:
-        """Ask until somebody answers.
+        """Return the first answer, after retries and from fallbacks if necessary.
 
         Raises:
-            LLMTooLong: Split the prompt.
-            LLMError: Nobody answered; the first model's trouble, with the others' in the message.
+            LLMTooLong: The prompt has to be split.
+            LLMError: No model answered. The type is that of the first failure; the message contains all of them.
         """
         async with aclosing(
             self._ask(messages, max_tokens=max_tokens, tools=tools, native=native, streaming=False)
@@ -207,7 +209,7 @@ class LimitedLLM:
             async for delta in answer:
                 if isinstance(delta, Completion):
                     return delta
-        raise AssertionError("an answer ends with its completion")
+        raise AssertionError("a stream ends with its completion")
 
     def stream(
         self,
@@ -217,7 +219,7 @@ class LimitedLLM:
         tools: Sequence[ToolSpec] = (),
         native: NativeTools | None = None,
     ) -> AsyncIterator[Delta]:
-        """Like `complete`, word by word. `Superseded` says that what came so far is void and begins anew."""
+        """As `complete`, in pieces. After `Superseded`, everything so far is void and the answer starts over."""
         return self._ask(messages, max_tokens=max_tokens, tools=tools, native=native, streaming=True)
 
     async def _ask(
@@ -230,20 +232,16 @@ class LimitedLLM:
         streaming: bool,
     ) -> AsyncGenerator[Delta]:
         problems: list[LLMError] = []
-        begun = False
+        has_begun = False
         for model, limiter in self._models:
-            until, why = self._resting.get(model, (0.0, None))
-            if why and anyio.current_time() < until:
-                problems.append(why)
-                continue
-            if problems and _too_long_for(model, messages, max_tokens):
-                problems.append(LLMTooLong(f"Model {model.model!r} has too small a window to step in."))
+            if (problem := self._reason_to_skip(model, messages, max_tokens, is_fallback=bool(problems))) is not None:
+                problems.append(problem)
                 continue
             for delay in (*limiter.retry_policy.delays, None):
+                if has_begun:
+                    yield Superseded(str(problems[-1]))
+                    has_begun = False
                 try:
-                    if begun:
-                        yield Superseded(str(problems[-1]))
-                        begun = False
                     async with limiter.slot():
                         if streaming:
                             async with aclosing(
@@ -253,72 +251,87 @@ class LimitedLLM:
                                     if isinstance(delta, Completion):
                                         answer = delta
                                     else:
-                                        begun = True
+                                        has_begun = True
                                         yield delta
                         else:
                             answer = await model.complete(messages, max_tokens=max_tokens, tools=tools, native=native)
                     METER.answer((model.provider, model.model), answer.usage)
                     yield answer
                     return
-                except LLMTooLong:
-                    METER.failure((model.provider, model.model))
-                    raise
-                except LLMUnavailable as error:
-                    problems.append(error)
-                    if isinstance(error, CircuitOpen):
-                        break
-                    METER.failure((model.provider, model.model))
-                    wanted = error.retry_after or 0.0
-                    if wanted > limiter.retry_policy.longest_retry_after:
-                        limiter.close(wanted, refusing=f"the provider asked for {wanted:.0f} s of patience")
-                        break
-                    pause = max(wanted, (delay or 0.0) * (1 + random.random() * limiter.retry_policy.jitter))
-                    if wanted or error.rate_limited:
-                        # Everybody waits, not only the one who was told: the limit is the account's.
-                        limiter.close(pause)
-                    if delay is None:
-                        break
-                    await anyio.sleep(pause)
                 except LLMError as error:
-                    METER.failure((model.provider, model.model))
                     problems.append(error)
-                    if isinstance(error, LLMMisconfigured | LLMOutOfQuota) and len(self._models) > 1:
-                        # Nothing heals it but the operator: the others are asked without asking this one each time.
-                        self._resting[model] = anyio.current_time() + limiter.retry_policy.longest_retry_after, error
+                    pause = self._pause_after(error, model, limiter, delay)
+                if pause is None:
                     break
-        raise _summed_up(problems)
+                await anyio.sleep(pause)
+        raise _combined(problems)
+
+    def _reason_to_skip(
+        self, model: ChatModel, messages: Sequence[Message], max_tokens: int, *, is_fallback: bool
+    ) -> LLMError | None:
+        until, reason = self._suspended.get(model, (0.0, None))
+        if reason and anyio.current_time() < until:
+            return reason
+        if is_fallback and _is_too_long(model, messages, max_tokens):
+            return LLMTooLong(f"Model {model.model!r} has too small a window to serve as a fallback.")
+        return None
+
+    def _pause_after(
+        self, error: LLMError, model: ChatModel, limiter: ProviderLimiter, delay: float | None
+    ) -> float | None:
+        """Seconds until the same model is called again; None: continue with the next model.
+
+        Raises:
+            LLMTooLong: No model is tried with a prompt that has to be split.
+        """
+        if isinstance(error, CircuitOpen):
+            return None
+        METER.failure((model.provider, model.model))
+        if isinstance(error, LLMTooLong):
+            raise error
+        if not isinstance(error, LLMUnavailable):
+            if isinstance(error, LLMMisconfigured | LLMOutOfQuota) and len(self._models) > 1:
+                # Only the operator can fix it: skip this model for a while instead of trying it with every call.
+                self._suspended[model] = anyio.current_time() + limiter.retry_policy.longest_retry_after, error
+            return None
+        demanded = error.retry_after or 0.0
+        if demanded > limiter.retry_policy.longest_retry_after:
+            limiter.close(demanded, refusing=f"the provider demanded a wait of {demanded:.0f} s")
+            return None
+        pause = max(demanded, (delay or 0.0) * (1 + random.random() * limiter.retry_policy.jitter))
+        if demanded or error.rate_limited:
+            # The limit is the account's, so all callers wait.
+            limiter.close(pause)
+        return None if delay is None else pause
 
 
-def _too_long_for(model: ChatModel, messages: Sequence[Message], max_tokens: int) -> bool:
+def _is_too_long(model: ChatModel, messages: Sequence[Message], max_tokens: int) -> bool:
     return model.tokenizer.exceeds(
         "\n".join(message.text for message in messages), model.window - min(max_tokens, model.output_cap)
     )
 
 
-def _summed_up(problems: list[LLMError]) -> LLMError:
-    """Worth another try later if any of them is, above all one that was not asked; else the first trouble decides.
-    Where several
-    failed, each has its say.
-    """
-    said = list(dict.fromkeys(str(problem) for problem in problems))
-    if len(said) == 1:
+def _combined(problems: list[LLMError]) -> LLMError:
+    """One error for all failures. It is temporary if any of them is; otherwise the first one decides the type."""
+    messages = list(dict.fromkeys(str(problem) for problem in problems))
+    if len(messages) == 1:
         return problems[0]
     for kind in (CircuitOpen, LLMUnavailable):
         for problem in problems:
             if isinstance(problem, kind):
-                return kind(" Then: ".join(said), retry_after=problem.retry_after)
-    return type(problems[0])(" Then: ".join(said))
+                return kind(" Then: ".join(messages), retry_after=problem.retry_after)
+    return type(problems[0])(" Then: ".join(messages))
 
 
 def build_llm(
-    specs: Sequence[ModelSpec], *, retry_policy: RetryPolicy | None = None, patience: Timeouts | None = None
+    specs: Sequence[ModelSpec], *, retry_policy: RetryPolicy | None = None, timeouts: Timeouts | None = None
 ) -> LimitedLLM:
-    """The first spec is asked, the others step in, in order. Specs of one account share its limiter."""
+    """An LLM of these specs: the first is used, the others are its fallbacks, in order. One limiter per account."""
     retry_policy = retry_policy or RetryPolicy()
     limiters: dict[tuple[str, str | None, str | None], ProviderLimiter] = {}
     models = [
         (
-            ChatModel(spec, patience=patience),
+            ChatModel(spec, timeouts=timeouts),
             limiters.setdefault((spec.provider, spec.base_url, spec.api_key), ProviderLimiter(retry_policy)),
         )
         for spec in specs

@@ -1,6 +1,6 @@
-"""What is said to a model and what comes back, in our own small words.
+"""Messages to a model and its answers, independent of any SDK.
 
-Text on its way to a model is `Masked`; what a model wrote is plain `str` until it was masked.
+Text that is sent to a model is `Masked`; text that a model wrote is plain `str` until it is masked.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Finish = Literal["stop", "length", "tool_call", "content_filter", "error"]
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A tool the model wants called. `arguments` is what it wrote: JSON, if it did as it was told."""
+    """A tool call that the model requests. `arguments` is its text as written, which should be JSON."""
 
     id: str
     name: str
@@ -27,15 +27,15 @@ class Message:
     role: Role
     text: Masked
     tool_calls: tuple[ToolCall, ...] = ()
-    """What an assistant's message asks for."""
+    """The calls that an assistant message requests."""
 
     answers: ToolCall | None = None
-    """Which call a tool's message answers."""
+    """The call that a tool message answers."""
 
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """A tool as the model is told of it."""
+    """A tool, as it is described to the model."""
 
     name: str
     description: str
@@ -44,13 +44,13 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens as the provider counted them, and what they cost where the price is known."""
+    """Tokens as counted by the provider, and their price where it is known."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     price: Decimal | None = Decimal(0)
-    """In US dollars; None once a call with an unknown price is part of the sum."""
+    """In US dollars; None if the sum includes a call with an unknown price."""
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -73,10 +73,10 @@ class Completion:
     model: str
     provider: str
     native_calls: tuple[str, ...] = ()
-    """Which of its own tools the provider used on the way."""
+    """The native tools that the provider used."""
 
     unsupported: tuple[str, ...] = ()
-    """Native tools that were asked for and that this model cannot do; it was asked without them."""
+    """Native tools that were requested but not sent, because this model does not support them."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class ThinkingDelta:
 
 @dataclass(frozen=True)
 class ToolCallDelta:
-    """Part `index` of the answer is a tool call; name and arguments grow."""
+    """More of the name and the arguments of the tool call that is part `index` of the answer."""
 
     index: int
     name: str
@@ -100,7 +100,7 @@ class ToolCallDelta:
 
 @dataclass(frozen=True)
 class Superseded:
-    """The stream broke and is asked for again: what came so far does not count."""
+    """The stream failed and is requested again: everything so far is void."""
 
     reason: str
 

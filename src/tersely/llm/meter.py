@@ -1,7 +1,7 @@
-"""What this process asked models for, in sums that only grow: for whoever watches it from outside.
+"""Counters of this process's model calls, for metrics.
 
-Of the process, like its memory: it begins at nothing with each start, and whoever
-reads it (Prometheus) expects that. What a session cost is stored with the session.
+Like other Prometheus counters they start at zero with each process. What a session
+costs is stored with the session.
 """
 
 from collections import Counter
@@ -18,12 +18,12 @@ Model = tuple[str, str]
 class Meter:
     answered: Counter[Model] = field(default_factory=Counter)
     failed: Counter[Model] = field(default_factory=Counter)
-    """Tries without an answer, each retry included."""
+    """Failed attempts, including each retry."""
 
     input_tokens: Counter[Model] = field(default_factory=Counter)
     output_tokens: Counter[Model] = field(default_factory=Counter)
     price: dict[Model, Decimal] = field(default_factory=dict)
-    """In US dollars; of models whose price is known."""
+    """In US dollars; only models with a known price."""
 
     def answer(self, model: Model, usage: Usage) -> None:
         self.answered[model] += 1
@@ -37,4 +37,4 @@ class Meter:
 
 
 METER = Meter()
-"""The one of this process."""
+"""The counters of this process."""

@@ -1,25 +1,233 @@
-"""What the operator says about a model's provider: which model, where, with which key and which tools of its own.
+"""The registry of LLM providers, and the options an operator sets for one model at one of them.
 
-Options only. Asking the model is `llm.client`, with retry_policy `llm.limits`; reading
-files and the environment is `config`.
+A provider is one record in `PROVIDERS`. Settings, their validation, the model that is
+built and the messages that name a variable are derived from it; no other module names
+a provider, and a test checks that.
+
+Sending requests is `llm.client`, retries and limits are `llm.limits`, reading files and
+the environment is `settings`. SDKs are imported when a model is built: they cost
+seconds that `tersely --help` does not have.
 """
 
-from typing import Annotated, Literal
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic_core import PydanticCustomError
 
-from tersely.llm.client import OPENROUTER_URL, ModelSpec
+from tersely.errors import ConfigError
+
+if TYPE_CHECKING:
+    import httpx2
+    from openai.types.chat import ChatCompletion
+    from pydantic_ai.models import Model
 
 _CONFIG = ConfigDict(
     extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True
 )
 
-ProviderType = Literal["openrouter", "openai", "anthropic", "google"]
+
+# The registry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """What is known about one provider."""
+
+    name: str
+    """The `type` in the configuration, the prefix in `LLM_MODEL=name:model`, and the id in genai-prices."""
+
+    build: Callable[[ModelSpec, httpx2.AsyncClient], Model]
+    """Makes the pydantic-ai model. An ImportError means that `extra` is not installed."""
+
+    key_variable: str
+    key_help: str
+    """Describes that variable to the operator."""
+
+    base_url: str | None = None
+    """Address of the API; None: the SDK knows it."""
+
+    url_variable: str | None = None
+    """Variable that sets another address, where there is one."""
+
+    url_help: str = ""
+    extra: str | None = None
+    """The optional dependency of this package that brings the SDK."""
+
+    combination_flag: str | None = None
+    """Key in the profile of a pydantic-ai model that permits native tools next to ours; None: always permitted."""
+
+    shows_thoughts: bool = False
+    """Whether thoughts have to be requested; the models think either way."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """Which model to use, and where it runs."""
+
+    model: str
+    provider: str = "openrouter"
+    """A key of `PROVIDERS`."""
+
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    window: int | None = None
+    """Context window in tokens, input and output together; None: as genai-prices lists it."""
+
+    output_cap: int | None = None
+    temperature: float | None = None
+    native_tools: NativeTools | None = None
+    """Which of the provider's native tools are enabled where the request leaves it open."""
+
+
+def _build_openai_compatible(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
+    from openai import AsyncOpenAI
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    from tersely.llm.provider_errors import error_from_body
+
+    class TolerantChatModel(OpenAIChatModel):
+        """Accepts responses of small local servers, which omit required fields of the envelope."""
+
+        def _validate_completion(self, response: ChatCompletion) -> Any:
+            if problem := (response.model_extra or {}).get("error"):
+                # OpenRouter reports the failure of an upstream provider in the body of a 200.
+                raise error_from_body(spec, problem)
+            response.id = response.id or "none"
+            response.model = response.model or spec.model
+            response.object = "chat.completion"
+            for index, choice in enumerate(response.choices or []):
+                choice.index = choice.index if isinstance(choice.index, int) else index
+            return super()._validate_completion(response)
+
+    base_url = spec.base_url or find_provider(spec.provider).base_url
+    assert base_url is not None, "a provider of this kind has an address in the registry"
+    profile = OpenAIModelProfile(
+        # Every server except OpenAI's own accepts `max_tokens`, and some accept nothing else.
+        openai_chat_supports_max_completion_tokens="api.openai.com" in base_url,
+        # Otherwise a stream that was cut off would count as a complete answer.
+        openai_chat_streaming_requires_finish_reason=True,
+    )
+    client = AsyncOpenAI(base_url=base_url, api_key=spec.api_key or "no-key-needed", http_client=http, max_retries=0)
+    return TolerantChatModel(
+        spec.model, provider=OpenAICompatibleProvider(spec.provider, openai_client=client, profile=profile)
+    )
+
+
+def _build_anthropic(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
+    from anthropic import AsyncAnthropic
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    client = AsyncAnthropic(api_key=spec.api_key, base_url=spec.base_url, http_client=http, max_retries=0)
+    return AnthropicModel(spec.model, provider=AnthropicProvider(anthropic_client=client))
+
+
+def _build_google(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.google import GoogleModel
+    from pydantic_ai.providers.google import GoogleProvider
+
+    provider = GoogleProvider(api_key=spec.api_key, base_url=spec.base_url, http_client=http)
+    return GoogleModel(spec.model, provider=provider)
+
+
+DEFAULT_PROVIDER = Provider(
+    name="openrouter",
+    build=_build_openai_compatible,
+    key_variable="OPENROUTER_API_KEY",
+    key_help="Key for OpenRouter or for the server at OPENROUTER_BASE_URL.",
+    base_url="https://openrouter.ai/api/v1",
+    url_variable="OPENROUTER_BASE_URL",
+    url_help="Any OpenAI-compatible server: vLLM, Ollama, LM Studio. A server other than OpenRouter needs no key here.",
+)
+"""The provider of models without a `provider:` prefix; also any other server with OpenAI's chat completions API."""
+
+PROVIDERS: dict[str, Provider] = {
+    provider.name: provider
+    for provider in (
+        DEFAULT_PROVIDER,
+        Provider(
+            name="openai",
+            build=_build_openai_compatible,
+            key_variable="OPENAI_API_KEY",
+            key_help="Key for `openai:` models, OpenAI's own API.",
+            base_url="https://api.openai.com/v1",
+        ),
+        Provider(
+            name="anthropic",
+            build=_build_anthropic,
+            key_variable="ANTHROPIC_API_KEY",
+            key_help="Key for `anthropic:` models.",
+            extra="anthropic",
+        ),
+        Provider(
+            name="google",
+            build=_build_google,
+            key_variable="GOOGLE_API_KEY",
+            key_help="Key for `google:` models.",
+            extra="google",
+            combination_flag="google_supports_tool_combination",
+            shows_thoughts=True,
+        ),
+    )
+}
+
+
+def find_provider(name: str) -> Provider:
+    """
+    Raises:
+        ConfigError: The registry has no such provider.
+    """
+    if name not in PROVIDERS:
+        raise ConfigError(f"Provider {name!r} does not exist. Known providers: {', '.join(PROVIDERS)}.")
+    return PROVIDERS[name]
+
+
+def provider_of(model: str) -> tuple[Provider, str]:
+    """The provider and its model behind an LLM_MODEL such as `anthropic:NAME`, or a name in OpenRouter's form."""
+    prefix, _, rest = model.partition(":")
+    provider = PROVIDERS.get(prefix)
+    return (provider, rest) if provider and rest and provider is not DEFAULT_PROVIDER else (DEFAULT_PROVIDER, model)
+
+
+def model_variables() -> list[str]:
+    """Environment variables of which any one is enough to use a model."""
+    return [
+        variable
+        for provider in PROVIDERS.values()
+        for variable in (provider.key_variable, provider.url_variable)
+        if variable
+    ]
+
+
+def build_model(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
+    """
+    Raises:
+        ConfigError: The provider is not known, or its extra is not installed.
+    """
+    provider = find_provider(spec.provider)
+    try:
+        return provider.build(spec, http)
+    except ImportError as missing:
+        if provider.extra is None:
+            raise
+        raise ConfigError(
+            f"Model {spec.model!r} needs the extra {provider.extra!r}: pip install 'tersely[{provider.extra}]' "
+            f"({missing})"
+        ) from missing
+
+
+# Options
 
 
 class NativeTools(BaseModel):
-    """Tools that run at the provider, not here. Each is on, off, or left to whoever is asked next."""
+    """Tools that run at the provider, not here. Each is enabled, disabled, or left to the next level of settings."""
 
     model_config = _CONFIG
 
@@ -30,14 +238,37 @@ class NativeTools(BaseModel):
     """Run code in the provider's sandbox."""
 
     url_context: bool | None = None
-    """Read the pages whose addresses stand in the conversation."""
+    """Read the pages at the URLs in the conversation."""
 
-    def over(self, lower: "NativeTools") -> "NativeTools":
-        """These where they say something, `lower` where they do not. Neither is changed."""
+    def over(self, lower: NativeTools) -> NativeTools:
+        """A copy of `lower`, overridden where this one is set."""
         return NativeTools(**{**lower.model_dump(exclude_none=True), **self.model_dump(exclude_none=True)})
 
     def enabled(self) -> tuple[str, ...]:
         return tuple(name for name, on in self if on)
+
+
+def _known_provider(name: str) -> str:
+    if name not in PROVIDERS:
+        *most, last = map(repr, PROVIDERS)
+        # The type and wording of pydantic's own error for a Literal, so that it is reported like one.
+        raise PydanticCustomError("literal_error", "Input should be {known}", {"known": f"{', '.join(most)} or {last}"})
+    return name
+
+
+def _list_providers(schema: dict[str, Any]) -> None:
+    schema["enum"] = list(PROVIDERS)
+
+
+_TYPE_HELP = (
+    f"Which API to use: {', '.join(f'`{name}`' for name in PROVIDERS)}. `{DEFAULT_PROVIDER.name}` is also any other "
+    "server with OpenAI's chat completions API: vLLM, Ollama, LM Studio."
+)
+_KEY_HELP = (
+    "The API key. By default it is read from the provider's variable: "
+    + ", ".join(provider.key_variable for provider in PROVIDERS.values())
+    + "."
+)
 
 
 class ProviderOptions(BaseModel):
@@ -45,35 +276,32 @@ class ProviderOptions(BaseModel):
 
     model_config = _CONFIG
 
-    type: ProviderType = "openrouter"
-    """Whose API is spoken. `openrouter` is any server that speaks OpenAI's chat completions: vLLM, Ollama, LM Studio.
-    """
+    type: Annotated[
+        str, AfterValidator(_known_provider), Field(description=_TYPE_HELP, json_schema_extra=_list_providers)
+    ] = DEFAULT_PROVIDER.name
 
     model: Annotated[str, Field(min_length=1)]
-    """The model's name, as the provider spells it."""
+    """Name of the model, as the provider spells it."""
 
     base_url: str | None = None
-    """Address of the API; the provider's own unless set."""
+    """Address of the API; the provider's own by default."""
 
-    api_key: SecretStr | None = None
-    """The key. Left out, the usual variable is looked at: OPENROUTER_API_KEY, OPENAI_API_KEY, ANTHROPIC_API_KEY,
-    GOOGLE_API_KEY.
-    """
+    api_key: Annotated[SecretStr | None, Field(description=_KEY_HELP)] = None
 
     context_window: Annotated[int | None, Field(ge=1024, le=100_000_000)] = None
-    """Tokens the model can take. Needed for models nobody lists, which count as having 16,384."""
+    """Context window in tokens. Required for unlisted models, for which 16,384 is assumed."""
 
     max_output_tokens: Annotated[int | None, Field(ge=64, le=10_000_000)] = None
-    """Tokens the model can write in one answer; 4,096 unless set."""
+    """Tokens the model can write in one answer; 4,096 by default."""
 
     temperature: Annotated[float | None, Field(ge=0, le=2)] = None
-    """How freely the model chooses its words; 0.1 unless set. Models that accept none are asked without."""
+    """Sampling temperature; 0.1 by default. Not sent to models that reject it."""
 
     concurrency: Annotated[int | None, Field(ge=1, le=1000)] = None
-    """Calls at once to this provider."""
+    """Concurrent calls to this provider."""
 
     native_tools: NativeTools = NativeTools()
-    """Which of the provider's own tools its model may use; agents and alerts may say otherwise."""
+    """Which of the provider's native tools the model may use; agents and alerts can override this."""
 
     @field_validator("base_url")
     @classmethod
@@ -83,12 +311,16 @@ class ProviderOptions(BaseModel):
         return value.rstrip("/") if value else None
 
     @property
+    def uses_default_url(self) -> bool:
+        return self.base_url in (None, PROVIDERS[self.type].base_url)
+
+    @property
     def needs_key(self) -> bool:
-        """Whether nobody will answer without a key: a server of one's own may need none."""
-        return self.api_key is None and (self.base_url or OPENROUTER_URL) == OPENROUTER_URL
+        """Whether a key is required and missing; the operator's own server may need none."""
+        return self.api_key is None and self.uses_default_url
 
     def spec(self) -> ModelSpec:
-        """The same for `llm.limits.build_llm`."""
+        """These options as input of `llm.limits.build_llm`."""
         return ModelSpec(
             model=self.model,
             provider=self.type,

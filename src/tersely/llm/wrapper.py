@@ -1,32 +1,32 @@
-"""What a model that stands before another one has of it: everything but how it is asked."""
+"""Base class for LLM wrappers: delegates everything except `complete` and `stream`."""
 
 from tersely.llm.client import LLM
 from tersely.text.tokens import Tokenizer
 
 
 class WrapperLLM:
-    inner: LLM
+    wrapped: LLM
 
     @property
     def model(self) -> str:
-        return self.inner.model
+        return self.wrapped.model
 
     @property
     def provider(self) -> str:
-        return self.inner.provider
+        return self.wrapped.provider
 
     @property
     def window(self) -> int:
-        return self.inner.window
+        return self.wrapped.window
 
     @property
     def output_cap(self) -> int:
-        return self.inner.output_cap
+        return self.wrapped.output_cap
 
     @property
     def tokenizer(self) -> Tokenizer:
-        return self.inner.tokenizer
+        return self.wrapped.tokenizer
 
     @property
     def concurrency(self) -> int:
-        return self.inner.concurrency
+        return self.wrapped.concurrency

@@ -1,9 +1,8 @@
-"""Secrets given away by the name before them: `password = …`, headers, query parameters, settings, sentences.
+"""Finds secrets by the name in front of them: `password = …`, headers, query parameters, settings, sentences.
 
-The name is found first, in one pass, wherever a separator follows it; what
-stands behind the separator is then read the way its syntax wants it read, be it
-a quoted string of any escaping, a word, an XML element, a YAML block or a list.
-Whether a value is worth hiding is for `tools.secret_patterns` to say.
+One pass finds the names that are followed by a separator. The value after the separator
+is then read according to its syntax: a quoted string with any escaping, a word, an XML
+element, a YAML block or a list. `masking.patterns` decides whether it is a secret.
 """
 
 from collections.abc import Iterator
@@ -83,7 +82,7 @@ def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if before == b":" and b"arn:" in text[max(0, start - 100) : start].rsplit(None, 1)[-1]:
             continue
         if before == b"/" and name.demand is not Demand.RANDOM:
-            name = Name(name.kind, Demand.RANDOM, name.in_query_only)  # The last part of a path or of an annotation.
+            name = Name(name.kind, Demand.RANDOM, name.in_query_only)  # The last part of a path or an annotation.
         operator = b"=" if text[at - 2 : at] == b"=>" else text[name_end:at].rstrip(b" \t[")[-1:]
         if not _fits(name, operator, before, quoted_name=quote_end > quote_start):
             continue
@@ -108,7 +107,7 @@ def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
 
 
 def _items(text: bytes, opened: Places, name: Name) -> Iterator[SecretSpan]:
-    """The values of a list under a name: `["a", "b"]`, `[a, b]`, or one per line behind a dash."""
+    """The values of a list under a name: `["a", "b"]`, `[a, b]`, or one per line after a dash."""
     at = opened[0][1]
     is_flow = opened[1][0] >= 0
     item, indent = (_FLOW_ITEM if is_flow else _BLOCK_ITEM), b""
@@ -118,7 +117,7 @@ def _items(text: bytes, opened: Places, name: Name) -> Iterator[SecretSpan]:
         if not is_flow and (
             (at > opened[0][1] and lead != indent) or b": " in text[start : end + 1] or text[end - 1 : end] == b":"
         ):
-            return  # Another list goes on there, or the items are no plain values.
+            return  # The line belongs to another list, or the items are not scalars.
         at, indent = places[0][1], lead
         if name.kind == "authorization" and (scheme := _SCHEME.match(text, start, end)):
             start = scheme[0][1]
@@ -135,7 +134,7 @@ def _name_start(text: bytes, at: int) -> int:
     before = text[max(0, at - 64) : at]
     start = at - len(before) + len(before.rstrip(NAME_BYTES))
     if start < at and text[start - 1 : start] == b"\\" and text[start] in b"nrtbf":
-        start += 1  # The n of an escaped line break is no part of the name.
+        start += 1  # The n of an escaped line break is not part of the name.
     return start
 
 
@@ -205,12 +204,12 @@ def _value(
         return _quoted(text, typed[0][1] + 1, line_end, name, quote) if quote in (b'"', b"'") else None
     found = _unquoted(text, start, name_start, line_end, name, name_quote, operator)
     if found is not None and operator == b":" and b"!" in text[at:start]:
-        return SecretSpan(found.start, found.end, found.kind, b'"')  # A tag such as !!str wants a scalar.
+        return SecretSpan(found.start, found.end, found.kind, b'"')  # A tag such as !!str needs a scalar.
     return found
 
 
 def _block(text: bytes, start: int, name_start: int, name: Name) -> SecretSpan | None:
-    """A YAML block scalar: the lines below that are indented deeper than the name."""
+    """A YAML block scalar: the following lines that are indented deeper than the name."""
     head = _BLOCK_SCALAR.match(text, start, min(len(text), start + 200))
     if head is None:
         return None
@@ -226,10 +225,9 @@ def _block(text: bytes, start: int, name_start: int, name: Name) -> SecretSpan |
 
 def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> SecretSpan | None:
     if name.kind == "authorization":
-        if text[start : start + 7].lower() in (b"digest ", b"aws4-hm"):
-            return None  # Fields of their own follow, and only one of them is secret.
-        if scheme := _SCHEME.match(text, start, min(line_end, start + 40)):
-            start = scheme[0][1]
+        if _has_fields(text, start):
+            return None
+        start = _after_scheme(text, start, line_end)
     end = _closing(text, start, min(line_end, start + LOOK), quote)
     is_whole = end >= 0
     if not is_whole:
@@ -245,8 +243,8 @@ def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes) ->
 
 
 def _argument(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> SecretSpan | None:
-    """`setenv("API_KEY", "…")`: the value behind the name. In a list of words it is only the next word, so it must look
-    like one.
+    """`setenv("API_KEY", "…")`: the argument after the name. In a list of words it is just the next word, so it must
+    look like a secret.
     """
     close = text.find(quote, start, min(line_end, start + 64)) + len(quote)
     if text[close : close + 8].lstrip()[:1] == b":":
@@ -260,11 +258,11 @@ def _argument(text: bytes, start: int, line_end: int, name: Name, quote: bytes) 
 
 
 def _closing(text: bytes, start: int, limit: int, quote: bytes) -> int:
-    """Where the value that this quote opened ends: the same quote, escaped as often; -1 when there is none."""
+    """Where a quoted value ends: at the same quote with the same escaping; -1 if there is none."""
     at = start
     while (at := text.find(quote, at, limit)) >= 0:
         if quote == b"'" and at > start and text[at + 1 : at + 2] == b"'":
-            at += 2  # YAML and SQL write an apostrophe twice.
+            at += 2  # YAML and SQL escape an apostrophe by doubling it.
             continue
         if quote[:1] == b"&" or text[at - 1] != 0x5C or at == start:
             return at
@@ -285,7 +283,7 @@ def _element(text: bytes, start: int, name: Name) -> SecretSpan | None:
         start += 9
     end = text.find(b"<", start, start + LOOK)
     value = text[start : end if end >= 0 else start + LOOK].rstrip().removesuffix(b"]]>")
-    is_element = text.startswith((b"</", b"<<"), end) if end >= 0 else _mixed(value, said=True)
+    is_element = text.startswith((b"</", b"<<"), end) if end >= 0 else _mixed(value, announced=True)
     return (
         SecretSpan(start, start + len(value), name.kind)
         if value and is_element and worth_masking(value, name, quoted=True)
@@ -294,7 +292,7 @@ def _element(text: bytes, start: int, name: Name) -> SecretSpan | None:
 
 
 def _cell(text: bytes, start: int, line_end: int, name: Name) -> SecretSpan | None:
-    """The cell beside a name in a table. It may be the next heading as well, so it must look like a secret."""
+    """The cell next to a name in a table. It may be the next heading, so it must look like a secret."""
     start += len(text[start:line_end]) - len(text[start:line_end].lstrip(b" \t")) if line_end - start < LOOK else 0
     run = _RUN.match(text, start, min(line_end, start + LOOK)) if start < line_end else None
     if run is None:
@@ -302,19 +300,29 @@ def _cell(text: bytes, start: int, line_end: int, name: Name) -> SecretSpan | No
     value = text[start : run[0][1]]
     return (
         SecretSpan(start, run[0][1], name.kind)
-        if _mixed(value, said=True) and worth_masking(value, name, quoted=False)
+        if _mixed(value, announced=True) and worth_masking(value, name, quoted=False)
         else None
     )
+
+
+def _has_fields(text: bytes, start: int) -> bool:
+    """Whether an Authorization value is a list of fields, of which only one is secret."""
+    return text[start : start + 7].lower() in (b"digest ", b"aws4-hm")
+
+
+def _after_scheme(text: bytes, start: int, line_end: int) -> int:
+    """Where the credentials begin in an Authorization value."""
+    scheme = _SCHEME.match(text, start, min(line_end, start + 40))
+    return scheme[0][1] if scheme else start
 
 
 def _unquoted(
     text: bytes, start: int, name_start: int, line_end: int, name: Name, name_quote: bytes, operator: bytes
 ) -> SecretSpan | None:
     if name.kind == "authorization":
-        if text[start : start + 7].lower() in (b"digest ", b"aws4-hm"):
-            return None  # Fields of their own follow, and only one of them is secret.
-        if scheme := _SCHEME.match(text, start, min(line_end, start + 40)):
-            start = scheme[0][1]
+        if _has_fields(text, start):
+            return None
+        start = _after_scheme(text, start, line_end)
     if name.kind == "mnemonic":
         words = _MNEMONIC.match(text, start, line_end)
         return SecretSpan(*words[0], name.kind) if words else None
@@ -326,35 +334,21 @@ def _unquoted(
     following = text[end : end + 1]
     value = text[start:end]
     if following in (b"(", b"[") and not value[:1].isdigit() and value.replace(b"_", b"").replace(b".", b"").isalnum():
-        return None  # A call or a subscript: code that gets a secret, not the secret.
+        return None  # A call or a subscript: code that reads a secret.
     if not name_quote and name.kind != "authorization" and end < limit:
-        rest = text[start:limit].rstrip()
-        word = rest.split(None, 1)[0]
-        if len(word) > len(value) and b"\\" not in word and _NEXT_PAIR.search(word) is None:
-            line_start = text.rfind(b"\n", max(0, name_start - 80), name_start) + 1
-            if _LINE_LEAD.is_all_of(text, line_start, name_start):
-                value = word.rstrip(b",;\"'")  # `PASSWORD=a,b(c` at the beginning of a line.
-                end = start + len(value)
-        if len(word) < len(rest) and operator == b":" and name.demand is not Demand.RANDOM:
-            if name.kind != "passphrase" and value.isalpha() and rest[len(value) :].strip(b" \t,;.)"):
-                return None  # "Password: must be changed": a sentence.
-            scalar = yaml_scalar(text, name_start, start)
-            if scalar is None:
-                scalar = start + len(rest) if name.kind == "passphrase" else _more_words(text, end, limit)
-            end = scalar
-            value = text[start:end]
+        longer_end = _end_of_words(text, start, end, limit, name_start, name, operator)
+        if longer_end is None:
+            return None
+        end = longer_end
+        value = text[start:end]
     if value.isdigit() and _UNIT.match(text, end, min(line_end, end + 16)):
         return None
-    bare = b""
-    if name_quote:
-        if value.strip(_NUMBER):
-            if following in (b",", b"}", b"]", b""):
-                return _sure(value, start, end, name)
-        else:
-            bare = name_quote
-    else:
+    if name_quote and value.strip(_NUMBER) and following in (b",", b"}", b"]", b""):
+        return _sure(value, start, end, name)
+    if not name_quote:
         value = value.rstrip(b".:" if operator == b":" else b":")  # The end of a sentence, or `token: name: message`.
         end = start + len(value)
+    bare = name_quote if not value.strip(_NUMBER) else b""
     if not worth_masking(value, name, quoted=bool(bare)):
         return None
     if end - start >= LOOK - 1 and end < line_end and (longer := _RUN.match(text, start, line_end)):
@@ -362,9 +356,29 @@ def _unquoted(
     return SecretSpan(start, end, name.kind, bare)
 
 
+def _end_of_words(
+    text: bytes, start: int, end: int, limit: int, name_start: int, name: Name, operator: bytes
+) -> int | None:
+    """Where a value without quotes ends, if it continues after `end`; None if it is the start of a sentence."""
+    rest = text[start:limit].rstrip()
+    word = rest.split(None, 1)[0]
+    if len(word) > end - start and b"\\" not in word and _NEXT_PAIR.search(word) is None:
+        line_start = text.rfind(b"\n", max(0, name_start - 80), name_start) + 1
+        if _LINE_LEAD.is_all_of(text, line_start, name_start):
+            end = start + len(word.rstrip(b",;\"'"))  # `PASSWORD=a,b(c` at the beginning of a line.
+    if len(word) == len(rest) or operator != b":" or name.demand is Demand.RANDOM:
+        return end
+    if name.kind != "passphrase" and text[start:end].isalpha() and rest[end - start :].strip(b" \t,;.)"):
+        return None  # "Password: must be changed": a sentence.
+    scalar_end = yaml_scalar(text, name_start, start)
+    if scalar_end is not None:
+        return scalar_end
+    return start + len(rest) if name.kind == "passphrase" else _more_words(text, end, limit)
+
+
 def _more_words(text: bytes, end: int, limit: int) -> int:
-    """Where a secret of several words ends: it goes on as long as the words look like parts of one."""
-    while (word := _NEXT_WORD.match(text, end, limit)) and _mixed(text[word[1][0] : word[1][1]], said=True):
+    """Where a secret of several words ends: it continues while the words look like parts of a secret."""
+    while (word := _NEXT_WORD.match(text, end, limit)) and _mixed(text[word[1][0] : word[1][1]], announced=True):
         end = word[1][1]
     return end
 
@@ -375,7 +389,7 @@ def _sure(value: bytes, start: int, end: int, name: Name) -> SecretSpan | None:
 
 def worth_masking(value: bytes, name: Name, *, quoted: bool) -> bool:
     if b"<<<<<<<<" in value:
-        return False  # A mark of ours stands there, made inert: this value has been looked at before.
+        return False  # One of our marks, blanked for the search: this value is masked already.
     return bool(value) and is_secret(value, name.demand, quoted=quoted, kind=name.kind)
 
 
@@ -385,7 +399,7 @@ _HARMLESS_COOKIES = frozenset((b"expires", b"path", b"domain", b"max-age", b"sam
 
 
 def _cookies(text: bytes, start: int, end: int) -> Iterator[SecretSpan]:
-    # Inside of a JSON string the line ends where its escape says so.
+    # Inside a JSON string, the line ends at its escape.
     escaped_end = text.find(b"\\n", start, end)
     end = escaped_end if escaped_end >= 0 else end
     for _, (name_start, name_end), (value_start, value_end) in _COOKIE.every(text, start, end):
@@ -408,7 +422,7 @@ _PROSE = compiled(
 
 
 def prose(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
-    """`use token 8f3a… for staging`, `the password is …`: names that are followed by nothing but a space."""
+    """`use token 8f3a… for staging`, `the password is …`: names that are followed by a space only."""
     at = seen = 0
     while places := _PROSE.search(text, at):
         seen += 1
@@ -417,8 +431,8 @@ def prose(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         _, verb, (start, end) = places
         at = verb[1] if verb[0] >= 0 else start
         value = text[start : min(end, start + LOOK)].rstrip(b".,;:!?")
-        said = verb[0] >= 0 and text[verb[0] : verb[1]].lower() in (b"is", b"was", b"to", b"as", b"=", b"->")
-        if not _mixed(value, said=said) or is_placeholder(value) or is_code(value):
+        announced = verb[0] >= 0 and text[verb[0] : verb[1]].lower() in (b"is", b"was", b"to", b"as", b"=", b"->")
+        if not _mixed(value, announced=announced) or is_placeholder(value) or is_code(value):
             continue
         at = end = start + len(value) if len(value) < LOOK - 8 else end
         yield SecretSpan(start, end, "secret")
@@ -431,17 +445,17 @@ _SPACED = compiled(
 
 
 def spaced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
-    """Settings with nothing but a space between name and value, each on a line of its own."""
+    """Settings with only a space between name and value, one per line."""
     for seen, (_, (name_start, name_end), (start, end)) in enumerate(_SPACED.every(text)):
         if seen % 256 == 0:
             clock.check()
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)]) if name_start >= 0 else _COOKIE_NAME
         value = text[start : min(end, start + LOOK)].rstrip(b";\"'")
-        if name is not None and (is_random(value) or _mixed(value, said=True)) and not is_placeholder(value):
+        if name is not None and (is_random(value) or _mixed(value, announced=True)) and not is_placeholder(value):
             yield SecretSpan(start, start + len(text[start:end].rstrip(b";\"'")), "secret")
 
 
-def _mixed(value: bytes, *, said: bool) -> bool:
+def _mixed(value: bytes, *, announced: bool) -> bool:
     if len(value) < 8:
         return False
     if len(value) >= 16 and is_random(value):
@@ -450,5 +464,9 @@ def _mixed(value: bytes, *, said: bool) -> bool:
     letters = sum(65 <= (char & 0xDF) <= 90 for char in value)
     symbols = len(value) - digits - letters
     return (
-        said and digits > 0 and letters > 2 and (symbols > 0 or value.lower() != value) and not set(value) & set(b"/:")
+        announced
+        and digits > 0
+        and letters > 2
+        and (symbols > 0 or value.lower() != value)
+        and not set(value) & set(b"/:")
     )

@@ -1,12 +1,12 @@
-"""Takes out of a text what no reader sees and what only deceives: escapes, invisible characters, controls.
+"""Removes invisible and deceptive characters from a text: terminal escapes, invisible characters, controls.
 
-A terminal, a browser and a model each read such a text differently, and a
-secret split by a colour code is not recognised as one. So every tool result
-comes through here first, and what was removed is counted, never silently lost.
+Terminals, browsers and models read such a text differently, and a secret that is split
+by a colour code is not recognised. So every tool result is cleaned first, and the
+removed characters are counted.
 
-What is visible stays: line breaks and tabs, joiners where a script or an emoji
-needs them, one variation selector where one makes sense, flags. Knows nothing
-of secrets; `tools.mask` uses `deceptions` to see through the same tricks.
+Visible content stays: line breaks and tabs, joiners that a script or an emoji needs,
+variation selectors, flags. Knows nothing about secrets; `masking.mask` uses `deceptions`
+to search the visible text.
 """
 
 import re
@@ -17,8 +17,8 @@ from typing import Any
 
 _CONTROLS = bytes(code for code in range(32) if code not in (9, 10)) + b"\x7f"
 
-# Terminal sequences. A string sequence (OSC, DCS, …) without its end is cut after its introducer only: an attacker must
-# not be able to swallow the visible text behind it. Possessive quantifiers: nothing here can backtrack.
+# Terminal sequences. Of a string sequence (OSC, DCS, …) without an end only the introducer is removed: an attacker must
+# not be able to hide the visible text after it. Possessive quantifiers prevent backtracking.
 _TERMINAL = r"""
     (?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]
   | (?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,4096}+(?:\x07|\x1b\\|\x9c)
@@ -40,7 +40,7 @@ _DECEPTION = re.compile(
     rf" | {_PILED_MARKS}{{{_MARKS_KEPT + 1},}}+",
     re.VERBOSE,
 )
-# Where one may begin. A single class is searched ten times faster than the alternatives above.
+# Where one may begin. A single character class is ten times faster than the alternatives above.
 _SUSPECT = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_INVISIBLE}\ud800-\udfff{_PILED_MARKS[1:-1]}]")
 _FLAGS = tuple(
     "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f" for region in ("gbeng", "gbsct", "gbwls")
@@ -52,12 +52,12 @@ _ZWNJ, _ZWJ = "\u200c", "\u200d"
 class Cleaned:
     text: str
     removed: int
-    """How many characters were taken out or replaced."""
+    """Number of characters that were removed or replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deception:
-    """A stretch of the text that is taken out, or replaced by something harmless."""
+    """A part of the text that is removed or replaced."""
 
     start: int
     end: int
@@ -94,7 +94,7 @@ def clean_json(value: Any) -> tuple[Any, int]:
 
 
 def deceptions(text: str) -> Iterator[Deception]:
-    """What `clean` takes out, in order."""
+    """What `clean` removes, in order."""
     if text.isascii() and len(raw := text.encode("ascii")) == len(raw.translate(None, _CONTROLS)):
         return
     at = 0
@@ -111,9 +111,9 @@ def deceptions(text: str) -> Iterator[Deception]:
         if first == "\U000e0067" and start and text[start - 1] == "\U0001f3f4" and text.startswith(_FLAGS, start):
             at = start + len(_FLAGS[0])
         elif first == "\r":
-            yield Deception(start, end, "\n")  # Overwriting the line is a terminal's trick; the text before it is kept.
+            yield Deception(start, end, "\n")  # A terminal would overwrite the line; the text before it is kept.
         elif "\ud800" <= first <= "\udfff":
-            yield Deception(start, end, "\ufffd")  # No store and no wire accepts half a character.
+            yield Deception(start, end, "\ufffd")  # Lone surrogates can be neither stored nor sent.
         elif unicodedata.combining(first) and end - start > _MARKS_KEPT:
             yield Deception(start + _MARKS_KEPT, end)
         else:
@@ -121,7 +121,7 @@ def deceptions(text: str) -> Iterator[Deception]:
 
 
 def _belongs(text: str, at: int) -> bool:
-    """Whether the character at this place is invisible for a reason its neighbours explain."""
+    """Whether the neighbours of an invisible character make it legitimate."""
     char = text[at]
     before = text[at - 1] if at else ""
     after = text[at + 1] if at + 1 < len(text) else ""
@@ -145,7 +145,7 @@ def _belongs(text: str, at: int) -> bool:
 
 
 def _joins(char: str) -> bool:
-    """Scripts whose letters change shape with joiners: Arabic and its kin, the Indic scripts, Mongolian."""
+    """Whether a letter belongs to a script with joiners: Arabic and related scripts, Indic scripts, Mongolian."""
     return (
         "\u0600" <= char <= "\u08ff"
         or "\u0900" <= char <= "\u0dff"

@@ -1,15 +1,13 @@
-"""Takes the secrets out of a text and leaves everything else as it was.
+"""Masks the secrets in a text and leaves everything else unchanged.
 
-What goes to a model, a store, a cache or a log comes through here; the only
-other maker of `Masked` is `text.masked.assume_masked`. A secret becomes
-`[MASKED:password:1a2b3c4d]`: its kind, and digits that are the same for the same
-secret in one scope and mean nothing outside it. Spans are collected on the
-original and only values are replaced, so JSON and YAML still parse.
+Every text for a model, a store, a cache or a log is masked here. A secret becomes
+`[MASKED:password:1a2b3c4d]`: its kind, and digits that are equal for equal secrets in
+one scope and meaningless outside of it. Only values are replaced, so JSON and YAML
+still parse.
 
-It fails closed: a text that cannot be masked, or not in time, raises
-`MaskingFailed` and is nobody's to show. What a secret looks like is said in
-`tools.secret_patterns`, how it is found in `tools.secret_search`. Knows no
-servers and no settings; `Masker` is built from what a policy says.
+Masking fails closed: a text that cannot be masked, or not in time, raises
+`MaskingFailed` and must not be used. Finding secrets is `masking.search`. This module
+knows no servers and no settings.
 """
 
 import hashlib
@@ -27,15 +25,15 @@ from tersely.errors import ConfigError, MaskingFailed
 from tersely.masking.clean import deceptions
 from tersely.masking.masked import Masked
 from tersely.masking.patterns import Pattern, compiled
-from tersely.masking.search import GROUPS, Finder, find_secrets
+from tersely.masking.search import GROUPS, Finder, find_secrets, token_table
 from tersely.masking.spans import MaskingDeadline, SecretSpan, View
 from tersely.masking.structures import scalar_to_quote
 
 DEFAULT_GROUPS: tuple[str, ...] = (*GROUPS, "encoded")
-"""All of them. A server's policy may name fewer."""
+"""All groups. A server's policy may select fewer."""
 
 MARK = "[masked"
-"""How every mark begins, ours and what became of others', in lower case."""
+"""How every mark begins, in lower case: ours, and foreign ones after masking."""
 
 _MARK = compiled(
     r"\[[ \t]*masked[ \t]*(elsewhere)?:[ \t]*[\w.\- ]{0,40}:[ \t]*[0-9a-f]{6,12}[ \t]*\]", ignore_case=True
@@ -43,13 +41,13 @@ _MARK = compiled(
 _OURS = compiled(r"\[MASKED:[a-z0-9_]{1,40}:([0-9a-f]{5})([0-9a-f]{3})\]")
 _NOT_OURS = b"[masked elsewhere:"
 _INERT = b"<"
-"""What a mark looks like to the search: no value begins with it, and every run ends at it."""
+"""Replaces marks during the search: no value begins with it, and every run ends at it."""
 
 _SECONDS, _SECONDS_PER_MEGABYTE = 5.0, 1.0
-"""Patience: many times what the worst text has been seen to take."""
+"""Time limit: many times what the slowest known text takes."""
 
 _ROUNDS = 4
-"""How often a text is looked at again at most; the second time nearly always finds nothing."""
+"""Most passes over a text; the second one nearly always finds nothing."""
 
 
 class Masker:
@@ -57,10 +55,9 @@ class Masker:
 
     Args:
         groups: Names from `DEFAULT_GROUPS`.
-        custom: Patterns of the operator's own, by name, in re2 syntax. A group named `secret` is what is masked, else
-            the first
+        custom: Patterns of the operator, by name, in re2 syntax. The group named `secret` is masked, else the first
             group, else the whole match.
-        key: What the digits of the marks depend on. Without one, a key that lives as long as this masker.
+        key: Determines the digits of the marks. By default a random key for this masker.
 
     Raises:
         ConfigError: A group is unknown, or a custom pattern does not compile.
@@ -76,35 +73,36 @@ class Masker:
         unknown = sorted(set(groups) - set(DEFAULT_GROUPS))
         if unknown:
             raise ConfigError(f"Masking group {unknown[0]!r} does not exist. There are: {', '.join(DEFAULT_GROUPS)}.")
+        if "tokens" in groups:
+            token_table()  # Loaded now, so that neither its cost nor a missing file affects the first result.
         self._key = key or secrets.token_bytes(32)
         self._decode = "encoded" in groups
         self._finders: list[Finder] = [finder for name, finder in GROUPS.items() if name in groups]
         self._finders += [_custom_finder(name, pattern) for name, pattern in (custom or {}).items()]
 
     def mask(self, text: str) -> Masked:
-        """The text with marks in the place of secrets; masking the outcome again changes nothing.
+        """The text with marks in place of secrets. Idempotent.
 
         Raises:
-            MaskingFailed: Whatever went wrong. The text must not be used.
+            MaskingFailed: For any failure. The text must not be used.
         """
         try:
             return Masked(self._masked(text))
         except MaskingFailed:
             raise
         except Exception as problem:  # noqa: BLE001
-            # As broad as can be, on purpose: whatever happened, the text was not masked, and its words must not leave
-            # in an error.
+            # Broad on purpose: after any error the text is not masked, and the error must not quote it.
             raise MaskingFailed(f"A text could not be masked ({type(problem).__name__}) and was dropped.") from None
 
     def mask_json(self, value: Any) -> Any:
-        """A parsed JSON value with its secrets masked: for arguments and structured content.
+        """A parsed JSON value with its secrets masked, for arguments and structured content.
 
         Raises:
             MaskingFailed: Also for a value that is not JSON.
         """
         try:
-            inner = self._mask_strings(value)
-            return json.loads(self._masked(json.dumps(inner, ensure_ascii=False)))
+            strings_masked = self._mask_strings(value)
+            return json.loads(self._masked(json.dumps(strings_masked, ensure_ascii=False)))
         except MaskingFailed:
             raise
         except Exception as problem:  # noqa: BLE001
@@ -112,10 +110,7 @@ class Masker:
             raise MaskingFailed(f"A value could not be masked ({type(problem).__name__}) and was dropped.") from None
 
     def _mask_strings(self, value: Any) -> Any:
-        """Texts of their own (several lines, a quotation, a name with its value) are masked as what they are; the names
-        around
-        them come after.
-        """
+        """Mask strings that are documents themselves (lines, quotes, names with values), before the whole."""
         if isinstance(value, str):
             return self._masked(value) if any(sign in value for sign in ("\n", '"', ": ", "=")) else value
         if isinstance(value, dict):
@@ -125,7 +120,7 @@ class Masker:
         return value
 
     def _masked(self, text: str) -> str:
-        """Masks until there is nothing more to find: a mark can show a secret beside it in a new light."""
+        """Mask repeatedly until nothing is found: a mark can change how the text next to it is read."""
         clock = MaskingDeadline(_SECONDS + _SECONDS_PER_MEGABYTE * len(text) / 1e6)
         for _ in range(_ROUNDS):
             text, is_done = self._masked_once(text, clock)
@@ -134,7 +129,7 @@ class Masker:
         return text
 
     def _masked_once(self, text: str, clock: MaskingDeadline) -> tuple[str, bool]:
-        """The masked text, and whether looking again cannot find more."""
+        """The masked text, and whether another pass is unnecessary."""
         raw = text.encode("utf-8", "surrogatepass")
         searched, forged = self._without_marks(raw)
         view = _visible(text, searched)
@@ -145,13 +140,11 @@ class Masker:
         if not spans and not forged:
             return text, True
         edits = list(self._edits(raw, spans, forged))
-        is_done = len(edits) == len(spans) and all(_stands_alone(raw, span) for span in spans)
+        is_done = len(edits) == len(spans) and all(_is_isolated(raw, span) for span in spans)
         return _edited(raw, edits).decode("utf-8", "surrogatepass"), is_done
 
     def _without_marks(self, raw: bytes) -> tuple[bytes, list[tuple[int, int]]]:
-        """The text with marks made inert for the search, and where something stands that only looks like a mark of
-        ours.
-        """
+        """The text with its marks blanked for the search, and the spans of forged marks."""
         forged: list[tuple[int, int]] = []
         pieces: list[bytes] = []
         at = 0
@@ -195,7 +188,7 @@ class Masker:
         return b"[MASKED:%s:%s%s]" % (kind.encode(), digits, self._check(digits))
 
     def _check(self, digits: bytes) -> bytes:
-        """Three of the eight digits vouch for the other five: a mark verifies without the secret it stands for."""
+        """Three of the eight digits are a checksum of the other five: a mark can be verified without its secret."""
         return hmac.digest(self._key, b"mark:" + digits, hashlib.sha256).hex()[:3].encode()
 
 
@@ -205,14 +198,14 @@ def _default_masker() -> Masker:
 
 
 def mask(text: str) -> Masked:
-    """Mask with the default groups. The marks are comparable within this process."""
+    """Mask with all groups. Marks are comparable within this process."""
     return _default_masker().mask(text)
 
 
 def _custom_finder(name: str, pattern: str) -> Finder:
     if not name.replace("_", "").isalnum() or not name.isascii():
         raise ConfigError(
-            f"Masking pattern {name!r} needs a name of letters, digits and underscores: it becomes part of the mark."
+            f"Masking pattern {name!r} needs a name of letters, digits and underscores: the name is part of the mark."
         )
     try:
         expression = Pattern(pattern, encoding=re2.Options.Encoding.UTF8)
@@ -222,9 +215,7 @@ def _custom_finder(name: str, pattern: str) -> Finder:
             f"Masking pattern {name!r} is not a valid re2 expression: {reason} (in {pattern!r})."
         ) from None
     if expression.is_all_of(b""):
-        raise ConfigError(
-            f"Masking pattern {name!r} matches the empty text, so it would mask nothing everywhere: {pattern!r}."
-        )
+        raise ConfigError(f"Masking pattern {name!r} matches the empty text: {pattern!r}.")
     group = expression.named.get(b"secret", min(expression.groups, 1))
 
     def find(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
@@ -239,12 +230,12 @@ def _custom_finder(name: str, pattern: str) -> Finder:
 
 
 def _visible(text: str, raw: bytes) -> View | None:
-    """The text as a reader sees it, when something hidden could split a name or a secret."""
+    """The text without hidden characters, which could split a name or a secret; None if there are none."""
     changes: list[tuple[int, int, bytes]] = []
     at = size = 0
     for hidden in deceptions(text):
         if '"' in text[hidden.start : hidden.end]:
-            # A terminal's string around a piece of JSON: `clean` may take it out, but no secret reaches over it.
+            # A terminal sequence around a piece of JSON: `clean` may remove it, but no secret extends over it.
             continue
         size += len(text[at : hidden.start].encode("utf-8", "surrogatepass"))
         width = len(text[hidden.start : hidden.end].encode("utf-8", "surrogatepass"))
@@ -257,13 +248,13 @@ def _visible(text: str, raw: bytes) -> View | None:
 _BORDERS = frozenset(b" \t\r\n\"'=:,;&()[]{}<>@/")
 
 
-def _stands_alone(raw: bytes, span: SecretSpan) -> bool:
-    """Whether a mark in this place changes nothing for what is beside it."""
+def _is_isolated(raw: bytes, span: SecretSpan) -> bool:
+    """Whether a mark in this place does not change how the text next to it is read."""
     return (span.start == 0 or raw[span.start - 1] in _BORDERS) and (span.end == len(raw) or raw[span.end] in _BORDERS)
 
 
 def _is_inside(spans: list[SecretSpan], place: int) -> bool:
-    """Whether a span begins before this place and ends behind it."""
+    """Whether a span begins before this place and ends after it."""
     number = bisect_left(spans, place, key=lambda span: span.start) - 1
     return number >= 0 and spans[number].end > place
 
@@ -278,7 +269,7 @@ def _edited(raw: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
 
 
 def _merged(spans: list[SecretSpan], searched: bytes) -> list[SecretSpan]:
-    """In order, without overlaps; the kind of the longest. A mark alone is no secret."""
+    """Spans in order, without overlaps, with the kind of the longest. A mark alone is not a secret."""
     merged: list[SecretSpan] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         if not searched[span.start : span.end].strip(_INERT):

@@ -1,9 +1,9 @@
-"""What secrets look like: names that announce one, tokens that can be told by their form, values that are none.
+"""Classifies names and values: which names announce a secret, and which values are placeholders or random.
 
-Tables first, small judgements after them. Everything works on UTF-8 bytes and
-every pattern is re2, whose time is linear in the text whatever the text says.
-Where in a text to look, and what to put in place of what is found, is the
-business of `tools.mask`; how JSON and YAML nest, of `tools.secret_structures`.
+Works on UTF-8 bytes. All patterns are re2 expressions, whose time is linear in the
+length of any text. Where a text is searched is `masking.search` and
+`masking.assignments`, nesting in JSON and YAML is `masking.structures`, token patterns
+are `masking.token_patterns`.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from typing import Any
 import re2
 
 Places = list[tuple[int, int]]
-"""Where a pattern matched, then where its groups did; (-1, -1) for a group that took no part."""
+"""The span of a match, then those of its groups; (-1, -1) for a group that did not match."""
 
 _NOWHERE = (-1, -1)
 _ANYWHERE, _HERE, _EXACTLY = (
@@ -26,10 +26,10 @@ _ANYWHERE, _HERE, _EXACTLY = (
 
 
 class Pattern:
-    """An re2 expression that answers with places.
+    """An re2 expression that returns spans.
 
-    The match objects of the library cost three times the matching itself, and a
-    hostile text makes us ask ten thousand times; so its inner call is used here.
+    Match objects of the library cost three times the match itself, and a hostile text
+    causes ten thousand of them, so the library's internal call is used.
     """
 
     __slots__ = ("_match", "groups", "ignore_case", "named", "source")
@@ -37,7 +37,7 @@ class Pattern:
     def __init__(self, pattern: str, *, ignore_case: bool = False, encoding: Any = re2.Options.Encoding.LATIN1) -> None:
         options = re2.Options()
         options.encoding = encoding
-        options.max_mem = 64 << 20  # Wide alternations need room, or the matcher falls back to a slower one.
+        options.max_mem = 64 << 20  # Large alternations need memory, or re2 falls back to a slower matcher.
         options.case_sensitive = not ignore_case
         options.log_errors = False
         expression = re2.compile(pattern.encode(), options)
@@ -59,7 +59,7 @@ class Pattern:
         return self._match(_EXACTLY, text, start, len(text) if end is None else end)[0] != _NOWHERE
 
     def every(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[Places]:
-        """All matches, one behind the other."""
+        """All matches that do not overlap, in order."""
         limit = len(text) if end is None else end
         while start <= limit and (places := self._match(_ANYWHERE, text, start, limit))[0] != _NOWHERE:
             yield places
@@ -67,9 +67,7 @@ class Pattern:
 
 
 def compiled(pattern: str, *, ignore_case: bool = False) -> Pattern:
-    """Ours are ASCII, so they need not know about UTF-8: any byte above is just a byte, and the automata are
-    smaller.
-    """
+    """Compile one of our own patterns. They are ASCII and matched bytewise, which makes the automata smaller."""
     return Pattern(pattern, ignore_case=ignore_case)
 
 
@@ -77,11 +75,11 @@ def compiled(pattern: str, *, ignore_case: bool = False) -> Pattern:
 
 
 class Demand(Enum):
-    """How much a value must look like a secret before a name makes it one."""
+    """How much a value must look like a secret before it is masked under a name."""
 
-    ANY = "any"  # The name says it all: only placeholders, references and words of state are let through.
-    LIKELY = "likely"  # Names of things are let through as well: `secret: registry-credentials` is a reference.
-    RANDOM = "random"  # Only what a generator wrote.
+    ANY = "any"  # The name is enough: only placeholders, references and status words are not masked.
+    LIKELY = "likely"  # Names are not masked either: `secret: registry-credentials` is a reference.
+    RANDOM = "random"  # Only generated values are masked.
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ class Name:
     kind: str
     demand: Demand
     in_query_only: bool = False
-    """Such a name means a secret in `?name=value` and something harmless elsewhere."""
+    """The name announces a secret in `?name=value` only."""
 
 
 ANCHORS = (
@@ -99,10 +97,10 @@ ANCHORS = (
     "sumo", "heroku",
     "snyk", "salt", "connectionstring", "webhook", "dsn", "_pat",
 )  # fmt: skip
-"""Every name that can be sensitive holds one of these, so one pass over the text finds all names worth a look."""
+"""Every sensitive name contains one of these, so one pass over the text finds all candidates."""
 
 SHORT_ANCHORS = ("pin", "otp", "totp", "cvv", "cvc", "sig", "pw", "psw", "sid", "code", "pat", "pa_token")
-"""These only count as a whole word."""
+"""These count only as a whole word."""
 
 ANCHOR = rf"(?:{'|'.join(ANCHORS)}|(?:\b|_)(?:{'|'.join(SHORT_ANCHORS)})\b)"
 NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
@@ -155,7 +153,7 @@ _NEUTRAL = _words(
     "here local global "
     "internal external real actual override input param arg opt option ro rw read write admin root user app"
 )
-"""Words behind the telling one that change nothing: DB_PASSWORD_PROD, secret_key_base, client-key-data."""
+"""Words after the decisive one that change nothing: DB_PASSWORD_PROD, secret_key_base, client-key-data."""
 
 _ABOUT = _words(
     "id ids name names ref refs reference file filename path dir directory url uri endpoint type kind length len size "
@@ -182,7 +180,7 @@ _ABOUT = _words(
     "frame frames pair "
     "pairs str_len parser stream reader writer lexer"
 )
-"""Words behind the telling one that make it a thing *about* a secret: token_limit, secretName, password_changed_at."""
+"""Words after the decisive one that make the value a property of a secret: token_limit, secretName."""
 
 _HARMLESS_TOKENS = _words(
     "csrf xsrf public next page continuation continue cancellation cancel cursor sync pagination unexpected eos bos "
@@ -222,16 +220,43 @@ def words_of(name: bytes) -> list[str]:
         if not word[-1:].isalnum():
             word, at = word[:-1], at - 1
         elif word.isalpha() and word.isupper() and len(word) > 1 and name[at : at + 1].islower():
-            word, at = word[:-1], at - 1  # HTTPToken: the last capital belongs to the next word.
+            word, at = word[:-1], at - 1  # HTTPToken: the last capital letter belongs to the next word.
         elif word[-1:].isdigit() and not word.isdigit():
             word, at = word[:-1], at - 1
         found.append(word.decode().lower())
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _ParsedName:
+    lowered: bytes
+    words: list[str]
+    """Without numbers, trailing neutral words and the s of the plural."""
+
+    last: str
+    before: str
+    """The last word but one."""
+
+    names_provider: bool
+
+
+_HARMLESS = Name("", Demand.RANDOM)
+"""Returned by a rule when the value is not a secret. None leaves the decision to the next rule."""
+
+
 @lru_cache(maxsize=8192)
 def name_of_secret(name: bytes) -> Name | None:
-    """What a name promises about its value; None when it promises nothing secret."""
+    """What a name says about its value; None when the name does not announce a secret."""
+    parsed = _parsed(name)
+    if parsed is None:
+        return None
+    for rule in _RULES:
+        if (decision := rule(parsed)) is not None:
+            return None if decision is _HARMLESS else decision
+    return None
+
+
+def _parsed(name: bytes) -> _ParsedName | None:
     lowered = name.lower().strip(b"-._")
     if len(lowered) > 128 or not lowered:
         return None
@@ -240,73 +265,116 @@ def name_of_secret(name: bytes) -> Name | None:
         words.pop()
     if not words:
         return None
-    last, before = words[-1], words[-2] if len(words) > 1 else ""
-    provider = any(word in _PROVIDERS for word in words) or "sumo" in words
-    if last in ("s", "es") and before:
-        words = [*words[:-2], before]
-        last, before = words[-1], words[-2] if len(words) > 1 else ""
+    names_provider = any(word in _PROVIDERS for word in words) or "sumo" in words
+    if words[-1] in ("s", "es") and len(words) > 1:
+        words.pop()
+    return _ParsedName(lowered, words, words[-1], words[-2] if len(words) > 1 else "", names_provider)
 
-    if b"contribsys" in lowered:  # Bundler names a variable after the host whose password it holds.
+
+def _password_rule(name: _ParsedName) -> Name | None:
+    if b"contribsys" in name.lowered:  # Bundler names a variable after the host whose password it holds.
         return Name("credential", Demand.ANY)
-    if last.endswith(_PASSWORD_ENDINGS) or last in _PASSWORD:
-        return Name("passphrase" if last.endswith("passphrase") else "password", Demand.ANY)
-    if last in _SHORT_PASSWORD:
-        return Name("password", Demand.ANY if before and last != "pwd" else Demand.LIKELY)
-    if last.endswith("pass") and last not in _NOT_PASS:
+    if name.last.endswith(_PASSWORD_ENDINGS) or name.last in _PASSWORD:
+        return Name("passphrase" if name.last.endswith("passphrase") else "password", Demand.ANY)
+    if name.last in _SHORT_PASSWORD:
+        return Name("password", Demand.ANY if name.before and name.last != "pwd" else Demand.LIKELY)
+    if name.last.endswith("pass") and name.last not in _NOT_PASS:
         return Name("password", Demand.ANY)
-    if last.endswith("secret"):
+    return None
+
+
+def _secret_rule(name: _ParsedName) -> Name | None:
+    if name.last.endswith("secret"):
         return Name("secret", Demand.LIKELY)
-    if last == "secrets" or last == "passwords" or last == "tokens":
-        return Name(last[:-1], Demand.RANDOM)
-    if last.endswith(_TOKEN_ENDINGS) or lowered.endswith(b"token"):
-        if (
-            before in _HARMLESS_TOKENS
-            or lowered in (b"nexttoken", b"pagetoken", b"synctoken")
-            or (last in ("pat",) and not before)
-        ):
-            return None
-        return Name("jwt" if last == "jwt" else "token", Demand.LIKELY)
-    if last.endswith(_KEY_COMPOUNDS):
-        return Name("api_key" if "api" in last else "key", Demand.LIKELY)
-    if last in ("key", "keys"):
-        if before in _HARMLESS_KEYS:
-            return None
-        if before in _SECRET_KEYS or provider:
-            return Name("api_key" if before in ("api", "app") else "key", Demand.LIKELY)
-        return Name("key", Demand.RANDOM, in_query_only=not before) if before or lowered == b"key" else None
-    if last in ("authorization", "auth") and (last == "authorization" or lowered in (b"proxy-auth", b"x-auth")):
-        return Name("authorization", Demand.LIKELY)
-    if last in ("auth", "credential", "credentials", "creds", "cred", "cookie"):
-        return Name("credential" if last != "cookie" else "cookie", Demand.RANDOM)
-    if last in ("pin", "otp", "totp", "cvv", "cvc", "mnemonic"):
-        return Name(last if last != "cvc" else "cvv", Demand.ANY)
-    if last in ("sig", "signature"):
-        signed = before in ("amz", "goog", "sas") or lowered == b"signature"
-        return (
-            Name("signature", Demand.RANDOM, in_query_only=lowered != b"signature") if signed or last == "sig" else None
-        )
-    if last == "code":
-        return (
-            Name("code", Demand.RANDOM, in_query_only=True)
-            if lowered in (b"code", b"auth_code", b"authorization_code")
-            else None
-        )
-    if lowered in (b"sessionid", b"jsessionid", b"phpsessid", b"sid", b"connect.sid"):
-        return Name("cookie", Demand.RANDOM, in_query_only=True)
-    if lowered in (b"secret_id", b"secretid", b"secret-id"):  # Half of a login to Vault.
-        return Name("secret", Demand.LIKELY)
-    if last == "id" and {"messagebird", "bird", "sumo", "sumologic"} & set(words):
-        return Name("credential", Demand.LIKELY)
-    if provider and last == "login":
-        return Name("credential", Demand.RANDOM)
-    if provider and (last in _PROVIDERS or last in ("client", "ca", "accessid", "access")):
-        return Name("credential", Demand.RANDOM)
-    if last in _ABOUT or before in _ABOUT:
+    if name.last in ("secrets", "passwords", "tokens"):
+        return Name(name.last[:-1], Demand.RANDOM)
+    return None
+
+
+def _token_rule(name: _ParsedName) -> Name | None:
+    if not (name.last.endswith(_TOKEN_ENDINGS) or name.lowered.endswith(b"token")):
         return None
-    # SECRET_KEY_FOO, TOKEN_FOR_CI: a telling word, then one we do not know.
-    if any(word.endswith(_PASSWORD_ENDINGS) or word in ("secret", "token", "apikey") for word in words):
+    if (
+        name.before in _HARMLESS_TOKENS
+        or name.lowered in (b"nexttoken", b"pagetoken", b"synctoken")
+        or (name.last == "pat" and not name.before)
+    ):
+        return _HARMLESS
+    return Name("jwt" if name.last == "jwt" else "token", Demand.LIKELY)
+
+
+def _key_rule(name: _ParsedName) -> Name | None:
+    if name.last.endswith(_KEY_COMPOUNDS):
+        return Name("api_key" if "api" in name.last else "key", Demand.LIKELY)
+    if name.last not in ("key", "keys"):
+        return None
+    if name.before in _HARMLESS_KEYS:
+        return _HARMLESS
+    if name.before in _SECRET_KEYS or name.names_provider:
+        return Name("api_key" if name.before in ("api", "app") else "key", Demand.LIKELY)
+    if name.before or name.lowered == b"key":
+        return Name("key", Demand.RANDOM, in_query_only=not name.before)
+    return _HARMLESS
+
+
+def _login_rule(name: _ParsedName) -> Name | None:
+    if name.last == "authorization" or (name.last == "auth" and name.lowered in (b"proxy-auth", b"x-auth")):
+        return Name("authorization", Demand.LIKELY)
+    if name.last in ("auth", "credential", "credentials", "creds", "cred", "cookie"):
+        return Name("credential" if name.last != "cookie" else "cookie", Demand.RANDOM)
+    if name.last in ("pin", "otp", "totp", "cvv", "cvc", "mnemonic"):
+        return Name(name.last if name.last != "cvc" else "cvv", Demand.ANY)
+    return None
+
+
+def _query_rule(name: _ParsedName) -> Name | None:
+    """Names of URL parameters."""
+    if name.last in ("sig", "signature"):
+        is_signed = name.before in ("amz", "goog", "sas") or name.lowered == b"signature"
+        if is_signed or name.last == "sig":
+            return Name("signature", Demand.RANDOM, in_query_only=name.lowered != b"signature")
+        return _HARMLESS
+    if name.last == "code":
+        if name.lowered in (b"code", b"auth_code", b"authorization_code"):
+            return Name("code", Demand.RANDOM, in_query_only=True)
+        return _HARMLESS
+    if name.lowered in (b"sessionid", b"jsessionid", b"phpsessid", b"sid", b"connect.sid"):
+        return Name("cookie", Demand.RANDOM, in_query_only=True)
+    return None
+
+
+def _provider_rule(name: _ParsedName) -> Name | None:
+    if name.lowered in (b"secret_id", b"secretid", b"secret-id"):  # Half of a login to Vault.
+        return Name("secret", Demand.LIKELY)
+    if name.last == "id" and {"messagebird", "bird", "sumo", "sumologic"} & set(name.words):
+        return Name("credential", Demand.LIKELY)
+    if name.names_provider and (
+        name.last in _PROVIDERS or name.last in ("login", "client", "ca", "accessid", "access")
+    ):
+        return Name("credential", Demand.RANDOM)
+    return None
+
+
+def _any_word_rule(name: _ParsedName) -> Name | None:
+    """SECRET_KEY_FOO, TOKEN_FOR_CI: a decisive word, followed by an unknown one."""
+    if name.last in _ABOUT or name.before in _ABOUT:
+        return _HARMLESS
+    if any(word.endswith(_PASSWORD_ENDINGS) or word in ("secret", "token", "apikey") for word in name.words):
         return Name("secret", Demand.RANDOM)
     return None
+
+
+_RULES = (
+    _password_rule,
+    _secret_rule,
+    _token_rule,
+    _key_rule,
+    _login_rule,
+    _query_rule,
+    _provider_rule,
+    _any_word_rule,
+)
+"""In this order; the first that decides wins."""
 
 
 # --------------------------------------------------------------------------- values
@@ -360,8 +428,8 @@ _FILLERS = b"xX*._-#0aA1"
 
 
 def is_placeholder(value: bytes) -> bool:
-    """Stands for a secret without being one: `${VAR}`, `<password>`, `********`, `changeme`, a reference, a word of
-    state.
+    """Whether a value only takes the place of a secret: `${VAR}`, `<password>`, `********`, `changeme`, a reference, a
+    status word.
     """
     value = value.strip(b" \t\r\n\"'")
     if not value:
@@ -387,7 +455,7 @@ def variety(value: bytes) -> int:
 
 
 def is_random(value: bytes) -> bool:
-    """Looks like a generator's work: long, mixed, no words; and not a UUID, a version, a host or a time."""
+    """Whether a value looks generated: long, mixed, without words; and not a UUID, a version, a host or a time."""
     size = len(value)
     if size < 12 or b" " in value or b"://" in value:
         return False
@@ -405,12 +473,12 @@ def is_random(value: bytes) -> bool:
 
 
 def is_code(value: bytes) -> bool:
-    """An expression that gets a secret from somewhere: `settings.db.password`, `get_token(`."""
+    """Whether a value is an expression that reads a secret: `settings.db.password`, `get_token(`."""
     return value.endswith((b"(", b"[")) or (_CODE.is_all_of(value) and not any(map(is_random, value.split(b"."))))
 
 
 def is_identifier(value: bytes) -> bool:
-    """A name somebody chose, as in code: made of words, with hardly a digit."""
+    """Whether a value is an identifier as in code: made of words, with few digits."""
     if len(value) > 64 or not _IDENTIFIER.is_all_of(value):
         return False
     words = [word for word in words_of(value) if not word.isdigit()]
@@ -420,7 +488,7 @@ def is_identifier(value: bytes) -> bool:
 
 
 def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
-    """Whether a value under a telling name is worth hiding. `value` may be cut after 512 bytes."""
+    """Whether a value under a sensitive name is a secret. `value` may be cut after 512 bytes."""
     if is_placeholder(value):
         return False
     if demand is Demand.RANDOM:
@@ -434,14 +502,19 @@ def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
         return False
     if demand is Demand.ANY:
         return size >= 4 and not (size < 6 and value.isdigit() and not quoted)
+    return _is_likely_secret(value, quoted=quoted, kind=kind)
+
+
+def _is_likely_secret(value: bytes, *, quoted: bool, kind: str) -> bool:
+    size = len(value)
     if size < 6 or b"://" in value:
         return False
     if value.isdigit():
         return size >= 14
-    if kind == "password":  # A bare `pass` or `pwd`: a word or a path is no password.
+    if kind == "password":  # A bare `pass` or `pwd`: a word or a path is not a password.
         return quoted or not (value.isalpha() or b"/" in value[:1] or _NAME_LIKE.is_all_of(value))
     if _NAME_LIKE.is_all_of(value) and (size < 40 or not any(48 <= char <= 57 for char in value)):
-        # registry-credentials-7xk2p names something; 5cb4a5f0-… does not.
+        # registry-credentials-7xk2p is a name; 5cb4a5f0-… is not.
         return _UUID.is_all_of(value) or (
             kind != "secret" and any(map(is_random, value.replace(b"_", b"-").split(b"-")))
         )
@@ -456,169 +529,3 @@ def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
     if _IDENTIFIES.is_all_of(value):
         return size >= 20 and is_random(value.replace(b".", b""))
     return size >= 8 and not (_WORDY.is_all_of(value) and (size < 16 or not any(48 <= char <= 57 for char in value)))
-
-
-# --------------------------------------------------------------------------- tokens known by their form
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A provider's token: how it begins, and how it goes on. `exact`: nothing of the same alphabet may follow."""
-
-    kind: str
-    prefix: str
-    rest: str
-    exact: bool = True
-    check: bool = True
-    """Placeholders that only have the form, e.g. ghp_xxxx, are let through."""
-
-
-def _tokens(kind: str, prefixes: str, rest: str, *, exact: bool = True, check: bool = True) -> list[Token]:
-    return [Token(kind, prefix, rest, exact, check) for prefix in prefixes.split()]
-
-
-TOKENS: tuple[Token, ...] = (
-    *_tokens("github_token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,}"),
-    *_tokens("github_token", "github_pat_", r"[A-Za-z0-9_]{50,}"),
-    *_tokens("gitlab_token", "glpat- gldt- glrt- glptt- glagent- glsoat- glft- glimt- gloas- glffct- glcbt- glwt-",
-    r"[\w\-.]{18,}"),
-    *_tokens("gitlab_token", "GR1348941", r"[\w\-]{20,50}"),
-    *_tokens("aws_access_key", "AKIA ASIA ABIA ACCA A3T", r"[A-Z0-9]{16,17}"),
-    *_tokens("aws_bedrock_key", "ABSK", r"[A-Za-z0-9+/]{100,}={0,2}"),
-    *_tokens("aws_bedrock_key", "bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t", r"[A-Za-z0-9+/=]*"),
-    *_tokens("google_api_key", "AIza", r"[\w\-]{35}"),
-    *_tokens("google_oauth_token", "ya29.", r"[\w\-.]{20,}", exact=False),
-    *_tokens("google_oauth_secret", "GOCSPX-", r"[\w\-]{20,60}"),
-    *_tokens("google_refresh_token", "1//0", r"[\w\-]{30,}"),
-    *_tokens("openai_key", "sk-proj- sk-svcacct- sk-admin- sk-None-", r"[\w\-]{20,}"),
-    *_tokens("anthropic_key", "sk-ant-", r"[a-z0-9]+-[\w\-]{20,}"),
-    *_tokens("openrouter_key", "sk-or-v1-", r"[0-9a-f]{40,80}"),
-    *_tokens("api_key", "sk-", r"[A-Za-z0-9]{20,}[\w\-]*"),
-    *_tokens("api_key", "sk-lf- pk-lf- sk-litellm- sk-ss- sk-or-", r"[\w\-]{20,}"),
-    *_tokens("stripe_key", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ whsec_", r"[A-Za-z0-9+/=]{10,}"),
-    *_tokens("stripe_key", "pk_live_", r"[A-Za-z0-9]{20,}"),
-    *_tokens("slack_token", "xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxc- xoxd- xoxe- xoxe.xoxp- xoxe.xoxb-",
-    r"[A-Za-z0-9%\-]{10,}"),
-    *_tokens("slack_token", "xapp-", r"\d-[A-Za-z0-9\-]{20,}"),
-    *_tokens("slack_webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/[A-Za-z0-9+/]{24,}", exact=False),
-    *_tokens("discord_webhook", "discord.com/api/webhooks/ discordapp.com/api/webhooks/", r"\d{15,22}/[\w\-]{40,}",
-    exact=False),
-    *_tokens("teams_webhook", ".webhook.office.com/webhookb2/", r"[\w@\-]{36,80}/IncomingWebhook/[\w]{32}/[\w\-]{36}",
-    exact=False),
-    *_tokens("netlify_token", "nfp_ nfc_ nfo_ nfu_", r"[A-Za-z0-9_]{36}"),
-    *_tokens("npm_token", "npm_", r"[A-Za-z0-9]{36,64}"),
-    *_tokens("pypi_token", "pypi-AgEIcHlwaS5vcmc pypi-AgENdGVzdC5weXBpLm9yZw", r"[\w\-]{50,}"),
-    *_tokens("rubygems_key", "rubygems_", r"[0-9a-f]{40,64}"),
-    *_tokens("clojars_token", "CLOJARS_ clojars_", r"[A-Za-z0-9]{50,70}"),
-    *_tokens("docker_token", "dckr_pat_ dckr_oat_", r"[\w\-]{20,60}"),
-    *_tokens("huggingface_token", "hf_", r"[A-Za-z0-9]{30,50}"),
-    *_tokens("huggingface_token", "api_org_", r"[A-Za-z]{30,50}"),
-    *_tokens("replicate_token", "r8_", r"[A-Za-z0-9]{36,40}"),
-    *_tokens("groq_key", "gsk_", r"[A-Za-z0-9]{40,80}"),
-    *_tokens("xai_key", "xai-", r"[A-Za-z0-9]{60,}"),
-    *_tokens("perplexity_key", "pplx-", r"[A-Za-z0-9]{40,64}"),
-    *_tokens("nvidia_key", "nvapi-", r"[\w\-]{40,90}"),
-    *_tokens("langchain_key", "lsv2_pt_ lsv2_sk_", r"[0-9a-f_]{32,64}"),
-    *_tokens("vault_token", "hvs. hvb. hvr.", r"[\w\-]{20,}"),
-    *_tokens("grafana_token", "glsa_", r"[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}"),
-    *_tokens("grafana_token", "glc_", r"[A-Za-z0-9+/$]{32,}={0,3}"),
-    *_tokens("grafana_token", "eyJrIjoi", r"[A-Za-z0-9]{60,}={0,3}"),
-    *_tokens("digitalocean_token", "dop_v1_ doo_v1_ dor_v1_", r"[0-9a-f]{64}"),
-    *_tokens("databricks_token", "dapi", r"[0-9a-f]{32}(?:-\d)?"),
-    *_tokens("sendgrid_key", "SG.", r"[\w\-]{16,32}\.[\w\-]{16,64}"),
-    *_tokens("sendinblue_key", "xkeysib- xsmtpsib-", r"[0-9a-f]{60,70}-[A-Za-z0-9]{14,20}"),
-    *_tokens("mailgun_key", "key-", r"[0-9a-f]{32}"),
-    *_tokens("mailgun_key", "pubkey-", r"[0-9a-f]{32}"),
-    *_tokens("shopify_token", "shpat_ shpca_ shppa_ shpss_", r"[0-9A-Fa-f]{32}"),
-    *_tokens("square_token", "sq0atp- sq0csp- sq0idp-", r"[\w\-]{22,60}"),
-    *_tokens("square_token", "EAAA", r"[\w\-]{56,64}"),
-    *_tokens("facebook_token", "EAAM EAAC EAAB EAAG", r"[A-Za-z0-9]{80,}"),
-    *_tokens("sentry_token", "sntrys_", r"[A-Za-z0-9+/=_\-]{60,}", exact=False),
-    *_tokens("sentry_token", "sntryu_", r"[0-9a-f]{64}"),
-    *_tokens("postman_key", "PMAK-", r"[0-9a-f]{24}-[0-9a-f]{34}"),
-    *_tokens("pulumi_token", "pul-", r"[0-9a-f]{40}"),
-    *_tokens("prefect_key", "pnu_ pnb_", r"[A-Za-z0-9]{36}"),
-    *_tokens("doppler_token", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.", r"[\w.\-]{40,60}"),
-    *_tokens("linear_key", "lin_api_ lin_oauth_", r"[A-Za-z0-9]{32,64}"),
-    *_tokens("notion_token", "ntn_", r"[0-9]{11}[A-Za-z0-9]{32,35}"),
-    *_tokens("notion_token", "secret_", r"[A-Za-z0-9]{43}"),
-    *_tokens("newrelic_key", "NRAK- NRIQ- NRRA- NRSP- NRII- NRJS-", r"[\w\-]{19,40}"),
-    *_tokens("dynatrace_token", "dt0c01. dt0s01. dt0s16.", r"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
-    *_tokens("planetscale_token", "pscale_tkn_ pscale_pw_ pscale_oauth_", r"[\w=.\-]{32,64}"),
-    *_tokens("openshift_token", "sha256~", r"[\w\-]{40,48}"),
-    *_tokens("age_key", "AGE-SECRET-KEY-1", r"[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7LA-Z0-9]{50,64}", check=False),
-    *_tokens("onepassword_token", "ops_", r"eyJ[A-Za-z0-9+/=]{100,}", exact=False),
-    *_tokens("onepassword_key", "A3-", r"[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}"),
-    *_tokens("heroku_key", "HRKU-", r"[\w\-]{36,80}"),
-    *_tokens("flyio_token", "fo1_", r"[\w\-]{43}"),
-    *_tokens("flyio_token", "fm1r_ fm1a_ fm2_", r"[A-Za-z0-9+/]{80,}={0,3}", exact=False),
-    *_tokens("atlassian_token", "ATATT3", r"[\w=\-]{180,}"),
-    *_tokens("bitbucket_token", "ATBB ATCTT3", r"[\w=\-]{24,}"),
-    *_tokens("confluent_key", "cflt", r"[A-Za-z0-9+/]{60}"),
-    *_tokens("octopus_key", "API-", r"[A-Z0-9]{25,28}"),
-    *_tokens("artifactory_key", "AKCp", r"[A-Za-z0-9]{69}"),
-    *_tokens("artifactory_token", "cmVmd", r"[A-Za-z0-9]{59}"),
-    *_tokens("sonar_token", "squ_ sqp_ sqa_", r"[A-Za-z0-9]{40}"),
-    *_tokens("sourcegraph_token", "sgp_", r"(?:[a-z0-9]{16}_|local_)?[0-9A-Fa-f]{40}"),
-    *_tokens("typeform_token", "tfp_", r"[\w\-.=]{40,60}"),
-    *_tokens("frameio_token", "fio-u-", r"[\w\-=]{64}"),
-    *_tokens("duffel_token", "duffel_test_ duffel_live_", r"[\w\-=]{43}"),
-    *_tokens("easypost_key", "EZAK EZTK", r"[A-Za-z0-9]{54}"),
-    *_tokens("shippo_token", "shippo_live_ shippo_test_", r"[0-9a-f]{40}"),
-    *_tokens("lob_key", "live_pub_ test_pub_", r"[0-9a-f]{31}"),
-    *_tokens("flutterwave_key", "FLWSECK_TEST- FLWSECK- FLWPUBK_TEST- FLWPUBK- FLWSECK_TEST", r"[0-9a-zA-Z\-]{12,40}"),
-    *_tokens("infracost_key", "ico-", r"[A-Za-z0-9]{32}"),
-    *_tokens("readme_key", "rdme_", r"[a-z0-9]{70}"),
-    *_tokens("scalingo_token", "tk-us-", r"[\w\-]{48}"),
-    *_tokens("settlemint_token", "sm_pat_ sm_aat_ sm_sat_", r"[A-Za-z0-9]{16}"),
-    *_tokens("harness_key", "pat. sat.", r"[\w\-]{22}\.[0-9A-Za-z]{24}\.[A-Za-z0-9]{20}"),
-    *_tokens("intra42_secret", "s-s4t2ud- s-s4t2af-", r"[0-9a-f]{64}"),
-    *_tokens("adobe_secret", "p8e-", r"[A-Za-z0-9]{32}"),
-    *_tokens("alibaba_key", "LTAI", r"[A-Za-z0-9]{17,26}"),
-    *_tokens("tencent_key", "AKID", r"[A-Za-z0-9]{32}"),
-    *_tokens("yandex_key", "AQVN", r"[\w\-]{35,38}"),
-    *_tokens("yandex_key", "YCAJE YCP", r"[\w\-]{30,40}"),
-    *_tokens("yandex_token", "t1.", r"[A-Z0-9a-z_\-]+={0,2}\.[\w\-]{86}={0,2}"),
-    *_tokens("cloudflare_key", "v1.0-", r"[0-9a-f]{24}-[0-9a-f]{146}"),
-    *_tokens("clickhouse_key", "4b1d", r"[A-Za-z0-9]{38}"),
-    *_tokens("defined_networking_key", "dnkey-", r"[\w=\-]{26}-[\w=\-]{52}"),
-    *_tokens("supabase_key", "sbp_ sb_secret_", r"[\w]{20,80}"),
-    *_tokens("figma_token", "figd_", r"[\w\-]{36,60}"),
-    *_tokens("buildkite_token", "bkua_", r"[0-9a-f]{40}"),
-    *_tokens("circleci_token", "CCIPAT_ CCIPRJ_", r"[A-Za-z0-9]{20,40}_[0-9a-f]{40}"),
-    *_tokens("contentful_token", "CFPAT-", r"[\w\-]{43}"),
-    *_tokens("tailscale_key", "tskey-", r"[a-z]+-[A-Za-z0-9]+-[A-Za-z0-9]+", exact=False),
-    *_tokens("tailscale_key", "tskey-auth- tskey-api- tskey-client-", r"[\w\-]{16,80}"),
-    *_tokens("ngrok_key", "ngrok_ cr_", r"[A-Za-z0-9]{40,60}"),
-    *_tokens("hubspot_token", "pat-na1- pat-na2- pat-eu1-", r"[0-9a-f\-]{36}"),
-    *_tokens("vercel_token", "vcp_ vci_ vca_ vcr_", r"[A-Za-z0-9]{24,80}"),
-    *_tokens("neon_key", "napi_", r"[a-z0-9]{40,80}"),
-    *_tokens("posthog_key", "phx_ phc_", r"[A-Za-z0-9]{40,60}"),
-    *_tokens("resend_key", "re_", r"[A-Za-z0-9]{8}_[A-Za-z0-9]{24}"),
-    *_tokens("pinecone_key", "pcsk_", r"[\w]{50,90}"),
-    *_tokens("password_hash", "$2a$ $2b$ $2y$", r"\d\d\$[./A-Za-z0-9]{53}"),
-    *_tokens("password_hash", "$6$ $5$ $y$",
-    r"(?:rounds=\d+\$)?[./A-Za-z0-9]{1,32}\$(?:[./A-Za-z0-9]{1,64}\$)?[./A-Za-z0-9]{40,90}"),
-    *_tokens("password_hash", "$argon2", r"i?d?\$v=\d+\$[\w=,]+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+"),
-    *_tokens("jwt", "eyJ ewog", r"[\w\-]{8,}\.[\w\-]{8,}(?:\.[\w\-]*={0,2}){1,3}", exact=False, check=False),
-    *_tokens("jwt", "ZXlK", r"[A-Za-z0-9+/_\-]{60,}={0,2}", exact=False, check=False),
-)  # fmt: skip
-"""Only what can be told by its form alone. The rest of a provider's secrets are found by their names."""
-
-FORMS: tuple[tuple[str, str], ...] = (
-    ("azure_secret", r"[A-Za-z0-9_~.]{3}\dQ~[\w~.\-]{31,34}"),
-    ("telegram_token", r"(?:\b|bot)\d{6,12}:A[\w\-]{34}"),
-    ("facebook_token", r"\b\d{15,16}(?:\||%7C)[\w\-]{27,40}"),
-    ("mailchimp_key", r"\b[0-9a-f]{32}-us\d{1,2}\b"),
-    ("terraform_token", r"\b[A-Za-z0-9]{14}\.atlasv1\.[\w\-]{50,}"),
-    ("airtable_token", r"\bpat[A-Za-z0-9]{14}\.[0-9a-f]{64}\b"),
-    ("twilio_key", r"\bSK[0-9a-f]{32}\b"),
-    ("lob_key", r"\b(?:live|test)_[0-9a-f]{35}\b"),
-    ("gocardless_token", r"\blive_[\w\-=]{40}"),
-    ("asana_token", r"\b1/\d{15,17}:[0-9a-f]{32}\b"),
-    ("vault_token", r"\b[sb]\.[A-Za-z0-9]{24}\b"),
-    ("paypal_token", r"\baccess_token\$(?:production|sandbox)\$[0-9a-z]{12,20}\$[0-9a-f]{32}"),
-    ("discord_token", r"\b[MNO][\w\-]{23,27}\.[\w\-]{6}\.[\w\-]{27,40}"),
-    ("aws_session_token", r"\b(?:FwoGZXIvYXdz|IQoJb3JpZ2lu)[A-Za-z0-9+/=]{100,}"),
-)
-"""Tokens whose telling part is not at their beginning, or too short to search for."""

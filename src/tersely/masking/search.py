@@ -1,23 +1,23 @@
-"""Where the secrets in a text lie.
+"""Finds the secrets in a text.
 
-`find_secrets` collects spans over the original bytes; nothing is changed here.
-It looks the way a reader would: at names with a value behind them (in
-`tools.secret_assignments`), at tokens that give themselves away, at URLs,
-headers and command lines, at structures, and then again at whatever can be
-decoded. What any of these look like is said in `tools.secret_patterns`.
+`find_secrets` collects spans over the original bytes and changes nothing. The finders
+look for names with a value (`masking.assignments`), tokens of a known form, URLs,
+headers, command lines and structures, and then search everything that can be decoded
+again. `masking.patterns` decides what is a secret.
 
-The cost is a handful of linear passes by re2. Python only sees places where a
-name is followed by a separator, a known prefix stands at the start of a word,
-or a run could be decoded, and looks at no more than a few hundred bytes before
-it decides: a hostile text cannot make it read the same stretch over and over.
+The cost is a few linear passes by re2. Python code runs only where a name is followed
+by a separator, a word starts with a known prefix, or a run may be encoded, and reads at
+most a few hundred bytes before it decides: a hostile text cannot make it read the same
+part repeatedly.
 """
 
 import base64
 import binascii
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
 
-from tersely.masking import patterns
 from tersely.masking.assignments import assignments, prose, spaced, worth_masking
 from tersely.masking.patterns import (
     ANCHOR,
@@ -28,12 +28,14 @@ from tersely.masking.patterns import (
     is_random,
     is_wordy,
     name_of_secret,
+    variety,
 )
 from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan, View
 from tersely.masking.structures import mapping_around, walk_json, walk_object, walk_tables, walk_yaml
+from tersely.masking.token_patterns import TokenPattern, token_patterns
 
 _DEEPEST = 4
-"""Base64 in JSON in base64 …: how often we look inside."""
+"""Levels of decoding: Base64 in JSON in Base64 …"""
 
 Finder = Callable[[bytes, MaskingDeadline], Iterator[SecretSpan]]
 
@@ -41,15 +43,15 @@ Finder = Callable[[bytes, MaskingDeadline], Iterator[SecretSpan]]
 def find_secrets(
     text: bytes, finders: Iterable[Finder], *, decode: bool, clock: MaskingDeadline, depth: int = 0
 ) -> list[SecretSpan]:
-    """All spans any finder gives, in no particular order; they may overlap."""
+    """The spans of all finders, in no particular order; they may overlap."""
     spans: list[SecretSpan] = []
     for finder in finders:
         spans += finder(text, clock)
         clock.check()
     if decode and depth < _DEEPEST:
 
-        def again(inner: bytes) -> list[SecretSpan]:
-            return find_secrets(inner, finders, decode=True, clock=clock, depth=depth + 1)
+        def again(decoded: bytes) -> list[SecretSpan]:
+            return find_secrets(decoded, finders, decode=True, clock=clock, depth=depth + 1)
 
         spans += _without_colours(text, again)
         spans += _in_strings(text, again, clock)
@@ -61,54 +63,75 @@ def find_secrets(
 # --------------------------------------------------------------------------- tokens
 
 
-_BY_PREFIX: dict[bytes, list[tuple[patterns.Token, Pattern]]] = {}
-for _known in patterns.TOKENS:
-    _BY_PREFIX.setdefault(_known.prefix.encode(), []).append((_known, compiled(_known.rest)))
+@dataclass(frozen=True, slots=True)
+class TokenTable:
+    """The token patterns, compiled."""
+
+    by_prefix: dict[bytes, list[tuple[TokenPattern, Pattern]]]
+    prefix: Pattern
+    """Any prefix; the second group has those that need not begin a word."""
+
+    form: Pattern
+    """Any form, each in its own group."""
+
+    form_kinds: tuple[str, ...]
+
+
+@cache
+def token_table() -> TokenTable:
+    """The table of this process. Compiled on first use, so that importing this module stays cheap."""
+    known = token_patterns()
+    by_prefix: dict[bytes, list[tuple[TokenPattern, Pattern]]] = {}
+    for token in known.tokens:
+        rest = compiled(token.rest)
+        for prefix in token.prefixes:
+            by_prefix.setdefault(prefix.encode(), []).append((token, rest))
+    longest_first = sorted(by_prefix, key=len, reverse=True)
+    words = "|".join(_escaped(prefix.decode()) for prefix in longest_first if prefix[:1].isalnum())
+    others = "|".join(_escaped(prefix.decode()) for prefix in longest_first if not prefix[:1].isalnum())
+    return TokenTable(
+        by_prefix,
+        prefix=compiled(rf"(?:\b|\\[nrt])({words})|({others})"),
+        form=compiled("|".join(f"({form.pattern})" for form in known.forms)),
+        form_kinds=tuple(form.kind for form in known.forms),
+    )
 
 
 def _escaped(literal: str) -> str:
     return "".join(f"\\{char}" if not char.isalnum() and char != "_" else char for char in literal)
 
 
-_PREFIXES = sorted(_BY_PREFIX, key=len, reverse=True)
-_PREFIX = compiled(
-    r"(?:\b|\\[nrt])("
-    + "|".join(_escaped(prefix.decode()) for prefix in _PREFIXES if prefix[:1].isalnum())
-    + ")|("
-    + "|".join(_escaped(prefix.decode()) for prefix in _PREFIXES if not prefix[:1].isalnum())
-    + ")"
-)
-_FORM = compiled("|".join(f"({form})" for _, form in patterns.FORMS))
 _TOKEN_BYTES = frozenset(NAME_BYTES.replace(b".", b""))
 
 
 def tokens(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
-    """Tokens of known providers and JWTs, told by their form."""
+    """Tokens of known providers and JWTs, recognised by their form."""
+    table = token_table()
     at = seen = 0
-    while places := _PREFIX.search(text, at):
+    while places := table.prefix.search(text, at):
         seen += 1
         if seen % 256 == 0:
             clock.check()
         start, at = places[1] if places[1][0] >= 0 else places[2]
         found = text[start:at]
         for size in range(len(found), 1, -1):
-            if (token := _token(text, start, found[:size])) is not None:
+            if (token := _token(text, start, found[:size], table)) is not None:
                 yield token
                 at = token.end
                 break
     at = 0
-    while places := _FORM.search(text, at):
+    while places := table.form.search(text, at):
         start, at = places[0]
         if at < len(text) and text[at] in _TOKEN_BYTES:
             continue
         value = text[start:at]
-        if patterns.variety(value) >= 9 and any(48 <= char <= 57 for char in value) and not is_placeholder(value):
+        if variety(value) >= 9 and any(48 <= char <= 57 for char in value) and not is_placeholder(value):
             index = next(index for index, place in enumerate(places[1:]) if place[0] >= 0)
-            yield SecretSpan(start, at, patterns.FORMS[index][0])
+            yield SecretSpan(start, at, table.form_kinds[index])
 
 
-def _token(text: bytes, start: int, prefix: bytes) -> SecretSpan | None:
-    for token, rest in _BY_PREFIX.get(prefix, ()):
+def _token(text: bytes, start: int, prefix: bytes, table: TokenTable) -> SecretSpan | None:
+    for token, rest in table.by_prefix.get(prefix, ()):
         body_start = start + len(prefix)
         places = rest.match(text, body_start)
         if places is None:
@@ -119,7 +142,7 @@ def _token(text: bytes, start: int, prefix: bytes) -> SecretSpan | None:
         if token.check:
             body = text[body_start : min(end, body_start + LOOK)]
             if (
-                patterns.variety(body) < 5
+                variety(body) < 5
                 or (is_wordy(body) and not body.isupper())
                 or is_placeholder(body)
                 or is_placeholder(prefix + body[:60])
@@ -139,7 +162,7 @@ _HEX_USER = compiled(r"[0-9a-f]{8,}")
 
 
 def urls(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
-    """`scheme://user:password@host`, and tokens in the place of the user."""
+    """`scheme://user:password@host`, and tokens in place of the user."""
     for seen, (_, _, user, (start, end)) in enumerate(_URL.every(text)):
         if seen % 256 == 0:
             clock.check()
@@ -149,7 +172,7 @@ def urls(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             continue
         yield SecretSpan(start, end, "url_password")
         if user[1] - user[0] >= 8 and _HEX_USER.is_all_of(text, *user):
-            yield SecretSpan(*user, "url_user")  # Hex for a name is the other half of a key pair.
+            yield SecretSpan(*user, "url_user")  # A hexadecimal user name is the other half of a key pair.
     for _, (start, end) in _URL_USER.every(text):
         if is_random(text[start : min(end, start + LOOK)]):
             yield SecretSpan(start, end, "url_user")
@@ -163,7 +186,7 @@ _SCHEMES = compiled(
 
 
 def headers(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
-    """`Bearer …` and `Basic …` wherever they stand; whole header lines are `assignments`."""
+    """`Bearer …` and `Basic …` anywhere; whole header lines are found by `assignments`."""
     for seen, (_, bearer, basic, digest) in enumerate(_SCHEMES.every(text)):
         if seen % 256 == 0:
             clock.check()
@@ -188,9 +211,9 @@ _WORD = r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'|;&]+))"""
 
 
 def _line(programs: str, option: str) -> str:
-    """A command line: one of the programs, anything on the same line, then the option with its value.
+    """Pattern of a command line: one of the programs, anything on the same line, then the option with its value.
 
-    Inside of a JSON string a line begins behind a written-out line end, whose `n` is no part of the program's name.
+    Inside a JSON string, a line begins after an escaped line break, whose `n` is not part of the program's name.
     """
     return rf"(?:\b|\\[nrt])(?:{programs})\b[^\n|;]*?[ \t]{option}{_WORD}"
 
@@ -231,14 +254,14 @@ _COMMAND_SOURCES = (
         r"\t]+password[^\n=]{0,80}=)[ \t]+'([^'\n]+)'"
     ),
 )
-"""Command lines and settings without a separator; the secret is in one of the groups."""
+"""Command lines and settings without a separator; one of the groups is the secret."""
 
 _LOGIN = compiled(
     r"(?:\b(?:wget|curl|xh)\b|(?:^|[\s$])https?\b)[^\n|;]*?(?:\\\n[^\n]*?)*?"
     r"[ \t](?:-u[= \t]?|(?:--user|--proxy-user|-U|-a|--auth)[= \t])[ \t]*"
     r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"']*(?:"[^"\n]*"|'[^'\n]*')?))"""
 )
-"""`curl -u user:password`, also when the command goes on over several lines."""
+"""`curl -u user:password`, also over several lines."""
 _COMMANDS = tuple(map(compiled, _COMMAND_SOURCES))
 
 
@@ -246,7 +269,7 @@ _ANY_COMMAND = compiled("|".join(_COMMAND_SOURCES))
 
 
 def commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
-    """Secrets given on a command line: `--token …`, `mysql -p…`, `curl -u user:…`."""
+    """Secrets on command lines: `--token …`, `mysql -p…`, `curl -u user:…`."""
     at = seen = 0
     while places := _FLAG.search(text, at):
         seen += 1
@@ -289,7 +312,7 @@ _PUTTY = compiled(r"Private-Lines: \d+\s+((?:[A-Za-z0-9+/=]+\s+)+)Private-MAC: [
 
 
 def private_keys(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
-    """PEM, OpenSSH and PGP private keys, whole, cut off, or written in one line with escaped breaks."""
+    """PEM, OpenSSH and PGP private keys: complete, truncated, or on one line with escaped line breaks."""
     begins = [places[0] for places in _PRIVATE_KEY.every(text)]
     ends = [places[0] for places in _PRIVATE_KEY_END.every(text)] if begins else []
     for number, (start, body) in enumerate(begins):
@@ -319,7 +342,7 @@ _NAMED_ELSEWHERE = compiled(
     rf"""|\bvariable[ \t]+"([\w\-]*{ANCHOR}[\w\-]*)"[ \t]*\{{[^{{}}]*?\bdefault[ \t]*=[ \t]*"([^"\n]*)")""",
     ignore_case=True,
 )
-"""Pairs of neighbouring XML elements, and variables of Terraform with a default."""
+"""Pairs of neighbouring XML elements, and Terraform variables with a default."""
 _VALUE_FIELD = compiled(r"""\bvalue["']?\s*:""", ignore_case=True)
 _SWAPPED_QUOTES = bytes.maketrans(b"\"'", b"'\"")
 _GO_MAP = compiled(r"\b(?:data|Data|stringData|StringData):map\[([^\[\]\n]*)\]")
@@ -327,25 +350,38 @@ _GO_PAIR = compiled(r"[\w.\-]+:(\S+)")
 
 
 def structures(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
-    """Kubernetes Secrets in any nesting, names with their value in a field beside them, columns of tables."""
+    """Kubernetes Secrets at any depth, names whose value is in a neighbouring field, columns of tables."""
     if _SECRET_KIND.search(text):
-        if b'"' in text and b"{" in text:
-            yield from walk_json(text, clock.check)
-        if b"'kind'" in text:
-            yield from walk_json(text.translate(_SWAPPED_QUOTES), clock.check)  # A printed Python dictionary.
-        if b"\n" in text:
-            yield from walk_yaml(text, clock.check)
-        if b"kind:Secret" in text or b"Kind:Secret" in text:
-            for _, (start, end) in _GO_MAP.every(text):
-                for _, place in _GO_PAIR.every(text, start, end):
-                    yield SecretSpan(*place, "kubernetes_secret")
+        yield from _kubernetes_secrets(text, clock)
+    yield from _neighbouring_values(text)
+    if b"\n" in text:
+        yield from walk_tables(text, clock.check)
+    yield from _named_values(text, clock)
+
+
+def _kubernetes_secrets(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    if b'"' in text and b"{" in text:
+        yield from walk_json(text, clock.check)
+    if b"'kind'" in text:
+        yield from walk_json(text.translate(_SWAPPED_QUOTES), clock.check)  # A printed Python dictionary.
+    if b"\n" in text:
+        yield from walk_yaml(text, clock.check)
+    if b"kind:Secret" in text or b"Kind:Secret" in text:
+        for _, (start, end) in _GO_MAP.every(text):
+            for _, place in _GO_PAIR.every(text, start, end):
+                yield SecretSpan(*place, "kubernetes_secret")
+
+
+def _neighbouring_values(text: bytes) -> Iterator[SecretSpan]:
     for places in _NAMED_ELSEWHERE.every(text):
         (name_start, name_end), (start, end) = places[1:3] if places[1][0] >= 0 else places[3:5]
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)])
         if name is not None and worth_masking(text[start : min(end, start + LOOK)].rstrip(), name, quoted=True):
             yield SecretSpan(start, start + len(text[start:end].rstrip()), name.kind)
-    if b"\n" in text:
-        yield from walk_tables(text, clock.check)
+
+
+def _named_values(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    """`name: DB_PASSWORD` and the `value` in the same mapping, in JSON, YAML or a printed Python dictionary."""
     walked, swapped = 0, b""
     for (at, _), (name_start, name_end) in _NAMED.every(text):
         if at < walked or name_of_secret(text[name_start : min(name_end, name_start + 128)]) is None:
@@ -362,7 +398,7 @@ def structures(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
                     yield SecretSpan(start + span.start, start + span.end, span.kind, span.quote)
 
 
-# --------------------------------------------------------------------------- decoded, and looked at again
+# --------------------------------------------------------------------------- decoded and searched again
 
 _STRING_WORTH_DECODING = compiled(r"""kind\W{1,12}secret|:[ ]?[|>][+\-]?\\+n|\\u00[2-7][0-9a-f]""", ignore_case=True)
 _ESCAPED_SEPARATOR = compiled(r"\\u00(?:3[aAdD]|2[267])")
@@ -376,7 +412,7 @@ _COLOUR = compiled(r"(?:\\+(?:u001[bB]|x1[bB]|033|e)|\^\[)?\[\d{1,3}(?:;\d{1,3})
 
 
 def _without_colours(text: bytes, again: Callable[[bytes], list[SecretSpan]]) -> Iterator[SecretSpan]:
-    """Colour codes that are written out (\\u001b[32m) or have lost their escape: `clean` sees only the real ones."""
+    """Search without colour codes that are escaped (\\u001b[32m) or incomplete; `clean` removes only real ones."""
     if _COLOUR.search(text) is not None:
         view = View(text, 0, len(text), ((at, to, b"") for ((at, to),) in _COLOUR.every(text)))
         yield from map(view.source, again(view.text))
@@ -385,7 +421,7 @@ def _without_colours(text: bytes, again: Callable[[bytes], list[SecretSpan]]) ->
 def _in_strings(
     text: bytes, again: Callable[[bytes], list[SecretSpan]], clock: MaskingDeadline
 ) -> Iterator[SecretSpan]:
-    """Documents inside JSON strings, and separators written as \\u003d."""
+    """Documents inside JSON strings, and separators escaped as \\u003d."""
     if b"\\" not in text or _STRING_WORTH_DECODING.search(text) is None:
         return
     if _ESCAPED_SEPARATOR.search(text):
@@ -431,7 +467,7 @@ def _in_percent(
         yield from map(view.source, again(view.text))
 
 
-# Four characters of base64 that decode to three of printable ASCII; five of these in a row are no accident. Hex
+# Four characters of Base64 that decode to three of printable ASCII; five of these in a row are no coincidence. Hex
 # likewise.
 _QUAD = "[CDI-Za-f][ACDEFGHSTUVWXijklmnyz0123][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_\\-]"
 _ENCODED = compiled(rf"(?:{_QUAD}){{5}}[A-Za-z0-9+/_\-]*={{0,2}}|(?:[2-7][0-9A-Fa-f]){{12,}}")
@@ -443,7 +479,7 @@ _UNPRINTABLE = compiled(r"[^\x20-\x7e\t\r\n]")
 def _in_encoded(
     text: bytes, found: list[SecretSpan], again: Callable[[bytes], list[SecretSpan]], clock: MaskingDeadline
 ) -> Iterator[SecretSpan]:
-    """Base64 and hex that decode to a text with a secret in it: the whole run goes."""
+    """Base64 and hex that decode to a text with a secret: the whole run is masked."""
     covered = sorted((span.start, span.end) for span in found)
     starts = [start for start, _ in covered]
     for seen, ((start, end),) in enumerate(_ENCODED.every(text)):
@@ -456,8 +492,8 @@ def _in_encoded(
         decoded = _hex(run) if not run.strip(_HEX) else _base64(run)
         if decoded and (unprintable := _UNPRINTABLE.search(decoded)):
             decoded = decoded if _is_text(decoded) else decoded[: unprintable[0][0]]
-        if decoded and len(decoded) >= 12 and (inner := again(decoded)):
-            yield SecretSpan(start, end, inner[0].kind)
+        if decoded and len(decoded) >= 12 and (secrets := again(decoded)):
+            yield SecretSpan(start, end, secrets[0].kind)
 
 
 def _base64(run: bytes) -> bytes | None:
@@ -495,4 +531,4 @@ GROUPS: dict[str, Finder] = {
     "prose": prose,
     "spaced": spaced,
 }
-"""What can be switched on by name. `encoded` is one more: looking again at what can be decoded."""
+"""Finders by the name of their group. The group `encoded` decodes and searches again."""

@@ -1,7 +1,7 @@
-"""Where in a text something lies: what the finders of secrets give back and work with.
+"""Positions in a text, for the finders of secrets.
 
-A `SecretSpan` is a place in the original, a `View` a decoded reading of it that knows
-the way back, a `MaskingDeadline` the end of patience. No judgement here about secrets.
+`SecretSpan` is a span of the original, `View` a decoded copy that maps spans back to the
+original, `MaskingDeadline` the time limit.
 """
 
 import time
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from tersely.errors import MaskingFailed
 
 LOOK = 512
-"""How many bytes of a value are read before deciding whether it is a secret."""
+"""Bytes of a value that are read to decide whether it is a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretSpan:
-    """Where a secret lies. `quote`: what a mark needs around it there, because the value (a JSON number) had none."""
+    """The span of a secret. `quote`: quotes that a mark needs there, because the value (a JSON number) has none."""
 
     start: int
     end: int
@@ -26,7 +26,7 @@ class SecretSpan:
 
 
 class MaskingDeadline:
-    """Ends a search that takes too long. Nothing should; what cannot be masked in time is not let through unmasked."""
+    """Ends a search that takes too long, so that the text is dropped instead of used unmasked."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -38,7 +38,7 @@ class MaskingDeadline:
 
 
 class View:
-    """A decoded reading of a stretch of text that knows where each byte came from."""
+    """A decoded copy of a part of a text that maps each byte to its origin."""
 
     def __init__(self, text: bytes, start: int, end: int, changes: Iterable[tuple[int, int, bytes]]) -> None:
         pieces: list[bytes] = []

@@ -1,13 +1,12 @@
-"""Secrets that only structure gives away: Kubernetes Secrets, pairs of a name and a value, columns of tables.
+"""Finds secrets by structure: Kubernetes Secrets, pairs of a name and a value, columns of tables.
 
-`data` is harmless in a ConfigMap and secret in a Secret, `value` depends on the
-`name` beside it, and either may come first. So JSON and YAML are walked in
-place, by two scanners that never build the document: they see broken, cut and
-mixed texts as well as whole ones, remember only what a rule can need, and give
-back where in the original text the values lie.
+`data` is harmless in a ConfigMap and secret in a Secret; `value` depends on the `name`
+next to it, and either may come first. So two scanners walk JSON and YAML in place,
+without building the document. They handle broken, truncated and mixed texts, store only
+what a rule needs, and return spans of the original text.
 
-One pass, a stack, no recursion; a document of a hundred thousand brackets costs
-what any text of that length costs.
+One pass with a stack, without recursion: a document of a hundred thousand brackets
+costs as much as any text of that length.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,19 +36,19 @@ def _flat(nested: list[Any]) -> Iterator[_Leaf]:
 
 @dataclass(slots=True)
 class _Frame:
-    """One mapping or list while it is open."""
+    """A mapping or list that is being read."""
 
     column: int = 0
     is_list: bool = False
     key: bytes = b""
-    """The key read last, whose value comes next."""
+    """The last key, whose value comes next."""
     kind: bytes = b""
     name: bytes = b""
     value: _Leaf | None = None
     secret_data: list[_Leaf] | None = None
-    """Set in and below `data` and `stringData`: the list all leaves below go to."""
+    """Set in and below `data` and `stringData`: collects all leaves."""
     found: list[Any] = field(default_factory=list)
-    """The `data` of this mapping, and of those inside it that did not say what they are: leaves, in lists of lists."""
+    """The `data` of this mapping and of nested ones without a `kind`: leaves, in lists of lists."""
 
 
 _DATA_KEYS = frozenset((b"data", b"stringdata", b"binarydata"))
@@ -57,7 +56,7 @@ _NAME_KEYS = frozenset((b"name", b"key", b"variable", b"header", b"field"))
 
 
 class _Walk:
-    """What both scanners tell; the rules are here."""
+    """The rules, fed by both scanners."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
@@ -84,7 +83,7 @@ class _Walk:
         elif not kind and frame.found and self.stack:
             self.stack[-1].found.append(
                 frame.found
-            )  # Items of a SecretList do not repeat their kind: the mapping around knows.
+            )  # Items of a SecretList do not repeat their kind; the enclosing mapping has it.
         if frame.name and frame.value and (name := name_of_secret(frame.name)) is not None:
             value = self.text[frame.value.start : min(frame.value.end, frame.value.start + 512)]
             if is_secret(value, name.demand, quoted=not frame.value.quote, kind=name.kind):
@@ -114,7 +113,7 @@ class _Walk:
 
 
 _NEARBY = 4096
-"""How far from a name its value is looked for."""
+"""Most bytes between a name and its value."""
 
 
 def _object_start(text: bytes, at: int) -> int | None:
@@ -134,7 +133,7 @@ def _object_start(text: bytes, at: int) -> int | None:
 
 
 def mapping_around(text: bytes, at: int) -> tuple[int, int]:
-    """The lines of the YAML mapping whose key stands here: those that are indented as deep or deeper."""
+    """The lines of the YAML mapping with the key at this place: those that are indented at least as deep."""
     start = text.rfind(b"\n", max(0, at - _NEARBY), at) + 1
     column = at - start
     lowest, highest = max(0, at - _NEARBY), min(len(text), at + _NEARBY)
@@ -156,19 +155,19 @@ def mapping_around(text: bytes, at: int) -> tuple[int, int]:
     return start, end if end >= 0 else highest
 
 
-# A string ends at its quote, at the end of the line (JSON has no raw line breaks, so one stray quote spoils one line),
-# or with the text.
+# A string ends at its quote, at the end of the line (JSON has no raw line breaks, so a stray quote affects one line),
+# or at the end of the text.
 _JSON_TOKEN = compiled(r'"(?:[^"\\\n]|\\.)*"?(?:[ \t]*:)?|[{}\[\]]|[^\s"{}\[\],:]+')
 
 
 def walk_json(text: bytes, check: Callable[[], None]) -> list[SecretSpan]:
-    """`check` is called now and then; it may raise to end the walk."""
+    """`check` is called regularly; it may raise to end the walk."""
     return _walk_json(text, 0, len(text), check)[0]
 
 
 def walk_object(text: bytes, at: int, check: Callable[[], None]) -> tuple[list[SecretSpan], int]:
-    """Walk only the JSON object a place lies in, unless it is far larger than a pair of name and value; and where it
-    ends.
+    """Walk only the JSON object around a place, unless it is far larger than a pair of name and value. Also return
+    where it ends.
     """
     start = _object_start(text, at)
     if start is None:
@@ -231,7 +230,7 @@ def walk_yaml(text: bytes, check: Callable[[], None]) -> list[SecretSpan]:
             stack.append(_Frame(column=-1))
             continue
         column = indent + dashes
-        # A dash opens a new item: everything deeper than the dash is over.
+        # A dash opens a new item and closes everything that is deeper than the dash.
         while len(stack) > 1 and stack[-1].column > (indent if dashes else column):
             walk.close()
         if stack[-1].column < column:
@@ -255,8 +254,8 @@ def walk_yaml(text: bytes, check: Callable[[], None]) -> list[SecretSpan]:
 
 
 def _yaml_lines(text: bytes) -> Iterator[tuple[int, int, bytes, tuple[int, int, bool] | None, bool]]:
-    """Per line: indentation, width of its dashes, key, where its value lies (and whether that is a flow mapping),
-    document border.
+    """Per line: indentation, width of the dashes, key, span of the value (and whether it is a flow mapping), document
+    separator.
     """
     at = 0
     while at <= len(text) and (places := _YAML_LINE.search(text, at)):
@@ -285,7 +284,7 @@ def _yaml_lines(text: bytes) -> Iterator[tuple[int, int, bytes, tuple[int, int, 
 
 
 def block_body(text: bytes, start: int, indent: int, enough: int | None = None) -> tuple[int, int] | None:
-    """The lines of a block scalar: all that are indented deeper than its key, or as many as have `enough` bytes."""
+    """The lines of a block scalar: those indented deeper than its key, or the first ones with `enough` bytes."""
     at, first, last = start, -1, -1
     while at < len(text) and (enough is None or last - start < enough):
         end = text.find(b"\n", at)
@@ -318,7 +317,7 @@ _RULE = b"-+=| \t\r:"
 
 
 def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[SecretSpan]:
-    """Columns of tables: a line of headings, then lines with as many cells, divided by commas, tabs, semicolons or
+    """Columns of tables: a line of headings, then lines with as many cells, separated by commas, tabs, semicolons or
     bars.
     """
     walked = 0
@@ -350,7 +349,7 @@ def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[SecretSpan]:
 
 
 def _cells(text: bytes, start: int, end: int, divider: bytes) -> list[tuple[int, int]]:
-    """Where the cells of a line lie, without quotes and blanks."""
+    """The spans of the cells of a line, without quotes and blanks."""
     cells: list[tuple[int, int]] = []
     blank = b" \r'" if divider == b"\t" else b" \t\r'"
     at = first = start
@@ -372,7 +371,7 @@ _FLOW_LEAD = compiled(r"""[ \t]*(?:(?:-[ \t]+)+(?:[\w.\-/"']+:[ \t]+)?|[\w.\-/"'
 _FLOW_LINE = compiled(r"""[ \t]*(?:\{[\w.\-/"']+: [^\n]*\}|\[[^\n]*\])[ \t\r]*""")
 _YAML_LIKE = compiled(r"""[ \t]*(?:-[ \t]+[^\n]*|(?:-[ \t]+)?[\w.\-/"']+:(?:[ \t][^\n]*)?)\r?""")
 _LINE = 400
-"""Longer lines are not looked at as YAML."""
+"""Longer lines are not treated as YAML."""
 
 
 _QUOTED = compiled(r"""(?:^|[\[{,:])[ \t]*("(?:[^"\\]|\\.)*"|'[^']*(?:''[^']*)*')""")
@@ -380,7 +379,7 @@ _OPEN_QUOTE = compiled(r"""(?:^|[\[{,:])[ \t]*["']""")
 
 
 def _blanked(flow: bytes) -> bytes:
-    """Quoted scalars made invisible, so that brackets and commas in them do not count."""
+    """Replace quoted scalars, so that brackets and commas in them do not count."""
     for _, (start, end) in _QUOTED.every(flow):
         flow = flow[:start] + b"q" * (end - start) + flow[end:]
     return flow
@@ -394,7 +393,7 @@ def _line_around(text: bytes, start: int, end: int) -> tuple[int, int] | None:
 
 
 def yaml_scalar(text: bytes, name_start: int, start: int) -> int | None:
-    """Where the plain scalar ends that begins at `start`, if its line and the one before or behind it read as YAML."""
+    """Where the plain scalar at `start` ends, if its line and a neighbouring one look like YAML; None otherwise."""
     line = _line_around(text, name_start, start)
     if line is None or not _SCALAR_LEAD.is_all_of(text, line[0], start):
         return None
@@ -407,11 +406,10 @@ def yaml_scalar(text: bytes, name_start: int, start: int) -> int | None:
 
 
 def scalar_to_quote(text: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """The plain YAML scalar that would no longer be one if a bracket stood at `start`; None where that does no harm.
+    """The plain YAML scalar that needs quotes once a mark begins at `start`; None if it needs none.
 
-    A mark in the middle of a scalar is only text, and a mark in place of a whole one is a list of one: both parse. A
-    mark with
-    something behind it, or inside `[a, b]`, does not.
+    A mark in the middle of a scalar is only text, and a mark in place of a whole scalar is a list: both parse. A mark
+    with text after it, or inside `[a, b]`, does not.
     """
     if text[start - 1 : start] in (b'"', b"'"):
         return None
@@ -420,9 +418,9 @@ def scalar_to_quote(text: bytes, start: int, end: int) -> tuple[int, int] | None
         return None
     line_start, line_end = line
     lead = text[line_start:start]
-    behind = text[end:line_end].strip()
+    after = text[end:line_end].strip()
     if lead.strip() and _SCALAR_LEAD.is_all_of(lead):
-        return (start, end + len(text[end:line_end].rstrip())) if behind and not behind.startswith(b"#") else None
+        return (start, end + len(text[end:line_end].rstrip())) if after and not after.startswith(b"#") else None
     is_flow = _FLOW_LEAD.match(lead) is not None or _FLOW_LINE.is_all_of(text, line_start, line_end)
     if not is_flow:
         return None

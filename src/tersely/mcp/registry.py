@@ -291,6 +291,7 @@ async def registered(
     on_change: Callable[[str], None] | None = None,
     on_notification: "Notified | None" = None,
     on_request: "Asked | None" = None,
+    environment: Mapping[str, str] | None = None,
     wait: float = 8.0,
 ) -> AsyncIterator[ToolRegistry]:
     """A registry over live connections to these servers, for as long as the block lasts."""
@@ -302,6 +303,7 @@ async def registered(
         "on_change": on_change,
         "on_notification": on_notification,
         "on_request": on_request,
+        "environment": environment,
     }
     given = {name: value for name, value in how.items() if value is not None}
     async with supervisor.connected(servers, wait=wait, **given) as connections:

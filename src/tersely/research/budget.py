@@ -61,7 +61,7 @@ class UsageBudget:
 class BudgetedLLM(WrapperLLM):
     """A model that is asked as long as the usage_budget allows."""
 
-    inner: LLM
+    wrapped: LLM
     usage_budget: UsageBudget
     last: bool = False
     """For the last part of the work, which may use what was laid aside."""
@@ -75,7 +75,7 @@ class BudgetedLLM(WrapperLLM):
         native: NativeTools | None = None,
     ) -> Completion:
         self._check(messages)
-        answer = await self.inner.complete(messages, max_tokens=max_tokens, tools=tools, native=native)
+        answer = await self.wrapped.complete(messages, max_tokens=max_tokens, tools=tools, native=native)
         self.usage_budget.spent += answer.usage
         return answer
 
@@ -88,7 +88,7 @@ class BudgetedLLM(WrapperLLM):
         native: NativeTools | None = None,
     ) -> AsyncIterator[Delta]:
         self._check(messages)
-        deltas: Any = self.inner.stream(messages, max_tokens=max_tokens, tools=tools, native=native)
+        deltas: Any = self.wrapped.stream(messages, max_tokens=max_tokens, tools=tools, native=native)
         async with aclosing(deltas):
             async for delta in deltas:
                 if isinstance(delta, Completion):
@@ -98,6 +98,6 @@ class BudgetedLLM(WrapperLLM):
     def _check(self, messages: Sequence[Message]) -> None:
         if not self.usage_budget.is_limited:
             return
-        coming = sum(self.inner.tokenizer.count(message.text) for message in messages)
+        coming = sum(self.wrapped.tokenizer.count(message.text) for message in messages)
         if why := self.usage_budget.refusal(coming, last=self.last):
             raise BudgetExceeded(why)

@@ -1,13 +1,12 @@
-"""The configuration files of MCP clients: where they lie, and routing the servers in them through our gateway.
+"""The configuration files of MCP clients: their locations, and how to route their servers through our gateway.
 
-Files belong to their owners: an entry is changed where it stands, by spans of the
-text, so that comments, order and formatting survive, and values stay where they
-were. Secrets are neither copied nor moved out of the file: variables are named on
-our command line and filled in by the client, as before. What cannot be routed
-without breaking it is left alone, with a reason.
+The files belong to the user: entries are edited in place, by spans of the text, so that
+comments, order and formatting survive. Secrets are neither copied nor moved out of the
+file: variables are named on our command line and filled in by the client, as before. An
+entry that cannot be routed without breaking it is left unchanged, with a reason.
 
-Plans are pure; only `read_file` and `replace_file` touch the disk, and nothing
-here asks, prints or reads the environment. That is `cli.gateway_install`.
+Plans are pure functions; only `read_file`, `replace_file` and `write_file` access the
+disk. Prompts, output and the environment are up to `cli.gateway_install`.
 """
 
 import difflib
@@ -34,7 +33,7 @@ System = Literal["macos", "windows", "linux"]
 _LARGEST_FILE = 64 * 2**20
 _ADDRESSES = ("url", "serverUrl", "httpUrl")
 BACKUP = ".before-tersely"
-"""Ending of the copy that is written beside a file before it is changed."""
+"""Suffix of the backup that is written next to a file before it is changed."""
 
 _ON_WINDOWS = (
     "APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT",
@@ -42,36 +41,36 @@ _ON_WINDOWS = (
 )  # fmt: skip
 _ELSEWHERE = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 INHERITED: Mapping[System, tuple[str, ...]] = {"windows": _ON_WINDOWS, "macos": _ELSEWHERE, "linux": _ELSEWHERE}
-"""Variables that a command behind the gateway sees without being named: the MCP library's minimum."""
+"""Variables that a command behind the gateway always gets: the minimum of the MCP SDK."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientProgram:
-    """A client's files and habits. `docs/reference/clients.md` is tested against this table."""
+    """A client's files and conventions. A test compares `docs/reference/clients.md` with this table."""
 
     name: str
     title: str
     user: Mapping[System, str]
-    """The user's file, by system; `{home}`, `{appdata}` and `{config}` stand for folders of the user."""
+    """The user's file, by system; `{home}`, `{appdata}` and `{config}` are folders of the user."""
 
     project: str = ""
-    """The file within a project, where there is one."""
+    """The file in a project, if there is one."""
 
     sections: tuple[tuple[str, ...], ...] = (("mcpServers",),)
-    """Where in a file servers are declared; `*` stands for any key."""
+    """Where a file declares servers; `*` matches any key."""
 
     url_key: str = "url"
     passes_environment: bool = True
     """Whether commands inherit the client's whole environment."""
 
     restart: str
-    """What makes the client read its file again."""
+    """How to make the client read its file again."""
 
     source: str
-    """Where this is documented."""
+    """The documentation of the file."""
 
     checked: str
-    """When it was last compared with that."""
+    """When this entry was last compared with the documentation."""
 
 
 def _same(path: str) -> dict[System, str]:
@@ -142,7 +141,7 @@ CLIENTS = {
 
 @dataclass(frozen=True)
 class Machine:
-    """Whose files, on which system."""
+    """The operating system and the folders of the user."""
 
     system: System
     home: Path
@@ -172,42 +171,42 @@ def user_file(client: ClientProgram, machine: Machine) -> Path:
 
 @dataclass(frozen=True)
 class Route:
-    """How entries are made ours."""
+    """How entries are routed."""
 
     launcher: Sequence[str]
-    """The words that start us."""
+    """The command line that starts tersely."""
 
     inherit: Sequence[str] = ()
-    """Variables that every command is to keep seeing."""
+    """Variables that every command keeps."""
 
     only: Collection[str] = ()
-    """Names (`*` and `?` allowed) to route; without them all."""
+    """Names of entries to route (`*` and `?` allowed); empty: all."""
 
     skip: Collection[str] = ()
     folder: Path | None = None
-    """What `${workspaceFolder}` stands for, where that is known."""
+    """The value of `${workspaceFolder}`, if it is known."""
 
     home: Path | None = None
 
 
 @dataclass(frozen=True)
 class FileChange:
-    """What would become of a file. Nothing is written yet."""
+    """A planned change of a file. Nothing is written yet."""
 
     path: Path
     before: str
     after: str
     keys: tuple[Key, ...] = ()
-    """Where the entries stand that change."""
+    """Keys of the entries that change."""
 
     commands: tuple[str, ...] = ()
-    """Those of them that start a program."""
+    """Names of the changed entries that start a program."""
 
     settled: tuple[str, ...] = ()
-    """Entries that are as they should be."""
+    """Entries that need no change."""
 
     left: tuple[tuple[str, str], ...] = ()
-    """Entries that are left alone, and why."""
+    """Entries that cannot be changed, with the reason."""
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -215,10 +214,9 @@ class FileChange:
         return tuple(str(key[-1]) for key in self.keys)
 
     def diff(self) -> list[str]:
-        """What changes, entry by entry, without the values of variables and headers, and without secrets among the
-        arguments.
+        """The changed entries as a diff, without values of variables and headers and without secrets in arguments.
 
-        Only the entries that change: what else stands in the file is nobody's business, and may be all on one line.
+        Only entries that change are shown: the rest of the file is private, and may be on one line.
         """
         before, after = _parse(self.path, self.before), _parse(self.path, self.after)
         pairs = [(_Member(before, self.before, key), _Member(after, self.after, key)) for key in self.keys]
@@ -232,11 +230,10 @@ class FileChange:
 
 
 def plan_routing(client: ClientProgram, path: Path, text: str, route: Route) -> FileChange:
-    """Route a file's servers through us. Entries that are ours already are left as they are, but for variables to pass
-    on.
+    """Route the servers of a file through the gateway. Entries that are routed already only gain missing variables.
 
     Raises:
-        ConfigError: The file is not what this client would read; names the file and, where there is one, the line.
+        ConfigError: The client could not read the file; names the file and, where possible, the line.
     """
     document = _parse(path, text)
     edits: list[_Edit] = []
@@ -257,7 +254,7 @@ def plan_routing(client: ClientProgram, path: Path, text: str, route: Route) -> 
             continue
         try:
             edits += _routed(client, document, text, key, route)
-        except _LeaveAlone as reason:
+        except _Unroutable as reason:
             left.append((name, str(reason)))
         else:
             changed.append(key)
@@ -269,10 +266,10 @@ def plan_routing(client: ClientProgram, path: Path, text: str, route: Route) -> 
 
 
 def plan_undoing(client: ClientProgram, path: Path, text: str, backup: str | None) -> FileChange:
-    """Take us out again. Entries come back as the backup has them, comments included; those edited since are unwrapped.
+    """Undo the routing. Entries are restored from the backup, with comments; those edited since are unwrapped.
 
     Raises:
-        ConfigError: The file is not what this client would read.
+        ConfigError: The client could not read the file.
     """
     document = _parse(path, text)
     original = _original(path, backup)
@@ -293,7 +290,7 @@ def plan_undoing(client: ClientProgram, path: Path, text: str, backup: str | Non
                 edits.append(_Edit(*document.spans[key], backup[start:end]))
             else:
                 edits += _unrouted(client, document, text, key)
-        except _LeaveAlone as reason:
+        except _Unroutable as reason:
             left.append((name, str(reason)))
         else:
             changed.append(key)
@@ -301,12 +298,12 @@ def plan_undoing(client: ClientProgram, path: Path, text: str, backup: str | Non
 
 
 def is_ours(entry: object) -> bool:
-    """Whether an entry starts our gateway."""
+    """Whether an entry is routed through the gateway."""
     return _own_words(entry) is not None
 
 
 def lost_variables(environment: Collection[str], machine: Machine, named: Collection[str]) -> list[str]:
-    """Variables that a command inherited from its client and does not see behind the gateway, unless they are named."""
+    """Variables that a command inherited from its client and does not get behind the gateway unless they are named."""
     seen = machine.inherited() | set(named)
     if machine.system == "windows":
         upper = {name.upper() for name in seen}
@@ -317,8 +314,8 @@ def lost_variables(environment: Collection[str], machine: Machine, named: Collec
 # Entries
 
 
-class _LeaveAlone(Exception):
-    """Why an entry is not touched."""
+class _Unroutable(Exception):
+    """Why an entry is not changed."""
 
 
 @dataclass(frozen=True, order=True)
@@ -329,15 +326,13 @@ class _Edit:
 
 
 def _entries(client: ClientProgram, document: Document) -> Iterator[Key]:
-    """The declared servers.
+    """The keys of the declared servers.
 
     Raises:
-        ConfigError: There are none, or something else stands in their place.
+        ConfigError: The file declares no servers, or their section has the wrong type.
     """
     if not isinstance(document.data, dict):
-        raise ConfigError(
-            f"{document.path}:1: is not a configuration of {client.title}: an object in braces is expected."
-        )
+        raise ConfigError(f"{document.path}:1: is not a configuration of {client.title}: a JSON object is expected.")
     found = False
     for section in client.sections:
         for key in _matching(document.data, section):
@@ -345,7 +340,7 @@ def _entries(client: ClientProgram, document: Document) -> Iterator[Key]:
             servers = _at(document, key)
             if not isinstance(servers, dict):
                 raise ConfigError(
-                    f"{document.path}:{document.line(key)}: {dotted(key)} must hold servers by their names."
+                    f"{document.path}:{document.line(key)}: {dotted(key)} must map server names to servers."
                 )
             yield from ((*key, name) for name in servers)
     if not found:
@@ -379,10 +374,10 @@ def _wanted(name: str, route: Route) -> bool:
 def _routed(client: ClientProgram, document: Document, text: str, key: Key, route: Route) -> list[_Edit]:
     entry = _at(document, key)
     if not isinstance(entry, dict):
-        raise _LeaveAlone("is not an object in braces")
+        raise _Unroutable("is not a JSON object")
     addresses = [name for name in _ADDRESSES if name in entry]
     if ("command" in entry) + len(addresses) != 1:
-        raise _LeaveAlone("has no command and no address" if not addresses else "has more than one way to reach it")
+        raise _Unroutable("has no command and no address" if not addresses else "has several commands or addresses")
     if "command" in entry:
         return _routed_command(document, text, key, entry, route)
     return _routed_address(document, text, key, entry, addresses[0], route)
@@ -391,17 +386,17 @@ def _routed(client: ClientProgram, document: Document, text: str, key: Key, rout
 def _routed_command(document: Document, text: str, key: Key, entry: Mapping[str, Any], route: Route) -> list[_Edit]:
     arguments = entry.get("args", [])
     if not isinstance(entry["command"], str) or not entry["command"]:
-        raise _LeaveAlone("its command is not a text")
+        raise _Unroutable("its command is not a string")
     if not isinstance(arguments, list) or not all(isinstance(item, str) for item in arguments):
-        raise _LeaveAlone("its args are not a list of texts")
+        raise _Unroutable("its args are not a list of strings")
     if entry.get("sandboxEnabled") or entry.get("sandbox"):
-        raise _LeaveAlone("runs in the client's sandbox, where results could not be kept")
+        raise _Unroutable("runs in the client's sandbox, where results cannot be stored")
     variables = [*_variables(entry), *_variables_in_file(entry, route), *route.inherit]
     words = [*route.launcher[1:], "gateway", "--name", _name(key)]
     for variable in dict.fromkeys(variables):
         words += ["--inherit-env", variable]
     start, end = document.spans[(*key, "command")]
-    # The command as it was written, escapes and all.
+    # The command as written, with its escapes.
     items = [*map(_json, [*words, "--"]), text[start:end]]
     edits = [_Edit(start, end, _json(route.launcher[0]))]
     if "args" not in entry:
@@ -423,25 +418,25 @@ def _routed_address(
 ) -> list[_Edit]:
     headers = entry.get("headers", {})
     if not isinstance(entry[url], str):
-        raise _LeaveAlone("its address is not a text")
+        raise _Unroutable("its address is not a string")
     if not re.match(r"(?i)https?://|\$\{", entry[url]):
-        raise _LeaveAlone("its address is neither http nor https")
+        raise _Unroutable("its address is neither http nor https")
     if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
-        raise _LeaveAlone("its headers are not texts by their names")
+        raise _Unroutable("its headers do not map names to strings")
     for login in ("oauth", "auth", "headersHelper"):
         if entry.get(login):
-            raise _LeaveAlone(f"signs in through the client ({login}), which only the client can do")
+            raise _Unroutable(f"signs in through the client ({login}), which only the client can do")
     if headers and "env" in entry:
-        raise _LeaveAlone("has headers and env, of which a command can have only one")
+        raise _Unroutable("has both headers and env; a routed entry can have only one of them")
     if not headers and not _is_local(entry[url]) and not _is_named(key, route):
-        raise _LeaveAlone(
+        raise _Unroutable(
             "may ask for a login in the browser, which only the client can do; if it needs none, add --only "
             + _name(key)
         )
     if _holds_a_key(entry[url]) and not _is_named(key, route):
-        raise _LeaveAlone(
-            "its address looks as if it held a key, which other processes could read on our command line; "
-            f"if that is no matter, add --only {_name(key)}"
+        raise _Unroutable(
+            "its address seems to contain a key, which other processes could read on our command line; "
+            f"if that is acceptable, add --only {_name(key)}"
         )
     words = [*route.launcher[1:], "gateway", "--name", _name(key), "--upstream"]
     options = ["--sse"] if str(entry.get("type", "")).lower() == "sse" else []
@@ -467,7 +462,7 @@ def _routed_address(
 
 
 def _more_variables(document: Document, key: Key, route: Route) -> list[_Edit]:
-    """Variables that are to be passed on by an entry of ours, and are not yet."""
+    """Add `--inherit-env` for variables that a routed entry does not pass on yet."""
     entry = _at(document, key)
     words = _own_words(entry)
     if not words or "--" not in words:
@@ -483,12 +478,12 @@ def _more_variables(document: Document, key: Key, route: Route) -> list[_Edit]:
 def _variables(entry: Mapping[str, Any]) -> list[str]:
     given = entry.get("env", {})
     if not isinstance(given, dict):
-        raise _LeaveAlone("its env is not an object in braces")
+        raise _Unroutable("its env is not a JSON object")
     return [name for name, value in given.items() if value is not None]
 
 
 def _variables_in_file(entry: Mapping[str, Any], route: Route) -> list[str]:
-    """The client loads the file; we need the names of what it brings."""
+    """The names of the variables in the entry's envFile, which the client loads."""
     named = entry.get("envFile")
     if not named:
         return []
@@ -499,9 +494,7 @@ def _variables_in_file(entry: Mapping[str, Any], route: Route) -> list[str]:
     try:
         content = Path(path).read_text("utf-8-sig")
     except (OSError, ValueError):
-        raise _LeaveAlone(
-            f"its envFile ({named}) cannot be read, so the names of its variables are not known"
-        ) from None
+        raise _Unroutable(f"its envFile ({named}) cannot be read, so the names of its variables are unknown") from None
     return re.findall(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=", content)
 
 
@@ -517,7 +510,7 @@ def _header_variables(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _name(key: Key) -> str:
-    """What we call the server: its own name, as far as a name of ours may look like that."""
+    """The name of the server on our command line: its own, without characters that are not allowed there."""
     return re.sub(r"[^\x20-\x7e]", "", str(key[-1])).strip()[:128].lstrip("-") or "server"
 
 
@@ -544,11 +537,11 @@ def _holds_a_key(url: str) -> bool:
     )
 
 
-# Back again
+# Undo
 
 
 def _own_words(entry: object) -> list[str] | None:
-    """The words behind `tersely gateway` in an entry that starts it."""
+    """The arguments after `tersely gateway` in a routed entry; None for other entries."""
     if not isinstance(entry, Mapping):
         return None
     arguments = entry.get("args", [])
@@ -562,7 +555,7 @@ def _own_words(entry: object) -> list[str] | None:
 
 
 def _unwrapped(client: ClientProgram, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry as it was before it was made ours."""
+    """The entry as it was before it was routed."""
     words = _own_words(entry)
     assert words is not None
     if "--" in words:
@@ -572,12 +565,12 @@ def _unwrapped(client: ClientProgram, entry: Mapping[str, Any]) -> dict[str, Any
         headers = {variable: header for header, variable in _header_options(words)}
         given = entry.get("env", {})
         if headers and (not isinstance(given, dict) or set(given) - set(headers)):
-            raise _LeaveAlone("has variables that are no headers; put it back by hand")
+            raise _Unroutable("has variables that are not headers; restore it by hand")
         return {
             client.url_key: words[words.index("--upstream") + 1],
             "headers": {headers[name]: value for name, value in given.items()} if headers else {},
         }
-    raise _LeaveAlone("starts our gateway with a file of its own; put it back by hand")
+    raise _Unroutable("starts the gateway with its own file; restore it by hand")
 
 
 def _header_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -588,7 +581,7 @@ def _header_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _essence(entry: object) -> object:
-    """What of an entry decides how the server is reached."""
+    """The parts of an entry that decide how the server is reached."""
     if not isinstance(entry, Mapping):
         return None
     url = next((entry[name] for name in _ADDRESSES if name in entry), None)
@@ -603,7 +596,7 @@ def _unrouted(client: ClientProgram, document: Document, text: str, key: Key) ->
     if "--" in words:
         at = offset + words.index("--") + 1
         if at >= len(entry["args"]):
-            raise _LeaveAlone("has no command behind `--`; put it back by hand")
+            raise _Unroutable("has no command after `--`; restore it by hand")
         start, end = document.spans[(*key, "args", at)]
         first = document.spans[(*key, "args", 0)][0]
         rest = document.spans[(*key, "args", at + 1)][0] if at + 1 < len(entry["args"]) else end
@@ -628,7 +621,7 @@ def _unrouted(client: ClientProgram, document: Document, text: str, key: Key) ->
 
 
 def _removed(document: Document, key: Key, name: str) -> _Edit:
-    """A member taken out of an object, with the comma that belongs to it."""
+    """Remove a member of an object, with its comma."""
     siblings = sorted(document.names[(*key, other)][0] for other in _at(document, key))
     start, end = document.names[(*key, name)][0], document.spans[(*key, name)][1]
     later = [sibling for sibling in siblings if sibling > start]
@@ -652,7 +645,7 @@ def _original(path: Path, backup: str | None) -> Document | None:
 
 
 def _parse(path: Path, text: str) -> Document:
-    # A byte order mark is no part of the JSON; a blank in its place keeps every position as it is.
+    # A byte order mark is not part of the JSON; a blank in its place keeps all positions.
     return parse_json(path, f" {text[1:]}" if text.startswith("\ufeff") else text)
 
 
@@ -661,7 +654,7 @@ def _json(value: str) -> str:
 
 
 def _gap(document: Document, text: str, key: Key) -> str:
-    """What stands between two members where this one stands: a line break and the indentation, or a blank."""
+    """The whitespace before this member: a line break with indentation, or a blank."""
     return _gap_before(text, document.names[key][0], document.spans[key[:-1]][0])
 
 
@@ -680,20 +673,20 @@ def _edited(path: Path, text: str, edits: Sequence[_Edit]) -> str:
         pieces += (text[at : edit.start], edit.text)
         at = edit.end
     edited = "".join((*pieces, text[at:]))
-    _parse(path, edited)  # A file that its client cannot read is never written.
+    _parse(path, edited)  # Never write a file that the client cannot read.
     return edited
 
 
 @dataclass(frozen=True)
 class _Member:
-    """An entry with its name, as it stands in the text, to be looked at."""
+    """An entry with its name, as written."""
 
     document: Document
     text: str
     key: Key
 
     def words(self) -> list[tuple[int, int]]:
-        """Where its arguments and addresses stand."""
+        """The spans of its arguments and addresses."""
         entry = _at(self.document, self.key)
         arguments = entry.get("args", [])
         places = [("args", number) for number in range(len(arguments))] if isinstance(arguments, list) else []
@@ -703,8 +696,8 @@ class _Member:
         ]
 
     def shown(self, secret: Collection[str] = ()) -> list[str]:
-        """Its lines, without values of variables and headers and without these words. What the client fills in (`${…}`)
-        may be seen.
+        """Its lines, without values of variables and headers and without these words. References such as `${…}` are
+        shown.
         """
         entry = _at(self.document, self.key)
         hidden = [span for span in self.words() if self.text[slice(*span)] in secret]
@@ -724,8 +717,8 @@ class _Member:
 
 
 def _secret_words(members: Sequence[_Member]) -> set[str]:
-    """Words, as they are written, in which the masker finds a secret; together, as `--token` says what the next word
-    is.
+    """Arguments and addresses, as written, in which the masker finds a secret. They are masked together, because an
+    option such as `--token` marks the word after it.
     """
     words = {member.text[slice(*span)] for member in members for span in member.words()}
     shown = "\n".join(line for member in members for line in member.shown())
@@ -744,10 +737,10 @@ def _is_our_word(word: str) -> bool:
 
 
 def read_file(path: Path) -> str:
-    """The text of a client's file, line ends and byte order mark as they are.
+    """The text of a client's file, with its line ends and byte order mark.
 
     Raises:
-        ConfigError: It cannot be read, or is no text.
+        ConfigError: The file cannot be read, or is not UTF-8 text.
     """
     try:
         with path.open("rb") as file:
@@ -755,7 +748,7 @@ def read_file(path: Path) -> str:
     except OSError as problem:
         raise ConfigError(f"{path}: cannot be read: {problem.strerror or type(problem).__name__}.") from None
     if len(raw) > _LARGEST_FILE:
-        raise ConfigError(f"{path}: is larger than {_LARGEST_FILE // 2**20} MB; that is no configuration.")
+        raise ConfigError(f"{path}: is larger than {_LARGEST_FILE // 2**20} MB; that is not a configuration file.")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as problem:
@@ -763,25 +756,23 @@ def read_file(path: Path) -> str:
 
 
 def replace_file(path: Path, before: str, after: str) -> None:
-    """Write a file in one piece, unless somebody changed it since it was read as `before`. Links are followed, rights
-    kept.
+    """Replace a file atomically, unless it has changed since it was read as `before`. Follows links, keeps permissions.
 
     Raises:
-        ConfigError: It was changed, or cannot be written.
+        ConfigError: The file has changed, or cannot be written.
     """
     if read_file(path) != before:
         raise ConfigError(
-            f"{path}: was changed meanwhile by somebody else, perhaps by the client itself. Nothing was written; try "
-            "again."
+            f"{path}: has changed in the meantime, perhaps by the client itself. Nothing was written; try again."
         )
-    write_file(path.resolve(), after, rights=stat.S_IMODE(path.stat().st_mode))
+    write_file(path.resolve(), after, permissions=stat.S_IMODE(path.stat().st_mode))
 
 
-def write_file(path: Path, text: str, *, rights: int) -> None:
-    """Write a file in one piece: whoever looks sees the old one or the new one.
+def write_file(path: Path, text: str, *, permissions: int) -> None:
+    """Write a file atomically: readers see the old content or the new one.
 
     Raises:
-        ConfigError: It cannot be written.
+        ConfigError: The file cannot be written.
     """
     try:
         handle, temporary = tempfile.mkstemp(prefix=path.name, dir=path.parent)
@@ -790,7 +781,7 @@ def write_file(path: Path, text: str, *, rights: int) -> None:
                 file.write(text.encode("utf-8"))
                 file.flush()
                 os.fsync(file.fileno())
-            Path(temporary).chmod(rights)
+            Path(temporary).chmod(permissions)
             Path(temporary).replace(path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)

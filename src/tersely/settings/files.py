@@ -1,16 +1,15 @@
-"""Reads what operators write into files: `mcp_servers` in YAML, and the `mcpServers` JSON that MCP clients share.
+"""Reads configuration files: `mcp_servers` in YAML, and the `mcpServers` JSON that MCP clients share.
 
-Every value remembers its line, `${VAR}` and `${VAR:-default}` are filled in, and
-all mistakes are reported at once, each with file, line, key and what would be
-right. What a variable contained is never part of a message.
+The line of every value is known, `${VAR}` and `${VAR:-default}` are resolved, and all
+problems are reported at once, each with file, line, key and what is valid. Messages
+never contain the value of a variable.
 
-The options themselves stand beside their reader (`tools.servers`). Neither file
-is ever written, and no variable is looked up but those the file names.
+The options themselves are defined in `mcp.servers`. This module writes no file, and
+looks up only the variables that a file names.
 """
 
 import difflib
 import json
-import os
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
@@ -24,6 +23,7 @@ from pydantic import AliasChoices, BaseModel, ValidationError
 
 from tersely.errors import ConfigError
 from tersely.mcp.servers import Server, ServerOptions, TransportOptions
+from tersely.settings.environment import process_environment
 
 Key = tuple[str | int, ...]
 
@@ -46,31 +46,31 @@ _OTHER_CLIENTS = frozenset(
         "metadata",
     )
 )
-"""Keys that clients keep in an entry for themselves. They say nothing about the server, so they are no mistakes."""
+"""Keys that other clients store in an entry. They do not concern the connection, so they are ignored."""
 
 _OTHER_NAMES: Mapping[str, tuple[str, str]] = {
     "serverUrl": ("transport", "url"),
     "disabledTools": ("tools", "deny"),
     "enabledTools": ("tools", "allow"),
 }
-"""What some clients call what we call otherwise."""
+"""Keys of other clients, and ours for the same thing."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A parsed file whose keys know their lines."""
+    """A parsed file, with the line of every key."""
 
     path: Path
     data: Any
     lines: Mapping[Key, int]
     spans: Mapping[Key, tuple[int, int]] = field(default_factory=dict)
-    """Of JSON: where in the text the value of each key begins and ends."""
+    """Of JSON: where the value of each key begins and ends in the text."""
 
     names: Mapping[Key, tuple[int, int]] = field(default_factory=dict)
-    """Of JSON: where each key itself stands, quotes included."""
+    """Of JSON: where each key itself begins and ends, with its quotes."""
 
     def line(self, key: Key) -> int:
-        """Where a key stands; for one that is missing, where it would have been."""
+        """The line of a key; of a missing key, the line of its parent."""
         while key and key not in self.lines:
             key = key[:-1]
         return self.lines.get(key, 1)
@@ -78,12 +78,12 @@ class Document:
 
 @dataclass
 class ConfigProblems:
-    """Everything wrong with a file, in the order of its lines."""
+    """The problems of a file."""
 
     document: Document
     found: list[tuple[int, str]] = field(default_factory=list)
     unset: set[Key] = field(default_factory=set)
-    """Keys whose value needs a variable that is not there."""
+    """Keys whose value needs a variable that is not set."""
 
     def add(self, key: Key, message: str, *, line: int | None = None) -> None:
         place = line or self.document.line(key)
@@ -91,14 +91,12 @@ class ConfigProblems:
         self.found.append((place, f"{self.document.path}:{place}: {name}{': ' if name else ''}{message}"))
 
     def needs_variable(self, key: Key) -> bool:
-        """Whether the value lacks a variable, itself or inside; then that is what is wrong with it, and has been
-        said.
-        """
+        """Whether the value, or a part of it, needs a variable that is not set: that is reported already."""
         return any(key == unset[: len(key)] or unset == key[: len(unset)] for unset in self.unset)
 
     def raise_if_any(self) -> None:
         if self.found:
-            raise ConfigError("\n".join(message for _, message in sorted(self.found, key=lambda mistake: mistake[0])))
+            raise ConfigError("\n".join(message for _, message in sorted(self.found, key=lambda problem: problem[0])))
 
 
 def dotted(key: Key) -> str:
@@ -106,49 +104,50 @@ def dotted(key: Key) -> str:
 
 
 def read_servers(path: Path, environment: Mapping[str, str] | None = None) -> tuple[Server, ...]:
-    """The servers a file declares, those that are disabled included.
+    """The servers that a file declares, including disabled ones.
 
     Raises:
-        ConfigError: Names every mistake: file, line, key, and the nearest valid name.
+        ConfigError: Lists every problem: file, line, key, and the closest valid name.
     """
     document = read_document(path)
-    mistakes = ConfigProblems(document)
-    section = _section(document, mistakes)
-    servers = servers_in(section, os.environ if environment is None else environment, mistakes) if section else ()
-    mistakes.raise_if_any()
+    problems = ConfigProblems(document)
+    section = _section(document, problems)
+    environment = process_environment() if environment is None else environment
+    servers = servers_in(section, environment, problems) if section else ()
+    problems.raise_if_any()
     return servers
 
 
-def servers_in(section: str, environment: Mapping[str, str], mistakes: ConfigProblems) -> tuple[Server, ...]:
-    """The servers under one key of a file, those left out that have mistakes."""
-    declared = mistakes.document.data.get(section)
+def servers_in(section: str, environment: Mapping[str, str], problems: ConfigProblems) -> tuple[Server, ...]:
+    """The valid servers in one section of a file."""
+    declared = problems.document.data.get(section)
     if not isinstance(declared, dict):
-        mistakes.add((section,), "must be a mapping of server names to their settings")
+        problems.add((section,), "must be a mapping of server names to their settings")
         return ()
     servers: list[Server] = []
     for name, entry in declared.items():
         key: Key = (section, name)
-        filled = fill_variables(entry, key, environment, mistakes)
+        filled = fill_variables(entry, key, environment, problems)
         if not isinstance(filled, dict):
-            mistakes.add(key, "must be a mapping, with a command or a url in it")
+            problems.add(key, "must be a mapping, with a command or a url in it")
             continue
         shaped, places = one_shape(filled) if section != "mcp_servers" else (filled, {})
-        server = _checked(Server, {"name": name, "options": shaped}, key, places, mistakes)
+        server = _checked(Server, {"name": name, "options": shaped}, key, places, problems)
         if server:
             servers.append(server)
     return tuple(servers)
 
 
-def _section(document: Document, mistakes: ConfigProblems) -> str | None:
+def _section(document: Document, problems: ConfigProblems) -> str | None:
     known = ("mcp_servers", "mcpServers", "servers")
     if not isinstance(document.data, dict):
-        mistakes.add((), f"must be a mapping with `{known[0]}` (YAML) or `{known[1]}` (JSON) in it")
+        problems.add((), f"must be a mapping with `{known[0]}` (YAML) or `{known[1]}` (JSON) in it")
         return None
     found = [name for name in known if name in document.data]
     if len(found) == 1:
         return found[0]
     if found:
-        mistakes.add((found[1],), f"stands beside {found[0]}; keep one of them")
+        problems.add((found[1],), f"is declared next to {found[0]}; keep one of them")
         return None
     near = [
         (name, close[0])
@@ -156,14 +155,14 @@ def _section(document: Document, mistakes: ConfigProblems) -> str | None:
         if (close := difflib.get_close_matches(name, known, n=1, cutoff=0.7))
     ]
     hint = f"; did you mean {near[0][1]!r} by {near[0][0]!r}?" if near else "."
-    mistakes.add((), f"declares no servers: there is neither `mcp_servers` nor `mcpServers` in it{hint}")
+    problems.add((), f"declares no servers: there is neither `mcp_servers` nor `mcpServers` in it{hint}")
     return None
 
 
 def one_shape(entry: dict[str, Any]) -> tuple[dict[str, Any], dict[Key, Key]]:
-    """An entry of a client's file in our own shape, and where its keys stood.
+    """An entry of a client's file in our format, and the original place of its keys.
 
-    Clients write command, url and the like beside the rest; ours stand under `transport`.
+    Clients write `command`, `url` and the like at the top level; we group them under `transport`.
     """
     shaped: dict[str, Any] = {}
     transport: dict[str, Any] = {}
@@ -188,12 +187,12 @@ def one_shape(entry: dict[str, Any]) -> tuple[dict[str, Any], dict[Key, Key]]:
 
 
 def _checked(
-    model: type[Server], given: dict[str, Any], key: Key, places: Mapping[Key, Key], mistakes: ConfigProblems
+    model: type[Server], given: dict[str, Any], key: Key, places: Mapping[Key, Key], problems: ConfigProblems
 ) -> Server | None:
     try:
         return model.model_validate(given)
     except ValidationError as wrong:
-        told: set[Key] = set()
+        reported: set[Key] = set()
         for error in wrong.errors(include_url=False, include_context=False):
             at: Key = tuple(part for part in error["loc"] if not _is_kind(part))
             inner = at[1:] if at[:1] == ("options",) else ()
@@ -202,33 +201,31 @@ def _checked(
                 inner,
             )
             place = (*key, *moved)
-            # A value that fits none of several kinds is told once.
-            if place in told or mistakes.needs_variable(place):
+            # A union reports an error for each of its types; one is enough.
+            if place in reported or problems.needs_variable(place):
                 continue
-            told.add(place)
+            reported.add(place)
             if inner == ("envFile",):
                 message = "is not read here: name the variables under `env`, as ${NAME}, or under `inherit_env`"
             elif error["type"] == "extra_forbidden":
                 message = _unknown(inner, places)
             elif error["type"] == "missing" and inner == ("transport",):
-                message = "is missing: say how to reach the server, by `command` or `url`"
+                message = "is missing: the server needs a `command` or a `url`"
             else:
                 message = plain_message(error["msg"], error["input"], error["type"])
-            mistakes.add(place, message)
+            problems.add(place, message)
     return None
 
 
 def _is_kind(part: str | int) -> bool:
-    """Whether a part of a place is the name of one of several kinds a value may have."""
+    """Whether a part of a place is the name of a type in a union."""
     return isinstance(part, str) and (part == "bool" or part.startswith("function-"))
 
 
 def plain_message(message: str, value: object, kind: str) -> str:
-    """What pydantic says about a value, in words that fit behind the name of a key, and without the value if it is a
-    text.
-    """
+    """A message of pydantic, to follow the name of a key, and without the value if that is a string."""
     message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    # Numbers and truth values are safe to show; a text may hold what a variable held.
+    # Numbers and booleans are safe to show; a string may come from a variable.
     shown = f" (is {value!r})" if isinstance(value, bool | int | float) and kind != "value_error" else ""
     near = (
         difflib.get_close_matches(value, re.findall(r"'([^']+)'", message), n=1)
@@ -237,7 +234,7 @@ def plain_message(message: str, value: object, kind: str) -> str:
     )
     hint = f"; did you mean {near[0]!r}?" if near else ""
     if kind == "string_type" and isinstance(value, bool | int | float):
-        hint = "; put it in quotes"  # `on`, `no` and `500` are no texts in YAML
+        hint = "; put it in quotes"  # `on`, `no` and `500` are not strings in YAML.
     if kind == "too_short":
         return "needs at least one entry"
     message = message.removeprefix("Input ").replace("valid tuple", "list").replace("valid dictionary", "mapping")
@@ -246,7 +243,7 @@ def plain_message(message: str, value: object, kind: str) -> str:
 
 
 def _unknown(inner: Key, places: Mapping[Key, Key]) -> str:
-    """A key nobody knows: the nearest one that exists, and all that do."""
+    """The message about an unknown key: the closest valid one, and all valid ones."""
     names = field_names(_model_at(inner[:-1]))
     if places and len(inner) == 1:
         names = sorted({*names, *_IN_TRANSPORT} - {"transport"})
@@ -254,7 +251,7 @@ def _unknown(inner: Key, places: Mapping[Key, Key]) -> str:
 
 
 def nearest(name: str, names: Collection[str]) -> str:
-    """How a message about an unknown name ends: the nearest one that exists, and all that do."""
+    """The end of a message about an unknown name: the closest valid one, and all valid ones."""
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f"{f'; did you mean {close[0]!r}?' if close else '.'} There are: {', '.join(names)}."
 
@@ -278,7 +275,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def field_names(model: type[BaseModel]) -> list[str]:
-    """What the fields of a model are called in a file."""
+    """The keys of a model in a file."""
     names = []
     for name, described in model.model_fields.items():
         alias = described.validation_alias
@@ -291,18 +288,18 @@ def field_names(model: type[BaseModel]) -> list[str]:
 _VARIABLE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-)?")
 
 
-def fill_variables(value: Any, key: Key, environment: Mapping[str, str], mistakes: ConfigProblems) -> Any:
-    """The value with `${VAR}` and `${VAR:-default}` filled in, at any depth; `$${` stands for a plain `${`."""
+def fill_variables(value: Any, key: Key, environment: Mapping[str, str], problems: ConfigProblems) -> Any:
+    """The value with `${VAR}` and `${VAR:-default}` resolved, at any depth; `$${` is an escaped `${`."""
     if isinstance(value, str):
-        return _filled(value, key, environment, mistakes)
+        return _filled(value, key, environment, problems)
     if isinstance(value, dict):
-        return {name: fill_variables(inner, (*key, name), environment, mistakes) for name, inner in value.items()}
+        return {name: fill_variables(inner, (*key, name), environment, problems) for name, inner in value.items()}
     if isinstance(value, list):
-        return [fill_variables(inner, (*key, number), environment, mistakes) for number, inner in enumerate(value)]
+        return [fill_variables(inner, (*key, number), environment, problems) for number, inner in enumerate(value)]
     return value
 
 
-def _filled(text: str, key: Key, environment: Mapping[str, str], mistakes: ConfigProblems) -> str:
+def _filled(text: str, key: Key, environment: Mapping[str, str], problems: ConfigProblems) -> str:
     pieces: list[str] = []
     at = 0
     while (start := text.find("${", at)) >= 0:
@@ -313,25 +310,25 @@ def _filled(text: str, key: Key, environment: Mapping[str, str], mistakes: Confi
         pieces.append(text[at:start])
         end = _closing(text, start + 2)
         if end is None:
-            mistakes.add(key, "has a `${` that is never closed; write `$${` for a plain one")
+            problems.add(key, "has a `${` that is not closed; write `$${` for a literal one")
             return text
         inner = text[start + 2 : end]
         at = end + 1
         variable = _VARIABLE.match(inner)
         if variable is None or not (variable[2] or variable.end() == len(inner)):
             shown = inner if re.fullmatch(r"[\w:. -]{1,60}", inner) else "…"
-            mistakes.add(key, f"`${{{shown}}}` is not a variable; write ${{NAME}} or ${{NAME:-default}}")
+            problems.add(key, f"`${{{shown}}}` is not a variable; write ${{NAME}} or ${{NAME:-default}}")
             continue
-        # An empty variable counts as unset: compose files pass on every variable, set or not.
+        # An empty variable counts as unset: Compose files pass every variable, set or not.
         if content := environment.get(variable[1], ""):
             pieces.append(content)
         elif variable[2]:
-            pieces.append(_filled(inner[variable.end() :], key, environment, mistakes))
+            pieces.append(_filled(inner[variable.end() :], key, environment, problems))
         else:
-            mistakes.unset.add(key)
+            problems.unset.add(key)
             close = difflib.get_close_matches(variable[1], list(environment), n=1, cutoff=0.8)
             hint = f" ({close[0]} is set; did you mean that?)" if close and close[0] != variable[1] else ""
-            mistakes.add(
+            problems.add(
                 key,
                 f"variable {variable[1]} is not set or empty{hint}; set it, or give a default: ${{{variable[1]}:-…}}",
             )
@@ -360,7 +357,7 @@ def read_document(path: Path) -> Document:
     """A YAML or JSON file (`.json`, `.jsonc`; comments and trailing commas allowed) with the line of every key.
 
     Raises:
-        ConfigError: The file cannot be read or parsed, or a key stands in it twice.
+        ConfigError: The file cannot be read or parsed, or contains a key twice.
     """
     try:
         with path.open("rb") as file:
@@ -368,7 +365,7 @@ def read_document(path: Path) -> Document:
     except OSError as problem:
         raise ConfigError(f"{path}: cannot be read: {problem.strerror or type(problem).__name__}.") from None
     if len(raw) > _LARGEST_FILE:
-        raise ConfigError(f"{path}: is larger than {_LARGEST_FILE // 2**20} MB; that is no configuration.")
+        raise ConfigError(f"{path}: is larger than {_LARGEST_FILE // 2**20} MB; that is not a configuration file.")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
@@ -377,10 +374,10 @@ def read_document(path: Path) -> Document:
 
 
 def parse_json(path: Path, text: str) -> Document:
-    """JSON with comments, from a text that was read already; `path` is for messages.
+    """Parse JSON with comments; `path` is for messages.
 
     Raises:
-        ConfigError: It cannot be parsed, or a key stands in it twice.
+        ConfigError: The text cannot be parsed, or contains a key twice.
     """
     return _parsed(path, _Json(path, text))
 
@@ -390,7 +387,7 @@ def _parsed(path: Path, reader: "_Json | _Yaml") -> Document:
     document = Document(path, data, reader.lines, reader.spans, reader.names)
     twice = ConfigProblems(document)
     for key, line in reader.twice:
-        twice.add(key, f"stands here a second time; first in line {document.line(key)}", line=line)
+        twice.add(key, f"is a duplicate; first declared in line {document.line(key)}", line=line)
     twice.raise_if_any()
     return document
 
@@ -412,7 +409,7 @@ class _Yaml:
             mark = problem.problem_mark or problem.context_mark
             place = f":{mark.line + 1}" if mark else ""
             line = self.text.splitlines()[mark.line : mark.line + 1] if mark else []
-            hint = " Inside of { } and [ ], put ${…} in quotes." if line and re.search(r"[^\"']\$\{", line[0]) else ""
+            hint = " Inside { } and [ ], put ${…} in quotes." if line and re.search(r"[^\"']\$\{", line[0]) else ""
             raise ConfigError(
                 f"{self.path}{place}: is not valid YAML: {problem.problem or problem.context}.{hint}"
             ) from None
@@ -449,7 +446,7 @@ class _Yaml:
 
 
 class _Json:
-    """JSON as people write it: with comments and trailing commas, and with a line for every key."""
+    """A parser for JSON with comments and trailing commas that knows the line of every key."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.text = path, text
@@ -470,7 +467,7 @@ class _Json:
         except json.JSONDecodeError as problem:
             raise ConfigError(f"{self.path}:{problem.lineno}: is not valid JSON: {problem.msg}.") from None
         if self._at < len(self.text):
-            raise self._wrong("there is something behind the end")
+            raise self._wrong("there is text after the end")
         return data
 
     def _line(self) -> int:
@@ -505,7 +502,7 @@ class _Json:
         try:
             value = json.loads(word[0], parse_constant=_no_constant)
         except ValueError:
-            raise self._wrong(f"{word[0][:20]!r} is no value; texts stand in double quotes") from None
+            raise self._wrong(f"{word[0][:20]!r} is not a value; strings need double quotes") from None
         self._at = word.end()
         return value
 

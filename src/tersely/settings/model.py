@@ -1,134 +1,145 @@
-"""Every setting, in one tree; the only reader of the environment.
+"""All settings, in one tree.
 
-Each field says what changes for the operator. Its name is its key in `tersely.yaml`,
-its alias the variable that wins over the file. Variables without prefix are those of
-the service this one stands in for; ours begin with `TERSELY_`; an empty one counts
-as unset. All mistakes are reported at once; a secret's value is never part of a
-message. Options of providers, servers, agents and chains stand beside their readers.
+The docstring of a field says what changes for the operator. The name of a field is its
+key in `tersely.yaml`; its alias is the environment variable that overrides the file.
+Variables without a prefix are compatible with the service that this one replaces; the
+others begin with `TERSELY_`. An empty variable counts as unset. All errors are reported
+at once, and messages never contain the value of a secret. Options of providers,
+servers, agents and chains are defined next to the code that reads them.
 """
 
-import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    create_model,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from tersely.agent.options import AgentOptions
-from tersely.llm.client import OPENROUTER_URL, ModelSpec
-from tersely.llm.providers import ProviderOptions, ProviderType
+from tersely.llm.providers import DEFAULT_PROVIDER, PROVIDERS, ModelSpec, Provider, ProviderOptions, provider_of
 from tersely.mcp.servers import Server, ServerOptions
 from tersely.research.options import ResearchOptions
 from tersely.sessions.chains import ChainOptions, Defaults
+from tersely.settings.environment import process_environment
 from tersely.settings.names import check_names, complete
 from tersely.settings.sources import SettingsTree, gather
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True)
 
 
-_VENDORS = ("openai", "anthropic", "google")
+_PREFIXES = ", ".join(f"`{name}:NAME`" for name in PROVIDERS if name != DEFAULT_PROVIDER.name)
 
 
-class ModelSettings(BaseModel):
-    """Which model summarizes. Without a key (and without a base URL of your own) none does: results are condensed
+class _ModelNames(BaseModel):
+    model_config = _CONFIG
+
+    model: Annotated[
+        str,
+        Field(
+            alias="LLM_MODEL",
+            min_length=1,
+            description=f"Model in OpenRouter's form (`provider/model-name`), or {_PREFIXES} for their own APIs.",
+        ),
+    ] = "openai/gpt-4o-mini"
+
+    fallback_models: Annotated[tuple[str, ...], Field(alias="LLM_FALLBACK_MODELS")] = ()
+    """Comma-separated models that are used, in this order, when the first one does not answer."""
+
+
+def _provider_fields() -> dict[str, Any]:
+    """The key of every provider, and its address where a variable sets it."""
+    fields: dict[str, Any] = {}
+    for provider in PROVIDERS.values():
+        key = Field(None, alias=provider.key_variable, description=provider.key_help)
+        fields[f"{provider.name}_api_key"] = (SecretStr | None, key)
+        if provider.url_variable:
+            url = Field(provider.base_url, alias=provider.url_variable, description=provider.url_help)
+            fields[f"{provider.name}_base_url"] = (Annotated[str, AfterValidator(_model_address)], url)
+    return fields
+
+
+def _model_address(value: str) -> str:
+    return _http_address(value, example="http://localhost:11434/v1")
+
+
+def _http_address(value: str, *, example: str = "https://tersely.example.org") -> str:
+    if urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc:
+        raise ValueError(f"must be an address such as {example}")
+    return value.rstrip("/")
+
+
+if TYPE_CHECKING:
+    _ProviderKeys = _ModelNames
+else:
+    _ProviderKeys = create_model("_ProviderKeys", __base__=_ModelNames, **_provider_fields())
+
+
+class ModelSettings(_ProviderKeys):
+    """Which model summarizes. Without a key, and without the address of your own server, results are condensed
     structurally.
     """
 
-    model_config = _CONFIG
-
-    model: Annotated[str, Field(alias="LLM_MODEL", min_length=1)] = "openai/gpt-4o-mini"
-    """Model in OpenRouter's form (`provider/model-name`), or `openai:NAME`, `anthropic:NAME`, `google:NAME` for their
-    own APIs.
-    """
-
-    fallback_models: Annotated[tuple[str, ...], Field(alias="LLM_FALLBACK_MODELS")] = ()
-    """Comma-separated models that step in, in this order, when the first one does not answer."""
-
-    openrouter_api_key: Annotated[SecretStr | None, Field(alias="OPENROUTER_API_KEY")] = None
-    """Key for OpenRouter or for the server at OPENROUTER_BASE_URL."""
-
-    openrouter_base_url: Annotated[str, Field(alias="OPENROUTER_BASE_URL")] = OPENROUTER_URL
-    """Any OpenAI-compatible server: vLLM, Ollama, LM Studio. One that is not OpenRouter needs no key here."""
-
-    openai_api_key: Annotated[SecretStr | None, Field(alias="OPENAI_API_KEY")] = None
-    """Key for `openai:` models, OpenAI's own API."""
-
-    anthropic_api_key: Annotated[SecretStr | None, Field(alias="ANTHROPIC_API_KEY")] = None
-    """Key for `anthropic:` models."""
-
-    google_api_key: Annotated[SecretStr | None, Field(alias="GOOGLE_API_KEY")] = None
-    """Key for `google:` models."""
-
     context_window: Annotated[int | None, Field(alias="LLM_CONTEXT_WINDOW", ge=1024, le=100_000_000)] = None
-    """Tokens the model can take, fallbacks included. Needed for models nobody lists, which count as having 16,384; wins
-    over the list.
-    """
+    """Context window in tokens, also of the fallbacks. Required for unlisted models, for which 16,384 is assumed."""
 
     max_output_tokens: Annotated[int | None, Field(alias="LLM_MAX_OUTPUT_TOKENS", ge=64, le=10_000_000)] = None
-    """Tokens the model can write in one answer; 4,096 unless set."""
+    """Tokens the model can write in one answer; 4,096 by default."""
 
     concurrency: Annotated[int, Field(alias="TERSELY_LLM_CONCURRENCY", ge=1, le=1000)] = 5
-    """Model calls at once, per provider; `tersely up` makes 32 unless this is set."""
+    """Concurrent model calls, per provider; 32 in `tersely up` unless this is set."""
 
     @field_validator("fallback_models", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return _list(value)
 
-    @field_validator("openrouter_base_url")
-    @classmethod
-    def _is_http(cls, value: str) -> str:
-        if urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc:
-            raise ValueError("must be an address such as http://localhost:11434/v1")
-        return value.rstrip("/")
-
     def specs(self) -> list[ModelSpec]:
-        """The configured models, the first one first; empty when none is configured."""
+        """The configured models, the primary one first; empty when none is configured."""
         return [provider.spec() for _, provider in self.providers()]
 
     def providers(self) -> list[tuple[str, ProviderOptions]]:
-        """The same as entries of `llm_providers`: the first one under `default`, the others under their own names."""
-        known = [(name, provider) for name in (self.model, *self.fallback_models) if (provider := self._provider(name))]
+        """The same as entries of `llm_providers`: the primary one as `default`, the others under their own names."""
+        known = [(name, options) for name in (self.model, *self.fallback_models) if (options := self._options(name))]
         return [("default", known[0][1]), *known[1:]] if known else []
 
-    def key_for(self, vendor: str) -> SecretStr | None:
-        """The key in a provider's usual variable."""
-        keys = {"anthropic": self.anthropic_api_key, "google": self.google_api_key, "openai": self.openai_api_key}
-        return keys.get(vendor, self.openrouter_api_key)
+    def key_for(self, provider: Provider) -> SecretStr | None:
+        """The key in the provider's variable."""
+        key: SecretStr | None = getattr(self, f"{provider.name}_api_key")
+        return key
 
     def missing(self) -> str:
-        """What to set so that a model is asked."""
-        vendor, _, rest = self.model.partition(":")
-        return (
-            f"{vendor.upper()}_API_KEY" if vendor in _VENDORS and rest else "OPENROUTER_API_KEY or OPENROUTER_BASE_URL"
-        )
+        """The variables of which one has to be set to use the model."""
+        provider, _ = provider_of(self.model)
+        return " or ".join(filter(None, (provider.key_variable, provider.url_variable)))
 
-    def _provider(self, name: str) -> ProviderOptions | None:
-        vendor, _, rest = name.partition(":")
-        if vendor in _VENDORS and rest:
-            key = self.key_for(vendor)
-            return self._sized(rest, cast(ProviderType, vendor), key) if key else None
-        if not self.openrouter_api_key and self.openrouter_base_url == OPENROUTER_URL:
-            return None
-        return self._sized(name, "openrouter", self.openrouter_api_key, self.openrouter_base_url)
-
-    def _sized(
-        self, model: str, kind: ProviderType, key: SecretStr | None, base_url: str | None = None
-    ) -> ProviderOptions:
-        return ProviderOptions(
-            type=kind,
+    def _options(self, name: str) -> ProviderOptions | None:
+        """The options of a model; None without a key, unless it is on the operator's own server."""
+        provider, model = provider_of(name)
+        base_url = getattr(self, f"{provider.name}_base_url") if provider.url_variable else None
+        options = ProviderOptions(
+            type=provider.name,
             model=model,
             base_url=base_url,
-            api_key=key,
+            api_key=self.key_for(provider),
             context_window=self.context_window,
             max_output_tokens=self.max_output_tokens,
             concurrency=self.concurrency if "concurrency" in self.model_fields_set else None,
         )
+        return None if options.needs_key else options
 
 
 class SummarizerSettings(BaseModel):
@@ -137,28 +148,28 @@ class SummarizerSettings(BaseModel):
     model_config = _CONFIG
 
     host: Annotated[str, Field(alias="TERSELY_HOST")] = "127.0.0.1"
-    """Address to listen on. Off loopback, set a token too."""
+    """Address to listen on. Outside of loopback, set a token too."""
 
     port: Annotated[int, Field(alias="MCP_SUMMARIZER_PORT", ge=0, le=65535)] = 8007
-    """Port to listen on; 0 takes a free one."""
+    """Port to listen on; 0 picks a free one."""
 
     token: Annotated[SecretStr | None, Field(alias="TERSELY_TOKEN")] = None
-    """Bearer token that callers of `/mcp` must send; `/health` is open."""
+    """Bearer token that clients of `/mcp` must send; `/health` needs none."""
 
     allowed_hosts: Annotated[tuple[str, ...], Field(alias="TERSELY_ALLOWED_HOSTS")] = ()
-    """Comma-separated names, besides localhost and the listening address, that may stand in a request's Host header."""
+    """Comma-separated names that are allowed in the Host header, besides localhost and the listening address."""
 
     max_body_bytes: Annotated[int, Field(alias="TERSELY_MAX_BODY_BYTES", ge=1024, le=2**31)] = 16 * 2**20
-    """Largest request body; larger ones get a 413."""
+    """Largest request body, in bytes; larger ones get a 413."""
 
     chunk_size: Annotated[int, Field(alias="DEFAULT_CHUNK_SIZE_TOKENS", ge=256, le=10_000_000)] = 8000
-    """Tokens of one part in map-reduce; less where the model's window is smaller."""
+    """Tokens per chunk in map-reduce; less if the context window of the model is smaller."""
 
     chunk_overlap: Annotated[int, Field(alias="DEFAULT_CHUNK_OVERLAP_TOKENS", ge=0)] = 500
-    """Tokens that neighbouring parts share where text is cut by tokens."""
+    """Tokens that neighbouring chunks share when text is cut by tokens."""
 
     max_output_tokens: Annotated[int, Field(alias="DEFAULT_MAX_OUTPUT_TOKENS", ge=50, le=10_000_000)] = 5000
-    """Size of a summary when the caller names none; content within it comes back unchanged."""
+    """Default size of a summary, in tokens; content within it is returned unchanged."""
 
     @field_validator("allowed_hosts", mode="before")
     @classmethod
@@ -170,60 +181,59 @@ class SummarizerSettings(BaseModel):
         if self.chunk_overlap >= self.chunk_size:
             raise ValueError(
                 f"DEFAULT_CHUNK_OVERLAP_TOKENS ({self.chunk_overlap}) must be smaller than DEFAULT_CHUNK_SIZE_TOKENS "
-                f"({self.chunk_size}); otherwise chunking would never come to an end."
+                f"({self.chunk_size}); otherwise chunking would never end."
             )
         return self
 
 
 class GatewaySettings(BaseModel):
-    """The gateway, `tersely gateway`. Address, token, hosts and size of bodies are those of the service."""
+    """The gateway, `tersely gateway`. Address, token, allowed hosts and body size are those of the summarizer."""
 
     model_config = _CONFIG
 
     port: Annotated[int, Field(alias="TERSELY_GATEWAY_PORT", ge=0, le=65535)] = 8008
-    """Port to listen on with `--http`; 0 takes a free one."""
+    """Port to listen on with `--http`; 0 picks a free one."""
 
     intent_argument: Annotated[
         str, Field(alias="TERSELY_INTENT_ARGUMENT", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,40}$")
     ] = "looking_for"
-    """What the argument is called that every tool gains, by which a caller says what it wants to know."""
+    """Name of the argument that is added to every tool, with which a client says what it wants to know."""
 
     intent_description: Annotated[str, Field(alias="TERSELY_INTENT_DESCRIPTION", min_length=1, max_length=1000)] = (
         "What you want to know from the result. A result that is too long is shortened to it."
     )
-    """How that argument is described to models."""
+    """Description of that argument for models."""
 
 
 class StoreSettings(BaseModel):
-    """What is kept on disk."""
+    """What is stored on disk."""
 
     model_config = _CONFIG
 
     data_dir: Annotated[Path, Field(alias="TERSELY_DATA_DIR")] = Path(
         platformdirs.user_data_dir("tersely", appauthor=False)
     )
-    """Where the files lie."""
+    """Folder of the files."""
 
     database_url: Annotated[SecretStr | None, Field(alias="TERSELY_DATABASE_URL")] = None
-    """Where results are kept: `sqlite:////path/to/file.db` or `postgresql://user@host/name`; without it `tersely.db` in
-    the data folder.
-    """
+    """The database: `sqlite:////path/to/file.db` or `postgresql://user@host/name`; by default `tersely.db` in the data
+    folder."""
 
     keep_days: Annotated[int, Field(alias="TERSELY_KEEP_DAYS", ge=1, le=36_500)] = 30
-    """For how many days a kept result can be read back."""
+    """Days for which a kept result can be read back."""
 
     keep_mb: Annotated[int, Field(alias="TERSELY_KEEP_MB", ge=1, le=10_000_000)] = 2048
-    """What kept results may take, compressed; the oldest make room."""
+    """Megabytes that kept results may occupy, compressed; the oldest are deleted first."""
 
     summary_cache: Annotated[bool, Field(alias="TERSELY_SUMMARY_CACHE")] = True
-    """Keep summaries, masked, so that the same text is not paid for twice."""
+    """Cache summaries, masked, so that the same text is summarized once."""
 
     summary_cache_mb: Annotated[int, Field(alias="TERSELY_SUMMARY_CACHE_MB", ge=1, le=100_000)] = 256
-    """Size of that cache; the summaries used longest ago go first."""
+    """Size of that cache in megabytes; the least recently used summaries are deleted first."""
 
     @property
     def url(self) -> str:
-        """The database's address, a password in it included."""
+        """The URL of the database, with its password."""
         return (
             self.database_url.get_secret_value()
             if self.database_url
@@ -237,16 +247,16 @@ class UpSettings(BaseModel):
     model_config = _CONFIG
 
     host: Annotated[str, Field(alias="TERSELY_HOST")] = "127.0.0.1"
-    """Address to listen on. Off loopback, set a token too."""
+    """Address to listen on. Outside of loopback, set a token too."""
 
     port: Annotated[int, Field(alias="TERSELY_PORT", ge=0, le=65535)] = 8010
-    """Port of the API and the dashboard; 0 takes a free one."""
+    """Port of the API and the dashboard; 0 picks a free one."""
 
     allowed_hosts: Annotated[tuple[str, ...], Field(alias="TERSELY_ALLOWED_HOSTS")] = ()
-    """Comma-separated names, besides localhost and the listening address, that may stand in a request's Host header."""
+    """Comma-separated names that are allowed in the Host header, besides localhost and the listening address."""
 
     public_url: Annotated[str | None, Field(alias="TERSELY_PUBLIC_URL")] = None
-    """Address under which people reach the dashboard; webhooks and the terminal link to it."""
+    """Public address of the dashboard, for links in webhooks and in the terminal."""
 
     @field_validator("allowed_hosts", mode="before")
     @classmethod
@@ -260,47 +270,45 @@ class UpSettings(BaseModel):
 
 
 class QueueSettings(BaseModel):
-    """How much is investigated at once, and when a worker counts as lost."""
+    """Limits of the queue, and when a worker counts as lost."""
 
     model_config = _CONFIG
 
     max_concurrent_sessions: Annotated[int, Field(alias="TERSELY_MAX_CONCURRENT_SESSIONS", ge=1, le=10_000)] = 5
-    """Investigations at once, in all processes together."""
+    """Concurrent investigations, in all processes together."""
 
     max_pending: Annotated[int, Field(alias="TERSELY_MAX_PENDING", ge=1, le=10_000_000)] = 1_000
-    """Alerts that may wait; more get a 429 with Retry-After."""
+    """Alerts that may wait in the queue; further ones get a 429 with Retry-After."""
 
     session_timeout: Annotated[float, Field(alias="TERSELY_SESSION_TIMEOUT", gt=0, le=30 * 86_400)] = 3_600
-    """Seconds an investigation may take from its start; then it ends as timed out."""
+    """Seconds after which an investigation ends as timed out."""
 
     lease: Annotated[float, Field(alias="TERSELY_LEASE", ge=1, le=3_600)] = 30
-    """Seconds without a sign of life after which a worker counts as lost and others go on with its investigations."""
+    """Seconds without a heartbeat after which a worker counts as lost and others resume its investigations."""
 
     poll: Annotated[float, Field(alias="TERSELY_POLL", ge=0.01, le=60)] = 0.1
-    """Seconds between two looks into an empty queue."""
+    """Seconds between two polls of an empty queue."""
 
     grace: Annotated[float, Field(alias="TERSELY_GRACE", ge=0, le=3_600)] = 30
-    """Seconds that running steps get to finish when the process is told to stop; what is left goes on elsewhere or
-    later.
-    """
+    """Seconds that running steps get to finish when the process stops; the rest is resumed elsewhere or later."""
 
 
 Scope = Literal["submit", "read", "admin"]
 
 
 class TokenSettings(BaseModel):
-    """Somebody who may call the API. Only the token's hash is kept; `tersely config token NAME` makes both."""
+    """A client of the API. Only the hash of its token is stored; `tersely config token NAME` creates both."""
 
     model_config = _CONFIG
 
     name: Annotated[str, Field(min_length=1, max_length=120)]
-    """Who it is; sessions carry the name as their author."""
+    """Name of the client; sessions record it as their author."""
 
     sha256: str
     """SHA-256 of the token, in hexadecimal."""
 
     scopes: Annotated[tuple[Scope, ...], Field(min_length=1)] = ("submit", "read")
-    """`submit` sends alerts, `read` sees sessions, `admin` cancels and deletes what others sent."""
+    """`submit` sends alerts, `read` sees sessions, `admin` cancels and deletes the sessions of others."""
 
     @field_validator("sha256")
     @classmethod
@@ -313,18 +321,18 @@ class TokenSettings(BaseModel):
 
 
 class ProxySettings(BaseModel):
-    """A proxy that has already asked people who they are."""
+    """Proxies that authenticate users."""
 
     model_config = _CONFIG
 
     addresses: Annotated[tuple[str, ...], Field(alias="TERSELY_TRUSTED_PROXIES")] = ()
-    """Addresses or networks whose header is believed, e.g. `10.0.0.7` or `10.0.0.0/24`."""
+    """Addresses or networks of proxies whose header is trusted, e.g. `10.0.0.7` or `10.0.0.0/24`."""
 
     user_header: Annotated[str, Field(alias="TERSELY_PROXY_USER_HEADER", min_length=1)] = "X-Forwarded-User"
-    """Header in which those proxies say who asks."""
+    """Header in which those proxies name the user."""
 
     scopes: Annotated[tuple[Scope, ...], Field(alias="TERSELY_PROXY_SCOPES", min_length=1)] = ("submit", "read")
-    """What people who come through them may do."""
+    """Scopes of users who come through them."""
 
     @field_validator("addresses", "scopes", mode="before")
     @classmethod
@@ -339,20 +347,19 @@ class ProxySettings(BaseModel):
                 ip_network(address, strict=False)
             except ValueError:
                 raise ValueError(
-                    f"{address!r} is neither an address nor a network; names are not resolved here"
+                    f"{address!r} is neither an address nor a network; host names are not resolved here"
                 ) from None
         return value
 
 
 class AuthSettings(BaseModel):
-    """Who may call the API off loopback."""
+    """Who may call the API outside of loopback."""
 
     model_config = _CONFIG
 
     tokens: Annotated[tuple[TokenSettings, ...], Field(alias="TERSELY_AUTH_TOKENS")] = ()
     """Bearer tokens; in the variable as `NAME:SHA256:submit+read`, separated by commas. `tersely config token NAME`
-    makes one.
-    """
+    creates one."""
 
     trusted_proxies: ProxySettings = ProxySettings()
 
@@ -378,36 +385,35 @@ class AuthSettings(BaseModel):
     def _names_differ(cls, value: tuple[TokenSettings, ...]) -> tuple[TokenSettings, ...]:
         names = [token.name for token in value]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"two tokens are called {twice!r}; sessions could not tell them apart")
+            raise ValueError(f"two tokens have the name {twice!r}; their sessions could not be told apart")
         return value
 
 
 class RetentionSettings(BaseModel):
-    """How long investigations are kept. Results of tools have a time of their own: `store.keep_days`."""
+    """How long investigations are kept. Tool results have their own setting: `store.keep_days`."""
 
     model_config = _CONFIG
 
     sessions_days: Annotated[int, Field(alias="TERSELY_KEEP_SESSIONS_DAYS", ge=1, le=36_500)] = 90
-    """For how many days an ended investigation, its timeline and its trace can be read."""
+    """Days for which an ended investigation, its timeline and its trace are kept."""
 
     sweep_minutes: Annotated[float, Field(alias="TERSELY_SWEEP_MINUTES", gt=0, le=1_440)] = 60
-    """Minutes between two rounds of deleting what is too old."""
+    """Minutes between two deletions of expired data."""
 
 
 class WebhookSettings(BaseModel):
-    """Who is told when an investigation ends."""
+    """Notifications about ended investigations."""
 
     model_config = _CONFIG
 
     urls: Annotated[tuple[str, ...], Field(alias="TERSELY_WEBHOOK_URLS")] = ()
-    """Comma-separated addresses that get a POST when an investigation ends."""
+    """Comma-separated URLs that get a POST when an investigation ends."""
 
     secret: Annotated[SecretStr | None, Field(alias="TERSELY_WEBHOOK_SECRET")] = None
-    """Signs those posts (HMAC-SHA256 of the body, in `X-Tersely-Signature`), so that the receiver knows who sent them.
-    """
+    """Signs those requests (HMAC-SHA256 of the body, in `X-Tersely-Signature`), so that receivers can verify them."""
 
     timeout: Annotated[float, Field(alias="TERSELY_WEBHOOK_TIMEOUT", gt=0, le=300)] = 10
-    """Seconds a receiver may take to answer."""
+    """Timeout of those requests, in seconds."""
 
     @field_validator("urls", mode="before")
     @classmethod
@@ -421,7 +427,7 @@ class WebhookSettings(BaseModel):
 
 
 class Settings(BaseModel):
-    """All settings. `Settings.load()` reads them."""
+    """All settings; `Settings.load()` reads them."""
 
     model_config = _CONFIG
 
@@ -437,19 +443,19 @@ class Settings(BaseModel):
     research: ResearchOptions = ResearchOptions()
     defaults: Defaults = Defaults()
     llm_providers: dict[str, ProviderOptions] = {}
-    """Models to think and summarize with, by name."""
+    """Models for agents and summaries, by name."""
 
     mcp_servers: dict[str, ServerOptions] = {}
     """MCP servers, by name."""
 
     agents: dict[str, AgentOptions] = {}
-    """Who investigates, by name."""
+    """Agents, by name."""
 
     chains: dict[str, ChainOptions] = {}
-    """Which alert types are investigated by whom, by name."""
+    """Chains of agents, and the alert types they handle, by name."""
 
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Field(alias="TERSELY_LOG_LEVEL")] = "info"
-    """How much is logged to stderr."""
+    """Log level; logs go to stderr."""
 
     @classmethod
     def load(
@@ -460,15 +466,15 @@ class Settings(BaseModel):
         sections: Collection[str] | None = None,
         **overrides: object,
     ) -> "Settings":
-        """Settings from a file, over it the environment, over that `overrides` from the command line.
+        """Read the file, then the environment, then `overrides` from the command line; later ones win.
 
         Args:
-            file: `find_file()` knows where it may lie; None: there is none.
-            sections: The parts of the file that are read; mistakes in the others are somebody else's. None: all.
+            file: As returned by `find_file()`; None: no file.
+            sections: The sections of the file to read; errors in the others are ignored. None: all.
             overrides: By variable name; None = not given.
 
         Raises:
-            ConfigError: Names every wrong setting, where it was written, what is wrong with it and what would be right.
+            ConfigError: Lists every wrong setting, where it was written, what is wrong and what is valid.
         """
         return load_with_sources(environment, file, sections=sections, **overrides)[0]
 
@@ -480,11 +486,11 @@ class Settings(BaseModel):
         )
 
     def specs(self, *providers: str) -> list[ModelSpec]:
-        """These providers' models, for `llm.limits.build_llm`: the first is asked, the others step in."""
+        """The models of these providers, for `llm.limits.build_llm`: the first one, then its fallbacks."""
         return [self.llm_providers[name].spec() for name in providers]
 
     def summarizing(self) -> tuple[str, ...]:
-        """The providers that summarize where nobody names one, the first one first; empty when there is none."""
+        """The default providers for summaries, the primary one first; empty when there is none."""
         first = self.defaults.summarization.llm_provider or self.defaults.llm_provider
         if first != "default":
             return (first,) if first else ()
@@ -494,26 +500,25 @@ class Settings(BaseModel):
 FILE_NAME = "tersely.yaml"
 
 SUMMARIZING = ("model", "llm_providers", "defaults", "summarizer", "store", "log_level")
-"""What matters to those who only summarize."""
+"""Sections that the summarizer reads."""
 
 GATEWAY = (*SUMMARIZING, "gateway", "auth")
-"""What matters to the gateway."""
+"""Sections that the gateway reads."""
 
 
 def find_file(
     given: Path | None = None, environment: Mapping[str, str] | None = None, *, here: bool = True
 ) -> Path | None:
-    """The file to read: `--config`, TERSELY_CONFIG, `tersely.yaml` here, or in the user's configuration folder; None if
-    there is none.
+    """The file to read: `--config`, TERSELY_CONFIG, `tersely.yaml` in the current folder or in the user's configuration
+    folder; None if there is none.
 
     Args:
-        here: Whether one in the current folder counts. Not where another program chose the folder: it may be anybody's
-            project,
-            and the file says where results are kept and which model reads them.
+        here: Whether the current folder counts. False where another program chose the folder: it may belong to an
+            untrusted project, and the file decides where results are stored and which model reads them.
     """
-    named = given or (os.environ if environment is None else environment).get("TERSELY_CONFIG")
+    named = given or (process_environment() if environment is None else environment).get("TERSELY_CONFIG")
     if named:
-        # A file that was named and is not there is a mistake; reading it says so.
+        # Not checked here: reading a missing file reports the error.
         return Path(named).expanduser()
     return next((path for path in (Path(FILE_NAME), user_file())[not here :] if path.is_file()), None)
 
@@ -529,36 +534,30 @@ def load_with_sources(
     sections: Collection[str] | None = None,
     **overrides: object,
 ) -> tuple[Settings, SettingsTree]:
-    """As `Settings.load`, and where each value came from."""
-    gathered, servers = gather(
+    """As `Settings.load`, with the source of each value."""
+    tree, servers = gather(
         Settings,
-        environment=os.environ if environment is None else environment,
+        environment=process_environment() if environment is None else environment,
         file=file,
         overrides=overrides,
         sections=sections,
     )
     try:
-        model = ModelSettings.model_validate(gathered.mapping("model"))
+        model = ModelSettings.model_validate(tree.mapping("model"))
     except ValidationError:
-        model = ModelSettings()  # What is wrong with it is told below, with the rest.
+        model = ModelSettings()  # Its errors are reported below, with the others.
     complete(
-        gathered,
+        tree,
         servers,
         from_model=model.providers(),
         model_is_named="model" in model.model_fields_set,
         key_for=model.key_for,
     )
-    check_names(gathered)
-    settings = gathered.checked(Settings)
-    gathered.raise_if_any()
-    assert settings is not None, "a mistake was found and not told"
-    return settings, gathered
-
-
-def _http_address(value: str) -> str:
-    if urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc:
-        raise ValueError("must be an address such as https://tersely.example.org")
-    return value.rstrip("/")
+    check_names(tree)
+    settings = tree.checked(Settings)
+    tree.raise_if_any()
+    assert settings is not None, "an error was found and not reported"
+    return settings, tree
 
 
 def _list(value: object) -> object:
@@ -574,11 +573,9 @@ def _fields(group: type[BaseModel]) -> Iterator[FieldInfo]:
 
 
 def documented() -> list[tuple[str, str, str]]:
-    """Every setting that a variable can hold: the variable, its default and what it does. `docs/reference` is tested
-    against it.
-    """
+    """Variable, default and description of every setting. A test compares `docs/reference/settings.md` with it."""
     return [
-        (field.alias, _shown_default(field.default), field.description or "")
+        (field.alias, _shown_default(field.default), " ".join((field.description or "").split()))
         for field in _fields(Settings)
         if field.alias
     ]

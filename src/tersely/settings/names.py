@@ -1,9 +1,8 @@
-"""What the configuration leaves open, and whether the names in it lead anywhere.
+"""Derives settings that are not written, and checks that names in the configuration refer to something.
 
-Works on what was written, before it is checked value by value: a file with one
-wrong number still gets told about its wrong names. What is filled in here is
-what lets `tersely up` start with no file at all: an agent over all servers, and
-a chain for alerts of the type `default`.
+Runs on the values as written, before they are validated: a file with one wrong number
+still gets its wrong names reported. The derived settings let `tersely up` start without
+a file: an agent with all servers, and a chain for alerts of the type `default`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,13 +10,13 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from tersely.llm.providers import ProviderOptions
+from tersely.llm.providers import DEFAULT_PROVIDER, PROVIDERS, Provider, ProviderOptions
 from tersely.mcp.servers import Server
 from tersely.settings.files import Key, nearest
 from tersely.settings.sources import SettingsTree
 
 DEFAULT = "default"
-"""What the provider, the agent, the chain and the alert type are called that nobody wrote."""
+"""Name of the derived provider, agent, chain and alert type."""
 
 _REFERENCES: tuple[tuple[Key, str], ...] = (
     (("defaults", "llm_provider"), "llm_providers"),
@@ -30,120 +29,120 @@ _REFERENCES: tuple[tuple[Key, str], ...] = (
     (("chains", "*", "stages", "*", "agent"), "agents"),
     (("chains", "*", "stages", "*", "llm_provider"), "llm_providers"),
 )
-"""Where a name stands that must be declared elsewhere; `*` is any entry."""
+"""Keys whose value must be declared in another section; `*` matches any entry."""
 
 _KINDS = {"llm_providers": "provider", "mcp_servers": "server", "agents": "agent"}
 
 
 def complete(
-    gathered: SettingsTree,
+    tree: SettingsTree,
     servers: Sequence[Server],
     *,
     from_model: Sequence[tuple[str, ProviderOptions]],
     model_is_named: bool,
-    key_for: Callable[[str], SecretStr | None],
+    key_for: Callable[[Provider], SecretStr | None],
 ) -> None:
-    """Fill in what nobody wrote.
+    """Derive the settings that are not written.
 
     Args:
-        from_model: Providers made of LLM_MODEL and its keys, the first one first.
-        model_is_named: Whether somebody asked for that model, rather than having a key lie around.
-        key_for: The key in the usual variable of a type of provider.
+        from_model: Providers derived from LLM_MODEL and its keys, the primary one first.
+        model_is_named: Whether LLM_MODEL is set, rather than only a key.
+        key_for: Returns the key in the variable of a provider.
     """
     if servers:
-        gathered.values["mcp_servers"] = {server.name: server.options for server in servers}
-    if gathered.asks_for("llm_providers"):
-        _providers(gathered, from_model, model_is_named, key_for)
-    if gathered.asks_for("agents"):
+        tree.values["mcp_servers"] = {server.name: server.options for server in servers}
+    if tree.includes("llm_providers"):
+        _providers(tree, from_model, model_is_named, key_for)
+    if tree.includes("agents"):
         _agents(
-            gathered,
+            tree,
             [server.name for server in servers if not server.options.disabled],
             [name for name, _ in from_model[1:]],
         )
-    if gathered.asks_for("chains"):
-        _chains(gathered)
+    if tree.includes("chains"):
+        _chains(tree)
 
 
 def _providers(
-    gathered: SettingsTree,
+    tree: SettingsTree,
     from_model: Sequence[tuple[str, ProviderOptions]],
     model_is_named: bool,
-    key_for: Callable[[str], SecretStr | None],
+    key_for: Callable[[Provider], SecretStr | None],
 ) -> None:
-    providers, defaults = gathered.mapping("llm_providers"), gathered.mapping("defaults")
+    providers, defaults = tree.mapping("llm_providers"), tree.mapping("defaults")
     for name, entry in providers.items():
-        if isinstance(entry, dict) and not entry.get("api_key") and not entry.get("base_url"):
-            kind = str(entry.get("type", "openrouter"))
-            variable = f"{kind.upper()}_API_KEY"
-            # Only for the provider's own address: a key is for whom it was made.
-            if key := key_for(kind):
-                gathered.derive(("llm_providers", name, "api_key"), key, f"environment {variable}")
-            elif kind in ("openrouter", "openai", "anthropic", "google"):
-                gathered.complain(
-                    ("llm_providers", name, "api_key"),
-                    f"is missing: set {variable}, or write `api_key: ${{VARIABLE}}` here",
-                )
+        # Only for the provider's own address: a key is not sent to another server.
+        if not isinstance(entry, dict) or entry.get("api_key") or entry.get("base_url"):
+            continue
+        provider = PROVIDERS.get(str(entry.get("type", DEFAULT_PROVIDER.name)))
+        if provider is None:
+            continue  # An unknown type is reported with the other values.
+        if key := key_for(provider):
+            tree.derive(("llm_providers", name, "api_key"), key, f"environment {provider.key_variable}")
+        else:
+            tree.report(
+                ("llm_providers", name, "api_key"),
+                f"is missing: set {provider.key_variable}, or write `api_key: ${{VARIABLE}}` here",
+            )
     if DEFAULT not in providers and (model_is_named or not providers):
         for name, made in from_model:
-            gathered.derive(("llm_providers", name), made, "LLM_MODEL and its key")
+            tree.derive(("llm_providers", name), made, "LLM_MODEL and its key")
     if not defaults.get("llm_provider"):
         if DEFAULT in providers or len(providers) == 1:
             name = DEFAULT if DEFAULT in providers else next(iter(providers))
             why = "the only provider" if len(providers) == 1 else "the provider called default"
-            gathered.derive(("defaults", "llm_provider"), name, why)
-        elif providers and _is_needed(gathered):
-            message = (
-                f"is missing: there are several providers ({', '.join(providers)}); say which one is meant by default"
-            )
-            gathered.complain(("defaults", "llm_provider"), message)
+            tree.derive(("defaults", "llm_provider"), name, why)
+        elif providers and _is_needed(tree):
+            message = f"is missing: there are several providers ({', '.join(providers)}); choose the default one"
+            tree.report(("defaults", "llm_provider"), message)
 
 
-def _is_needed(gathered: SettingsTree) -> bool:
-    """Whether somebody has to be told which provider is the default."""
-    if not gathered.asks_for("agents"):
-        return not gathered.mapping("defaults", "summarization").get("llm_provider")
-    agents = gathered.mapping("agents").values()
+def _is_needed(tree: SettingsTree) -> bool:
+    """Whether a default provider is required."""
+    if not tree.includes("agents"):
+        return not tree.mapping("defaults", "summarization").get("llm_provider")
+    agents = tree.mapping("agents").values()
     return not agents or any(isinstance(agent, dict) and not agent.get("llm_provider") for agent in agents)
 
 
-def _agents(gathered: SettingsTree, servers: list[str], other_models: list[str]) -> None:
-    agents = gathered.mapping("agents")
+def _agents(tree: SettingsTree, servers: list[str], other_models: list[str]) -> None:
+    agents = tree.mapping("agents")
     if not agents:
-        gathered.derive(("agents", DEFAULT), {}, "no agent is declared")
-    default_provider = gathered.mapping("defaults").get("llm_provider")
+        tree.derive(("agents", DEFAULT), {}, "no agent is declared")
+    default_provider = tree.mapping("defaults").get("llm_provider")
     for name, agent in agents.items():
         if not isinstance(agent, dict):
             continue
         if "mcp_servers" not in agent:
-            gathered.derive(("agents", name, "mcp_servers"), list(servers), "all servers")
+            tree.derive(("agents", name, "mcp_servers"), list(servers), "all servers")
         if other_models and "fallbacks" not in agent and agent.get("llm_provider", default_provider) == DEFAULT:
-            gathered.derive(("agents", name, "fallbacks"), list(other_models), "LLM_FALLBACK_MODELS")
+            tree.derive(("agents", name, "fallbacks"), list(other_models), "LLM_FALLBACK_MODELS")
 
 
-def _chains(gathered: SettingsTree) -> None:
-    chains, agents = gathered.mapping("chains"), gathered.mapping("agents")
+def _chains(tree: SettingsTree) -> None:
+    chains, agents = tree.mapping("chains"), tree.mapping("agents")
     if not chains:
         if DEFAULT in agents or len(agents) == 1:
             agent = DEFAULT if DEFAULT in agents else next(iter(agents))
             stage = {"name": "investigation", "agent": agent}
             made = {"alert_types": [DEFAULT], "description": "Any alert.", "stages": [stage]}
-            gathered.derive(("chains", DEFAULT), made, "no chain is declared")
+            tree.derive(("chains", DEFAULT), made, "no chain is declared")
         elif agents:
-            gathered.complain(
+            tree.report(
                 ("chains",),
-                f"is missing: there are several agents ({', '.join(agents)}); say which of them work on which alerts",
+                f"is missing: there are several agents ({', '.join(agents)}); say which agents handle which alerts",
             )
-    types = list(_alert_types(gathered))
-    if len(chains) == 1 and types and not gathered.mapping("defaults").get("alert_type"):
-        gathered.derive(("defaults", "alert_type"), types[0][1], "the only chain")
+    types = list(_alert_types(tree))
+    if len(chains) == 1 and types and not tree.mapping("defaults").get("alert_type"):
+        tree.derive(("defaults", "alert_type"), types[0][1], "the only chain")
 
 
-def check_names(gathered: SettingsTree) -> None:
-    """Complain about every name that leads nowhere, and about alert types that lead to two chains."""
-    declared = {section: _declared(gathered, section) for section in _KINDS}
-    written = gathered.raw(("mcp_servers",))
-    servers = {**(written if isinstance(written, dict) else {}), **gathered.mapping("mcp_servers")}
-    values = {**gathered.values, "mcp_servers": servers}
+def check_names(tree: SettingsTree) -> None:
+    """Report names that are not declared, and alert types with two chains."""
+    declared = {section: _declared(tree, section) for section in _KINDS}
+    written = tree.raw(("mcp_servers",))
+    servers = {**(written if isinstance(written, dict) else {}), **tree.mapping("mcp_servers")}
+    values = {**tree.values, "mcp_servers": servers}
     for pattern, section in _REFERENCES:
         known = declared[section]
         if known is None:
@@ -151,42 +150,40 @@ def check_names(gathered: SettingsTree) -> None:
         for key, name in _found(values, pattern, ()):
             if isinstance(name, str) and name not in known and "${" not in name:
                 kind = _KINDS[section]
-                there_are = nearest(name, known) if known else f"; no {kind} is declared under `{section}`."
-                gathered.complain(key, f"there is no {kind} of this name{there_are}")
-    _check_alert_types(gathered)
+                known_names = nearest(name, known) if known else f"; no {kind} is declared under `{section}`."
+                tree.report(key, f"there is no {kind} of this name{known_names}")
+    _check_alert_types(tree)
 
 
-def _declared(gathered: SettingsTree, section: str) -> list[str] | None:
-    """Names under a section, those with mistakes included; None where they are not known."""
-    if not gathered.asks_for(section):
+def _declared(tree: SettingsTree, section: str) -> list[str] | None:
+    """Names declared in a section, also of invalid entries; None where they are not known."""
+    if not tree.includes(section):
         return None
-    written = gathered.raw((section,)) if section == "mcp_servers" else gathered.values.get(section, {})
+    written = tree.raw((section,)) if section == "mcp_servers" else tree.values.get(section, {})
     return list(map(str, written or ())) if isinstance(written, dict) or not written else None
 
 
-def _check_alert_types(gathered: SettingsTree) -> None:
+def _check_alert_types(tree: SettingsTree) -> None:
     first: dict[str, Key] = {}
-    for key, name in _alert_types(gathered):
+    for key, name in _alert_types(tree):
         if name in first:
-            gathered.complain(
-                key, f"{name!r} belongs to the chain {first[name][1]!r} already; an alert is worked on by one chain"
+            tree.report(
+                key, f"{name!r} already belongs to the chain {first[name][1]!r}; an alert is handled by one chain"
             )
         first.setdefault(name, key)
-    default = gathered.mapping("defaults").get("alert_type") if gathered.asks_for("chains") else None
+    default = tree.mapping("defaults").get("alert_type") if tree.includes("chains") else None
     if isinstance(default, str) and first and default not in first:
-        gathered.complain(
-            ("defaults", "alert_type"), f"no chain is for alerts of this type{nearest(default, list(first))}"
-        )
+        tree.report(("defaults", "alert_type"), f"no chain handles alerts of this type{nearest(default, list(first))}")
 
 
-def _alert_types(gathered: SettingsTree) -> Iterator[tuple[Key, str]]:
-    for key, name in _found(gathered.values, ("chains", "*", "alert_types", "*"), ()):
+def _alert_types(tree: SettingsTree) -> Iterator[tuple[Key, str]]:
+    for key, name in _found(tree.values, ("chains", "*", "alert_types", "*"), ()):
         if isinstance(name, str):
             yield key, name
 
 
 def _found(value: Any, pattern: Key, at: Key) -> Iterator[tuple[Key, Any]]:
-    """The values at a pattern of keys, whatever shape the rest has."""
+    """The values at a pattern of keys; parts of another shape are skipped."""
     if not pattern:
         yield at, value
         return
@@ -195,11 +192,11 @@ def _found(value: Any, pattern: Key, at: Key) -> Iterator[tuple[Key, Any]]:
         entries = (
             value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
         )
-        for name, inner in entries:
-            yield from _found(inner, rest, (*at, name))
+        for name, entry in entries:
+            yield from _found(entry, rest, (*at, name))
     elif isinstance(value, Mapping):
         if part in value:
             yield from _found(value[part], rest, (*at, part))
-    elif (inner := getattr(value, str(part), None)) is not None:
-        # A server, which its own reader has checked already.
-        yield from _found(inner, rest, (*at, part))
+    elif (attribute := getattr(value, str(part), None)) is not None:
+        # A server, which has been validated already.
+        yield from _found(attribute, rest, (*at, part))

@@ -1,8 +1,7 @@
-"""One tree of settings out of three places: the file, over it the environment, over that the command line.
+"""Merges settings from three sources: the file, the environment and the command line; later ones win.
 
-Every value remembers where it came from: a mistake is named where it was made,
-and `tersely config show` can say it. What the settings are, and which of them
-must fit together, is not known here: `config` hands in its models.
+The source of every value is known, for error messages and for `tersely config show`.
+This module does not know the settings themselves: `settings.model` hands in its models.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -32,11 +31,11 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 @dataclass(frozen=True)
 class SettingSource:
-    """Where a value was written."""
+    """Where a value comes from."""
 
     place: Place
     name: str
-    """The file and line, the variable, or what it was derived from."""
+    """File and line, the variable, or what it is derived from."""
 
     def __str__(self) -> str:
         return self.name if self.place in ("file", "derived") else f"{self.place} {self.name}"
@@ -44,48 +43,48 @@ class SettingSource:
 
 @dataclass
 class SettingsTree:
-    """Settings as they were written, not checked yet, and where each was written."""
+    """Settings as written, not validated yet, each with its source."""
 
     values: dict[str, Any] = field(default_factory=dict)
-    mistakes: ConfigProblems | None = None
-    """Of the file, where there is one."""
+    problems: ConfigProblems | None = None
+    """Of the file, if there is one."""
 
     sections: Collection[str] | None = None
-    """The parts of the tree that were asked for; None: all."""
+    """The sections to load; None: all."""
 
-    _elsewhere: list[str] = field(default_factory=list)
+    _other_problems: list[str] = field(default_factory=list)
     _written: dict[Key, tuple[SettingSource, Any]] = field(default_factory=dict)
-    """What did not come from the file."""
+    """Values that are not from the file."""
 
     @property
     def document(self) -> Document | None:
-        return self.mistakes.document if self.mistakes else None
+        return self.problems.document if self.problems else None
 
-    def asks_for(self, section: str) -> bool:
+    def includes(self, section: str) -> bool:
         return self.sections is None or section in self.sections
 
     def mapping(self, *key: str) -> dict[str, Any]:
-        """The mapping at a key, made if nobody wrote one. One of another shape is left alone; the check tells it."""
+        """The mapping at a key, created if missing. A value of another shape is left to the validation."""
         at = self.values
         for part in key:
-            inner = at.setdefault(part, {})
-            if not isinstance(inner, dict):
+            value = at.setdefault(part, {})
+            if not isinstance(value, dict):
                 return {}
-            at = inner
+            at = value
         return at
 
     def put(self, key: Key, value: Any, source: SettingSource) -> None:
-        """Set a value, whatever was there."""
+        """Set or replace a value."""
         *path, last = map(str, key)
         self.mapping(*path)[last] = value
         self._written[key] = (source, value)
 
     def derive(self, key: Key, value: Any, why: str) -> None:
-        """Fill in what nobody wrote."""
+        """Set a value that is not written."""
         self.put(key, value, SettingSource("derived", why))
 
     def source(self, key: Key) -> SettingSource | None:
-        """Where the value was written; None for what is built in."""
+        """Where the value comes from; None for built-in defaults."""
         for size in range(len(key), 0, -1):
             if key[:size] in self._written:
                 return self._written[key[:size]][0]
@@ -94,57 +93,57 @@ class SettingsTree:
         return None
 
     def raw(self, key: Key) -> Any:
-        """What the file says, its variables not filled in; None where it says nothing."""
+        """The value in the file, with variables unresolved; None if it is not in the file."""
         at: Any = self.document.data if self.document else None
         for part in key:
-            is_there = (
+            exists = (
                 part in at
                 if isinstance(at, dict)
                 else isinstance(part, int) and isinstance(at, list) and part < len(at)
             )
-            if not is_there:
+            if not exists:
                 return None
             at = at[part]
         return at
 
-    def complain(self, key: Key, message: str, *, secret: bool = False) -> None:
-        """Name a mistake where it was made."""
+    def report(self, key: Key, message: str, *, secret: bool = False) -> None:
+        """Record a problem, with the place where the value was written."""
         source, value = next(
             (self._written[key[:size]] for size in range(len(key), 0, -1) if key[:size] in self._written), (None, None)
         )
         if source and source.place != "derived":
             self._add(f"{source.name}{'' if secret else f'={value!r}'}: {message}")
-        elif self.mistakes and (
+        elif self.problems and (
             self.raw(key[:1]) is not None or not any(written[: len(key)] == key for written in self._written)
         ):
-            if not self.mistakes.needs_variable(key):
-                self.mistakes.add(key, message)
+            if not self.problems.needs_variable(key):
+                self.problems.add(key, message)
         else:
-            # Values that do not fit together, from the environment: the message names the variables.
+            # Values from the environment that contradict each other: the message names the variables.
             self._add(message)
 
     def _add(self, message: str) -> None:
-        if message not in self._elsewhere:
-            self._elsewhere.append(message)
+        if message not in self._other_problems:
+            self._other_problems.append(message)
 
     def checked(self, model: type[_Model]) -> _Model | None:
-        """The values as a model; None where there are mistakes."""
+        """The values as a model; None if there are problems."""
         try:
             return model.model_validate(self.values)
         except ValidationError as wrong:
-            told: set[Key] = set()
+            reported: set[Key] = set()
             errors = [
                 (error, *_place(model, error["loc"]))
                 for error in wrong.errors(include_url=False, include_context=False)
             ]
             for error, key, holder, described in errors:
-                if key in told:
+                if key in reported:
                     continue
                 if error["type"] == "too_short" and any(
                     other != key and other[: len(key)] == key for _, other, _, _ in errors
                 ):
-                    continue  # Its entries are there; what is wrong with them is told.
-                told.add(key)
+                    continue  # It has entries; their problems are reported.
+                reported.add(key)
                 if error["type"] == "extra_forbidden":
                     message = f"is not a setting{nearest(str(key[-1]), field_names(holder))}"
                 elif error["type"] == "missing":
@@ -153,21 +152,21 @@ class SettingsTree:
                     )
                 else:
                     message = plain_message(error["msg"], error["input"], error["type"])
-                self.complain(key, message, secret=_is_secret(model, key))
+                self.report(key, message, secret=_is_secret(model, key))
             return None
 
     def raise_if_any(self) -> None:
         """
         Raises:
-            ConfigError: Names every mistake, those of the file in the order of its lines.
+            ConfigError: Lists every problem, those of the file in the order of its lines.
         """
         found = (
-            [message for _, message in sorted(self.mistakes.found, key=lambda mistake: mistake[0])]
-            if self.mistakes
+            [message for _, message in sorted(self.problems.found, key=lambda problem: problem[0])]
+            if self.problems
             else []
         )
-        if found or self._elsewhere:
-            raise ConfigError("\n".join([*found, *self._elsewhere]))
+        if found or self._other_problems:
+            raise ConfigError("\n".join([*found, *self._other_problems]))
 
 
 def gather(
@@ -178,52 +177,51 @@ def gather(
     overrides: Mapping[str, object],
     sections: Collection[str] | None = None,
 ) -> tuple[SettingsTree, tuple[Server, ...]]:
-    """What was written about the settings of `model`, and the servers the file declares, which have a reader of their
-    own.
+    """The settings of `model` as written, and the servers that the file declares, which are validated separately.
 
     Raises:
-        ConfigError: The file cannot be read at all.
+        ConfigError: The file cannot be read or parsed.
     """
-    gathered = SettingsTree(sections=sections)
+    tree = SettingsTree(sections=sections)
     servers: tuple[Server, ...] = ()
     if file:
         document = read_document(file)
-        mistakes = gathered.mistakes = ConfigProblems(document)
+        problems = tree.problems = ConfigProblems(document)
         if document.data is not None and not isinstance(document.data, dict):
-            mistakes.add((), f"must be a mapping of {', '.join(field_names(model))}")
-            gathered.raise_if_any()
+            problems.add((), f"must be a mapping of {', '.join(field_names(model))}")
+            tree.raise_if_any()
         for name, value in (document.data or {}).items():
-            if not gathered.asks_for(name) or value is None or name.startswith("x-") or name == "$schema":
-                # `x-…` is where anchors are kept that other parts repeat.
+            if not tree.includes(name) or value is None or name.startswith("x-") or name == "$schema":
+                # `x-…` keys hold YAML anchors that other sections repeat.
                 continue
             if name == "mcp_servers":
-                servers = servers_in(name, environment, mistakes)
+                servers = servers_in(name, environment, problems)
             else:
-                filled = _written_only(fill_variables(value, (name,), environment, mistakes), value)
+                filled = _written_only(fill_variables(value, (name,), environment, problems), value)
                 is_map = name in model.model_fields and get_origin(model.model_fields[name].annotation) is dict
                 if is_map and isinstance(filled, dict):
-                    # A name alone is an entry of which everything is left open.
+                    # A name without a value is an entry with all defaults.
                     filled = {entry: filled.get(entry, {}) for entry in value}
-                gathered.values[name] = filled
+                tree.values[name] = filled
     for key, variable in _variables(model, ()):
         place: Place = "command line" if overrides.get(variable) is not None else "environment"
         given = overrides[variable] if place == "command line" else environment.get(variable)
-        # An empty variable counts as unset: compose files pass on every variable, set or not.
-        if given not in (None, "") and gathered.asks_for(str(key[0])):
-            gathered.put(key, given, SettingSource(place, variable))
-    return gathered, servers
+        # An empty variable counts as unset: Compose files pass every variable, set or not.
+        if given not in (None, "") and tree.includes(str(key[0])):
+            tree.put(key, given, SettingSource(place, variable))
+    return tree, servers
 
 
 def _written_only(filled: Any, raw: Any) -> Any:
-    """A key with nothing behind it, or with a variable that is empty, counts as not written."""
+    """Drop keys without a value, or whose variable is empty."""
     if isinstance(filled, dict):
         return {
-            name: _written_only(inner, raw[name])
-            for name, inner in filled.items()
-            if inner is not None and (inner != "" or raw[name] == "")
+            name: _written_only(value, raw[name])
+            for name, value in filled.items()
+            if value is not None and (value != "" or raw[name] == "")
         }
     return (
-        [_written_only(inner, raw[number]) for number, inner in enumerate(filled)]
+        [_written_only(value, raw[number]) for number, value in enumerate(filled)]
         if isinstance(filled, list)
         else filled
     )
@@ -238,8 +236,8 @@ def _variables(model: type[BaseModel], key: Key) -> Iterator[tuple[Key, str]]:
 
 
 def _place(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[Key, type[BaseModel], str]:
-    """Where pydantic found something wrong, as a key of the file; the model in which its last part stands; what is said
-    about it.
+    """The place of a pydantic error as a key of the file, the model with the last part of that key, and the description
+    of the field.
     """
     key: Key = ()
     at: Any = model
@@ -260,7 +258,7 @@ def _place(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[Key, typ
         elif get_origin(kind) in (dict, tuple, list):
             key, at, described = (*key, part), get_args(kind)[-1 if get_origin(kind) is dict else 0], ""
         else:
-            # The name of one of several kinds a value may have.
+            # The name of a type in a union.
             break
     return key, holder, described
 
@@ -271,12 +269,12 @@ def _spellings(name: str, described: Any) -> set[str]:
 
 
 def _core(annotation: Any) -> Any:
-    """The kind of value behind `Annotated` and `| None`."""
+    """The type inside `Annotated` and `| None`."""
     while get_origin(annotation) is not None and get_origin(annotation) not in (dict, tuple, list):
-        inner = [each for each in get_args(annotation) if each is not type(None)]
-        if not inner:
+        types = [each for each in get_args(annotation) if each is not type(None)]
+        if not types:
             break
-        annotation = inner[0]
+        annotation = types[0]
     return annotation
 
 
@@ -286,7 +284,7 @@ def _is_secret(model: type[BaseModel], key: Key) -> bool:
         kind = _core(at)
         if isinstance(kind, type) and issubclass(kind, BaseModel) and part in kind.model_fields:
             at = kind.model_fields[str(part)].annotation
-    # Somebody may have pasted the token where its hash belongs.
+    # The token may have been pasted in place of its hash.
     return "SecretStr" in str(at) or "tokens" in key
 
 

@@ -76,9 +76,8 @@ def blocks(text: str) -> Iterator[TextBlock]:
     """Headings, fences, tables, rules and paragraphs, in order; blank lines belong to the block before them."""
     start, strength, level, title = 0, PARAGRAPH, 0, ""
     kind: Kind = "text"
-    must_close = False  # the open block is complete, whatever comes next
+    must_close = False  # The open block is complete, whatever comes next.
     after_blank = False
-    after_rule = False
     fence, in_quotation = "", False
     previous = ""
     previous_start = 0
@@ -97,58 +96,86 @@ def blocks(text: str) -> Iterator[TextBlock]:
             after_blank = True
             continue
 
-        first = stripped[0]
-        new: Kind | None = "text" if after_blank or must_close else None
-        new_level, new_title, new_closes = 0, "", False
-        if first in _STRUCTURAL_FIRST:
-            if first == "#" and (atx := _ATX.match(line)):
-                new, new_level, new_title, new_closes = "heading", len(atx[1]), _title(stripped), True
-            elif ("```" in line or "~~~" in line) and (opening := _FENCE.match(line)):
-                new, fence, in_quotation = "fence", opening[1], first == ">"
-            elif first == "|" or stripped.startswith(("+-", "+=")):
-                if kind != "table" or new:
-                    new = "table"
-            elif not new and kind == "text":
-                if start == previous_start and len(previous) <= _LONGEST_SETEXT_TITLE and _SETEXT.match(line):
-                    # The line above was a title all along.
-                    kind, level, title = "heading", 1 if first == "=" else 2, previous.strip()
-                    strength, must_close = HEADING - level, True
-                    continue
-                if (
-                    "|" in previous
-                    and "-" in line
-                    and ("|" in line or "+" in line)
-                    and _TABLE_DELIMITER.issuperset(line)
-                ):
-                    if start < previous_start:
-                        yield TextBlock(start, previous_start, strength, "text")
-                        start, strength = previous_start, LINE
-                    kind = "table"
-                    continue
-            if first in "-*_" and new != "heading" and _RULE.match(line):
-                new, new_closes = "rule", True
-        if not new and kind == "table" and "|" not in line and first != "+":
-            new = "text"
+        is_separate = after_blank or must_close
+        is_structural = stripped[0] in _STRUCTURAL_FIRST
+        if is_structural and kind == "text" and not is_separate:
+            if start == previous_start and _is_underline(line, previous):
+                kind, level, title = "heading", 1 if stripped[0] == "=" else 2, previous.strip()
+                strength, must_close = HEADING - level, True
+                continue
+            if _is_table_delimiter(line, stripped, previous):
+                if start < previous_start:
+                    yield TextBlock(start, previous_start, strength, "text")
+                    start, strength = previous_start, LINE
+                kind = "table"
+                continue
 
-        if new:
+        may_open = is_structural or is_separate or kind == "table"
+        if may_open and (opened := _opened(line, stripped, kind, is_separate=is_separate)):
             if here > start:
                 yield TextBlock(start, here, strength, kind, level, title)
-            indent = min(len(line) - len(line.lstrip()), _MAX_INDENT)
-            if new == "heading":
-                strength = HEADING - new_level
-            elif new == "rule":
-                strength = LINE
-            elif after_rule:
-                strength = AFTER_RULE
-            else:
-                strength = (PARAGRAPH if after_blank or must_close else LINE) - indent
-            start, kind, level, title, must_close = here, new, new_level, new_title, new_closes
-            after_rule = new == "rule"
+            strength = _strength(line, opened, kind, is_separate=is_separate)
+            start, kind, level, title, fence = here, *opened
+            in_quotation = stripped[0] == ">"
+            must_close = kind in ("heading", "rule")
         after_blank = False
         previous, previous_start = line, here
 
     if start < len(text):
         yield TextBlock(start, len(text), strength, kind, level, title)
+
+
+class _Opened(NamedTuple):
+    """The block that a line begins."""
+
+    kind: Kind
+    level: int = 0
+    title: str = ""
+    fence: str = ""
+
+
+def _opened(line: str, stripped: str, current: Kind, *, is_separate: bool) -> _Opened | None:
+    """The block that this line begins; None where it continues the current one."""
+    first = stripped[0]
+    opened = _Opened("text") if is_separate else None
+    if first in _STRUCTURAL_FIRST:
+        if first == "#" and (atx := _ATX.match(line)):
+            return _Opened("heading", len(atx[1]), _title(stripped))
+        if ("```" in line or "~~~" in line) and (opening := _FENCE.match(line)):
+            opened = _Opened("fence", fence=opening[1])
+        elif (first == "|" or stripped.startswith(("+-", "+="))) and (current != "table" or is_separate):
+            opened = _Opened("table")
+        if first in "-*_" and _RULE.match(line):
+            return _Opened("rule")
+    if not opened and current == "table" and "|" not in line and first != "+":
+        return _Opened("text")
+    return opened
+
+
+def _strength(line: str, opened: _Opened, before: Kind, *, is_separate: bool) -> int:
+    if opened.kind == "heading":
+        return HEADING - opened.level
+    if opened.kind == "rule":
+        return LINE
+    if before == "rule":
+        return AFTER_RULE
+    return (PARAGRAPH if is_separate else LINE) - min(len(line) - len(line.lstrip()), _MAX_INDENT)
+
+
+def _is_underline(line: str, previous: str) -> bool:
+    """Whether a line makes the one above it a title."""
+    return len(previous) <= _LONGEST_SETEXT_TITLE and _SETEXT.match(line) is not None
+
+
+def _is_table_delimiter(line: str, stripped: str, previous: str) -> bool:
+    """Whether a line makes the one above it the header of a table."""
+    return (
+        "|" in previous
+        and "-" in line
+        and ("|" in line or "+" in line)
+        and not stripped.startswith(("|", "+-", "+="))  # These begin a table of their own.
+        and _TABLE_DELIMITER.issuperset(line)
+    )
 
 
 def _title(heading: str) -> str:

@@ -464,7 +464,9 @@ async def _while_delivering(on_progress: Progress, work: Callable[[ProgressFnT],
 
 
 @asynccontextmanager
-async def opened(server: Server, *, notified: Notified, asked: Asked | None = None) -> AsyncIterator[UpstreamSession]:
+async def opened(
+    server: Server, *, notified: Notified, asked: Asked | None = None, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[UpstreamSession]:
     """A connection, negotiated and ready for requests. Servers are told that they may ask us only if somebody answers.
 
     Raises:
@@ -477,7 +479,7 @@ async def opened(server: Server, *, notified: Notified, asked: Asked | None = No
         data = message.model_dump(by_alias=True, mode="json", exclude_none=True)
         notified(data["method"], data.get("params") or {})
 
-    async with _transport(server) as line:
+    async with _transport(server, environment) as line:
         inbox = Inbox(line.incoming)
         dispatcher = _Dispatcher(inbox, line.outgoing)
         dispatcher.asked = asked
@@ -503,11 +505,11 @@ async def opened(server: Server, *, notified: Notified, asked: Asked | None = No
             yield session
 
 
-def _transport(server: Server) -> AbstractAsyncContextManager[Line]:
+def _transport(server: Server, environment: Mapping[str, str] | None) -> AbstractAsyncContextManager[Line]:
     options, limit = server.options.transport, server.options.max_result_bytes
     match options.kind:
         case "stdio":
-            return stdio.started(options, name=server.name, limit=limit)
+            return stdio.started(options, name=server.name, limit=limit, environment=environment)
         case "sse":
             return http.events(options, name=server.name, limit=limit)
         case _:

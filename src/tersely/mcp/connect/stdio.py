@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from subprocess import PIPE
 
@@ -137,17 +137,22 @@ class _Child(Line):
 
 
 @asynccontextmanager
-async def started(options: TransportOptions, *, name: str, limit: int) -> AsyncIterator[Line]:
+async def started(
+    options: TransportOptions, *, name: str, limit: int, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[Line]:
     """The server's process, for as long as the block lasts.
+
+    Args:
+        environment: Where the variables named by `inherit_env` are looked up.
 
     Raises:
         ToolUnavailable: The command cannot be started.
     """
     assert options.command
-    # Not our whole environment: it holds keys that are none of the server's business.
-    environment = get_default_environment()
-    environment |= {variable: os.environ[variable] for variable in options.inherit_env if variable in os.environ}
-    environment |= {variable: value.get_secret_value() for variable, value in options.env.items()}
+    # Not the whole environment: it holds keys that the server must not see.
+    variables = get_default_environment()
+    variables |= {variable: value for variable, value in (environment or {}).items() if variable in options.inherit_env}
+    variables |= {variable: value.get_secret_value() for variable, value in options.env.items()}
     try:
         # Shielded: cancelled half-way, a process would be left that nobody knows.
         with anyio.CancelScope(shield=True):
@@ -156,7 +161,7 @@ async def started(options: TransportOptions, *, name: str, limit: int) -> AsyncI
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,
-                env=environment,
+                env=variables,
                 cwd=options.cwd,
                 start_new_session=True,
             )

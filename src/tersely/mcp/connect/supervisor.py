@@ -107,8 +107,10 @@ class Connection:
         on_change: Callable[[str], None] = _nobody,
         on_notification: Notified = _nobody,
         on_request: Asked | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.server = server
+        self._environment = environment
         self.name = server.name
         self.tools: tuple[Tool, ...] = ()
         self._patience = patience
@@ -304,7 +306,9 @@ class Connection:
         try:
             # Not `fail_after` around the start alone: a scope must not end before what was opened in it.
             with anyio.CancelScope(deadline=anyio.current_time() + options.start_timeout) as start:
-                async with opened(self.server, notified=self._heard, asked=self._asked) as session:
+                async with opened(
+                    self.server, notified=self._heard, asked=self._asked, environment=self._environment
+                ) as session:
                     listing = await session.list_tools() if self._has_tools(session) else Listing((), ())
                     start.deadline = float("inf")
                     life.was_ready = True
@@ -433,16 +437,23 @@ async def connected(
     on_change: Callable[[str], None] = _nobody,
     on_notification: Notified = _nobody,
     on_request: Asked | None = None,
+    environment: Mapping[str, str] | None = None,
     wait: float = 8.0,
 ) -> AsyncIterator[dict[str, Connection]]:
     """Connections to all servers that are not disabled, for as long as the block lasts.
 
     All are started side by side. The block begins when each has been tried once, or
-    after `wait` seconds with those that are ready; the others are tried on.
+    after `wait` seconds with those that are ready; the others are tried on. Variables
+    named by a server's `inherit_env` are taken from `environment`.
     """
     connections = {
         server.name: Connection(
-            server, patience=patience, on_change=on_change, on_notification=on_notification, on_request=on_request
+            server,
+            patience=patience,
+            on_change=on_change,
+            on_notification=on_notification,
+            on_request=on_request,
+            environment=environment,
         )
         for server in servers
         if not server.options.disabled

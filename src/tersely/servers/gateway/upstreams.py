@@ -31,6 +31,7 @@ from tersely.mcp.servers import Server
 from tersely.mcp.suspicion import suspicions
 from tersely.servers.gateway.catalogue import Catalogue, IntentParameter, catalogue
 from tersely.servers.gateway.tool_pins import ToolPins
+from tersely.settings.environment import process_environment
 
 logger = logging.getLogger(__name__)
 
@@ -287,6 +288,7 @@ class Upstreams:
         own = [_in_era(server, is_modern) for server in self.servers if server.name not in shared]
         async with connected(
             own,
+            environment=process_environment(),
             wait=self._wait,
             on_change=partial(self._on_change, pool),
             on_notification=partial(self._on_notification, pool),

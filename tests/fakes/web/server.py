@@ -1,9 +1,9 @@
-"""A small web behind real MCP servers: `python -m tersely.demo.web --seed N` searches and crawls it.
+"""A small simulated web as an MCP server that searches and crawls it: `python -m tests.fakes.web.server --seed N`.
 
-Fifteen pages about a country that does not exist, drawn from the seed. On standard
-input and output, or with `--http` at an address; `--tools` leaves one of the two
-tools out, for those who want search and crawl to be two servers. What the pages
-state is known to `web_pages`; nothing of it is handed out but the pages themselves.
+Fifteen pages about an invented country, drawn from the seed, over stdio or with
+`--http` over HTTP. `--tools` leaves out one of the two tools, so that search and crawl
+can be two servers. `pages` knows which facts the pages state; the server returns only
+the pages.
 """
 
 import argparse
@@ -15,14 +15,14 @@ from fastmcp.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from tersely.demo.web_pages import SmallWeb, draw_web
+from tests.fakes.web.pages import SmallWeb, draw_web
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
 TOOLS = ("search", "crawl")
 
 
 def build(web: SmallWeb, tools: tuple[str, ...] = TOOLS) -> FastMCP:
-    """The server over a small web."""
+    """The server over a web."""
     server = FastMCP(name="web", instructions="Searches the web and reads its pages.")
 
     def search(
@@ -40,7 +40,7 @@ def build(web: SmallWeb, tools: tuple[str, ...] = TOOLS) -> FastMCP:
         url: Annotated[str, Field(description="Address of the page.")],
         format: Annotated[Literal["markdown", "html"], Field(description="markdown, or the raw html.")] = "markdown",
     ) -> str:
-        """Read one page of the web, all of it: the article and whatever stands around it."""
+        """Read one whole page: the article and everything around it."""
         page = web.page(url)
         if page is None:
             raise ToolError(f"404: there is no page at {url!r}. `search` gives addresses.")
@@ -54,17 +54,17 @@ def build(web: SmallWeb, tools: tuple[str, ...] = TOOLS) -> FastMCP:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m tersely.demo.web", description="A small web that does not exist, behind an MCP server."
+        prog="python -m tests.fakes.web.server", description="A small simulated web as an MCP server."
     )
-    parser.add_argument("--seed", type=int, default=7, help="draws the web; the same seed gives the same one again (7)")
+    parser.add_argument("--seed", type=int, default=7, help="draws the web; the same seed draws the same web (7)")
     parser.add_argument(
-        "--tools", nargs="+", choices=TOOLS, default=list(TOOLS), help="which tools it offers; both unless given"
+        "--tools", nargs="+", choices=TOOLS, default=list(TOOLS), help="which tools it offers; default: both"
     )
     parser.add_argument(
         "--http", action="store_true", help="serve at http://127.0.0.1:PORT/mcp instead of standard input and output"
     )
     parser.add_argument("--port", type=int, default=8006, help="with --http (8006)")
-    parser.add_argument("--subject", action="store_true", help="say what this web is about, and end")
+    parser.add_argument("--subject", action="store_true", help="print the subject of this web and exit")
     options = parser.parse_args(arguments)
     web = draw_web(options.seed)
     if options.subject:

@@ -1,13 +1,13 @@
-"""What fills pages: sentences that read like something and state nothing anybody would look up.
+"""Filler text for pages: sentences that state no fact.
 
-Half of them are mood. The others name people and places, or hold a number, as real
-pages do, so that names and numbers alone do not tell what matters.
+Half of them describe a mood. The others contain names, places or numbers, as real
+pages do, so that names and numbers alone do not mark a fact.
 """
 
 import random
 from dataclasses import dataclass
 
-from tersely.demo.lore import Country
+from tests.fakes.web.lore import Country
 
 _SLOTS = {
     "opener": """

@@ -1,9 +1,8 @@
-"""Fifteen pages about a country that does not exist, as a crawler finds them: an article, and everything that stands
-around it.
+"""Fifteen pages about an invented country, as a crawler finds them: an article and the boilerplate around it.
 
 Five sites with their own menus, banners, adverts, link lists, forms and footers.
-Which claims a page states and which of its lines are boilerplate is known here, to
-those who measure, and to nobody else: the servers in `web` hand out text only.
+Benchmarks and tests read here which claims a page states and which of its lines are
+boilerplate; the server returns text only.
 """
 
 import html
@@ -14,9 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
 
-from tersely.demo.filler import Filler
-from tersely.demo.lore import KINDS, PHRASINGS, Country, Kind, LoreFact, draw_country
 from tersely.text.tokens import O200K
+from tests.fakes.web.filler import Filler
+from tests.fakes.web.lore import KINDS, PHRASINGS, Country, Kind, LoreFact, draw_country
 
 PAGES = 15
 ARTICLE_TOKENS = 9_000

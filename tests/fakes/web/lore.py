@@ -1,9 +1,8 @@
-"""A country that does not exist: its people and their allegiances, what happened when, and what is in whose hands.
+"""An invented country, drawn from a seed: people and allegiances, dated events, and relics with their keepers.
 
-Drawn from a seed. `LoreFact` is a fact as some page states it; what is said wrongly
-somewhere is a claim as well, so two of them may contradict each other. How a claim
-is put into words is here too: at least eight ways for each kind. What surrounds it
-on a page is `web_pages`.
+`LoreFact` is a fact as a page states it. Wrong statements are facts too, so two of
+them may contradict each other. Each kind has at least eight phrasings. The rest of a
+page is `pages`.
 """
 
 import random
@@ -14,11 +13,11 @@ from typing import Literal
 Kind = Literal["name", "allegiance", "date", "event", "item"]
 KINDS: tuple[Kind, ...] = ("name", "allegiance", "date", "event", "item")
 
-_ONSETS = "b br c ch d dr f fl g gr h j k l m n p pr qu r s sh st t th tr v w y z".split()  # noqa: SIM905
-_VOWELS = "a e i o u ae ei ia o a e".split()  # noqa: SIM905
-_CODAS = "l n r s th nd rn ll m v ck st".split()  # noqa: SIM905
-_FAMILY_ENDS = "wick mere holt ford garth lowe strand combe shaw thorne rigg bourne fell croft moor dale".split()  # noqa: SIM905
-_PLACE_ENDS = "haven reach gate watch barrow cross hollow bridge spire cairn moot weir".split()  # noqa: SIM905
+_ONSETS = "b br c ch d dr f fl g gr h j k l m n p pr qu r s sh st t th tr v w y z".split()
+_VOWELS = "a e i o u ae ei ia o a e".split()
+_CODAS = "l n r s th nd rn ll m v ck st".split()
+_FAMILY_ENDS = "wick mere holt ford garth lowe strand combe shaw thorne rigg bourne fell croft moor dale".split()
+_PLACE_ENDS = "haven reach gate watch barrow cross hollow bridge spire cairn moot weir".split()
 _EPITHETS = (
     "the Lamplighter", "the Unbidden", "the Second Tide", "the Quiet Hand", "the Glasscutter", "the Hound of the Fen",
     "the Widow's Shield", "the Ninth Witness", "the Ashen Crow", "the Pale Reckoner", "the Late Arrival",

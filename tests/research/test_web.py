@@ -1,6 +1,7 @@
 """The small web as the rest of the house meets it: a search tool, a crawl tool, and pages that know what they state."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ from fastmcp.exceptions import ToolError
 from mcp_types import TextContent
 
 from tersely import count_tokens
-from tersely.demo.lore import KINDS, PHRASINGS
-from tersely.demo.web import build
-from tersely.demo.web_pages import PAGES, draw_web
+from tests.fakes.web.lore import KINDS, PHRASINGS
+from tests.fakes.web.pages import PAGES, draw_web
+from tests.fakes.web.server import build
 
 SEED = 7
 
@@ -71,8 +72,9 @@ async def test_what_search_finds_can_be_crawled_as_markdown_or_html() -> None:
 
 
 async def test_it_runs_as_a_process_and_search_and_crawl_can_be_two() -> None:
-    command = ["-m", "tersely.demo.web", "--seed", str(SEED), "--tools", "crawl"]
-    async with Client(StdioTransport(sys.executable, command, keep_alive=False)) as client:
+    command = ["-m", "tests.fakes.web.server", "--seed", str(SEED), "--tools", "crawl"]
+    root = str(Path(__file__).parents[2])
+    async with Client(StdioTransport(sys.executable, command, cwd=root, keep_alive=False)) as client:
         assert [tool.name for tool in await client.list_tools()] == ["crawl"]
         url = draw_web(SEED).pages[0].url
         assert await asked(client, "crawl", url=url) == draw_web(SEED).pages[0].markdown
