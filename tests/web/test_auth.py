@@ -16,8 +16,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tersely.errors import ConfigError
 from tersely.settings.model import ProxySettings, Settings, TokenSettings
-from tersely.web.app import build
-from tersely.web.auth import COOKIE, authenticator
+from tersely.web.app import build_web_app
+from tersely.web.auth import COOKIE, build_authenticator
 from tests.web.running import ALERT, Running, endless, running, serving, settings_for
 
 TOKENS = {"ci": ("submit",), "bot": ("submit",), "wall": ("read",), "boss": ("admin",), "dev": ("submit", "read")}
@@ -50,7 +50,7 @@ async def door(url: str) -> AsyncIterator[Running]:
 async def other_door(door: Running, settings: Settings, **how: Any) -> AsyncIterator[httpx2.AsyncClient]:
     """Another door to the same house."""
     async with (
-        serving(build(replace(door.parts, settings=settings), **how)) as (address, _),
+        serving(build_web_app(replace(door.parts, settings=settings), **how)) as (address, _),
         httpx2.AsyncClient(base_url=address, trust_env=False) as http,
     ):
         yield http
@@ -224,13 +224,13 @@ async def test_a_proxy_is_believed_only_at_its_address(door: Running, url: str) 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "tersely.example.org"])
 def test_off_loopback_it_does_not_start_without_auth(url: str, host: str) -> None:
     with pytest.raises(ConfigError, match=r"auth\.tokens"):
-        authenticator(settings_for(url), host)
-    assert authenticator(with_tokens(url), host).required
+        build_authenticator(settings_for(url), host)
+    assert build_authenticator(with_tokens(url), host).required
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.2"])
 def test_loopback_needs_no_auth(url: str, host: str) -> None:
-    assert not authenticator(settings_for(url), host).required
+    assert not build_authenticator(settings_for(url), host).required
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ from tersely.app.summarizer import Summarizer
 from tersely.condensing.budget import Condensed
 from tersely.condensing.summarize import Progress
 from tersely.errors import InputError, MaskingFailed, StoreUnavailable
-from tersely.servers.http import OneToken, PlainErrors
+from tersely.http.auth import token_digest
+from tersely.servers.http_app import ArgumentErrors, BearerTokens
 from tersely.text.chunks import STRATEGIES
 
 logger = logging.getLogger(__name__)
@@ -34,16 +35,16 @@ SERVICE_ID = "mcp_summarizer"
 _READS_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 
 
-def build(summarizer: Summarizer) -> FastMCP:
+def build_summarizer_server(summarizer: Summarizer) -> FastMCP:
     """The MCP server over a summarizer."""
     token = summarizer.settings.summarizer.token
     server = FastMCP(
         name="Summarizer Service",
         instructions="Condenses large texts. Content that is short enough already comes back unchanged.",
-        auth=OneToken(token.get_secret_value()) if token else None,
+        auth=BearerTokens({"bearer": token_digest(token.get_secret_value().encode())}) if token else None,
         version=version("tersely"),
         mask_error_details=True,
-        middleware=[PlainErrors()],
+        middleware=[ArgumentErrors()],
     )
 
     @server.tool(annotations=_READS_ONLY, output_schema=None)

@@ -1,6 +1,6 @@
 """The web application: routes, the door before them, and one shape for everything that goes wrong.
 
-`build` puts together what it is handed; starting, stopping and listening are
+`build_web_app` puts together what it is handed; starting, stopping and listening are
 `serve`'s. Deterministic in its parts: the same settings give the same application on every replica.
 """
 
@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from tersely.web import alerts, live, metrics, pages, results, sessions, system
-from tersely.web.auth import Authenticator, authenticator
+from tersely.web.auth import Authenticator, build_authenticator
 from tersely.web.dependencies import WebDependencies
 from tersely.web.middleware import AccessMiddleware, Names
 from tersely.web.problems import answer_problems
@@ -25,7 +25,7 @@ _ABOUT = (
 )
 
 
-def build(
+def build_web_app(
     parts: WebDependencies,
     *,
     host: str | None = None,
@@ -39,7 +39,7 @@ def build(
     """
     up = parts.settings.up
     host = up.host if host is None else host
-    who = authenticator(parts.settings, host)
+    who = build_authenticator(parts.settings, host)
     names = Names(host, up.allowed_hosts, up.public_url or "")
     app = FastAPI(
         title="tersely", version=VERSION, description=_ABOUT, docs_url=None, redoc_url=None, redirect_slashes=False

@@ -23,6 +23,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from tersely.errors import ConfigError
+from tersely.http.auth import find_token_owner, is_loopback
 from tersely.settings.model import Settings
 from tersely.web.problems import Refusal
 
@@ -131,12 +132,7 @@ class Authenticator:
     def _known(self, token: bytes) -> KnownToken | None:
         if not token or len(token) > _LONGEST_TOKEN:
             return None
-        digest = hashlib.sha256(token).digest()
-        found = None
-        for known in self._tokens:  # all of them, so that the time taken tells nothing
-            if hmac.compare_digest(known.digest, digest):
-                found = known
-        return found
+        return find_token_owner(token, ((known, known.digest) for known in self._tokens))
 
     def _by_cookie(self, cookie: str) -> Principal | None:
         name, _, rest = cookie.partition(".")
@@ -180,17 +176,7 @@ def unauthenticated(message: str) -> Refusal:
     return Refusal(401, message, headers={"WWW-Authenticate": 'Bearer realm="tersely"'})
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]").partition("%")[0]).is_loopback
-    except ValueError:
-        return False
-
-
-def authenticator(settings: Settings, host: str) -> Authenticator:
+def build_authenticator(settings: Settings, host: str) -> Authenticator:
     """Who may come in when we listen on this address.
 
     Raises:

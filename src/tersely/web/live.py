@@ -22,6 +22,7 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from tersely.errors import SessionNotFound, StoreUnavailable
+from tersely.http.listen import MAX_WEBSOCKET_MESSAGE_BYTES
 from tersely.store import events
 from tersely.web.auth import asking
 from tersely.web.bodies import read_json
@@ -37,8 +38,8 @@ MOST_SUBSCRIPTIONS = 100
 MOST_CONNECTIONS = 2_000
 """Of one process."""
 
-LARGEST_MESSAGE = 16 * 1024
-"""Characters of what a viewer says; it has little to say."""
+LARGEST_MESSAGE = MAX_WEBSOCKET_MESSAGE_BYTES // 4
+"""Characters in a viewer's message; a character has at most four bytes."""
 
 MOST_MISTAKES = 20
 SLOW_SECONDS = 20.0

@@ -11,18 +11,16 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
-import anyio
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tersely.http.limits import declares_too_much, drain_refused, limit_body
 from tersely.web.auth import Authenticator
 from tersely.web.problems import Problem, Refusal, unexpected
 
 logger = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 2**20
-RUN_OUT_BYTES = 16 * 2**20
-RUN_OUT_SECONDS = 3.0
 
 PROBES = ("/health", "/ready")
 """Asked by address rather than by name, by those who start and stop us. They tell nothing."""
@@ -122,8 +120,8 @@ class AccessMiddleware:
         try:
             scope.setdefault("state", {})["principal"] = self._checked(scope)
         except Refusal as refused:
-            if refused.status_code == 413 and _single(scope["headers"], b"expect") is None:
-                await _let_run_out(receive)
+            if refused.status_code == 413:
+                await drain_refused(scope, receive)
             await _answer(
                 scope,
                 receive,
@@ -132,7 +130,9 @@ class AccessMiddleware:
             )
             return
         try:
-            await self.app(scope, _limited(receive) if scope["type"] == "http" else receive, sending)
+            if scope["type"] == "http":
+                receive = limit_body(receive, MAX_BODY_BYTES, _too_large)
+            await self.app(scope, receive, sending)
         except Exception as problem:
             # The one broad catch of this door: what nobody foresaw is answered in our shape and logged under a number.
             answer = unexpected(problem, f"{scope.get('method', 'WebSocket')} {scope['path']}")
@@ -157,8 +157,7 @@ class AccessMiddleware:
                 raise Refusal(
                     403, f"Pages of {value.decode('latin-1')[:100]!a} may not ask here.", code="unknown_origin"
                 )
-        announced = _single(headers, b"content-length")
-        if announced is not None and (not announced.isdigit() or int(announced[:20]) > MAX_BODY_BYTES):
+        if declares_too_much(headers, MAX_BODY_BYTES):
             raise _too_large()
         principal = self.authenticator.identify(scope)
         if (
@@ -185,34 +184,6 @@ def _single(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None
 def _too_large() -> Refusal:
     message = f"The request is larger than {MAX_BODY_BYTES:,} bytes. Send what matters of it, or a link to the rest."
     return Refusal(413, message, headers={"Connection": "close"})
-
-
-def _limited(receive: Receive) -> Receive:
-    """The body as it comes, refused as soon as it is too much."""
-    size = 0
-
-    async def receiving() -> Message:
-        nonlocal size
-        message = await receive()
-        size += len(message.get("body", b""))
-        if size > MAX_BODY_BYTES:
-            if message.get("more_body"):
-                await _let_run_out(receive)
-            raise _too_large()
-        return message
-
-    return receiving
-
-
-async def _let_run_out(receive: Receive) -> None:
-    """Read and forget what is still coming, for a while: whoever is cut off while sending never sees why."""
-    size = 0
-    with anyio.move_on_after(RUN_OUT_SECONDS):
-        while size < RUN_OUT_BYTES:
-            message = await receive()
-            size += len(message.get("body", b""))
-            if message["type"] != "http.request" or not message.get("more_body"):
-                return
 
 
 async def _answer(scope: Scope, receive: Receive, send: Send, problem: Problem) -> None:
