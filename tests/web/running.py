@@ -223,7 +223,7 @@ async def running(
 async def serving(app: Any) -> AsyncIterator[tuple[str, Callable[[], None]]]:
     """An application on a free port of loopback; its address, and how to end it as SIGTERM would."""
     listener = listen("127.0.0.1", 0)
-    serving = build_server(app)
+    serving = build_server(app, lifespan=False)
 
     def stop() -> None:
         serving.should_exit = True

@@ -125,7 +125,12 @@ async def _serve(settings: Settings) -> None:
             )
         )
         await serve_http(
-            app, host=settings.up.host, port=settings.up.port, on_ready=announce, on_stop=parts.worker.leave
+            app,
+            host=settings.up.host,
+            port=settings.up.port,
+            on_ready=announce,
+            on_stop=parts.worker.leave,
+            lifespan=False,
         )
 
 

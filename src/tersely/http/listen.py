@@ -39,10 +39,11 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def build_server(app: ASGIApp, *, trust_proxy_headers: bool = False) -> uvicorn.Server:
+def build_server(app: ASGIApp, *, lifespan: bool = True, trust_proxy_headers: bool = False) -> uvicorn.Server:
     """The uvicorn server for an application, without signal handling.
 
     Args:
+        lifespan: Whether the application has ASGI lifespan events.
         trust_proxy_headers: Take scheme and client address from `X-Forwarded-*` sent by a proxy on this machine (or in
             uvicorn's FORWARDED_ALLOW_IPS). Off where the client address decides who is asking.
     """
@@ -50,7 +51,7 @@ def build_server(app: ASGIApp, *, trust_proxy_headers: bool = False) -> uvicorn.
         app,
         log_config=None,  # Events are logged where they happen.
         access_log=False,
-        lifespan="on",
+        lifespan="on" if lifespan else "off",
         proxy_headers=trust_proxy_headers,
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
@@ -78,6 +79,7 @@ async def serve_http(
     port: int,
     on_ready: Callable[[str], None],
     on_stop: Callable[[], Awaitable[None]] | None = None,
+    lifespan: bool = True,
     trust_proxy_headers: bool = False,
 ) -> None:
     """Serve until SIGINT or SIGTERM; a second signal ends at once.
@@ -85,13 +87,14 @@ async def serve_http(
     Args:
         on_ready: Called with the address, which has the actual port where 0 was requested.
         on_stop: Awaited after the signal and before the listener closes, while requests are still answered.
+        lifespan: See `build_server`.
         trust_proxy_headers: See `build_server`.
 
     Raises:
         OSError: The address is in use or does not belong to this machine.
     """
     listener = listen(host, port)
-    server = build_server(app, trust_proxy_headers=trust_proxy_headers)
+    server = build_server(app, lifespan=lifespan, trust_proxy_headers=trust_proxy_headers)
     stopping = anyio.Event()
 
     async def stop() -> None:
