@@ -71,7 +71,7 @@ async def gateway(
     **environment: str,
 ) -> AsyncIterator[Running]:
     settings = Settings.load({"TERSELY_DATA_DIR": os.environ["TERSELY_DATA_DIR"], **environment}, file)
-    async with serving.gateway(settings, servers, strict=strict, models=models, wait=wait) as door:
+    async with serving.running_gateway(settings, servers, strict=strict, models=models, wait=wait) as door:
         await door.upstreams.pool(is_modern=True)
         app = build_gateway_app(
             door,

@@ -129,7 +129,7 @@ def _run(
         )
 
     async def run_stdio() -> None:
-        async with serving.gateway(settings, servers, strict=strict, models=models) as door:
+        async with serving.running_gateway(settings, servers, strict=strict, models=models) as door:
             announce("stdio")
             await serving.serve_stdio(door)
 
@@ -146,7 +146,7 @@ def _run(
                 f"The gateway would be open to everybody who can reach {options.host}. Set TERSELY_TOKEN, or listen "
                 "on 127.0.0.1 (--host)."
             )
-        async with serving.gateway(settings, servers, strict=strict, models=models) as door:
+        async with serving.running_gateway(settings, servers, strict=strict, models=models) as door:
             with anyio.move_on_after(WAIT_FOR_SERVERS):
                 # So that the first client finds them; those that take longer are waited for when somebody comes.
                 await door.upstreams.pool(is_modern=True)

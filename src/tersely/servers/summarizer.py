@@ -1,8 +1,7 @@
-"""The summarizer door: an MCP server with `summarize` and `summarize_for_extraction`.
+"""The summarizer's MCP server, with the tools `summarize` and `summarize_for_extraction`.
 
-Over StreamableHTTP or stdio. The work is done by `runtime.Summarizer`; here are
-the tools' words, the account of each call in `_meta`, its log line and its
-progress messages.
+Over StreamableHTTP or stdio. `Summarizer` does the work; this module declares the
+tools, and writes each call's `_meta`, log line and progress notifications.
 """
 
 import logging
@@ -32,11 +31,11 @@ logger = logging.getLogger(__name__)
 
 SERVICE_ID = "mcp_summarizer"
 
-_READS_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+_READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 
 
 def build_summarizer_server(summarizer: Summarizer) -> FastMCP:
-    """The MCP server over a summarizer."""
+    """The MCP server for a summarizer."""
     token = summarizer.settings.summarizer.token
     server = FastMCP(
         name="Summarizer Service",
@@ -47,7 +46,7 @@ def build_summarizer_server(summarizer: Summarizer) -> FastMCP:
         middleware=[ArgumentErrors()],
     )
 
-    @server.tool(annotations=_READS_ONLY, output_schema=None)
+    @server.tool(annotations=_READ_ONLY, output_schema=None)
     async def summarize(
         ctx: Context,
         content: Annotated[
@@ -71,7 +70,7 @@ def build_summarizer_server(summarizer: Summarizer) -> FastMCP:
 
         Returns a compressed summary; content that already fits comes back unchanged.
         """
-        return await _answer(
+        return await _call(
             ctx,
             summarizer,
             "summarize",
@@ -85,7 +84,7 @@ def build_summarizer_server(summarizer: Summarizer) -> FastMCP:
             ),
         )
 
-    @server.tool(annotations=_READS_ONLY, output_schema=None)
+    @server.tool(annotations=_READ_ONLY, output_schema=None)
     async def summarize_for_extraction(
         ctx: Context,
         content: Annotated[
@@ -106,7 +105,7 @@ def build_summarizer_server(summarizer: Summarizer) -> FastMCP:
 
         Preserves named entities, relationships and structured details that match the schema hint; discards boilerplate.
         """
-        return await _answer(
+        return await _call(
             ctx,
             summarizer,
             "summarize_for_extraction",
@@ -123,23 +122,23 @@ def build_summarizer_server(summarizer: Summarizer) -> FastMCP:
     return server
 
 
-async def _answer(
+async def _call(
     ctx: Context,
     summarizer: Summarizer,
     tool: str,
     strategy: str,
     work: Callable[[Callable[[Progress], None]], Awaitable[Condensed]],
 ) -> ToolResult:
-    began = time.perf_counter()
+    started = time.perf_counter()
     try:
         condensed = await _with_progress(ctx, work)
     except (InputError, MaskingFailed, StoreUnavailable) as problem:
         logger.info("request_refused", extra={"tool": tool, "reason": str(problem)})
         raise ToolError(str(problem), log_level=logging.DEBUG) from problem
     except anyio.get_cancelled_exc_class():
-        logger.info("request_cancelled", extra={"tool": tool, "seconds": round(time.perf_counter() - began, 3)})
+        logger.info("request_cancelled", extra={"tool": tool, "seconds": round(time.perf_counter() - started, 3)})
         raise
-    meta = account(condensed, strategy)
+    meta = summary_meta(condensed, strategy)
     if summarizer.llm is None and condensed.status == "structural":
         meta["note"] = (
             f"No model is configured: condensed without one. Set {summarizer.settings.model.missing()} to summarize."
@@ -148,16 +147,16 @@ async def _answer(
         "request_served",
         extra={
             "tool": tool,
-            "seconds": round(time.perf_counter() - began, 3),
+            "seconds": round(time.perf_counter() - started, 3),
             "gaps": len(meta["gaps"]),
-            **{name: meta[name] for name in _LOGGED if name in meta},
+            **{name: meta[name] for name in _LOGGED_FIELDS if name in meta},
         },
     )
     return ToolResult(content=[TextContent(type="text", text=condensed.text)], meta=meta)
 
 
-# Sizes and names only: reasons and gaps may quote the content.
-_LOGGED = (
+# Only sizes and names: reasons and gaps may quote the content.
+_LOGGED_FIELDS = (
     "status",
     "returned",
     "input_tokens",
@@ -172,8 +171,8 @@ _LOGGED = (
 )
 
 
-def account(condensed: Condensed, strategy: str) -> dict[str, Any]:
-    """What `_meta` says of a result: the names are those of the log."""
+def summary_meta(condensed: Condensed, strategy: str) -> dict[str, Any]:
+    """The `_meta` of a result; log fields have the same names."""
     work = condensed.work
     meta: dict[str, Any] = {
         "status": condensed.status,
@@ -203,10 +202,10 @@ def account(condensed: Condensed, strategy: str) -> dict[str, Any]:
 
 
 async def _with_progress(ctx: Context, work: Callable[[Callable[[Progress], None]], Awaitable[Condensed]]) -> Condensed:
-    """Run the work and tell the caller of each finished part, in order."""
+    """Run the work, and send a progress notification for each finished part, in order."""
     sending, receiving = anyio.create_memory_object_stream[Progress](max_buffer_size=100_000)
 
-    async def tell() -> None:
+    async def report() -> None:
         async with receiving:
             async for progress in receiving:
                 await ctx.report_progress(progress.done, progress.total, f"{progress.done} of {progress.total} parts")
@@ -214,12 +213,12 @@ async def _with_progress(ctx: Context, work: Callable[[Callable[[Progress], None
     failure: InputError | MaskingFailed | StoreUnavailable | None = None
     condensed: Condensed | None = None
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(tell)
+        tasks.start_soon(report)
         with sending:
             try:
                 condensed = await work(sending.send_nowait)
             except (InputError, MaskingFailed, StoreUnavailable) as problem:
-                failure = problem  # raised outside, so that the group does not wrap it
+                failure = problem  # Raised outside, so that the task group does not wrap it.
     if failure:
         raise failure
     assert condensed is not None
