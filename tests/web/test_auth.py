@@ -133,7 +133,7 @@ async def test_a_browser_exchanges_its_token_for_a_cookie_that_every_replica_und
         page = await browser.get("/login")
         assert '<form method="post" action="/login">' in page.text
         wrong = await browser.post("/login", data={"token": "guess", "next": "/"}, headers=origin)
-        assert wrong.status_code == 401 and "not known" in wrong.text and COOKIE not in browser.cookies
+        assert wrong.status_code == 401 and "Unknown token" in wrong.text and COOKIE not in browser.cookies
         answer = await browser.post("/login", data={"token": "secret-of-dev", "next": "/sessions"}, headers=origin)
         assert (answer.status_code, answer.headers["Location"]) == (303, "/sessions")
         cookie = answer.headers["Set-Cookie"]
@@ -323,7 +323,7 @@ async def test_a_websocket_ends_when_the_login_runs_out(door: Running, monkeypat
                 await socket.recv()
     assert closed.value.rcvd and (closed.value.rcvd.code, closed.value.rcvd.reason) == (
         4401,
-        "The login has run out. Log in again.",
+        "The login has expired. Log in again.",
     )
 
 

@@ -140,7 +140,7 @@ async def test_not_ready_says_why(door: Running, monkeypatch: pytest.MonkeyPatch
     assert answer.status_code == 503
     assert answer.json() == {
         "status": "not_ready",
-        "reasons": ["The database does not answer.", "The process is about to stop."],
+        "reasons": ["The database is unavailable.", "The process is about to stop."],
     }
     assert (await door.http.get("/health")).status_code == 200
 

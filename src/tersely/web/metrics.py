@@ -15,7 +15,7 @@ from tersely.http.metrics import CONTENT_TYPE, Sample, format_metric
 from tersely.llm.meter import METER, Meter
 from tersely.store import overview
 from tersely.store.overview import Overview
-from tersely.web.auth import Principal, Reads
+from tersely.web.auth import Principal, RequireRead
 from tersely.web.dependencies import WebDependencies
 from tersely.web.live import Live
 from tersely.web.schemas import ERRORS, HealthOut, ReadyOut
@@ -27,18 +27,18 @@ ENDS = ("completed", "failed", "cancelled", "timed_out")
 STATUSES = ("pending", "in_progress", "cancelling", *ENDS)
 
 
-def routes(parts: WebDependencies, live: Live) -> APIRouter:
+def metrics_routes(deps: WebDependencies, live: Live) -> APIRouter:
     router = APIRouter(tags=["running it"], responses=ERRORS)
 
     @router.get("/health")
     async def health() -> HealthOut:
-        """Whether the process answers at all."""
+        """Whether the process responds."""
         return HealthOut(status="ok", version=VERSION)
 
-    @router.get("/ready", responses={503: {"model": ReadyOut, "description": "Not ready; `reasons` says why"}})
+    @router.get("/ready", responses={503: {"model": ReadyOut, "description": "Not ready; `reasons` lists why"}})
     async def ready(response: Response) -> ReadyOut:
-        """Whether requests should be sent here, and why not."""
-        reasons = await _reasons(parts)
+        """Whether this process should receive requests, and if not, why."""
+        reasons = await _not_ready_reasons(deps)
         if reasons:
             response.status_code = 503
         return ReadyOut(status="not_ready" if reasons else "ready", reasons=reasons)
@@ -48,9 +48,9 @@ def routes(parts: WebDependencies, live: Live) -> APIRouter:
         response_class=Response,
         responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
     )
-    async def metrics(principal: Principal = Reads) -> Response:
+    async def metrics(principal: Principal = RequireRead) -> Response:
         """Metrics in Prometheus' text format."""
-        async with parts.database.reading() as db:
+        async with deps.database.reading() as db:
             stored = await overview.look(db)
         text = (
             _stored_metrics(stored)
@@ -58,12 +58,12 @@ def routes(parts: WebDependencies, live: Live) -> APIRouter:
                 "tersely_sessions_ended_total",
                 "counter",
                 "Sessions that ended in this process.",
-                [Sample({"status": name}, parts.bus.ended[name]) for name in ENDS],
+                [Sample({"status": name}, deps.bus.ended[name]) for name in ENDS],
             )
             + _model_metrics(METER)
             + _viewer_metrics(live)
         )
-        for name, value in sorted(parts.gauges().items()) if parts.gauges else ():
+        for name, value in sorted(deps.gauges().items()) if deps.gauges else ():
             name = name.removeprefix("tersely_")
             description = name.replace("_", " ").capitalize() + "."
             text += format_metric(f"tersely_{name}", "gauge", description, [Sample({}, value)])
@@ -73,7 +73,7 @@ def routes(parts: WebDependencies, live: Live) -> APIRouter:
 
 
 def _stored_metrics(stored: Overview) -> str:
-    """What the database knows of sessions and tools."""
+    """Sessions, the queue and tools, from the database."""
     oldest = stored.oldest_pending
     age = max(0.0, (datetime.now(UTC) - oldest).total_seconds()) if oldest else 0.0
     tools = [({"door": use.door, "server": use.server}, use) for use in stored.tools]
@@ -173,14 +173,14 @@ def _viewer_metrics(live: Live) -> str:
     )
 
 
-async def _reasons(parts: WebDependencies) -> list[str]:
+async def _not_ready_reasons(deps: WebDependencies) -> list[str]:
     reasons: list[str] = []
     try:
-        async with parts.database.reading() as db:
+        async with deps.database.reading() as db:
             await overview.answers(db)
     except StoreUnavailable as problem:
         logger.warning("not_ready", extra={"problem": str(problem)})
-        reasons.append("The database does not answer.")
-    if parts.not_ready:
-        reasons += await parts.not_ready()
+        reasons.append("The database is unavailable.")
+    if deps.not_ready:
+        reasons += await deps.not_ready()
     return reasons
