@@ -29,6 +29,11 @@ Moment = Annotated[
 ]
 
 
+Spared = Annotated[
+    int, Field(description="Deprecated alias of `saved`, with the same value.", json_schema_extra={"deprecated": True})
+]
+
+
 class _RequestBody(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -168,7 +173,8 @@ class TokensOut(_ResponseBody):
 
     before: int
     after: int
-    spared: int
+    saved: int
+    spared: Spared
     encoding: str
 
 
@@ -423,7 +429,8 @@ class ToolUseOut(_ResponseBody):
     read_backs: int
     tokens_before: int
     tokens_after: int
-    spared: int
+    saved: int
+    spared: Spared
     milliseconds: int
     latency: dict[int, int]
     """Calls per latency bucket, by upper bound in milliseconds."""
@@ -433,7 +440,8 @@ class SavingsOut(_ResponseBody):
     items: list[ToolUseOut]
     tokens_before: int
     tokens_after: int
-    spared: int
+    saved: int
+    spared: Spared
     encoding: str
 
 

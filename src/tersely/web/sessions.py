@@ -262,6 +262,7 @@ def session_fields(session: Session, stage: Stage | None, count: int) -> dict[st
         "tokens": TokensOut(
             before=session.tokens_before,
             after=session.tokens_after,
+            saved=saved,
             spared=saved,
             encoding=session.encoding,
         ),

@@ -76,6 +76,7 @@ def system_routes(deps: WebDependencies, authenticator: Authenticator) -> APIRou
             items=[_tool_use(row) for row in rows],
             tokens_before=before,
             tokens_after=after,
+            saved=saved,
             spared=saved,
             encoding=O200K.name,
         )
@@ -104,7 +105,7 @@ def system_routes(deps: WebDependencies, authenticator: Authenticator) -> APIRou
 
 def _tool_use(row: usage.ToolUse) -> ToolUseOut:
     saved = max(0, row.tokens_before - row.tokens_after)
-    computed: dict[str, Any] = {"spared": saved, "latency": dict(row.latency)}
+    computed: dict[str, Any] = {"saved": saved, "spared": saved, "latency": dict(row.latency)}
     return ToolUseOut(
         **{name: getattr(row, name) for name in ToolUseOut.model_fields if name not in computed}, **computed
     )
