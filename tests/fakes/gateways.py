@@ -19,8 +19,9 @@ from mcp_types import CallToolResult, TextContent
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from tersely.mcp.servers import Server
-from tersely.servers.gateway import serving, web
+from tersely.servers.gateway import serving
 from tersely.servers.gateway.protocol import Gateway
+from tersely.servers.gateway.web import build_gateway_app, gateway_tokens
 from tersely.settings.model import Settings
 from tests.fakes.llm_server import serving as listening
 
@@ -70,11 +71,11 @@ async def gateway(
     **environment: str,
 ) -> AsyncIterator[Running]:
     settings = Settings.load({"TERSELY_DATA_DIR": os.environ["TERSELY_DATA_DIR"], **environment}, file)
-    async with serving.gateway(settings, servers, strict=strict, models=models, wait=wait) as door:
+    async with serving.running_gateway(settings, servers, strict=strict, models=models, wait=wait) as door:
         await door.upstreams.pool(is_modern=True)
-        app = web.http_app(
+        app = build_gateway_app(
             door,
-            verifier=web.tokens(settings),
+            verifier=gateway_tokens(settings),
             allowed_hosts=settings.summarizer.allowed_hosts,
             max_body_bytes=settings.summarizer.max_body_bytes,
             stateless=stateless,

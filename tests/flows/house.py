@@ -20,7 +20,7 @@ import httpx2
 from tersely.app.sessions import sessions_app
 from tersely.settings.model import Settings
 from tersely.store.database import Database
-from tersely.web.app import build
+from tersely.web.app import build_web_app
 from tersely.web.dependencies import WebDependencies
 from tests.fakes.google_server import FakeGoogle
 from tests.fakes.llm_server import Body, FakeLLMServer, Reply
@@ -192,7 +192,7 @@ async def house(
             not_ready=parts.not_ready,
             gauges=parts.gauges,
         )
-        address, stop = await stack.enter_async_context(serving(build(shown)))
+        address, stop = await stack.enter_async_context(serving(build_web_app(shown)))
         http = await stack.enter_async_context(httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60))
         built = House(Running(address, http, shown, stop), settings, models, google)
         for name, model in models.items():

@@ -20,7 +20,8 @@ from tersely.masking.masked import Masked, assume_masked
 from tersely.mcp.registry import registered
 from tersely.mcp.servers import Server, ServerOptions
 from tersely.pipeline.process import Intent, Scope
-from tersely.servers import http, summarizer
+from tersely.servers.http_app import build_fastmcp_app
+from tersely.servers.summarizer import build_summarizer_server
 from tersely.settings.model import Settings
 from tests.condensing.test_summarize import pages
 from tests.fakes.asking import model_at
@@ -175,7 +176,7 @@ async def test_twenty_secrets_through_every_door_leave_no_trace(tmp_path: Path, 
                     )
         async with summarizer_app(settings) as parts:
             service = Summarizer(settings, llm, parts.summarizer.pipeline, parts.summarizer.masker)
-            app = http.http_app(summarizer.build(service), allowed_hosts=(), max_body_bytes=2**24)
+            app = build_fastmcp_app(build_summarizer_server(service), allowed_hosts=(), max_body_bytes=2**24)
             async with serving(app, lifespan="on") as door, Client(f"{door}/mcp") as client:
                 for tool, more in (
                     ("summarize", {"focus_areas": LOUD}),

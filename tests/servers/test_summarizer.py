@@ -19,7 +19,8 @@ from mcp_types import CallToolResult, TextContent
 from tersely.app.summarizer import Summarizer, summarizer_app
 from tersely.llm.limits import RetryPolicy
 from tersely.logging_setup import JsonFormatter
-from tersely.servers import http, summarizer
+from tersely.servers.http_app import build_fastmcp_app
+from tersely.servers.summarizer import build_summarizer_server
 from tersely.settings.model import Settings
 from tersely.text.tokens import O200K
 from tests.condensing.test_summarize import pages
@@ -45,9 +46,11 @@ async def service(
             if llm
             else None
         )
-        server = summarizer.build(Summarizer(settings, model, parts.summarizer.pipeline, parts.summarizer.masker))
+        server = build_summarizer_server(
+            Summarizer(settings, model, parts.summarizer.pipeline, parts.summarizer.masker)
+        )
         options = settings.summarizer
-        app = http.http_app(server, allowed_hosts=options.allowed_hosts, max_body_bytes=options.max_body_bytes)
+        app = build_fastmcp_app(server, allowed_hosts=options.allowed_hosts, max_body_bytes=options.max_body_bytes)
         yield await stack.enter_async_context(serving(app, lifespan="on"))
 
 

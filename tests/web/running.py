@@ -17,6 +17,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from tersely.agent.options import AgentOptions
 from tersely.events.recorder import SessionRecorder
 from tersely.events.replicas import open_bus
+from tersely.http.listen import build_server, listen
 from tersely.masking.masked import assume_masked
 from tersely.mcp.registry import registered
 from tersely.mcp.servers import Server
@@ -39,9 +40,8 @@ from tersely.settings.model import (
 from tersely.store.database import Database
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
-from tersely.web.app import build
+from tersely.web.app import build_web_app
 from tersely.web.dependencies import WebDependencies
-from tersely.web.serve import listen, server
 
 ALERT = {"data": "Pod web-1 restarts again and again"}
 
@@ -211,7 +211,7 @@ async def running(
                 settings=settings, intake=intake, database=database, bus=bus, kept=kept, registry=registry
             )
             more: dict[str, Any] = {"dashboard": dashboard} if dashboard else {}
-            app = build(parts, host=host, slow_seconds=slow_seconds, **more)
+            app = build_web_app(parts, host=host, slow_seconds=slow_seconds, **more)
             async with (
                 serving(app) as (address, stop),
                 httpx2.AsyncClient(base_url=address, headers=headers, trust_env=False, timeout=60) as http,
@@ -223,7 +223,7 @@ async def running(
 async def serving(app: Any) -> AsyncIterator[tuple[str, Callable[[], None]]]:
     """An application on a free port of loopback; its address, and how to end it as SIGTERM would."""
     listener = listen("127.0.0.1", 0)
-    serving = server(app)
+    serving = build_server(app, lifespan=False)
 
     def stop() -> None:
         serving.should_exit = True

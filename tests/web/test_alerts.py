@@ -227,7 +227,7 @@ async def test_a_group_of_alertmanager_is_one_session_however_often_it_is_sent(d
     session = await door.get(f"/sessions/{first['session_id']}")
     assert (session["alert_type"], session["title"], session["resolved_at"]) == ("PodRestarts", "PodRestarts", None)
     over = await send(group_of("PodRestarts", "resolved"))
-    assert over == {"session_id": first["session_id"], "status": "resolved", "message": "Noted on the session."}
+    assert over == {"session_id": first["session_id"], "status": "resolved", "message": "Recorded on the session."}
     assert (await door.get(f"/sessions/{first['session_id']}"))["resolved_at"]
     assert (await send(group_of("Another", "resolved")))["session_id"] is None
     fired_again = await send(group_of("PodRestarts", started="2026-11-15T09:00:00Z"))

@@ -16,8 +16,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tersely.errors import ConfigError
 from tersely.settings.model import ProxySettings, Settings, TokenSettings
-from tersely.web.app import build
-from tersely.web.auth import COOKIE, authenticator
+from tersely.web.app import build_web_app
+from tersely.web.auth import COOKIE, build_authenticator
 from tests.web.running import ALERT, Running, endless, running, serving, settings_for
 
 TOKENS = {"ci": ("submit",), "bot": ("submit",), "wall": ("read",), "boss": ("admin",), "dev": ("submit", "read")}
@@ -50,7 +50,7 @@ async def door(url: str) -> AsyncIterator[Running]:
 async def other_door(door: Running, settings: Settings, **how: Any) -> AsyncIterator[httpx2.AsyncClient]:
     """Another door to the same house."""
     async with (
-        serving(build(replace(door.parts, settings=settings), **how)) as (address, _),
+        serving(build_web_app(replace(door.parts, settings=settings), **how)) as (address, _),
         httpx2.AsyncClient(base_url=address, trust_env=False) as http,
     ):
         yield http
@@ -133,7 +133,7 @@ async def test_a_browser_exchanges_its_token_for_a_cookie_that_every_replica_und
         page = await browser.get("/login")
         assert '<form method="post" action="/login">' in page.text
         wrong = await browser.post("/login", data={"token": "guess", "next": "/"}, headers=origin)
-        assert wrong.status_code == 401 and "not known" in wrong.text and COOKIE not in browser.cookies
+        assert wrong.status_code == 401 and "Unknown token" in wrong.text and COOKIE not in browser.cookies
         answer = await browser.post("/login", data={"token": "secret-of-dev", "next": "/sessions"}, headers=origin)
         assert (answer.status_code, answer.headers["Location"]) == (303, "/sessions")
         cookie = answer.headers["Set-Cookie"]
@@ -224,13 +224,13 @@ async def test_a_proxy_is_believed_only_at_its_address(door: Running, url: str) 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "tersely.example.org"])
 def test_off_loopback_it_does_not_start_without_auth(url: str, host: str) -> None:
     with pytest.raises(ConfigError, match=r"auth\.tokens"):
-        authenticator(settings_for(url), host)
-    assert authenticator(with_tokens(url), host).required
+        build_authenticator(settings_for(url), host)
+    assert build_authenticator(with_tokens(url), host).required
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.2"])
 def test_loopback_needs_no_auth(url: str, host: str) -> None:
-    assert not authenticator(settings_for(url), host).required
+    assert not build_authenticator(settings_for(url), host).required
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ async def test_a_websocket_ends_when_the_login_runs_out(door: Running, monkeypat
                 await socket.recv()
     assert closed.value.rcvd and (closed.value.rcvd.code, closed.value.rcvd.reason) == (
         4401,
-        "The login has run out. Log in again.",
+        "The login has expired. Log in again.",
     )
 
 

@@ -201,12 +201,12 @@ async def closed_with(viewer: Viewer) -> int:
 
 async def test_who_goes_on_making_mistakes_is_sent_away(door: Running) -> None:
     async with door.viewer() as viewer:
-        for _ in range(live.MOST_MISTAKES):
+        for _ in range(live.MAX_INVALID_MESSAGES):
             await viewer.say(action="dance")
         assert await closed_with(viewer) == 1008
 
 
-@pytest.mark.parametrize("size", [live.LARGEST_MESSAGE + 1, 5 * live.LARGEST_MESSAGE])
+@pytest.mark.parametrize("size", [live.MAX_MESSAGE + 1, 5 * live.MAX_MESSAGE])
 async def test_a_viewer_with_much_to_say_is_sent_away(door: Running, size: int) -> None:
     async with door.viewer() as viewer:
         await viewer.socket.send("x" * size)
@@ -214,7 +214,7 @@ async def test_a_viewer_with_much_to_say_is_sent_away(door: Running, size: int) 
 
 
 async def test_one_viewer_follows_a_bounded_number_of_channels(door: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "MOST_SUBSCRIPTIONS", 1)
+    monkeypatch.setattr(live, "MAX_SUBSCRIPTIONS", 1)
     session_id = await door.submit(data={"events": 1})
     async with door.viewer() as viewer:
         await viewer.say(action="subscribe", channel="sessions")

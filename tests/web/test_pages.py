@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from tersely.errors import StoreUnavailable
-from tersely.web.app import build
+from tersely.web.app import build_web_app
 from tests.web.running import Running, running, serving
 
 
@@ -72,7 +72,7 @@ async def test_what_is_not_there_is_not_found_and_nothing_lies_outside(door: Run
 
 
 async def test_without_a_dashboard_a_page_says_where_to_go(door: Running, tmp_path: Path) -> None:
-    app = build(door.parts, dashboard=tmp_path)
+    app = build_web_app(door.parts, dashboard=tmp_path)
     async with serving(app) as (address, _), httpx2.AsyncClient(base_url=address, trust_env=False) as http:
         assert '<a href="/docs">' in (await http.get("/")).text
         assert (await http.get("/submit")).status_code == 404
@@ -133,14 +133,14 @@ async def test_not_ready_says_why(door: Running, monkeypatch: pytest.MonkeyPatch
     async def leaving() -> list[str]:
         return ["The process is about to stop."]
 
-    async with serving(build(replace(door.parts, not_ready=leaving))) as (address, _):
+    async with serving(build_web_app(replace(door.parts, not_ready=leaving))) as (address, _):
         with monkeypatch.context() as patched:
             patched.setattr(door.parts.database, "reading", down)
             answer = await door.http.get(f"{address}/ready")
     assert answer.status_code == 503
     assert answer.json() == {
         "status": "not_ready",
-        "reasons": ["The database does not answer.", "The process is about to stop."],
+        "reasons": ["The database is unavailable.", "The process is about to stop."],
     }
     assert (await door.http.get("/health")).status_code == 200
 

@@ -87,7 +87,13 @@ async def test_a_session_is_read_with_its_stages_and_sums(door: Running) -> None
         "output_tokens": 30,
         "price_usd": 0.0045,
     }
-    assert session["tokens"] == {"before": 9_000, "after": 900, "spared": 8_100, "encoding": "o200k_base"}
+    assert session["tokens"] == {
+        "before": 9_000,
+        "after": 900,
+        "saved": 8_100,
+        "spared": 8_100,
+        "encoding": "o200k_base",
+    }
     assert session["stage"] == {"index": 0, "name": "look", "count": 1}
     (stage,) = session["stages"]
     assert (stage["status"], stage["analysis"]) == ("completed", "web-7 failed")
@@ -362,12 +368,13 @@ async def test_savings_are_told_by_day_server_and_tool(door: Running) -> None:
     async with door.parts.database.transaction() as db:
         await usage.add(db, tally)
     savings = await door.get("/system/savings", since=day.isoformat())
-    more = {name: savings[name] - earlier[name] for name in ("tokens_before", "spared")}
-    assert (more, savings["encoding"]) == ({"tokens_before": 15_000, "spared": 13_000}, "o200k_base")
+    more = {name: savings[name] - earlier[name] for name in ("tokens_before", "saved", "spared")}
+    assert (more, savings["encoding"]) == ({"tokens_before": 15_000, "saved": 13_000, "spared": 13_000}, "o200k_base")
     (only,) = (
         one for one in (await door.get("/system/savings", door="session"))["items"] if one["server"] == 'clu"ster'
     )
-    assert (only["tool"], only["calls"], only["spared"], only["latency"]) == ("get_pods", 1, 9_000, {"20": 1})
+    assert (only["tool"], only["calls"], only["latency"]) == ("get_pods", 1, {"20": 1})
+    assert only["saved"] == only["spared"] == 9_000
     assert (await door.get("/system/savings", since="2100-01-01"))["items"] == []
     metrics = (await door.http.get("/metrics")).text
     assert 'tersely_tool_calls_total{door="session",server="clu\\"ster"} 1' in metrics

@@ -150,12 +150,12 @@ def _port(settings: Settings) -> CheckOutcome:
     import httpx2
 
     from tersely.errors import ConfigError
-    from tersely.web.auth import authenticator
-    from tersely.web.serve import listen
+    from tersely.http.listen import listen
+    from tersely.web.auth import build_authenticator
 
     host, port = settings.up.host, settings.up.port
     try:
-        authenticator(settings, host)
+        build_authenticator(settings, host)
     except ConfigError as wrong:
         return CheckOutcome("address", "wrong", str(wrong))
     try:

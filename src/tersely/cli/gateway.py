@@ -129,35 +129,40 @@ def _run(
         )
 
     async def run_stdio() -> None:
-        async with serving.gateway(settings, servers, strict=strict, models=models) as door:
+        async with serving.running_gateway(settings, servers, strict=strict, models=models) as door:
             announce("stdio")
             await serving.serve_stdio(door)
 
     async def run_http() -> None:
         from tersely.errors import ConfigError
-        from tersely.servers.gateway import web
-        from tersely.servers.http import is_loopback, serve
+        from tersely.http.auth import is_loopback
+        from tersely.http.listen import serve_http
+        from tersely.servers.gateway.web import build_gateway_app, gateway_tokens
 
         options = settings.summarizer
-        verifier = web.tokens(settings)
+        verifier = gateway_tokens(settings)
         if verifier is None and not is_loopback(options.host):
             raise ConfigError(
                 f"The gateway would be open to everybody who can reach {options.host}. Set TERSELY_TOKEN, or listen "
                 "on 127.0.0.1 (--host)."
             )
-        async with serving.gateway(settings, servers, strict=strict, models=models) as door:
+        async with serving.running_gateway(settings, servers, strict=strict, models=models) as door:
             with anyio.move_on_after(WAIT_FOR_SERVERS):
                 # So that the first client finds them; those that take longer are waited for when somebody comes.
                 await door.upstreams.pool(is_modern=True)
-            app = web.http_app(
+            app = build_gateway_app(
                 door,
                 verifier=verifier,
                 allowed_hosts=options.allowed_hosts,
                 max_body_bytes=options.max_body_bytes,
                 stateless=stateless,
             )
-            await serve(
-                app, host=options.host, port=settings.gateway.port, on_ready=lambda address: announce(f"{address}/mcp")
+            await serve_http(
+                app,
+                host=options.host,
+                port=settings.gateway.port,
+                on_ready=lambda address: announce(f"{address}/mcp"),
+                trust_proxy_headers=True,
             )
 
     anyio.run(run_http if http else run_stdio)

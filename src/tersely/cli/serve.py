@@ -45,25 +45,21 @@ def serve(host: str | None, port: int | None, config: Path | None, stdio: bool) 
 
 
 def _serve(settings: Settings, *, stdio: bool) -> None:
-    import ipaddress
     import logging
 
     import anyio
 
     from tersely.app.summarizer import summarizer_app
+    from tersely.http.auth import is_loopback
+    from tersely.http.listen import serve_http
     from tersely.logging_setup import configure_logging
     from tersely.results.kept import user_scope
-    from tersely.servers import http, summarizer
+    from tersely.servers.http_app import build_fastmcp_app
+    from tersely.servers.summarizer import SERVICE_ID, build_summarizer_server
 
-    configure_logging(summarizer.SERVICE_ID, settings.log_level)
+    configure_logging(SERVICE_ID, settings.log_level)
     logger = logging.getLogger("tersely.serve")
     options = settings.summarizer
-
-    def is_loopback(host: str) -> bool:
-        try:
-            return ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return host == "localhost"
 
     def announce(address: str) -> None:
         models = [spec.model for spec in settings.specs(*settings.summarizing())]
@@ -81,14 +77,20 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
 
     async def run() -> None:
         async with summarizer_app(settings, handles_of=scope) as parts:
-            server = summarizer.build(parts.summarizer)
+            server = build_summarizer_server(parts.summarizer)
             if stdio:
                 announce("stdio")
                 await server.run_async(transport="stdio", show_banner=False)
             else:
-                app = http.http_app(server, allowed_hosts=options.allowed_hosts, max_body_bytes=options.max_body_bytes)
-                await http.serve(
-                    app, host=options.host, port=options.port, on_ready=lambda address: announce(f"{address}/mcp")
+                app = build_fastmcp_app(
+                    server, allowed_hosts=options.allowed_hosts, max_body_bytes=options.max_body_bytes
+                )
+                await serve_http(
+                    app,
+                    host=options.host,
+                    port=options.port,
+                    on_ready=lambda address: announce(f"{address}/mcp"),
+                    trust_proxy_headers=True,
                 )
 
     anyio.run(run)

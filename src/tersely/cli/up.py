@@ -89,16 +89,16 @@ async def _serve(settings: Settings) -> None:
     import logging
 
     from tersely.app.sessions import sessions_app
-    from tersely.web import serve
-    from tersely.web.app import build
-    from tersely.web.auth import authenticator
+    from tersely.http.listen import listen, serve_http
+    from tersely.web.app import build_web_app
+    from tersely.web.auth import build_authenticator
     from tersely.web.dependencies import WebDependencies
     from tersely.web.version import VERSION
 
     logger = logging.getLogger("tersely.up")
-    # Before anything is started for it in vain.
-    authenticator(settings, settings.up.host)
-    serve.listen(settings.up.host, settings.up.port).close()
+    # Fail before the workers start.
+    build_authenticator(settings, settings.up.host)
+    listen(settings.up.host, settings.up.port).close()
 
     def announce(address: str) -> None:
         logger.info(
@@ -112,7 +112,7 @@ async def _serve(settings: Settings) -> None:
         )
 
     async with sessions_app(settings, version=VERSION) as parts:
-        app = build(
+        app = build_web_app(
             WebDependencies(
                 settings=settings,
                 intake=parts.intake,
@@ -124,8 +124,13 @@ async def _serve(settings: Settings) -> None:
                 gauges=parts.gauges,
             )
         )
-        await serve.serve(
-            app, host=settings.up.host, port=settings.up.port, on_ready=announce, on_stop=parts.worker.leave
+        await serve_http(
+            app,
+            host=settings.up.host,
+            port=settings.up.port,
+            on_ready=announce,
+            on_stop=parts.worker.leave,
+            lifespan=False,
         )
 
 

@@ -1,8 +1,7 @@
-"""The summarizer door: an MCP server with `summarize` and `summarize_for_extraction`.
+"""The summarizer's MCP server, with the tools `summarize` and `summarize_for_extraction`.
 
-Over StreamableHTTP or stdio. The work is done by `runtime.Summarizer`; here are
-the tools' words, the account of each call in `_meta`, its log line and its
-progress messages.
+Over StreamableHTTP or stdio. `Summarizer` does the work; this module declares the
+tools, and writes each call's `_meta`, log line and progress notifications.
 """
 
 import logging
@@ -24,29 +23,30 @@ from tersely.app.summarizer import Summarizer
 from tersely.condensing.budget import Condensed
 from tersely.condensing.summarize import Progress
 from tersely.errors import InputError, MaskingFailed, StoreUnavailable
+from tersely.http.auth import token_digest
 from tersely.pipeline.meta import describe, log_fields
-from tersely.servers.http import OneToken, PlainErrors
+from tersely.servers.http_app import ArgumentErrors, BearerTokens
 
 logger = logging.getLogger(__name__)
 
 SERVICE_ID = "mcp_summarizer"
 
-_READS_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+_READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 
 
-def build(summarizer: Summarizer) -> FastMCP:
-    """The MCP server over a summarizer."""
+def build_summarizer_server(summarizer: Summarizer) -> FastMCP:
+    """The MCP server for a summarizer."""
     token = summarizer.settings.summarizer.token
     server = FastMCP(
         name="Summarizer Service",
         instructions="Condenses large texts. Content that is short enough already comes back unchanged.",
-        auth=OneToken(token.get_secret_value()) if token else None,
+        auth=BearerTokens({"bearer": token_digest(token.get_secret_value().encode())}) if token else None,
         version=version("tersely"),
         mask_error_details=True,
-        middleware=[PlainErrors()],
+        middleware=[ArgumentErrors()],
     )
 
-    @server.tool(annotations=_READS_ONLY, output_schema=None)
+    @server.tool(annotations=_READ_ONLY, output_schema=None)
     async def summarize(
         ctx: Context,
         content: Annotated[
@@ -70,7 +70,7 @@ def build(summarizer: Summarizer) -> FastMCP:
 
         Returns a compressed summary; content that already fits comes back unchanged.
         """
-        return await _answer(
+        return await _call(
             ctx,
             summarizer,
             "summarize",
@@ -84,7 +84,7 @@ def build(summarizer: Summarizer) -> FastMCP:
             ),
         )
 
-    @server.tool(annotations=_READS_ONLY, output_schema=None)
+    @server.tool(annotations=_READ_ONLY, output_schema=None)
     async def summarize_for_extraction(
         ctx: Context,
         content: Annotated[
@@ -105,7 +105,7 @@ def build(summarizer: Summarizer) -> FastMCP:
 
         Preserves named entities, relationships and structured details that match the schema hint; discards boilerplate.
         """
-        return await _answer(
+        return await _call(
             ctx,
             summarizer,
             "summarize_for_extraction",
@@ -122,21 +122,21 @@ def build(summarizer: Summarizer) -> FastMCP:
     return server
 
 
-async def _answer(
+async def _call(
     ctx: Context,
     summarizer: Summarizer,
     tool: str,
     strategy: str,
     work: Callable[[Callable[[Progress], None]], Awaitable[Condensed]],
 ) -> ToolResult:
-    began = time.perf_counter()
+    started = time.perf_counter()
     try:
         condensed = await _with_progress(ctx, work)
     except (InputError, MaskingFailed, StoreUnavailable) as problem:
         logger.info("request_refused", extra={"tool": tool, "reason": str(problem)})
         raise ToolError(str(problem), log_level=logging.DEBUG) from problem
     except anyio.get_cancelled_exc_class():
-        logger.info("request_cancelled", extra={"tool": tool, "seconds": round(time.perf_counter() - began, 3)})
+        logger.info("request_cancelled", extra={"tool": tool, "seconds": round(time.perf_counter() - started, 3)})
         raise
     meta = describe(condensed, strategy=strategy)
     if summarizer.llm is None and condensed.status == "structural":
@@ -147,7 +147,7 @@ async def _answer(
         "request_served",
         extra={
             "tool": tool,
-            "seconds": round(time.perf_counter() - began, 3),
+            "seconds": round(time.perf_counter() - started, 3),
             **log_fields(meta),
         },
     )
@@ -155,10 +155,10 @@ async def _answer(
 
 
 async def _with_progress(ctx: Context, work: Callable[[Callable[[Progress], None]], Awaitable[Condensed]]) -> Condensed:
-    """Run the work and tell the caller of each finished part, in order."""
+    """Run the work, and send a progress notification for each finished part, in order."""
     sending, receiving = anyio.create_memory_object_stream[Progress](max_buffer_size=100_000)
 
-    async def tell() -> None:
+    async def report() -> None:
         async with receiving:
             async for progress in receiving:
                 await ctx.report_progress(progress.done, progress.total, f"{progress.done} of {progress.total} parts")
@@ -166,12 +166,12 @@ async def _with_progress(ctx: Context, work: Callable[[Callable[[Progress], None
     failure: InputError | MaskingFailed | StoreUnavailable | None = None
     condensed: Condensed | None = None
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(tell)
+        tasks.start_soon(report)
         with sending:
             try:
                 condensed = await work(sending.send_nowait)
             except (InputError, MaskingFailed, StoreUnavailable) as problem:
-                failure = problem  # raised outside, so that the group does not wrap it
+                failure = problem  # Raised outside, so that the task group does not wrap it.
     if failure:
         raise failure
     assert condensed is not None

@@ -1,7 +1,7 @@
-"""The web application: routes, the door before them, and one shape for everything that goes wrong.
+"""The web application: routes, `AccessMiddleware` in front of them, and one error body.
 
-`build` puts together what it is handed; starting, stopping and listening are
-`serve`'s. Deterministic in its parts: the same settings give the same application on every replica.
+`build_web_app` only assembles what it is given; `tersely.http.listen` serves it.
+The same settings give the same application on every replica.
 """
 
 from pathlib import Path
@@ -10,64 +10,77 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from tersely.web import alerts, live, metrics, pages, results, sessions, system
-from tersely.web.auth import Authenticator, authenticator
+from tersely.web.alerts import alert_routes
+from tersely.web.auth import Authenticator, build_authenticator
 from tersely.web.dependencies import WebDependencies
-from tersely.web.middleware import AccessMiddleware, Names
-from tersely.web.problems import answer_problems
+from tersely.web.live import SLOW_SECONDS, Live, live_routes
+from tersely.web.metrics import metrics_routes
+from tersely.web.middleware import AccessMiddleware, AllowedHosts
+from tersely.web.pages import DASHBOARD, page_routes, serve_dashboard
+from tersely.web.problems import add_error_handlers
+from tersely.web.results import result_routes
+from tersely.web.sessions import session_routes
+from tersely.web.system import system_routes
 from tersely.web.version import VERSION
 
 API = "/api/v1"
 
-_ABOUT = (
-    "Alerts in, agents at work, a live timeline out. Lists have `items` and `next_cursor`; whatever goes wrong "
-    "has one shape, `error`."
+_DESCRIPTION = (
+    "Alerts in, agents at work, a live timeline out. Lists have `items` and `next_cursor`; every error has the "
+    "same body, `error`."
 )
 
 
-def build(
-    parts: WebDependencies,
+def build_web_app(
+    deps: WebDependencies,
     *,
     host: str | None = None,
-    dashboard: Path = pages.DASHBOARD,
-    slow_seconds: float = live.SLOW_SECONDS,
+    dashboard: Path = DASHBOARD,
+    slow_seconds: float = SLOW_SECONDS,
 ) -> FastAPI:
-    """The application as it listens on `host` (the configured one unless given).
+    """The application for a listener on `host`, by default the configured one.
 
     Raises:
-        ConfigError: The address is open to others, and nothing says who may come in.
+        ConfigError: Other machines can reach the address, and no authentication is configured.
     """
-    up = parts.settings.up
+    up = deps.settings.up
     host = up.host if host is None else host
-    who = authenticator(parts.settings, host)
-    names = Names(host, up.allowed_hosts, up.public_url or "")
+    authenticator = build_authenticator(deps.settings, host)
+    allowed_hosts = AllowedHosts(host, up.allowed_hosts, up.public_url or "")
     app = FastAPI(
-        title="tersely", version=VERSION, description=_ABOUT, docs_url=None, redoc_url=None, redirect_slashes=False
+        title="tersely",
+        version=VERSION,
+        description=_DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
     )
-    app.add_middleware(AccessMiddleware, names=names, authenticator=who)
-    answer_problems(app)
-    viewers = live.Live(parts, slow_seconds=slow_seconds)
+    app.add_middleware(AccessMiddleware, allowed_hosts=allowed_hosts, authenticator=authenticator)
+    add_error_handlers(app)
+    viewers = Live(deps, slow_seconds=slow_seconds)
     app.state.live = viewers
-    for routed in (
-        alerts.routes(parts),
-        sessions.routes(parts),
-        results.routes(parts),
-        system.routes(parts, who),
-        live.routes(viewers),
+    for router in (
+        alert_routes(deps),
+        session_routes(deps),
+        result_routes(deps),
+        system_routes(deps, authenticator),
+        live_routes(viewers),
     ):
-        app.include_router(routed, prefix=API)
-    app.include_router(metrics.routes(parts, viewers))
-    app.include_router(pages.routes(app, who, secure=(up.public_url or "").startswith("https:")))
-    pages.serve_dashboard(app, dashboard)
-    _describe(app, who)
+        app.include_router(router, prefix=API)
+    app.include_router(metrics_routes(deps, viewers))
+    app.include_router(page_routes(app, authenticator, secure=(up.public_url or "").startswith("https:")))
+    serve_dashboard(app, dashboard)
+    _describe_auth(app, authenticator)
     return app
 
 
-def _describe(app: FastAPI, who: Authenticator) -> None:
+def _describe_auth(app: FastAPI, authenticator: Authenticator) -> None:
+    """Declare bearer authentication in the OpenAPI document."""
+
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-            if who.required:
+            if authenticator.required:
                 document.setdefault("components", {})["securitySchemes"] = {
                     "token": {"type": "http", "scheme": "bearer"}
                 }

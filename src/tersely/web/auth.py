@@ -1,12 +1,12 @@
-"""Who is asking, and what they may do.
+"""Authentication: who sends a request, and which scopes they have.
 
-On loopback, with nothing configured, everybody is the local user. Elsewhere a
-request carries a bearer token, the cookie that a browser got for one, or, from
-an address that the operator named, a proxy's word about the user.
+On loopback without configuration, every request comes from the local user.
+Otherwise a request carries a bearer token, the login cookie issued for one, or,
+from a configured proxy address, a header with the user's name.
 
-Tokens are known by their digests only. The cookie is signed, not stored: any
-replica with the same configuration understands it, and it ends with its token.
-Which routes need what is said where the routes are.
+Tokens are known by their digests only. The cookie is signed, not stored: every
+replica with the same configuration accepts it, and it becomes invalid together
+with its token. Which scope a route needs is declared at the route.
 """
 
 import base64
@@ -23,48 +23,49 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from tersely.errors import ConfigError
+from tersely.http.auth import find_token_owner, is_loopback
 from tersely.settings.model import Settings
-from tersely.web.problems import Refusal
+from tersely.web.problems import ApiError
 
-Right = Literal["submit", "read", "admin"]
+AccessScope = Literal["submit", "read", "admin"]
 
 COOKIE = "tersely_login"
 COOKIE_SECONDS = 12 * 3600
 
-_ALL: frozenset[str] = frozenset(("submit", "read", "admin"))
-_LONGEST_TOKEN = 4_096
-_LONGEST_NAME = 200
+_ALL_SCOPES: frozenset[str] = frozenset(("submit", "read", "admin"))
+_MAX_TOKEN_BYTES = 4_096
+_MAX_USER_NAME = 200
 
 
 @dataclass(frozen=True)
 class Principal:
-    """Somebody who may ask."""
+    """The authenticated sender of a request."""
 
     name: str
-    """`local`, `token:NAME` or `user:NAME`; sessions belong to it."""
+    """`local`, `token:NAME` or `user:NAME`; the author of the sessions it submits."""
 
-    rights: frozenset[str]
-    by: Literal["loopback", "token", "cookie", "proxy"]
-    until: float | None = None
-    """When a cookie runs out, in seconds since 1970; whoever stays longer than a request has to look."""
+    scopes: frozenset[str]
+    method: Literal["loopback", "token", "cookie", "proxy"]
+    expires_at: float | None = None
+    """When the cookie expires, in seconds since 1970; connections that outlive a request have to check it."""
 
-    def may(self, *rights: Right) -> bool:
-        """Whether one of these rights is theirs; who administers may do everything."""
-        return "admin" in self.rights or not self.rights.isdisjoint(rights)
+    def has_scope(self, *scopes: AccessScope) -> bool:
+        """Whether it has one of these scopes; `admin` includes all others."""
+        return "admin" in self.scopes or not self.scopes.isdisjoint(scopes)
 
 
-LOCAL = Principal("local", _ALL, "loopback")
+LOCAL = Principal("local", _ALL_SCOPES, "loopback")
 
 
 @dataclass(frozen=True)
 class KnownToken:
     name: str
     digest: bytes
-    rights: frozenset[str]
+    scopes: frozenset[str]
 
 
 class Authenticator:
-    """Finds out who is asking."""
+    """Identifies the sender of a request."""
 
     def __init__(
         self,
@@ -72,19 +73,19 @@ class Authenticator:
         *,
         proxies: Iterable[str] = (),
         user_header: str = "",
-        user_rights: Iterable[str] = (),
+        user_scopes: Iterable[str] = (),
         secret: bytes = b"",
     ) -> None:
         self._tokens = tuple(tokens)
-        self._user_rights = frozenset(user_rights)
+        self._user_scopes = frozenset(user_scopes)
         self._proxies = tuple(ipaddress.ip_network(address, strict=False) for address in proxies)
         self._user_header = user_header.lower().encode("latin-1")
-        # Whoever can read the digests of the tokens, but not the rest of the configuration, must not be able to sign.
+        # The token digests alone must not be enough to sign a cookie.
         self._key = hashlib.sha256(b"tersely login cookie\0" + secret).digest()
 
     @property
     def required(self) -> bool:
-        """Whether a request must say whose it is."""
+        """Whether requests must authenticate."""
         return bool(self._tokens or self._proxies)
 
     @property
@@ -94,68 +95,60 @@ class Authenticator:
         return "proxy" if self._proxies else "none"
 
     def identify(self, scope: Scope) -> Principal | None:
-        """Who is asking; None where they do not say.
+        """The sender of a request; None without credentials.
 
         Raises:
-            Refusal: They say something that is not true (any more).
+            ApiError: The credentials are invalid.
         """
         if not self.required:
             return LOCAL
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        if given:
-            scheme, _, token = given[0].partition(b" ")
-            known = self._known(token.strip()) if len(given) == 1 and scheme.lower() == b"bearer" else None
+        values = [value for name, value in scope["headers"] if name == b"authorization"]
+        if values:
+            scheme, _, token = values[0].partition(b" ")
+            known = self._find(token.strip()) if len(values) == 1 and scheme.lower() == b"bearer" else None
             if known is None:
-                raise unauthenticated("The bearer token is not known here.")
-            return Principal(f"token:{known.name}", known.rights, "token")
+                raise unauthenticated("Unknown bearer token.")
+            return Principal(f"token:{known.name}", known.scopes, "token")
         if cookie := HTTPConnection(scope).cookies.get(COOKIE):
-            # One that has run out counts as none, so that the page with the login can still be had.
+            # An expired cookie counts as no credentials, so that the login page is still served.
             return self._by_cookie(cookie)
         return self._by_proxy(scope)
 
     def login(self, token: str) -> tuple[Principal, str]:
-        """The cookie for a token.
+        """The principal and the login cookie for a token.
 
         Raises:
-            Refusal: The token is not known.
+            ApiError: The token is unknown.
         """
-        known = self._known(token.strip().encode("utf-8", "replace"))
+        known = self._find(token.strip().encode("utf-8", "replace"))
         if known is None:
-            raise unauthenticated("This token is not known here.")
-        until = int(time.time()) + COOKIE_SECONDS
-        name = base64.urlsafe_b64encode(known.name.encode()).decode().rstrip("=")
-        return Principal(
-            f"token:{known.name}", known.rights, "cookie"
-        ), f"{name}.{until}.{self._signature(known, until)}"
+            raise unauthenticated("Unknown token.")
+        expires_at = int(time.time()) + COOKIE_SECONDS
+        principal = Principal(f"token:{known.name}", known.scopes, "cookie")
+        return principal, f"{_cookie_name(known)}.{expires_at}.{self._signature(known, expires_at)}"
 
-    def _known(self, token: bytes) -> KnownToken | None:
-        if not token or len(token) > _LONGEST_TOKEN:
+    def _find(self, token: bytes) -> KnownToken | None:
+        if not token or len(token) > _MAX_TOKEN_BYTES:
             return None
-        digest = hashlib.sha256(token).digest()
-        found = None
-        for known in self._tokens:  # all of them, so that the time taken tells nothing
-            if hmac.compare_digest(known.digest, digest):
-                found = known
-        return found
+        return find_token_owner(token, ((known, known.digest) for known in self._tokens))
 
     def _by_cookie(self, cookie: str) -> Principal | None:
         name, _, rest = cookie.partition(".")
-        until, _, signature = rest.partition(".")
-        if not (
-            until.isascii() and until.isdigit() and len(until) < 16 and int(until) > time.time() and signature.isascii()
-        ):
+        expiry, _, signature = rest.partition(".")
+        if not (expiry.isascii() and expiry.isdigit() and len(expiry) < 16 and signature.isascii()):
+            return None
+        expires_at = int(expiry)
+        if expires_at <= time.time():
             return None
         for known in self._tokens:
-            if base64.urlsafe_b64encode(known.name.encode()).decode().rstrip("=") == name and hmac.compare_digest(
-                signature, self._signature(known, int(until))
-            ):
-                return Principal(f"token:{known.name}", known.rights, "cookie", float(until))
+            if _cookie_name(known) == name and hmac.compare_digest(signature, self._signature(known, expires_at)):
+                return Principal(f"token:{known.name}", known.scopes, "cookie", float(expires_at))
         return None
 
-    def _signature(self, known: KnownToken, until: int) -> str:
-        # The token's digest is part of it: a token that was replaced takes its cookies along.
-        said = b"\0".join((known.name.encode(), known.digest, str(until).encode()))
-        return hmac.new(self._key, said, hashlib.sha256).hexdigest()
+    def _signature(self, known: KnownToken, expires_at: int) -> str:
+        # Includes the token's digest, so that replacing a token invalidates its cookies.
+        signed = b"\0".join((known.name.encode(), known.digest, str(expires_at).encode()))
+        return hmac.new(self._key, signed, hashlib.sha256).hexdigest()
 
     def _by_proxy(self, scope: Scope) -> Principal | None:
         if not self._proxies or not scope.get("client"):
@@ -171,78 +164,76 @@ class Authenticator:
         users = [value.decode("latin-1").strip() for name, value in scope["headers"] if name == self._user_header]
         if len(users) != 1 or not users[0]:
             return None
-        if not users[0].isprintable() or len(users[0]) > _LONGEST_NAME:
-            raise unauthenticated("The proxy sent no usable name.")
-        return Principal(f"user:{users[0]}", self._user_rights, "proxy")
+        if not users[0].isprintable() or len(users[0]) > _MAX_USER_NAME:
+            raise unauthenticated("The proxy sent an invalid user name.")
+        return Principal(f"user:{users[0]}", self._user_scopes, "proxy")
 
 
-def unauthenticated(message: str) -> Refusal:
-    return Refusal(401, message, headers={"WWW-Authenticate": 'Bearer realm="tersely"'})
+def _cookie_name(known: KnownToken) -> str:
+    return base64.urlsafe_b64encode(known.name.encode()).decode().rstrip("=")
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]").partition("%")[0]).is_loopback
-    except ValueError:
-        return False
+def unauthenticated(message: str) -> ApiError:
+    return ApiError(401, message, headers={"WWW-Authenticate": 'Bearer realm="tersely"'})
 
 
-def authenticator(settings: Settings, host: str) -> Authenticator:
-    """Who may come in when we listen on this address.
+def build_authenticator(settings: Settings, host: str) -> Authenticator:
+    """The authenticator for a listener on `host`.
 
     Raises:
-        ConfigError: Others could reach it, and nothing says who they are.
+        ConfigError: Other machines can reach the address, and no authentication is configured.
     """
     auth = settings.auth
     tokens = [KnownToken(token.name, bytes.fromhex(token.sha256), frozenset(token.scopes)) for token in auth.tokens]
     proxies = auth.trusted_proxies
-    found = Authenticator(
+    authenticator = Authenticator(
         tokens,
         proxies=proxies.addresses,
         user_header=proxies.user_header,
-        user_rights=proxies.scopes,
+        user_scopes=proxies.scopes,
         secret=settings.store.url.encode(),
     )
-    if not found.required and not is_loopback(host):
+    if not authenticator.required and not is_loopback(host):
         raise ConfigError(
-            f"Listening on {host} lets others in, and nothing says who they are. Set auth.tokens or "
-            "auth.trusted_proxies "
-            "in tersely.yaml, or listen on 127.0.0.1."
+            f"Other machines can reach {host}, and no authentication is configured. Set auth.tokens or "
+            "auth.trusted_proxies in tersely.yaml, or listen on 127.0.0.1."
         )
-    return found
+    return authenticator
 
 
-def asking(connection: HTTPConnection) -> Principal:
-    """Who asks, as the door found out.
+def current_principal(connection: HTTPConnection) -> Principal:
+    """The principal that `AccessMiddleware` identified.
 
     Raises:
-        Refusal: Nobody said.
+        ApiError: The request has no credentials.
     """
     principal: Principal | None = connection.scope["state"].get("principal")
     if principal is None:
-        raise unauthenticated("Say who you are: send `Authorization: Bearer TOKEN`, or log in at /login.")
+        raise unauthenticated("Authentication required: send `Authorization: Bearer TOKEN`, or log in at /login.")
     return principal
 
 
-def needs(*rights: Right) -> Callable[[HTTPConnection], Principal]:
-    """A dependency: who asks, if one of these rights is theirs."""
+def require_scope(*scopes: AccessScope) -> Callable[[HTTPConnection], Principal]:
+    """A FastAPI dependency: the principal, if it has one of these scopes."""
 
-    def allowed(connection: HTTPConnection) -> Principal:
-        principal = asking(connection)
-        if not principal.may(*rights):
-            wanted = " or ".join(rights)
-            raise Refusal(
-                403,
-                f"This needs the scope {wanted}; {principal.name} has {', '.join(sorted(principal.rights)) or 'none'}.",
-            )
+    def authorized(connection: HTTPConnection) -> Principal:
+        principal = current_principal(connection)
+        check_scope(principal, *scopes)
         return principal
 
-    return allowed
+    return authorized
 
 
-Submits = Depends(needs("submit"))
-Reads = Depends(needs("read"))
-Administers = Depends(needs("admin"))
+def check_scope(principal: Principal, *scopes: AccessScope) -> None:
+    """
+    Raises:
+        ApiError: The principal has none of these scopes.
+    """
+    if not principal.has_scope(*scopes):
+        granted = ", ".join(sorted(principal.scopes)) or "none"
+        raise ApiError(403, f"This needs the scope {' or '.join(scopes)}; {principal.name} has {granted}.")
+
+
+RequireSubmit = Depends(require_scope("submit"))
+RequireRead = Depends(require_scope("read"))
+RequireAdmin = Depends(require_scope("admin"))

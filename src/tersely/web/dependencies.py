@@ -1,4 +1,4 @@
-"""What this door stands on: whoever starts it hands the parts in. Nothing is built here."""
+"""What the web application needs; the composition root passes it in, and nothing is built here."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class WebDependencies:
     kept: KeptResults
     registry: ToolRegistry
     not_ready: Callable[[], Awaitable[list[str]]] | None = None
-    """Why this process should get no requests at the moment, besides what the door sees itself."""
+    """Reasons for `/ready` to answer 503, besides an unavailable database."""
 
     gauges: Callable[[], Mapping[str, float]] | None = None
-    """More figures for `/metrics`, by name."""
+    """More gauges for `/metrics`, by name."""

@@ -1,13 +1,12 @@
-"""Live: one WebSocket per viewer, over which it follows as many channels as it likes, within reason.
+"""Live updates: one WebSocket per viewer, which can follow many channels.
 
-A viewer says `{"action": "subscribe" | "unsubscribe" | "catchup" | "ping", "channel", "last_seq"?}`. Stored
-events come as the very text that was stored; first those after `last_seq`, in
-pages, then the new ones, without a gap and without a double in between. That is
-the bus's promise; this module only carries.
+A viewer sends `{"action": "subscribe" | "unsubscribe" | "catchup" | "ping", "channel", "last_seq"?}`.
+Stored events are sent byte for byte as stored: first those after `last_seq`, in
+pages, then the new ones, each exactly once. The bus guarantees that; this module
+only transports.
 
-A viewer who does not read is waited for: the bus forgets what is transient and
-reads the rest again from the store, so nobody else notices. One who does not read
-for too long is dropped.
+A slow viewer delays no other: the bus drops its transient events and reads stored
+ones again from the database. A viewer that reads nothing for too long is dropped.
 """
 
 import json
@@ -22,40 +21,40 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from tersely.errors import SessionNotFound, StoreUnavailable
+from tersely.http.listen import MAX_WEBSOCKET_MESSAGE_BYTES
 from tersely.store import events
-from tersely.web.auth import asking
+from tersely.web.auth import check_scope, current_principal
 from tersely.web.bodies import read_json
 from tersely.web.dependencies import WebDependencies
-from tersely.web.paging import LARGEST, known_id
-from tersely.web.problems import Problem, Refusal, refusal
+from tersely.web.paging import MAX_INTEGER, parse_session_id
+from tersely.web.problems import ApiError, to_api_error
 
 logger = logging.getLogger(__name__)
 
-MOST_SUBSCRIPTIONS = 100
-"""Of one viewer."""
+MAX_SUBSCRIPTIONS = 100
+"""Per viewer."""
 
-MOST_CONNECTIONS = 2_000
-"""Of one process."""
+MAX_CONNECTIONS = 2_000
+"""Per process."""
 
-LARGEST_MESSAGE = 16 * 1024
-"""Characters of what a viewer says; it has little to say."""
+MAX_MESSAGE = MAX_WEBSOCKET_MESSAGE_BYTES // 4
+"""Characters in a viewer's message; a character has at most four bytes."""
 
-MOST_MISTAKES = 20
+MAX_INVALID_MESSAGES = 20
 SLOW_SECONDS = 20.0
-"""For how long one message may wait for a viewer who does not read."""
+"""How long sending one message may take before a viewer is dropped."""
 
-TOO_SLOW = 1013
-MISBEHAVED = 1008
-TOO_BIG = 1009
-LOGGED_OUT = 4401
-"""Nothing else in the protocol says that one has to log in again; of 4000 and more each application makes its own."""
+POLICY_VIOLATION = 1008
+MESSAGE_TOO_BIG = 1009
+LOGIN_EXPIRED = 4401
+"""The protocol has no code for an expired login; codes from 4000 are for applications."""
 
 
 class Live:
-    """All viewers of this process."""
+    """The viewers of this process."""
 
-    def __init__(self, parts: WebDependencies, *, slow_seconds: float = SLOW_SECONDS) -> None:
-        self.parts = parts
+    def __init__(self, deps: WebDependencies, *, slow_seconds: float = SLOW_SECONDS) -> None:
+        self.deps = deps
         self.slow_seconds = slow_seconds
         self.connections = 0
         self.subscriptions = 0
@@ -63,32 +62,27 @@ class Live:
         self.dropped = 0
 
     async def follow(self, websocket: WebSocket) -> None:
-        """One viewer, from the first to the last word."""
+        """Serve one viewer until it disconnects."""
         try:
-            principal = asking(websocket)
-            if not principal.may("read"):
-                raise Refusal(
-                    403,
-                    f"This needs the scope read; {principal.name} has {', '.join(sorted(principal.rights)) or 'none'}.",
-                )
-            if self.connections >= MOST_CONNECTIONS:
-                raise Refusal(
+            principal = current_principal(websocket)
+            check_scope(principal, "read")
+            if self.connections >= MAX_CONNECTIONS:
+                raise ApiError(
                     503, "Too many viewers are connected. Try again in a moment.", headers={"Retry-After": "10"}
                 )
-        except Refusal as refused:
-            answer = Problem(refused.status_code, refused.code, refused.detail, headers=refused.headers)
-            await websocket.send_denial_response(answer)
+        except ApiError as refused:
+            await websocket.send_denial_response(refused.response())
             return
         await websocket.accept()
         self.connections += 1
         try:
-            await _Viewer(self, websocket, until=principal.until).serve()
+            await _Viewer(self, websocket, expires_at=principal.expires_at).serve()
         finally:
             self.connections -= 1
 
 
-class _Wrong(Exception):
-    """A viewer said something that cannot be done."""
+class _InvalidMessage(Exception):
+    """A viewer's message cannot be processed."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -96,142 +90,146 @@ class _Wrong(Exception):
 
 
 class _Viewer:
-    def __init__(self, live: Live, websocket: WebSocket, *, until: float | None) -> None:
+    def __init__(self, live: Live, websocket: WebSocket, *, expires_at: float | None) -> None:
         self.live = live
         self.websocket = websocket
-        self.until = until
-        self.following: dict[str, tuple[anyio.CancelScope, anyio.Event]] = {}
-        self.mistakes = 0
+        self.expires_at = expires_at
+        self.subscriptions: dict[str, tuple[anyio.CancelScope, anyio.Event]] = {}
+        self.invalid_messages = 0
         self._sending = anyio.Lock()
         self._tasks: anyio.abc.TaskGroup
 
     async def serve(self) -> None:
         try:
             async with anyio.create_task_group() as self._tasks:
-                await self._say("connection.established", connection_id=secrets.token_hex(8), v=events.VERSION)
-                if self.until is not None:
-                    self._tasks.start_soon(self._leave_at, self.until)
-                await self._listen()
+                await self._send_message("connection.established", connection_id=secrets.token_hex(8), v=events.VERSION)
+                if self.expires_at is not None:
+                    self._tasks.start_soon(self._close_at, self.expires_at)
+                await self._receive()
                 self._tasks.cancel_scope.cancel()
         except* (WebSocketDisconnect, _TooSlow):
-            pass  # Viewers come and go.
+            pass  # Viewers disconnect at any time.
 
-    async def _leave_at(self, moment: float) -> None:
-        """A login that has run out opens nothing; it keeps nothing open either."""
-        await anyio.sleep(max(0.0, moment - time.time()))
-        await self._close(LOGGED_OUT, "The login has run out. Log in again.")
+    async def _close_at(self, expires_at: float) -> None:
+        """Close the connection when the login expires."""
+        await anyio.sleep(max(0.0, expires_at - time.time()))
+        await self._close(LOGIN_EXPIRED, "The login has expired. Log in again.")
 
-    async def _listen(self) -> None:
+    async def _receive(self) -> None:
         while True:
             message = await self.websocket.receive()
             if message["type"] == "websocket.disconnect":
                 return
             text = message.get("text")
-            if text is not None and len(text) > LARGEST_MESSAGE:
-                await self._close(TOO_BIG, "What a viewer says is short.")
+            if text is not None and len(text) > MAX_MESSAGE:
+                await self._close(MESSAGE_TOO_BIG, f"A message has at most {MAX_MESSAGE:,} characters.")
                 return
             channel: Any = None
             try:
-                asked = self._understood(text)
-                channel = asked.get("channel")
-                await self._do(asked)
-            except _Wrong as wrong:
-                self.mistakes += 1
-                told = {"channel": channel} if isinstance(channel, str) else {}
-                await self._say("subscription.error", **told, code=wrong.code, message=str(wrong))
-            if self.mistakes >= MOST_MISTAKES:
-                await self._close(MISBEHAVED, "Too many mistakes.")
+                request = self._parsed(text)
+                channel = request.get("channel")
+                await self._handle(request)
+            except _InvalidMessage as invalid:
+                self.invalid_messages += 1
+                named = {"channel": channel} if isinstance(channel, str) else {}
+                await self._send_message("subscription.error", **named, code=invalid.code, message=str(invalid))
+            if self.invalid_messages >= MAX_INVALID_MESSAGES:
+                await self._close(POLICY_VIOLATION, "Too many invalid messages.")
                 return
 
-    def _understood(self, text: str | None) -> dict[str, Any]:
+    def _parsed(self, text: str | None) -> dict[str, Any]:
         if text is None:
-            raise _Wrong("not_json", "Say it in JSON, as text.")
+            raise _InvalidMessage("not_json", "Send JSON in a text message.")
         try:
-            asked = read_json(text.encode())
-        except Refusal as refused:
-            raise _Wrong("not_json", refused.detail.replace("The body", "The message")) from None
-        if not isinstance(asked, dict):
-            raise _Wrong("invalid", "Say it as an object: {action, channel, last_seq}.")
-        if unknown := sorted(set(asked) - {"action", "channel", "last_seq"}):
-            raise _Wrong("invalid", f"There is no field {unknown[0][:80]!r}; there are action, channel and last_seq.")
-        return asked
+            request = read_json(text.encode())
+        except ApiError as refused:
+            raise _InvalidMessage("not_json", refused.detail.replace("The body", "The message")) from None
+        if not isinstance(request, dict):
+            raise _InvalidMessage("invalid", "Send an object: {action, channel, last_seq}.")
+        if unknown := sorted(set(request) - {"action", "channel", "last_seq"}):
+            raise _InvalidMessage(
+                "invalid", f"Unknown field {unknown[0][:80]!r}; allowed are action, channel and last_seq."
+            )
+        return request
 
-    async def _do(self, asked: dict[str, Any]) -> None:
-        action, channel, last_seq = asked.get("action"), asked.get("channel"), asked.get("last_seq")
+    async def _handle(self, request: dict[str, Any]) -> None:
+        action, channel, last_seq = request.get("action"), request.get("channel"), request.get("last_seq")
         if action == "ping":
-            await self._say("pong")
+            await self._send_message("pong")
             return
         if action not in ("subscribe", "unsubscribe", "catchup"):
-            raise _Wrong("invalid", "action must be subscribe, unsubscribe, catchup or ping.")
-        if last_seq is not None and (type(last_seq) is not int or not 0 <= last_seq <= LARGEST):
-            raise _Wrong("invalid", "last_seq must be the seq of the last event seen, or 0.")
-        channel = _channel(channel)
+            raise _InvalidMessage("invalid", "action must be subscribe, unsubscribe, catchup or ping.")
+        if last_seq is not None and (type(last_seq) is not int or not 0 <= last_seq <= MAX_INTEGER):
+            raise _InvalidMessage("invalid", "last_seq must be the seq of the last event seen, or 0.")
+        channel = _parse_channel(channel)
         if action == "unsubscribe":
-            await self._stop(channel)
-            await self._say("subscription.confirmed", channel=channel, subscribed=False)
+            await self._unsubscribe(channel)
+            await self._send_message("subscription.confirmed", channel=channel, subscribed=False)
             return
         if action == "catchup" and last_seq is None:
-            raise _Wrong("invalid", "catchup needs last_seq: the seq of the last event seen, or 0.")
+            raise _InvalidMessage("invalid", "catchup needs last_seq: the seq of the last event seen, or 0.")
         head = await self._head(channel)
-        if channel in self.following:
+        if channel in self.subscriptions:
             if last_seq is None:
-                await self._say("subscription.confirmed", channel=channel, subscribed=True, current_seq=head)
+                await self._send_message("subscription.confirmed", channel=channel, subscribed=True, current_seq=head)
                 return
-            await self._stop(channel)
-        if len(self.following) >= MOST_SUBSCRIPTIONS:
-            raise _Wrong(
-                "too_many", f"One viewer follows at most {MOST_SUBSCRIPTIONS} channels. Unsubscribe from one first."
+            await self._unsubscribe(channel)
+        if len(self.subscriptions) >= MAX_SUBSCRIPTIONS:
+            raise _InvalidMessage(
+                "too_many", f"A viewer can follow at most {MAX_SUBSCRIPTIONS} channels. Unsubscribe from one first."
             )
-        # A session is told from its beginning; of all sessions, only what happens from now on.
+        # By default a session is sent from its beginning, the list of sessions from now on.
         after = (head if channel == events.SESSIONS else 0) if last_seq is None else min(last_seq, head)
-        await self._say("subscription.confirmed", channel=channel, subscribed=True, last_seq=after, current_seq=head)
+        await self._send_message(
+            "subscription.confirmed", channel=channel, subscribed=True, last_seq=after, current_seq=head
+        )
         scope, done = anyio.CancelScope(), anyio.Event()
-        self.following[channel] = scope, done
-        self._tasks.start_soon(self._carry, channel, after, scope, done)
+        self.subscriptions[channel] = scope, done
+        self._tasks.start_soon(self._forward, channel, after, scope, done)
 
     async def _head(self, channel: str) -> int:
         try:
-            async with self.live.parts.database.reading(light=True) as db:
+            async with self.live.deps.database.reading(light=True) as db:
                 if channel == events.SESSIONS:
                     return await events.feed_head(db)
                 session_id = channel.removeprefix("session:")
                 heads = await events.heads(db, [session_id])
         except StoreUnavailable:
-            raise _Wrong("store_unavailable", "The database does not answer. Try again in a moment.") from None
+            raise _InvalidMessage("store_unavailable", "The database is unavailable. Try again in a moment.") from None
         if session_id not in heads:
-            raise _Wrong("session_not_found", str(SessionNotFound(session_id)))
+            raise _InvalidMessage("session_not_found", str(SessionNotFound(session_id)))
         return heads[session_id]
 
-    async def _carry(self, channel: str, after: int, scope: anyio.CancelScope, done: anyio.Event) -> None:
+    async def _forward(self, channel: str, after: int, scope: anyio.CancelScope, done: anyio.Event) -> None:
         self.live.subscriptions += 1
         try:
             with scope:
-                async with self.live.parts.bus.subscribe(channel, after) as subscription:
+                async with self.live.deps.bus.subscribe(channel, after) as subscription:
                     async for payload in subscription:
                         await self._send(payload)
         except (StoreUnavailable, SessionNotFound) as problem:
-            # The viewer asks again with the last number it has; in the meantime nothing is lost.
-            self.following.pop(channel, None)
-            refused = refusal(problem)
-            await self._say("subscription.error", channel=channel, code=refused.code, message=refused.detail)
+            # Nothing is lost: the viewer subscribes again with its last seq.
+            self.subscriptions.pop(channel, None)
+            refused = to_api_error(problem)
+            await self._send_message("subscription.error", channel=channel, code=refused.code, message=refused.detail)
         finally:
             self.live.subscriptions -= 1
             done.set()
 
-    async def _stop(self, channel: str) -> None:
-        if channel in self.following:
-            scope, done = self.following.pop(channel)
+    async def _unsubscribe(self, channel: str) -> None:
+        if channel in self.subscriptions:
+            scope, done = self.subscriptions.pop(channel)
             scope.cancel()
             await done.wait()
 
-    async def _say(self, kind: str, **values: Any) -> None:
+    async def _send_message(self, kind: str, **values: Any) -> None:
         await self._send(json.dumps({"type": kind, **values}))
 
     async def _send(self, text: str) -> None:
         async with self._sending:
-            with anyio.move_on_after(self.live.slow_seconds) as patience:
+            with anyio.move_on_after(self.live.slow_seconds) as timeout:
                 await self.websocket.send_text(text)
-        if patience.cancelled_caught:
+        if timeout.cancelled_caught:
             self.live.dropped += 1
             logger.info("viewer_dropped", extra={"reason": "too slow"})
             raise _TooSlow
@@ -243,21 +241,21 @@ class _Viewer:
 
 
 class _TooSlow(Exception):
-    """A viewer did not read for too long."""
+    """A viewer read nothing for too long."""
 
 
-def _channel(channel: Any) -> str:
+def _parse_channel(channel: Any) -> str:
     if channel == events.SESSIONS:
         return events.SESSIONS
     if isinstance(channel, str) and channel.startswith("session:"):
-        session_id = known_id(channel.removeprefix("session:"))
+        session_id = parse_session_id(channel.removeprefix("session:"))
         if session_id is None:
-            raise _Wrong("session_not_found", str(SessionNotFound(channel.removeprefix("session:"))))
+            raise _InvalidMessage("session_not_found", str(SessionNotFound(channel.removeprefix("session:"))))
         return events.channel_of(session_id)
-    raise _Wrong("unknown_channel", "channel must be sessions or session:ID.")
+    raise _InvalidMessage("unknown_channel", "channel must be sessions or session:ID.")
 
 
-def routes(live: Live) -> APIRouter:
+def live_routes(live: Live) -> APIRouter:
     router = APIRouter()
     router.add_api_websocket_route("/ws", live.follow)
     return router

@@ -1,20 +1,21 @@
-"""Figures for Prometheus, in its text form; and whether this process lives and should be sent requests.
+"""`/metrics` for Prometheus, and the probes `/health` and `/ready`.
 
-What is stored is counted where it is stored, so every replica tells the same about
-sessions, the queue and tools. Sessions can become fewer when old ones are deleted: a
-gauge. What only grows is a counter, and each process has its own for what it did.
+Sessions, the queue and tools are counted from the database, so every replica
+reports the same numbers. Sessions are a gauge, because deleting old ones lowers
+their number. What only grows is a counter; some are kept per process.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from fastapi import APIRouter, Response
 
 from tersely.errors import StoreUnavailable
+from tersely.http.metrics import CONTENT_TYPE, Sample, format_metric
 from tersely.llm.meter import METER, Meter
 from tersely.store import overview
-from tersely.web.auth import Principal, Reads
+from tersely.store.overview import Overview
+from tersely.web.auth import Principal, RequireRead
 from tersely.web.dependencies import WebDependencies
 from tersely.web.live import Live
 from tersely.web.schemas import ERRORS, HealthOut, ReadyOut
@@ -25,21 +26,19 @@ logger = logging.getLogger(__name__)
 ENDS = ("completed", "failed", "cancelled", "timed_out")
 STATUSES = ("pending", "in_progress", "cancelling", *ENDS)
 
-Sample = tuple[Mapping[str, str], float]
 
-
-def routes(parts: WebDependencies, live: Live) -> APIRouter:
+def metrics_routes(deps: WebDependencies, live: Live) -> APIRouter:
     router = APIRouter(tags=["running it"], responses=ERRORS)
 
     @router.get("/health")
     async def health() -> HealthOut:
-        """Whether the process answers at all."""
+        """Whether the process responds."""
         return HealthOut(status="ok", version=VERSION)
 
-    @router.get("/ready", responses={503: {"model": ReadyOut, "description": "Not ready; `reasons` says why"}})
+    @router.get("/ready", responses={503: {"model": ReadyOut, "description": "Not ready; `reasons` lists why"}})
     async def ready(response: Response) -> ReadyOut:
-        """Whether requests should be sent here, and why not."""
-        reasons = await _reasons(parts)
+        """Whether this process should receive requests, and if not, why."""
+        reasons = await _not_ready_reasons(deps)
         if reasons:
             response.status_code = 503
         return ReadyOut(status="not_ready" if reasons else "ready", reasons=reasons)
@@ -49,135 +48,139 @@ def routes(parts: WebDependencies, live: Live) -> APIRouter:
         response_class=Response,
         responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
     )
-    async def metrics(principal: Principal = Reads) -> Response:
-        """Figures in Prometheus' text form."""
-        async with parts.database.reading() as db:
-            seen = await overview.look(db)
-        age = max(0.0, (datetime.now(UTC) - seen.oldest_pending).total_seconds()) if seen.oldest_pending else 0.0
-        lines = [
-            *_told(
-                "tersely_sessions",
-                "gauge",
-                "Stored sessions by status.",
-                [({"status": name}, seen.sessions.get(name, 0)) for name in STATUSES],
-            ),
-            *_told("tersely_queue_depth", "gauge", "Sessions that wait.", [({}, seen.sessions.get("pending", 0))]),
-            *_told("tersely_queue_oldest_seconds", "gauge", "For how long the oldest of them has waited.", [({}, age)]),
-            *_told(
+    async def metrics(principal: Principal = RequireRead) -> Response:
+        """Metrics in Prometheus' text format."""
+        async with deps.database.reading() as db:
+            stored = await overview.look(db)
+        text = (
+            _stored_metrics(stored)
+            + format_metric(
                 "tersely_sessions_ended_total",
                 "counter",
-                "Sessions that came to an end in this process.",
-                [({"status": name}, parts.bus.ended[name]) for name in ENDS],
-            ),
-            *_models(METER),
-            *_told(
-                "tersely_tool_calls_total",
-                "counter",
-                "Tool calls.",
-                [({"door": use.door, "server": use.server}, use.calls) for use in seen.tools],
-            ),
-            *_told(
-                "tersely_tool_errors_total",
-                "counter",
-                "Tool calls that failed.",
-                [({"door": use.door, "server": use.server}, use.errors) for use in seen.tools],
-            ),
-            *_told(
-                "tersely_tool_tokens_total",
-                "counter",
-                "Tokens (o200k_base) of tool results: as they came, and as they went into conversations.",
-                [
-                    ({"door": use.door, "server": use.server, "stage": stage}, count)
-                    for use in seen.tools
-                    for stage, count in (("before", use.tokens_before), ("after", use.tokens_after))
-                ],
-            ),
-            *_told(
-                "tersely_websocket_connections", "gauge", "Viewers connected to this process.", [({}, live.connections)]
-            ),
-            *_told(
-                "tersely_websocket_subscriptions", "gauge", "Channels that they follow.", [({}, live.subscriptions)]
-            ),
-            *_told(
-                "tersely_websocket_messages_total",
-                "counter",
-                "Messages sent to viewers by this process.",
-                [({}, live.sent)],
-            ),
-            *_told(
-                "tersely_websocket_dropped_total",
-                "counter",
-                "Viewers dropped because they were too slow.",
-                [({}, live.dropped)],
-            ),
-        ]
-        if parts.gauges:
-            for name, value in sorted(parts.gauges().items()):
-                plain = name.removeprefix("tersely_")
-                lines += _told(f"tersely_{plain}", "gauge", plain.replace("_", " ").capitalize() + ".", [({}, value)])
-        return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4; charset=utf-8")
+                "Sessions that ended in this process.",
+                [Sample({"status": name}, deps.bus.ended[name]) for name in ENDS],
+            )
+            + _model_metrics(METER)
+            + _viewer_metrics(live)
+        )
+        for name, value in sorted(deps.gauges().items()) if deps.gauges else ():
+            name = name.removeprefix("tersely_")
+            description = name.replace("_", " ").capitalize() + "."
+            text += format_metric(f"tersely_{name}", "gauge", description, [Sample({}, value)])
+        return Response(text, media_type=CONTENT_TYPE)
 
     return router
 
 
-def _models(meter: Meter) -> list[str]:
-    """What this process asked models for."""
+def _stored_metrics(stored: Overview) -> str:
+    """Sessions, the queue and tools, from the database."""
+    oldest = stored.oldest_pending
+    age = max(0.0, (datetime.now(UTC) - oldest).total_seconds()) if oldest else 0.0
+    tools = [({"door": use.door, "server": use.server}, use) for use in stored.tools]
+    return (
+        format_metric(
+            "tersely_sessions",
+            "gauge",
+            "Stored sessions by status.",
+            [Sample({"status": name}, stored.sessions.get(name, 0)) for name in STATUSES],
+        )
+        + format_metric(
+            "tersely_queue_depth", "gauge", "Pending sessions.", [Sample({}, stored.sessions.get("pending", 0))]
+        )
+        + format_metric(
+            "tersely_queue_oldest_seconds", "gauge", "Age of the oldest pending session.", [Sample({}, age)]
+        )
+        + format_metric(
+            "tersely_tool_calls_total", "counter", "Tool calls.", [Sample(labels, use.calls) for labels, use in tools]
+        )
+        + format_metric(
+            "tersely_tool_errors_total",
+            "counter",
+            "Tool calls that failed.",
+            [Sample(labels, use.errors) for labels, use in tools],
+        )
+        + format_metric(
+            "tersely_tool_tokens_total",
+            "counter",
+            "Tokens (o200k_base) of tool results, before and after condensing.",
+            [
+                Sample({**labels, "stage": stage}, count)
+                for labels, use in tools
+                for stage, count in (("before", use.tokens_before), ("after", use.tokens_after))
+            ],
+        )
+    )
+
+
+def _model_metrics(meter: Meter) -> str:
+    """Model calls of this process."""
     models = sorted(meter.answered.keys() | meter.failed.keys())
-    named = {model: {"provider": model[0], "model": model[1]} for model in models}
-    return [
-        *_told(
+    labels = {model: {"provider": model[0], "model": model[1]} for model in models}
+    return (
+        format_metric(
             "tersely_model_calls_total",
             "counter",
-            "Calls to models by this process; each try counts.",
+            "Model calls by this process; each try counts.",
             [
-                ({**named[model], "outcome": outcome}, counts[model])
+                Sample({**labels[model], "outcome": outcome}, counts[model])
                 for outcome, counts in (("answered", meter.answered), ("failed", meter.failed))
                 for model in models
             ],
-        ),
-        *_told(
+        )
+        + format_metric(
             "tersely_model_tokens_total",
             "counter",
-            "Tokens of these calls, as the providers counted them.",
+            "Tokens of these calls, as counted by the providers.",
             [
-                ({**named[model], "direction": direction}, counts[model])
+                Sample({**labels[model], "direction": direction}, counts[model])
                 for direction, counts in (("input", meter.input_tokens), ("output", meter.output_tokens))
                 for model in models
             ],
-        ),
-        *_told(
+        )
+        + format_metric(
             "tersely_price_usd_total",
             "counter",
-            "What they cost; models whose price nobody lists are missing.",
-            [(named[model], float(meter.price[model])) for model in models if model in meter.price],
-        ),
-    ]
+            "Cost of these calls; models without a known price are missing.",
+            [Sample(labels[model], float(meter.price[model])) for model in models if model in meter.price],
+        )
+    )
 
 
-async def _reasons(parts: WebDependencies) -> list[str]:
+def _viewer_metrics(live: Live) -> str:
+    """WebSocket viewers of this process."""
+    return (
+        format_metric(
+            "tersely_websocket_connections",
+            "gauge",
+            "Viewers connected to this process.",
+            [Sample({}, live.connections)],
+        )
+        + format_metric(
+            "tersely_websocket_subscriptions", "gauge", "Channels they follow.", [Sample({}, live.subscriptions)]
+        )
+        + format_metric(
+            "tersely_websocket_messages_total",
+            "counter",
+            "Messages sent to viewers by this process.",
+            [Sample({}, live.sent)],
+        )
+        + format_metric(
+            "tersely_websocket_dropped_total",
+            "counter",
+            "Viewers dropped because they were too slow.",
+            [Sample({}, live.dropped)],
+        )
+    )
+
+
+async def _not_ready_reasons(deps: WebDependencies) -> list[str]:
     reasons: list[str] = []
     try:
-        async with parts.database.reading() as db:
+        async with deps.database.reading() as db:
             await overview.answers(db)
     except StoreUnavailable as problem:
         logger.warning("not_ready", extra={"problem": str(problem)})
-        reasons.append("The database does not answer.")
-    if parts.not_ready:
-        reasons += await parts.not_ready()
+        reasons.append("The database is unavailable.")
+    if deps.not_ready:
+        reasons += await deps.not_ready()
     return reasons
-
-
-def _told(name: str, kind: str, words: str, samples: Iterable[Sample]) -> list[str]:
-    lines = [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
-    for labels, value in samples:
-        shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-        lines.append(
-            f"{name}{{{shown}}} {value:g}"
-            if shown and isinstance(value, float)
-            else f"{name}{f'{{{shown}}}' if shown else ''} {value}"
-        )
-    return lines
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

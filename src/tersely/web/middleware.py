@@ -1,39 +1,32 @@
-"""The door itself: whose name was called, where the page came from, how much is brought in, what a browser may do with
-the answer.
+"""The outermost middleware: Host and Origin checks, body limit, authentication and security headers.
 
-Outermost of all, on HTTP and WebSocket alike, whatever the address we listen on:
-a web page elsewhere can make a browser call loopback, under a name of its own.
-Says who is asking (`auth`), and leaves it to the routes what that person may do.
+It applies to HTTP and WebSocket on every listening address, loopback included:
+any web page can make a browser call loopback under a host name of its own (DNS
+rebinding). It identifies the principal (`auth`); the routes check its scopes.
 """
 
-import logging
 from collections.abc import Iterable
-from typing import Any
 from urllib.parse import urlsplit
 
-import anyio
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tersely.web.auth import Authenticator
-from tersely.web.problems import Problem, Refusal, unexpected
-
-logger = logging.getLogger(__name__)
+from tersely.http.limits import declares_too_much, drain_refused, limit_body
+from tersely.web.auth import Authenticator, Principal
+from tersely.web.problems import ApiError, ErrorResponse, unexpected_error
 
 MAX_BODY_BYTES = 2**20
-RUN_OUT_BYTES = 16 * 2**20
-RUN_OUT_SECONDS = 3.0
 
 PROBES = ("/health", "/ready")
-"""Asked by address rather than by name, by those who start and stop us. They tell nothing."""
+"""Orchestrators call these by IP address, so their Host header is not checked. They reveal nothing."""
 
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types "
     "'none'"
 )
-_HEADERS = {
-    "Content-Security-Policy": POLICY,
+_SECURITY_HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "same-origin",
@@ -44,37 +37,37 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
-class Names:
-    """The names under which we may be called, and the pages that may call us."""
+class AllowedHosts:
+    """The host names this service answers to, and the origins whose pages may call it."""
 
     def __init__(self, host: str, allowed: Iterable[str] = (), public_url: str = "") -> None:
         public = urlsplit(public_url)
-        named = [name.strip().lower() for name in allowed]
-        self._any = "*" in named
-        self._tails = tuple(name[1:] for name in named if name.startswith("*.") and len(name) > 2)
+        allowed = [name.strip().lower() for name in allowed]
+        self._any = "*" in allowed
+        self._suffixes = tuple(name[1:] for name in allowed if name.startswith("*.") and len(name) > 2)
         self._names = {
             *_LOOPBACK,
             host.strip("[]").lower(),
-            *(_hostname(name) for name in named if not name.startswith("*")),
+            *(_hostname(name) for name in allowed if not name.startswith("*")),
         }
         if public.hostname:
             self._names.add(public.hostname)
         self._public = _origin(public_url)
 
-    def knows(self, host: str) -> bool:
-        """Whether the Host header is one of ours; the port does not matter."""
+    def allows_host(self, host: str) -> bool:
+        """Whether this Host header is allowed; the port does not matter."""
         name = _hostname(host)
-        return bool(name) and (self._any or name in self._names or name.endswith(self._tails or "\0"))
+        return bool(name) and (self._any or name in self._names or name.endswith(self._suffixes or "\0"))
 
-    def is_ours(self, origin: str, host: str) -> bool:
-        """Whether a page of this origin is one that we served under this host."""
-        found = _origin(origin)
-        if found is None:
+    def allows_origin(self, origin: str, host: str) -> bool:
+        """Whether pages of this origin were served by us under this host."""
+        parsed = _origin(origin)
+        if parsed is None:
             return False
-        if found == self._public:
+        if parsed == self._public:
             return True
-        # Which of the two schemes is the proxy's business, the rest must be the same.
-        return found[1:] == (_origin(f"{found[0]}://{host}") or ("",))[1:]
+        # A proxy may have changed the scheme; host and port must be the same.
+        return parsed[1:] == (_origin(f"{parsed[0]}://{host}") or ("",))[1:]
 
 
 def _hostname(host: str) -> str:
@@ -95,11 +88,11 @@ def _origin(address: str) -> tuple[str, str, int] | None:
 
 
 class AccessMiddleware:
-    """An ASGI middleware; see the module."""
+    """ASGI middleware; see the module."""
 
-    def __init__(self, app: ASGIApp, *, names: Names, authenticator: Authenticator) -> None:
+    def __init__(self, app: ASGIApp, *, allowed_hosts: AllowedHosts, authenticator: Authenticator) -> None:
         self.app = app
-        self.names = names
+        self.allowed_hosts = allowed_hosts
         self.authenticator = authenticator
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -108,11 +101,11 @@ class AccessMiddleware:
             return
         started = False
 
-        async def sending(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal started
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
+                for name, value in _SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
                 if scope["path"].startswith("/api/"):
                     headers.setdefault("Cache-Control", "no-store")
@@ -120,108 +113,80 @@ class AccessMiddleware:
             await send(message)
 
         try:
-            scope.setdefault("state", {})["principal"] = self._checked(scope)
-        except Refusal as refused:
-            if refused.status_code == 413 and _single(scope["headers"], b"expect") is None:
-                await _let_run_out(receive)
-            await _answer(
-                scope,
-                receive,
-                sending,
-                Problem(refused.status_code, refused.code, refused.detail, headers=refused.headers),
-            )
+            scope.setdefault("state", {})["principal"] = self._check(scope)
+        except ApiError as refused:
+            if refused.status_code == 413:
+                await drain_refused(scope, receive)
+            await _respond(scope, receive, send_with_headers, refused.response())
             return
         try:
-            await self.app(scope, _limited(receive) if scope["type"] == "http" else receive, sending)
+            if scope["type"] == "http":
+                receive = limit_body(receive, MAX_BODY_BYTES, _too_large)
+            await self.app(scope, receive, send_with_headers)
         except Exception as problem:
-            # The one broad catch of this door: what nobody foresaw is answered in our shape and logged under a number.
-            answer = unexpected(problem, f"{scope.get('method', 'WebSocket')} {scope['path']}")
+            # The one broad catch: an unexpected error gets the common error body and is logged under an id.
+            response = unexpected_error(problem, f"{scope.get('method', 'WebSocket')} {scope['path']}")
             if not started:
-                await _answer(scope, receive, sending, answer)
+                await _respond(scope, receive, send_with_headers, response)
             elif scope["type"] == "http":
-                raise  # Half an answer must not look like a whole one: the connection is cut.
+                raise  # Closes the connection: a partial response must not look complete.
 
-    def _checked(self, scope: Scope) -> Any:
+    def _check(self, scope: Scope) -> Principal | None:
+        """
+        Raises:
+            ApiError: The request is refused.
+        """
         headers = scope["headers"]
         host = _single(headers, b"host")
-        if scope["path"] not in PROBES and (host is None or not self.names.knows(host)):
-            raise Refusal(
+        if scope["path"] not in PROBES and (host is None or not self.allowed_hosts.allows_host(host)):
+            raise ApiError(
                 421,
-                (
-                    f"Nobody here is called {(host or '')[:100]!a}. Use localhost, or name the host in "
-                    "TERSELY_ALLOWED_HOSTS on the server."
-                ),
+                f"The host {(host or '')[:100]!a} is not allowed. Use localhost, or add the host to "
+                "TERSELY_ALLOWED_HOSTS on the server.",
             )
         for name, value in headers:
-            if name == b"origin" and not self.names.is_ours(value.decode("latin-1"), host or ""):
-                raise Refusal(
-                    403, f"Pages of {value.decode('latin-1')[:100]!a} may not ask here.", code="unknown_origin"
+            if name == b"origin" and not self.allowed_hosts.allows_origin(value.decode("latin-1"), host or ""):
+                raise ApiError(
+                    403,
+                    f"Requests from pages of {value.decode('latin-1')[:100]!a} are not allowed.",
+                    code="unknown_origin",
                 )
-        announced = _single(headers, b"content-length")
-        if announced is not None and (not announced.isdigit() or int(announced[:20]) > MAX_BODY_BYTES):
+        if declares_too_much(headers, MAX_BODY_BYTES):
             raise _too_large()
         principal = self.authenticator.identify(scope)
         if (
             principal is not None
-            and principal.by in ("cookie", "proxy")
+            and principal.method in ("cookie", "proxy")
             and scope.get("method", "GET") not in ("GET", "HEAD", "OPTIONS")
         ):
-            # Sent by a browser without being asked: such a request has to say which page it comes from.
+            # Browsers attach these credentials by themselves (CSRF), so the request has to name the page it comes from.
             site = _single(headers, b"sec-fetch-site")
             if (
                 _single(headers, b"origin") is None
                 and site != "same-origin"
-                and (principal.by == "cookie" or site is not None)
+                and (principal.method == "cookie" or site is not None)
             ):
-                raise Refusal(403, "A request with a login cookie must carry its Origin.", code="unknown_origin")
+                raise ApiError(403, "A request with a login cookie must have an Origin header.", code="unknown_origin")
         return principal
 
 
 def _single(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
-    found = [value.decode("latin-1") for name, value in headers if name == wanted]
-    return found[0] if len(found) == 1 else None
+    values = [value.decode("latin-1") for name, value in headers if name == wanted]
+    return values[0] if len(values) == 1 else None
 
 
-def _too_large() -> Refusal:
-    message = f"The request is larger than {MAX_BODY_BYTES:,} bytes. Send what matters of it, or a link to the rest."
-    return Refusal(413, message, headers={"Connection": "close"})
+def _too_large() -> ApiError:
+    message = f"The request is larger than {MAX_BODY_BYTES:,} bytes. Send the relevant part, or a link to the rest."
+    return ApiError(413, message, headers={"Connection": "close"})
 
 
-def _limited(receive: Receive) -> Receive:
-    """The body as it comes, refused as soon as it is too much."""
-    size = 0
-
-    async def receiving() -> Message:
-        nonlocal size
-        message = await receive()
-        size += len(message.get("body", b""))
-        if size > MAX_BODY_BYTES:
-            if message.get("more_body"):
-                await _let_run_out(receive)
-            raise _too_large()
-        return message
-
-    return receiving
-
-
-async def _let_run_out(receive: Receive) -> None:
-    """Read and forget what is still coming, for a while: whoever is cut off while sending never sees why."""
-    size = 0
-    with anyio.move_on_after(RUN_OUT_SECONDS):
-        while size < RUN_OUT_BYTES:
-            message = await receive()
-            size += len(message.get("body", b""))
-            if message["type"] != "http.request" or not message.get("more_body"):
-                return
-
-
-async def _answer(scope: Scope, receive: Receive, send: Send, problem: Problem) -> None:
+async def _respond(scope: Scope, receive: Receive, send: Send, response: ErrorResponse) -> None:
     if scope["type"] == "http":
-        await problem(scope, receive, send)
+        await response(scope, receive, send)
     elif "websocket.http.response" in scope.get("extensions", {}):
         await send(
-            {"type": "websocket.http.response.start", "status": problem.status_code, "headers": problem.raw_headers}
+            {"type": "websocket.http.response.start", "status": response.status_code, "headers": response.raw_headers}
         )
-        await send({"type": "websocket.http.response.body", "body": problem.body})
+        await send({"type": "websocket.http.response.body", "body": response.body})
     else:
         await send({"type": "websocket.close", "code": 1008})

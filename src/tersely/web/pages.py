@@ -1,7 +1,7 @@
-"""What a browser gets: the dashboard's files, the login, and a reference of the API. Nothing comes from other hosts.
+"""Pages for browsers: the dashboard's files, the login, and the API reference. Nothing is loaded from other hosts.
 
-The dashboard is static; which page it shows is its own business, so an address
-that is neither a file nor part of the API gets its first page.
+The dashboard is static and does its own routing, so a path that is neither a file
+nor part of the API gets `index.html`.
 """
 
 import json
@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tersely.web.auth import COOKIE, COOKIE_SECONDS, Authenticator, Principal
 from tersely.web.bodies import read_json
-from tersely.web.problems import Refusal
+from tersely.web.problems import ApiError
 from tersely.web.schemas import ERRORS, LoginIn, LoginOut
 from tersely.web.version import VERSION
 
@@ -44,7 +44,7 @@ input, button { font: inherit; padding: .5rem .75rem; }
 
 
 class Dashboard:
-    """The static files, with their first page for every address that is a page of theirs."""
+    """ASGI application: the static files, and `index.html` for every path the dashboard routes itself."""
 
     def __init__(self, folder: Path) -> None:
         self._files = StaticFiles(directory=folder) if (folder / "index.html").is_file() else None
@@ -60,12 +60,12 @@ class Dashboard:
                 raise HTTPException(404)
             await _page("tersely", _PLACEHOLDER)(scope, receive, send)
             return
-        response = await self._found(path.lstrip("/"), scope)
-        # Asked for again each time, and cheap where nothing changed: a new version is seen at once.
+        response = await self._response(path.lstrip("/"), scope)
+        # Browsers revalidate each time, which is cheap, and get a new version at once.
         response.headers["Cache-Control"] = "no-cache"
         await response(scope, receive, send)
 
-    async def _found(self, path: str, scope: Scope) -> Response:
+    async def _response(self, path: str, scope: Scope) -> Response:
         assert self._files is not None
         if path and "\0" not in path:
             try:
@@ -79,49 +79,49 @@ class Dashboard:
 
 
 def serve_dashboard(app: FastAPI, folder: Path) -> None:
-    """Everything that no route is for."""
-    pages, nobody = Dashboard(folder), app.router.default
+    """Serve the dashboard for every path without a route."""
+    pages, not_found = Dashboard(folder), app.router.default
 
-    async def other(scope: Scope, receive: Receive, send: Send) -> None:
-        answer: ASGIApp = pages if scope["type"] == "http" else nobody
-        await answer(scope, receive, send)
+    async def default(scope: Scope, receive: Receive, send: Send) -> None:
+        handler: ASGIApp = pages if scope["type"] == "http" else not_found
+        await handler(scope, receive, send)
 
-    app.router.default = other
+    app.router.default = default
 
 
-def routes(app: FastAPI, authenticator: Authenticator, *, secure: bool) -> APIRouter:
+def page_routes(app: FastAPI, authenticator: Authenticator, *, secure: bool) -> APIRouter:
     router = APIRouter(tags=["login"])
 
     @router.get("/login", include_in_schema=False)
     async def login_page(next: str = "/") -> Response:
-        return _login(next) if authenticator.mode == "tokens" else RedirectResponse("/", 303)
+        return _login_page(next) if authenticator.mode == "tokens" else RedirectResponse("/", 303)
 
     @router.post(
         "/login",
         response_model=LoginOut,
-        responses={**ERRORS, 303: {"description": "Logged in by the form"}},
+        responses={**ERRORS, 303: {"description": "Logged in with the form"}},
         openapi_extra={
             "requestBody": {"required": True, "content": {"application/json": {"schema": LoginIn.model_json_schema()}}}
         },
     )
     async def login(request: Request) -> Response:
-        """A cookie for a bearer token, so that a browser can ask. The WebSocket uses it too."""
+        """Exchange a bearer token for a login cookie, which the WebSocket accepts too."""
         if authenticator.mode != "tokens":
-            raise Refusal(409, "Nobody has to log in here.", code="no_login")
-        by_form = request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
+            raise ApiError(409, "This service needs no login.", code="no_login")
+        is_form = request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
         raw = await request.body()
-        if by_form:
+        if is_form:
             form = parse_qs(raw.decode("utf-8", "replace"), max_num_fields=10)
-            token, onwards = form.get("token", [""])[0], form.get("next", ["/"])[0]
+            token, target = form.get("token", [""])[0], form.get("next", ["/"])[0]
         else:
-            token, onwards = _token(raw), "/"
+            token, target = _token(raw), "/"
         try:
             principal, cookie = authenticator.login(token)
-        except Refusal as refused:
-            if by_form:
-                return _login(onwards, refused.detail)
+        except ApiError as refused:
+            if is_form:
+                return _login_page(target, refused.detail)
             raise
-        response: Response = RedirectResponse(_local(onwards), 303) if by_form else _logged_in(principal)
+        response: Response = RedirectResponse(_local_path(target), 303) if is_form else _logged_in(principal)
         is_secure = secure or request.url.scheme == "https"
         response.set_cookie(
             COOKIE, cookie, max_age=COOKIE_SECONDS, path="/", secure=is_secure, httponly=True, samesite="strict"
@@ -130,14 +130,14 @@ def routes(app: FastAPI, authenticator: Authenticator, *, secure: bool) -> APIRo
 
     @router.post("/logout", status_code=204, response_class=Response, responses=ERRORS)
     async def logout() -> Response:
-        """Forget the cookie."""
+        """Delete the login cookie."""
         response = Response(status_code=204)
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
         return response
 
     @router.get("/docs", include_in_schema=False)
     async def reference() -> Response:
-        return _page("API of tersely", _reference(app.openapi()))
+        return _page("tersely API", _reference(app.openapi()))
 
     @router.get("/docs/style.css", include_in_schema=False)
     async def style() -> Response:
@@ -149,24 +149,21 @@ def routes(app: FastAPI, authenticator: Authenticator, *, secure: bool) -> APIRo
 def _token(raw: bytes) -> str:
     try:
         return LoginIn.model_validate(read_json(raw)).token
-    except ValidationError as wrong:
-        raise RequestValidationError(wrong.errors(include_url=False, include_input=False)) from None
+    except ValidationError as invalid:
+        raise RequestValidationError(invalid.errors(include_url=False, include_input=False)) from None
 
 
 def _logged_in(principal: Principal) -> Response:
-    out = LoginOut(principal=principal.name, scopes=sorted(principal.rights), expires_in=COOKIE_SECONDS)
+    out = LoginOut(principal=principal.name, scopes=sorted(principal.scopes), expires_in=COOKIE_SECONDS)
     return Response(out.model_dump_json(), media_type="application/json", headers={"Cache-Control": "no-store"})
 
 
-def _local(address: str) -> str:
-    """Where to go after the login: a place of ours, whatever the form says."""
-    fine = (
-        address.startswith("/")
-        and not address.startswith(("//", "/\\"))
-        and address.isprintable()
-        and address.isascii()
+def _local_path(target: str) -> str:
+    """Where to redirect after the login: a path of this service, or `/` (no open redirect)."""
+    is_local = (
+        target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable() and target.isascii()
     )
-    return address if fine else "/"
+    return target if is_local else "/"
 
 
 def _page(title: str, body: str, status: int = 200, *, style: str = "/docs/style.css") -> HTMLResponse:
@@ -180,16 +177,16 @@ def _page(title: str, body: str, status: int = 200, *, style: str = "/docs/style
     )
 
 
-def _login(onwards: str, problem: str = "") -> HTMLResponse:
+def _login_page(target: str, problem: str = "") -> HTMLResponse:
     alert = f'<p role="alert">{escape(problem)}</p>' if problem else ""
     form = (
         '<form method="post" action="/login"><h1>tersely</h1>'
         f'{alert}<label for="token">Access token</label>'
         '<input id="token" name="token" type="password" autocomplete="current-password" required autofocus '
         'aria-describedby="hint">'
-        '<p id="hint" class="hint">Whoever runs this service has one for you. This browser is let in for twelve '
-        "hours.</p>"
-        f'<input type="hidden" name="next" value="{escape(_local(onwards))}"><button class="primary">Log '
+        '<p id="hint" class="hint">Ask the operator of this service for a token. The login lasts twelve hours.'
+        "</p>"
+        f'<input type="hidden" name="next" value="{escape(_local_path(target))}"><button class="primary">Log '
         "in</button></form>"
     )
     return _page("Log in · tersely", f'<main class="login">{form}</main>', 401 if problem else 200, style="/style.css")
@@ -197,12 +194,12 @@ def _login(onwards: str, problem: str = "") -> HTMLResponse:
 
 _PLACEHOLDER = f"""<main><h1>tersely {VERSION}</h1>
 <p>The service is running; the dashboard is not part of this installation.</p>
-<ul><li><a href="/docs">Reference of the API</a></li><li><a href="/openapi.json">OpenAPI</a></li>
+<ul><li><a href="/docs">API reference</a></li><li><a href="/openapi.json">OpenAPI</a></li>
 <li><a href="/api/v1/sessions">Sessions</a></li></ul></main>"""
 
 
 def _reference(openapi: dict[str, Any]) -> str:
-    """The OpenAPI document as a page to read."""
+    """The OpenAPI document as an HTML page."""
     parts = [f"<h1>{escape(openapi['info']['title'])} {escape(openapi['info']['version'])}</h1>"]
     parts.append(
         f'<p>{escape(openapi["info"].get("description", ""))} <a href="/openapi.json">OpenAPI document</a></p>'
@@ -214,20 +211,20 @@ def _reference(openapi: dict[str, Any]) -> str:
                 f"{escape(path)}</code></h2><p>{escape(operation.get('description', ''))}</p>"
             )
             if parameters := operation.get("parameters"):
-                told = "".join(
+                rows = "".join(
                     (
                         f"<tr><td><code>{escape(one['name'])}</code> "
                         f"({one['in']})</td><td>{escape(one.get('description', ''))}</td></tr>"
                     )
                     for one in parameters
                 )
-                parts.append(f"<table>{told}</table>")
+                parts.append(f"<table>{rows}</table>")
             if body := operation.get("requestBody"):
-                parts.append(f"<h3>Body</h3>{_shape(next(iter(body['content'].values()))['schema'], openapi)}")
+                parts.append(f"<h3>Body</h3>{_schema_table(next(iter(body['content'].values()))['schema'], openapi)}")
             for status, response in operation["responses"].items():
                 content = next(iter(response.get("content", {}).values()), None)
                 shape = (
-                    _shape(content["schema"], openapi)
+                    _schema_table(content["schema"], openapi)
                     if content and "schema" in content and str(status).startswith("2")
                     else ""
                 )
@@ -235,29 +232,29 @@ def _reference(openapi: dict[str, Any]) -> str:
     return "<main>" + "\n".join(parts) + "</main>"
 
 
-def _shape(schema: dict[str, Any], openapi: dict[str, Any]) -> str:
+def _schema_table(schema: dict[str, Any], openapi: dict[str, Any]) -> str:
     resolved = schema
     if "$ref" in schema:
         resolved = openapi["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     if "properties" not in resolved:
         return f"<pre>{escape(json.dumps(resolved, indent=2))}</pre>"
-    needed = set(resolved.get("required", ()))
+    required = set(resolved.get("required", ()))
     rows = "".join(
-        f"<tr><td><code>{escape(name)}</code>{'' if name in needed else ' (optional)'}</td>"
-        f"<td><code>{escape(_kind(one))}</code></td>"
+        f"<tr><td><code>{escape(name)}</code>{'' if name in required else ' (optional)'}</td>"
+        f"<td><code>{escape(_type_name(one))}</code></td>"
         f"<td>{escape(one.get('description', ''))}</td></tr>"
         for name, one in resolved["properties"].items()
     )
     return f"<table>{rows}</table>"
 
 
-def _kind(schema: dict[str, Any]) -> str:
+def _type_name(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if "anyOf" in schema:
-        return " | ".join(_kind(one) for one in schema["anyOf"])
+        return " | ".join(_type_name(one) for one in schema["anyOf"])
     if "enum" in schema:
         return " | ".join(json.dumps(one) for one in schema["enum"])
     if schema.get("type") == "array":
-        return f"[{_kind(schema.get('items', {}))}]"
+        return f"[{_type_name(schema.get('items', {}))}]"
     return str(schema.get("format") or schema.get("type") or "any")

@@ -1,4 +1,4 @@
-"""Cursors, and what may stand in a path or a query: the same for every list."""
+"""Cursors, and the path and query parameters that all lists share."""
 
 import base64
 import binascii
@@ -12,19 +12,19 @@ from fastapi import Depends, Path, Query
 from pydantic import BeforeValidator
 
 from tersely.errors import SessionNotFound
-from tersely.web.problems import Refusal
+from tersely.web.problems import ApiError
 
-LARGEST = 2**53 - 1
-"""The largest number that every reader of JSON takes for itself."""
+MAX_INTEGER = 2**53 - 1
+"""The largest integer that every JSON parser reads exactly."""
 
-Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
-After = Annotated[int, Query(ge=0, le=LARGEST, description="What comes behind this number.")]
-Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` of the page before.")]
-Words = Annotated[str | None, Query(max_length=200)]
+Limit = Annotated[int, Query(ge=1, le=500, description="Maximum number of items.")]
+After = Annotated[int, Query(ge=0, le=MAX_INTEGER, description="Only items after this number.")]
+Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page.")]
+SearchText = Annotated[str | None, Query(max_length=200)]
 
 
 def _iso(text: Any) -> Any:
-    # Numbers would be taken for seconds since 1970, which nobody means.
+    # pydantic would read a bare number as seconds since 1970.
     if isinstance(text, str) and not re.match(r"\d{4}-\d\d-\d\d", text):
         raise ValueError("must look like 2026-11-15 or 2026-11-15T08:00:00Z")
     return text
@@ -36,9 +36,9 @@ Day = Annotated[date, BeforeValidator(_iso)]
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 
-def bad_cursor() -> Refusal:
-    message = "The cursor is not one that was given here. Begin without one."
-    return Refusal(400, message, code="bad_cursor", details=[("cursor", "is unknown")])
+def bad_cursor() -> ApiError:
+    message = "Unknown cursor. Start without one."
+    return ApiError(400, message, code="bad_cursor", details=[("cursor", "is unknown")])
 
 
 def to_cursor(*position: str | int) -> str:
@@ -46,10 +46,10 @@ def to_cursor(*position: str | int) -> str:
 
 
 def from_cursor(cursor: str | None, *kinds: type) -> list[Any] | None:
-    """The position that a cursor stands for; None for the beginning.
+    """The position in a cursor; None without a cursor.
 
     Raises:
-        Refusal: It is not one of ours.
+        ApiError: `to_cursor` did not make it.
     """
     if not cursor:
         return None
@@ -57,25 +57,26 @@ def from_cursor(cursor: str | None, *kinds: type) -> list[Any] | None:
         position = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, binascii.Error, RecursionError):
         position = None
-    well = (
+    is_valid = (
         isinstance(position, list)
         and len(position) == len(kinds)
-        and all(type(p) is kind for p, kind in zip(position, kinds, strict=True))
+        and all(type(value) is kind for value, kind in zip(position, kinds, strict=True))
     )
-    if not well or any(
-        (isinstance(p, int) and abs(p) > LARGEST) or (isinstance(p, str) and not p.isprintable()) for p in position
+    if not is_valid or any(
+        (isinstance(value, int) and abs(value) > MAX_INTEGER) or (isinstance(value, str) and not value.isprintable())
+        for value in position
     ):
         raise bad_cursor()
     return list(position)
 
 
-def plain(text: str | None) -> str | None:
-    """A word to look for, without what no stored text contains."""
+def strip_control_characters(text: str | None) -> str | None:
+    """A search text without control characters, which no stored text contains; None if nothing is left."""
     return None if text is None else _CONTROL.sub("", text).strip() or None
 
 
-def known_id(text: str) -> str | None:
-    """An id as we write it; None for what cannot be one."""
+def parse_session_id(text: str) -> str | None:
+    """A session's id in its canonical form; None if it cannot be one."""
     try:
         return str(uuid.UUID(text)) if len(text) == 36 else None
     except ValueError:
@@ -85,10 +86,10 @@ def known_id(text: str) -> str | None:
 def _session_id(
     session_id: Annotated[str, Path(description="A session's id.", json_schema_extra={"format": "uuid"})],
 ) -> str:
-    known = known_id(session_id)
-    if known is None:
+    parsed = parse_session_id(session_id)
+    if parsed is None:
         raise SessionNotFound(session_id)
-    return known
+    return parsed
 
 
 SessionId = Annotated[str, Depends(_session_id)]

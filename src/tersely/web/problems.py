@@ -1,8 +1,8 @@
-"""One shape for everything that goes wrong: `{"error": {"code", "message", "details"}}`.
+"""One error body for the whole API: `{"error": {"code", "message", "details"}}`.
 
-Statuses are chosen here, in `refusal`, and nowhere at the raise. What we did not
-expect is a 500 with a number that stands in the log beside the reason; the
-reason itself stays inside.
+`to_api_error` chooses the status of our own errors, not the code that raises
+them. An unexpected error is a 500 with an id under which the log has the reason;
+the reason itself is not sent.
 """
 
 import json
@@ -22,7 +22,7 @@ from tersely import errors
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 5
-"""What a caller is told to wait when the store does not answer."""
+"""`Retry-After` when the database is unavailable."""
 
 _CODES = {
     400: "bad_request",
@@ -37,12 +37,12 @@ _CODES = {
     429: "too_many_requests",
     503: "unavailable",
 }
-_MOST_DETAILS = 50
-_LONGEST = 2_000
+_MAX_DETAILS = 50
+_MAX_TEXT = 2_000
 
 
-class Refusal(HTTPException):
-    """An answer other than the one asked for."""
+class ApiError(HTTPException):
+    """An error response, raised."""
 
     def __init__(
         self,
@@ -57,9 +57,12 @@ class Refusal(HTTPException):
         self.code = code or _CODES.get(status, "error")
         self.details = details
 
+    def response(self) -> "ErrorResponse":
+        return ErrorResponse(self.status_code, self.code, self.detail, self.details, self.headers)
 
-class Problem(Response):
-    """The error shape as a response. ASCII, so that nothing a caller sent can make the answer itself fail."""
+
+class ErrorResponse(Response):
+    """The error body as a response; ASCII, so that no input can make encoding it fail."""
 
     media_type = "application/json"
 
@@ -71,45 +74,45 @@ class Problem(Response):
         details: Sequence[tuple[str, str]] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        told = [{"field": field[:_LONGEST], "message": text[:_LONGEST]} for field, text in details[:_MOST_DETAILS]]
-        body = {"error": {"code": code, "message": message[:_LONGEST], "details": told}}
+        fields = [{"field": field[:_MAX_TEXT], "message": text[:_MAX_TEXT]} for field, text in details[:_MAX_DETAILS]]
+        body = {"error": {"code": code, "message": message[:_MAX_TEXT], "details": fields}}
         super().__init__(json.dumps(body).encode(), status, dict(headers or {}))
 
 
-def refusal(problem: errors.TerselyError) -> Refusal:
-    """Which status an error of ours gets at this door."""
+def to_api_error(problem: errors.TerselyError) -> ApiError:
+    """The status, code and message for one of our own errors."""
     message = str(problem)
     match problem:
         case errors.QueueFull():
-            return Refusal(
+            return ApiError(
                 429, message, code="queue_full", headers={"Retry-After": str(max(1, round(problem.retry_after)))}
             )
         case errors.UnknownAlertType():
-            return Refusal(400, message, code="unknown_alert_type", details=[("alert_type", message)])
+            return ApiError(400, message, code="unknown_alert_type", details=[("alert_type", message)])
         case errors.OverrideRefused():
-            return Refusal(400, message, code="override_refused", details=problem.mistakes)
+            return ApiError(400, message, code="override_refused", details=problem.mistakes)
         case errors.IdempotencyConflict():
-            return Refusal(409, message, code="idempotency_conflict")
+            return ApiError(409, message, code="idempotency_conflict")
         case errors.SessionNotFound():
-            return Refusal(404, message, code="session_not_found")
+            return ApiError(404, message, code="session_not_found")
         case errors.SessionEnded():
-            return Refusal(409, message, code="session_ended")
+            return ApiError(409, message, code="session_ended")
         case errors.SessionNotEnded():
-            return Refusal(409, message, code="session_not_ended")
+            return ApiError(409, message, code="session_not_ended")
         case errors.ResultNotFound():
-            return Refusal(404, message, code="result_not_found")
+            return ApiError(404, message, code="result_not_found")
         case errors.ResultExpired():
-            return Refusal(410, message, code="result_expired")
+            return ApiError(410, message, code="result_expired")
         case errors.InputError():
-            return Refusal(400, message)
+            return ApiError(400, message)
         case errors.MaskingFailed():
-            return Refusal(422, message, code="masking_failed")
+            return ApiError(422, message, code="masking_failed")
         case errors.StoreUnavailable():
-            # The driver's words name hosts and files; they are in the log.
+            # The driver's message names hosts and files, so it is only logged.
             logger.warning("store_unavailable", extra={"problem": message})
-            return Refusal(
+            return ApiError(
                 503,
-                "The database does not answer. Try again in a moment.",
+                "The database is unavailable. Try again in a moment.",
                 code="store_unavailable",
                 headers={"Retry-After": str(RETRY_SECONDS)},
             )
@@ -117,70 +120,68 @@ def refusal(problem: errors.TerselyError) -> Refusal:
             raise problem
 
 
-def unexpected(problem: Exception, where: str) -> Problem:
-    """What we did not foresee: logged with a number, answered with the number."""
-    number = secrets.token_hex(6)
-    logger.error("request_failed", extra={"id": number, "where": where}, exc_info=problem)
-    return Problem(500, "internal_error", f"Something went wrong on our side. The log has the reason under {number}.")
+def unexpected_error(problem: Exception, where: str) -> ErrorResponse:
+    """Log an unexpected error under an id, and answer with the id."""
+    error_id = secrets.token_hex(6)
+    logger.error("request_failed", extra={"id": error_id, "where": where}, exc_info=problem)
+    return ErrorResponse(500, "internal_error", f"Internal error. The server's log has the reason under {error_id}.")
 
 
 def field_path(location: Sequence[Any]) -> str:
-    """`mcp.servers.0.name` from the place that validation names; `body` and the like are left out where a name
-    follows.
-    """
-    places = [str(place) for place in location]
-    if len(places) > 1 and places[0] in ("body", "query", "path", "header", "cookie"):
-        places = places[1:]
-    return ".".join(places)
+    """`mcp.servers.0.name` from pydantic's location, without a leading `body`, `query` and so on."""
+    parts = [str(part) for part in location]
+    if len(parts) > 1 and parts[0] in ("body", "query", "path", "header", "cookie"):
+        parts = parts[1:]
+    return ".".join(parts)
 
 
-def answer_problems(app: FastAPI) -> None:
-    """Everything that is raised below becomes the one shape; what nobody expected is answered by the door."""
+def add_error_handlers(app: FastAPI) -> None:
+    """Give every expected error the common body; `AccessMiddleware` answers unexpected ones."""
 
-    async def refused(request: Request, problem: Exception) -> Response:
-        if isinstance(problem, Refusal):
-            return Problem(problem.status_code, problem.code, problem.detail, problem.details, problem.headers)
+    async def http_error(request: Request, problem: Exception) -> Response:
+        if isinstance(problem, ApiError):
+            return problem.response()
         assert isinstance(problem, HTTPException)
         code = _CODES.get(problem.status_code, "error")
         message = problem.detail
         if problem.status_code == 404:
-            message = f"There is nothing at {request.url.path[:200]}."
+            message = f"Not found: {request.url.path[:200]}."
         elif problem.status_code == 405:
             allowed = (problem.headers or {}).get("Allow", "")
-            message = f"{request.method} is not possible here.{f' Possible: {allowed}.' if allowed else ''}"
-        return Problem(problem.status_code, code, message, headers=problem.headers)
+            message = f"{request.method} is not allowed here.{f' Allowed: {allowed}.' if allowed else ''}"
+        return ErrorResponse(problem.status_code, code, message, headers=problem.headers)
 
     async def invalid(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, RequestValidationError)
         found = problem.errors()
-        details = [(field_path(wrong["loc"]), _plain(wrong)) for wrong in found if not _follows(wrong, found)]
+        details = [(field_path(error["loc"]), _message(error)) for error in found if not _is_consequence(error, found)]
         field, text = details[0] if details else ("", "")
         more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-        return Problem(422, "invalid", f"{field}: {text}{more}" if field else f"{text}{more}", details)
+        return ErrorResponse(422, "invalid", f"{field}: {text}{more}" if field else f"{text}{more}", details)
 
-    async def ours(request: Request, problem: Exception) -> Response:
+    async def our_error(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, errors.TerselyError)
-        return await refused(request, refusal(problem))
+        return to_api_error(problem).response()
 
-    app.add_exception_handler(HTTPException, refused)
+    app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(errors.TerselyError, ours)
+    app.add_exception_handler(errors.TerselyError, our_error)
 
 
-def _follows(wrong: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a list counts as too short only because something inside of it is wrong."""
-    place = tuple(wrong["loc"])
-    return wrong["type"] == "too_short" and any(
-        len(one["loc"]) > len(place) and tuple(one["loc"])[: len(place)] == place for one in found
+def _is_consequence(error: Mapping[str, Any], errors: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a list is too short only because one of its items is invalid."""
+    location = tuple(error["loc"])
+    return error["type"] == "too_short" and any(
+        len(other["loc"]) > len(location) and tuple(other["loc"])[: len(location)] == location for other in errors
     )
 
 
-def _plain(wrong: Mapping[str, Any]) -> str:
-    if wrong["type"] == "extra_forbidden":
-        return "there is no such field"
-    if wrong["type"] == "missing":
+def _message(error: Mapping[str, Any]) -> str:
+    if error["type"] == "extra_forbidden":
+        return "unknown field"
+    if error["type"] == "missing":
         return "is missing"
-    if wrong["type"] == "too_short":
-        return f"needs at least {wrong['ctx']['min_length']}"
-    message = str(wrong["msg"]).removeprefix("Value error, ")
+    if error["type"] == "too_short":
+        return f"needs at least {error['ctx']['min_length']}"
+    message = str(error["msg"]).removeprefix("Value error, ")
     return message[:1].lower() + message[1:]

@@ -1,7 +1,7 @@
-"""What goes over the wire: the bodies we take and those we answer with, as the OpenAPI document shows them.
+"""Request and response bodies, as the OpenAPI document shows them.
 
-Shapes only. Bodies that we take refuse fields they do not know, at every depth:
-a misspelt `mcp` that is silently ignored would investigate something else.
+Only schemas. Request bodies forbid unknown fields at every depth: ignoring a
+misspelt `mcp` would investigate with the wrong servers.
 """
 
 from datetime import date, datetime
@@ -13,99 +13,104 @@ from tersely.sessions.overrides import Override
 
 SessionStatus = Literal["pending", "in_progress", "cancelling", "completed", "failed", "cancelled", "timed_out"]
 
-LONGEST_RUNBOOK = 64 * 1024
-"""Bytes in UTF-8."""
+MAX_RUNBOOK_BYTES = 64 * 1024
+"""In UTF-8."""
 
 
-def moment(value: datetime) -> str:
-    """UTC, with milliseconds and Z: the one form of a time on the wire."""
+def format_moment(value: datetime) -> str:
+    """UTC with milliseconds and `Z`, the only time format of the API."""
     return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
 
 
 Moment = Annotated[
     datetime,
-    PlainSerializer(moment, return_type=str, when_used="json"),
+    PlainSerializer(format_moment, return_type=str, when_used="json"),
     Field(description="UTC, ISO 8601 with milliseconds", examples=["2026-11-15T08:00:00.000Z"]),
 ]
 
 
-class _Taken(BaseModel):
+Spared = Annotated[
+    int, Field(description="Deprecated alias of `saved`, with the same value.", json_schema_extra={"deprecated": True})
+]
+
+
+class _RequestBody(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-class _Given(BaseModel):
+class _ResponseBody(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True, from_attributes=True)
 
 
-# What goes wrong
+# Errors
 
 
-class ErrorDetail(_Given):
+class ErrorDetail(_ResponseBody):
     field: str
-    """Which one, e.g. `mcp.servers.0.name`."""
+    """Path of the field, e.g. `mcp.servers.0.name`."""
 
     message: str
 
 
-class ErrorBody(_Given):
+class ErrorBody(_ResponseBody):
     code: str
-    """One word for programs, e.g. `queue_full`."""
+    """For programs, e.g. `queue_full`."""
 
     message: str
-    """What happened and what to do, for people."""
+    """For people: what happened and what to do."""
 
     details: list[ErrorDetail]
 
 
-class Error(_Given):
+class Error(_ResponseBody):
     error: ErrorBody
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": Error, "description": "What was asked cannot be done; the message says why"},
-    "5XX": {"model": Error, "description": "It cannot be done at the moment"},
+    "4XX": {"model": Error, "description": "The request cannot be fulfilled; `message` says why"},
+    "5XX": {"model": Error, "description": "The service cannot fulfil the request at the moment"},
 }
 
-# What we take
+# Requests
 
 
 def _text_or_object(value: Any) -> Any:
-    # Said once; by itself each of the two would complain.
+    # One error instead of one for each type of the union.
     if not isinstance(value, str | dict):
         raise ValueError("must be text or an object")
     return value
 
 
-class AlertIn(_Taken):
+class AlertIn(_RequestBody):
     """An alert to investigate."""
 
     alert_type: Annotated[str, StringConstraints(max_length=120)] | None = None
-    """Chooses the chain; without it the default. `/api/v1/alert-types` lists what is known."""
+    """Selects the chain; by default the default chain. `/api/v1/alert-types` lists the known types."""
 
     data: Annotated[str | dict[str, Any], BeforeValidator(_text_or_object)]
     """The alert: text, or a JSON object of any shape."""
 
     mcp: Override | None = None
-    """Servers and native tools of this alert alone, instead of the chain's."""
+    """Servers and native tools for this alert only, instead of the chain's."""
 
     runbook: str | None = None
-    """Text that tells how such an alert is worked on, up to 64 KiB. An address in it is not fetched."""
+    """Instructions for investigating this alert, up to 64 KiB. URLs in it are not fetched."""
 
 
 class GroupedAlert(BaseModel):
-    """One alert of Alertmanager's group; fields we do not name are kept."""
+    """One alert of an Alertmanager group; unknown fields are kept."""
 
     model_config = ConfigDict(extra="allow")
 
     status: str = "firing"
     labels: dict[str, Any] = {}
     annotations: dict[str, Any] = {}
-    startsAt: str = ""  # noqa: N815 - their name
+    startsAt: str = ""  # noqa: N815 - Alertmanager's name
     fingerprint: str = ""
 
 
 class AlertmanagerIn(BaseModel):
-    """Alertmanager's webhook body, version 4; Grafana sends the same with more."""
+    """Alertmanager's webhook body, version 4; Grafana sends the same with more fields."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -117,36 +122,36 @@ class AlertmanagerIn(BaseModel):
     alerts: Annotated[list[GroupedAlert], Field(min_length=1)]
 
 
-class LoginIn(_Taken):
+class LoginIn(_RequestBody):
     token: Annotated[str, Field(min_length=1, max_length=4096)]
 
 
-# What we answer with
+# Responses
 
 Item = TypeVar("Item")
 
 
-class CursorPage(_Given, Generic[Item]):
+class CursorPage(_ResponseBody, Generic[Item]):
     items: list[Item]
     next_cursor: str | None
-    """Pass as `cursor` (`after`, where that is its name) for the next page; null at the end."""
+    """Pass it as `cursor` (or `after`, where the parameter has that name) for the next page; null on the last page."""
 
 
-class AcceptedOut(_Given):
+class AcceptedOut(_ResponseBody):
     session_id: str
     status: Literal["queued"]
     message: str
 
 
-class GroupOut(_Given):
+class GroupOut(_ResponseBody):
     session_id: str | None
-    """Null where a group was resolved that nobody investigates."""
+    """Null if there is no session for a resolved group."""
 
     status: Literal["queued", "resolved"]
     message: str
 
 
-class StageShort(_Given):
+class StageShort(_ResponseBody):
     index: int
     """From 0."""
 
@@ -154,29 +159,30 @@ class StageShort(_Given):
     count: int
 
 
-class UsageOut(_Given):
+class UsageOut(_ResponseBody):
     model_calls: int
     tool_calls: int
     input_tokens: int
     output_tokens: int
     price_usd: float | None
-    """Null once a price is unknown."""
+    """Null if the price of any call is unknown."""
 
 
-class TokensOut(_Given):
-    """What tools returned, and what of it the conversation got."""
+class TokensOut(_ResponseBody):
+    """Tokens of tool results, before and after condensing."""
 
     before: int
     after: int
-    spared: int
+    saved: int
+    spared: Spared
     encoding: str
 
 
-class SessionOut(_Given):
+class SessionOut(_ResponseBody):
     id: str
     status: SessionStatus
     reason: str
-    """Why it ended, in plain words."""
+    """Why the session ended, for people."""
 
     alert_type: str
     chain: str
@@ -187,18 +193,18 @@ class SessionOut(_Given):
     author: str
     attempt: int
     stage: StageShort | None
-    """The one that is worked on, or was last."""
+    """The current stage, or the last one."""
 
     usage: UsageOut
     tokens: TokensOut
     resolved_at: Moment | None
-    """When whoever sent the alert said that it is over."""
+    """When the sender reported the alert as resolved."""
 
     last_seq: int
-    """Of its event log: subscribe with `last_seq` of what you have seen."""
+    """Last sequence number of the event log; subscribe with the `last_seq` you have seen."""
 
 
-class ExecutionOut(_Given):
+class ExecutionOut(_ResponseBody):
     id: str
     agent: str
     controller: str
@@ -210,7 +216,7 @@ class ExecutionOut(_Given):
     ended_at: Moment | None
 
 
-class StageOut(_Given):
+class StageOut(_ResponseBody):
     id: str
     index: int
     name: str
@@ -228,20 +234,20 @@ class SessionDetailOut(SessionOut):
 
     runbook: str
     mcp: dict[str, Any] | None
-    """The override that came with the alert."""
+    """The override submitted with the alert."""
 
     analysis: str
     stages: list[StageOut]
 
 
-class SessionStatusOut(_Given):
+class SessionStatusOut(_ResponseBody):
     id: str
     status: SessionStatus
     reason: str
     last_seq: int
 
 
-class TimelineEventOut(_Given):
+class TimelineEventOut(_ResponseBody):
     event_id: str
     session_id: str
     stage_id: str | None
@@ -267,7 +273,7 @@ class EventOut(BaseModel):
     timestamp: str
 
 
-class InteractionOut(_Given):
+class InteractionOut(_ResponseBody):
     id: str
     session_id: str
     stage_id: str | None
@@ -276,7 +282,7 @@ class InteractionOut(_Given):
     provider: str
     model: str
     request: dict[str, Any]
-    """The call for tools; for models what was set, and how many messages there were."""
+    """The arguments of a tool call; the parameters of a model call, with the number of messages."""
 
     response: dict[str, Any]
     error: str
@@ -289,10 +295,10 @@ class InteractionOut(_Given):
 
 class InteractionDetailOut(InteractionOut):
     messages: list[dict[str, Any]]
-    """The conversation as the model got it."""
+    """The conversation as the model received it."""
 
 
-class KeptResultOut(_Given):
+class KeptResultOut(_ResponseBody):
     handle: str
     server: str
     tool: str
@@ -313,83 +319,83 @@ class KeptResultOut(_Given):
 
 class ResultRangeOut(KeptResultOut):
     text: str
-    """What was asked for, masked as it was kept."""
+    """The requested part, masked."""
 
     first_line: int
     last_line: int
     start_byte: int
     end_byte: int
-    """Not included."""
+    """Exclusive."""
 
     next: str | None
-    """`lines=a-b` or `bytes=a-b` of what follows; null at the end of what was asked for."""
+    """`lines=a-b` or `bytes=a-b` of the next part; null at the end of the requested range."""
 
 
-class HitOut(_Given):
+class HitOut(_ResponseBody):
     line: int
     text: str
-    """The line, or what stands around the match in a long one."""
+    """The line; of a long line, the part around the match."""
 
     start_byte: int
     """Of the line."""
 
     match: tuple[int, int]
-    """Where in `text` the match stands, in characters."""
+    """Start and end of the match in `text`, in characters."""
 
 
-class SearchOut(_Given):
+class SearchOut(_ResponseBody):
     items: list[HitOut]
     next_cursor: str | None
     matching_lines: int
     counted_all: bool
-    """False where counting was ended: there are more."""
+    """False if counting stopped early: there are more matching lines."""
 
     lines: int
 
 
-class AlertTypeOut(_Given):
+class AlertTypeOut(_ResponseBody):
     alert_type: str
     chain: str
     description: str
     default: bool
-    """Taken for alerts that name no type."""
+    """Whether alerts without a type get this one."""
 
 
-class AlertTypesOut(_Given):
+class AlertTypesOut(_ResponseBody):
     items: list[AlertTypeOut]
     default: str | None
 
 
-class ToolOut(_Given):
+class ToolOut(_ResponseBody):
     name: str
-    """As the override and the timeline call it."""
+    """The name in overrides and in the timeline."""
 
     called: str
-    """As models call it."""
+    """The name that models use."""
 
     description: str
     read_only: bool | None
     destructive: bool | None
     refused: str | None
-    """Why the configuration does not let agents call it."""
+    """Why the configuration forbids agents to call it; null if they may."""
 
     policy: dict[str, Any] | None
-    """How its results are condensed and masked, where that is otherwise than the server's."""
+    """How its results are condensed and masked; null if the server's policy applies."""
 
     odd: list[str]
-    """What a person should look at in its description; empty for ordinary tools."""
+    """Suspicious passages in its description, for review; usually empty."""
 
     redefined: bool
-    """Described otherwise than when it was first seen."""
+    """Whether its description changed since it was first seen."""
 
 
-class McpServerOut(_Given):
+class McpServerOut(_ResponseBody):
     name: str
     state: Literal["starting", "ready", "retrying", "closed"]
     healthy: bool
     since: Moment
     last_error: str
-    """Masked; empty where there was none."""
+    """Masked; empty if there was none."""
 
     protocol: str
     server_info: dict[str, Any]
@@ -402,17 +408,17 @@ class McpServerOut(_Given):
 
     tools: list[ToolOut]
     unusable: list[str]
-    """Tools that it lists and that cannot be used, and why."""
+    """Listed tools that cannot be used, each with the reason."""
 
 
-class McpServersOut(_Given):
+class McpServersOut(_ResponseBody):
     items: list[McpServerOut]
 
 
-class ToolUseOut(_Given):
+class ToolUseOut(_ResponseBody):
     day: date
     door: str
-    """`session` or `gateway`."""
+    """The entry point: `session` or `gateway`."""
 
     server: str
     tool: str
@@ -423,56 +429,58 @@ class ToolUseOut(_Given):
     read_backs: int
     tokens_before: int
     tokens_after: int
-    spared: int
+    saved: int
+    spared: Spared
     milliseconds: int
     latency: dict[int, int]
-    """Calls by the upper edge of their bucket, in milliseconds."""
+    """Calls per latency bucket, by upper bound in milliseconds."""
 
 
-class SavingsOut(_Given):
+class SavingsOut(_ResponseBody):
     items: list[ToolUseOut]
     tokens_before: int
     tokens_after: int
-    spared: int
+    saved: int
+    spared: Spared
     encoding: str
 
 
-class ProviderOut(_Given):
+class ProviderOut(_ResponseBody):
     name: str
     type: str
     model: str
 
 
-class InfoOut(_Given):
+class InfoOut(_ResponseBody):
     version: str
     auth: Literal["none", "tokens", "proxy"]
     principal: str
     scopes: list[str]
     providers: list[ProviderOut]
     model: str | None
-    """The model that investigates by default; null where the embedded survey does."""
+    """The default model for investigations; null if they run without one."""
 
     store: Literal["sqlite", "postgresql"]
     limits: dict[str, int]
 
 
-class LoginOut(_Given):
+class LoginOut(_ResponseBody):
     principal: str
     scopes: list[str]
     expires_in: int
 
 
-class CancelOut(_Given):
+class CancelOut(_ResponseBody):
     session_id: str
     status: SessionStatus
     message: str
 
 
-class HealthOut(_Given):
+class HealthOut(_ResponseBody):
     status: Literal["ok"]
     version: str
 
 
-class ReadyOut(_Given):
+class ReadyOut(_ResponseBody):
     status: Literal["ready", "not_ready"]
     reasons: list[str]

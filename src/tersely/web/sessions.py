@@ -1,7 +1,7 @@
-"""Sessions to be read, cancelled, exported and deleted.
+"""Reading, cancelling, exporting and deleting sessions.
 
-Everything shown was masked before it was stored. Events come out as the very text
-that was stored, so that they are byte for byte what the WebSocket sends.
+Everything was masked before it was stored. Events are returned byte for byte as
+they were stored, which is also what the WebSocket sends.
 """
 
 import json
@@ -18,11 +18,22 @@ from tersely.store import events, interactions, timeline
 from tersely.store import sessions as rows
 from tersely.store.interactions import StoredInteraction
 from tersely.store.sessions import Execution, Filters, Session, Stage
-from tersely.web.auth import Administers, Principal, Reads, needs
+from tersely.web.auth import Principal, RequireAdmin, RequireRead, require_scope
 from tersely.web.dependencies import WebDependencies
-from tersely.web.paging import After, Cursor, Limit, SessionId, Time, Words, bad_cursor, from_cursor, plain, to_cursor
-from tersely.web.problems import Refusal
-from tersely.web.results import described, scope_of
+from tersely.web.paging import (
+    After,
+    Cursor,
+    Limit,
+    SearchText,
+    SessionId,
+    Time,
+    bad_cursor,
+    from_cursor,
+    strip_control_characters,
+    to_cursor,
+)
+from tersely.web.problems import ApiError
+from tersely.web.results import result_fields, session_scope
 from tersely.web.schemas import (
     ERRORS,
     CancelOut,
@@ -44,110 +55,107 @@ from tersely.web.schemas import (
 )
 
 _EXPORT_PAGE = 200
-_MAY_CANCEL = Depends(needs("submit", "admin"))
+_REQUIRE_CANCEL = Depends(require_scope("submit", "admin"))
 
 
-def routes(parts: WebDependencies) -> APIRouter:
+def session_routes(deps: WebDependencies) -> APIRouter:
     router = APIRouter(tags=["sessions"], responses=ERRORS)
-    database = parts.database
+    database = deps.database
 
     @router.get("/sessions")
     async def list_sessions(
-        status: Annotated[
-            list[SessionStatus] | None, Query(description="One or more; any of them.", max_length=7)
-        ] = None,
-        alert_type: Words = None,
+        status: Annotated[list[SessionStatus] | None, Query(description="One or more statuses.", max_length=7)] = None,
+        alert_type: SearchText = None,
         q: Annotated[
-            str | None, Query(max_length=500, description="Words; each must be in title, alert or analysis.")
+            str | None, Query(max_length=500, description="Words; each must occur in title, alert or analysis.")
         ] = None,
         created_after: Annotated[Time | None, Query(description="Created at this time or later.")] = None,
         created_before: Annotated[Time | None, Query(description="Created before this time.")] = None,
         cursor: Cursor = None,
         limit: Limit = 50,
-        principal: Principal = Reads,
+        principal: Principal = RequireRead,
     ) -> CursorPage[SessionOut]:
-        """Sessions, the newest first."""
+        """Sessions, newest first."""
         filters = Filters(
             statuses=status or (),
-            alert_type=plain(alert_type),
+            alert_type=strip_control_characters(alert_type),
             created_after=_utc(created_after, "created_after"),
             created_before=_utc(created_before, "created_before"),
-            q=plain(q) or "",
+            q=strip_control_characters(q) or "",
         )
         async with database.reading() as db:
             try:
-                found, following = await rows.list_page(db, filters, cursor=cursor or None, limit=limit)
+                found, next_cursor = await rows.list_page(db, filters, cursor=cursor or None, limit=limit)
             except InputError:
                 raise bad_cursor() from None
         return CursorPage(
-            items=[SessionOut(**summarized(one.session, one.stage, one.stage_count)) for one in found],
-            next_cursor=following,
+            items=[SessionOut(**session_fields(one.session, one.stage, one.stage_count)) for one in found],
+            next_cursor=next_cursor,
         )
 
     @router.get("/sessions/{session_id}")
-    async def read_session(session_id: SessionId, principal: Principal = Reads) -> SessionDetailOut:
+    async def read_session(session_id: SessionId, principal: Principal = RequireRead) -> SessionDetailOut:
         """A session with its alert, its analysis and its stages."""
         async with database.reading() as db:
-            return await detailed(db, session_id)
+            return await session_detail(db, session_id)
 
     @router.get("/sessions/{session_id}/status")
-    async def read_status(session_id: SessionId, principal: Principal = Reads) -> SessionStatusOut:
-        """Only how far it is; cheap to ask again and again."""
+    async def read_status(session_id: SessionId, principal: Principal = RequireRead) -> SessionStatusOut:
+        """Only the status; cheap to poll."""
         async with database.reading() as db:
             session = await rows.find(db, session_id)
         return SessionStatusOut(id=session.id, status=session.status, reason=session.reason, last_seq=session.last_seq)
 
     @router.get("/sessions/{session_id}/timeline")
     async def read_timeline(
-        session_id: SessionId, after: After = 0, limit: Limit = 200, principal: Principal = Reads
+        session_id: SessionId, after: After = 0, limit: Limit = 200, principal: Principal = RequireRead
     ) -> CursorPage[TimelineEventOut]:
-        """What happened, in order, as it is now; `after` is the `sequence` of the last one seen."""
+        """The timeline in its current state, in order; `after` is the `sequence` of the last event seen."""
         async with database.reading() as db:
-            await _exists(db, session_id)
+            await _last_seq(db, session_id)
             found = await timeline.page(db, session_id, after=after, limit=limit + 1)
         items = [TimelineEventOut.model_validate(event) for event in found[:limit]]
         return CursorPage(items=items, next_cursor=str(items[-1].sequence) if len(found) > limit else None)
 
     @router.get("/sessions/{session_id}/events", response_model=CursorPage[EventOut])
     async def read_events(
-        session_id: SessionId, after: After = 0, limit: Limit = 200, principal: Principal = Reads
+        session_id: SessionId, after: After = 0, limit: Limit = 200, principal: Principal = RequireRead
     ) -> Response:
-        """The event log, as the WebSocket sends it; `after` is the `seq` of the last one seen."""
+        """The event log as the WebSocket sends it; `after` is the `seq` of the last event seen."""
         async with database.reading() as db:
-            head = await _exists(db, session_id)
+            head = await _last_seq(db, session_id)
             found = await events.page(db, session_id, after=after, limit=limit)
-        following = str(found[-1].seq) if found and found[-1].seq < head else None
-        # Put together by hand: reading and writing the events anew could change a byte of them.
-        body = (
-            '{"items":[' + ",".join(event.payload for event in found) + '],"next_cursor":' + json.dumps(following) + "}"
-        )
+        next_cursor = str(found[-1].seq) if found and found[-1].seq < head else None
+        # Concatenated, because parsing and serializing the events again could change them.
+        items = ",".join(event.payload for event in found)
+        body = '{"items":[' + items + '],"next_cursor":' + json.dumps(next_cursor) + "}"
         return Response(body.encode(), media_type="application/json")
 
     @router.get("/sessions/{session_id}/trace")
     async def read_trace(
-        session_id: SessionId, cursor: Cursor = None, limit: Limit = 100, principal: Principal = Reads
+        session_id: SessionId, cursor: Cursor = None, limit: Limit = 100, principal: Principal = RequireRead
     ) -> CursorPage[InteractionOut]:
-        """Every exchange with a model or a tool, the oldest first, without the conversations."""
+        """All model and tool calls, oldest first, without the conversations."""
         after = _trace_position(cursor)
         async with database.reading() as db:
-            await _exists(db, session_id)
+            await _last_seq(db, session_id)
             found = await interactions.page(db, session_id, after=after, limit=limit + 1)
-        shown = found[:limit]
-        following = to_cursor(shown[-1].created_at.isoformat(), shown[-1].id) if len(found) > limit else None
-        return CursorPage(items=[InteractionOut(**_interaction(one)) for one in shown], next_cursor=following)
+        page = found[:limit]
+        next_cursor = to_cursor(page[-1].created_at.isoformat(), page[-1].id) if len(found) > limit else None
+        return CursorPage(items=[InteractionOut(**_interaction_fields(one)) for one in page], next_cursor=next_cursor)
 
     @router.get("/sessions/{session_id}/trace/{interaction_id}")
     async def read_interaction(
-        session_id: SessionId, interaction_id: str, principal: Principal = Reads
+        session_id: SessionId, interaction_id: str, principal: Principal = RequireRead
     ) -> InteractionDetailOut:
-        """One exchange with the conversation that the model got."""
+        """One model or tool call, with the conversation that the model received."""
         async with database.reading() as db:
-            await _exists(db, session_id)
+            await _last_seq(db, session_id)
             try:
                 found, messages = await interactions.one(db, session_id, interaction_id[:80])
             except InputError as missing:
-                raise Refusal(404, str(missing), code="interaction_not_found") from None
-        return InteractionDetailOut(**_interaction(found), messages=messages)
+                raise ApiError(404, str(missing), code="interaction_not_found") from None
+        return InteractionDetailOut(**_interaction_fields(found), messages=messages)
 
     @router.get(
         "/sessions/{session_id}/export",
@@ -156,43 +164,43 @@ def routes(parts: WebDependencies) -> APIRouter:
     )
     async def export_session(
         session_id: SessionId,
-        results: Annotated[bool, Query(description="With the texts of the kept results.")] = False,
-        principal: Principal = Reads,
+        results: Annotated[bool, Query(description="Include the texts of kept results.")] = False,
+        principal: Principal = RequireRead,
     ) -> Response:
-        """All that is stored of a session, as one JSON document: session, timeline, events, trace, kept results."""
+        """Everything stored about a session as one JSON document: session, timeline, events, trace, kept results."""
         async with database.reading() as db:
-            session = await detailed(db, session_id)
+            session = await session_detail(db, session_id)
         headers = {"Content-Disposition": f'attachment; filename="session-{session_id}.json"'}
         return StreamingResponse(
-            _export(parts, session, with_texts=results), media_type="application/json", headers=headers
+            _export(deps, session, with_texts=results), media_type="application/json", headers=headers
         )
 
     @router.post("/sessions/{session_id}/cancel")
-    async def cancel_session(session_id: SessionId, principal: Principal = _MAY_CANCEL) -> CancelOut:
-        """Stop a session that waits or runs. What it found so far stays."""
-        if not principal.may("admin"):
+    async def cancel_session(session_id: SessionId, principal: Principal = _REQUIRE_CANCEL) -> CancelOut:
+        """Cancel a pending or running session. Its findings so far are kept."""
+        if not principal.has_scope("admin"):
             async with database.reading() as db:
                 author = (await rows.find(db, session_id)).scope
             if author != principal.name:
-                raise Refusal(403, "Only its author, or a token with the scope admin, can cancel this session.")
-        status = await parts.intake.cancel(session_id, by=principal.name)
-        words = "It will stop in a moment." if status == "cancelling" else "It is cancelled."
-        return CancelOut.model_validate({"session_id": session_id, "status": status, "message": words})
+                raise ApiError(403, "Only its author, or a token with the scope admin, can cancel this session.")
+        status = await deps.intake.cancel(session_id, by=principal.name)
+        message = "The session is stopping." if status == "cancelling" else "The session is cancelled."
+        return CancelOut.model_validate({"session_id": session_id, "status": status, "message": message})
 
     @router.delete("/sessions/{session_id}", status_code=204, response_class=Response)
-    async def delete_session(session_id: SessionId, principal: Principal = Administers) -> Response:
+    async def delete_session(session_id: SessionId, principal: Principal = RequireAdmin) -> Response:
         """Delete an ended session with everything that belongs to it."""
-        await parts.intake.delete(session_id)
+        await deps.intake.delete(session_id)
         return Response(status_code=204)
 
     return router
 
 
-async def _exists(db: AsyncConnection, session_id: str) -> int:
-    """The last number of the session's event log.
+async def _last_seq(db: AsyncConnection, session_id: str) -> int:
+    """The last sequence number of the session's event log.
 
     Raises:
-        SessionNotFound: There is none.
+        SessionNotFound: There is no such session.
     """
     heads = await events.heads(db, [session_id])
     if session_id not in heads:
@@ -206,8 +214,8 @@ def _utc(moment: datetime | None, name: str) -> datetime | None:
     try:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except OverflowError:
-        message = "is a time that no calendar has"
-        raise Refusal(422, f"{name}: {message}", code="invalid", details=[(name, message)]) from None
+        message = "is out of range"
+        raise ApiError(422, f"{name}: {message}", code="invalid", details=[(name, message)]) from None
 
 
 def _trace_position(cursor: str | None) -> tuple[datetime, str] | None:
@@ -221,9 +229,10 @@ def _trace_position(cursor: str | None) -> tuple[datetime, str] | None:
         raise bad_cursor() from None
 
 
-def summarized(session: Session, stage: Stage | None, count: int) -> dict[str, Any]:
-    """A session as lists show it."""
+def session_fields(session: Session, stage: Stage | None, count: int) -> dict[str, Any]:
+    """The fields of a session in lists."""
     price = session.price_micros
+    saved = max(0, session.tokens_before - session.tokens_after)
     return {
         **{
             name: getattr(session, name)
@@ -253,24 +262,25 @@ def summarized(session: Session, stage: Stage | None, count: int) -> dict[str, A
         "tokens": TokensOut(
             before=session.tokens_before,
             after=session.tokens_after,
-            spared=max(0, session.tokens_before - session.tokens_after),
+            saved=saved,
+            spared=saved,
             encoding=session.encoding,
         ),
         "resolved_at": session.resolved_at,
     }
 
 
-async def detailed(db: AsyncConnection, session_id: str) -> SessionDetailOut:
+async def session_detail(db: AsyncConnection, session_id: str) -> SessionDetailOut:
     """A session with its stages.
 
     Raises:
-        SessionNotFound: There is none.
+        SessionNotFound: There is no such session.
     """
     session = await rows.find(db, session_id)
     stages = await rows.stages_of(db, session_id)
     executions = await rows.executions_of(db, session_id)
     return SessionDetailOut(
-        **summarized(session, rows.current(stages), len(stages)),
+        **session_fields(session, rows.current(stages), len(stages)),
         alert=session.alert,
         runbook=session.runbook,
         mcp=None if session.override is None else dict(session.override),
@@ -293,35 +303,35 @@ def _stage(stage: Stage, executions: Sequence[Execution]) -> StageOut:
     )
 
 
-def _interaction(found: StoredInteraction) -> dict[str, Any]:
-    request = dict(found.request)
+def _interaction_fields(interaction: StoredInteraction) -> dict[str, Any]:
+    request = dict(interaction.request)
     if isinstance(digests := request.get("messages"), list):
-        # Where the messages lie is our business; how many there were is told.
+        # Where messages are stored is an internal detail; their number is not.
         request["messages"] = len(digests)
     return {
         **{
-            name: getattr(found, name)
+            name: getattr(interaction, name)
             for name in (
                 *("id", "session_id", "stage_id", "execution_id", "provider", "model", "error"),
                 *("input_tokens", "output_tokens", "duration_ms", "created_at"),
             )
         },
-        "interaction_type": found.type,
+        "interaction_type": interaction.type,
         "request": request,
-        "response": dict(found.response),
-        "price_usd": None if found.price_micros is None else found.price_micros / 1e6,
+        "response": dict(interaction.response),
+        "price_usd": None if interaction.price_micros is None else interaction.price_micros / 1e6,
     }
 
 
-async def _export(parts: WebDependencies, session: SessionDetailOut, *, with_texts: bool) -> AsyncIterator[bytes]:
-    """The document, a page at a time: none of it is ever in memory as a whole."""
+async def _export(deps: WebDependencies, session: SessionDetailOut, *, with_texts: bool) -> AsyncIterator[bytes]:
+    """The document, page by page, so that it is never in memory as a whole."""
     yield b'{"v":1,"exported_at":' + json.dumps(events.stamp(datetime.now(UTC))).encode()
     yield b',"session":' + session.model_dump_json().encode()
     for name, pages in (
-        ("timeline", _timeline_pages(parts, session.id)),
-        ("events", _event_pages(parts, session.id)),
-        ("trace", _trace_pages(parts, session.id)),
-        ("results", _result_pages(parts, session.id, with_texts=with_texts)),
+        ("timeline", _timeline_pages(deps, session.id)),
+        ("events", _event_pages(deps, session.id)),
+        ("trace", _trace_pages(deps, session.id)),
+        ("results", _result_pages(deps, session.id, with_texts=with_texts)),
     ):
         yield f',"{name}":['.encode()
         first = True
@@ -332,10 +342,10 @@ async def _export(parts: WebDependencies, session: SessionDetailOut, *, with_tex
     yield b"}"
 
 
-async def _timeline_pages(parts: WebDependencies, session_id: str) -> AsyncIterator[list[str]]:
+async def _timeline_pages(deps: WebDependencies, session_id: str) -> AsyncIterator[list[str]]:
     after = 0
     while True:
-        async with parts.database.reading() as db:
+        async with deps.database.reading() as db:
             found = await timeline.page(db, session_id, after=after, limit=_EXPORT_PAGE)
         if not found:
             return
@@ -343,10 +353,10 @@ async def _timeline_pages(parts: WebDependencies, session_id: str) -> AsyncItera
         after = found[-1].sequence
 
 
-async def _event_pages(parts: WebDependencies, session_id: str) -> AsyncIterator[list[str]]:
+async def _event_pages(deps: WebDependencies, session_id: str) -> AsyncIterator[list[str]]:
     after = 0
     while True:
-        async with parts.database.reading() as db:
+        async with deps.database.reading() as db:
             found = await events.page(db, session_id, after=after)
         if not found:
             return
@@ -354,36 +364,37 @@ async def _event_pages(parts: WebDependencies, session_id: str) -> AsyncIterator
         after = found[-1].seq
 
 
-async def _trace_pages(parts: WebDependencies, session_id: str) -> AsyncIterator[list[str]]:
+async def _trace_pages(deps: WebDependencies, session_id: str) -> AsyncIterator[list[str]]:
     after: tuple[datetime, str] | None = None
     while True:
-        async with parts.database.reading() as db:
+        async with deps.database.reading() as db:
             found = await interactions.page(db, session_id, after=after, limit=_EXPORT_PAGE)
             whole = [await interactions.one(db, session_id, one.id) for one in found]
         if not found:
             return
         yield [
-            InteractionDetailOut(**_interaction(one), messages=messages).model_dump_json() for one, messages in whole
+            InteractionDetailOut(**_interaction_fields(one), messages=messages).model_dump_json()
+            for one, messages in whole
         ]
         after = (found[-1].created_at, found[-1].id)
 
 
-async def _result_pages(parts: WebDependencies, session_id: str, *, with_texts: bool) -> AsyncIterator[list[str]]:
+async def _result_pages(deps: WebDependencies, session_id: str, *, with_texts: bool) -> AsyncIterator[list[str]]:
     after = ""
     while True:
         try:
-            found = await parts.kept.list(scope_of(session_id), after=after, limit=_EXPORT_PAGE)
+            found = await deps.kept.list(session_scope(session_id), after=after, limit=_EXPORT_PAGE)
         except (ResultNotFound, ResultExpired):
-            return  # The last one seen went while we wrote; what is older goes first, so nothing is left.
+            return  # The last result was deleted meanwhile; older ones are deleted first, so none is left.
         for result in found:
-            known = KeptResultOut(**described(result)).model_dump(mode="json")
+            fields = KeptResultOut(**result_fields(result)).model_dump(mode="json")
             if with_texts and result.is_text:
                 try:
-                    known["text"] = await parts.kept.load(result.handle, scope_of(session_id))
-                except (ResultNotFound, ResultExpired) as gone:
-                    known["text"] = None
-                    known["why"] = str(gone)
-            yield [events.dumped(known)]
+                    fields["text"] = await deps.kept.load(result.handle, session_scope(session_id))
+                except (ResultNotFound, ResultExpired) as problem:
+                    fields["text"] = None
+                    fields["why"] = str(problem)
+            yield [events.dumped(fields)]
         if len(found) < _EXPORT_PAGE:
             return
         after = found[-1].handle

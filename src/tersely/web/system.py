@@ -1,4 +1,4 @@
-"""What there is to work with: alert types, MCP servers and their tools, what was spared, and about this service."""
+"""Alert types, MCP servers and their tools, saved tokens, and information about this service."""
 
 from typing import Annotated, Any
 
@@ -14,13 +14,13 @@ from tersely.mcp.servers import ServerOptions
 from tersely.mcp.suspicion import suspicions
 from tersely.store import usage
 from tersely.text.tokens import O200K
-from tersely.web.auth import Authenticator, Principal, Reads, needs
+from tersely.web.auth import Authenticator, Principal, RequireRead, require_scope
 from tersely.web.dependencies import WebDependencies
 from tersely.web.middleware import MAX_BODY_BYTES
 from tersely.web.paging import Day
 from tersely.web.schemas import (
     ERRORS,
-    LONGEST_RUNBOOK,
+    MAX_RUNBOOK_BYTES,
     AlertTypeOut,
     AlertTypesOut,
     InfoOut,
@@ -33,16 +33,16 @@ from tersely.web.schemas import (
 )
 from tersely.web.version import VERSION
 
-_SUBMITS_OR_READS = Depends(needs("submit", "read"))
+_REQUIRE_SUBMIT_OR_READ = Depends(require_scope("submit", "read"))
 
 
-def routes(parts: WebDependencies, authenticator: Authenticator) -> APIRouter:
+def system_routes(deps: WebDependencies, authenticator: Authenticator) -> APIRouter:
     router = APIRouter(tags=["system"], responses=ERRORS)
 
     @router.get("/alert-types")
-    async def list_alert_types(principal: Principal = _SUBMITS_OR_READS) -> AlertTypesOut:
-        """Which alerts are known, and which chain investigates them."""
-        plan = parts.intake.plan
+    async def list_alert_types(principal: Principal = _REQUIRE_SUBMIT_OR_READ) -> AlertTypesOut:
+        """The known alert types, and the chain that investigates each."""
+        plan = deps.intake.plan
         default = plan.default_alert_type()
         items = [
             AlertTypeOut(
@@ -53,42 +53,40 @@ def routes(parts: WebDependencies, authenticator: Authenticator) -> APIRouter:
         return AlertTypesOut(items=items, default=default)
 
     @router.get("/system/mcp-servers")
-    async def list_mcp_servers(principal: Principal = _SUBMITS_OR_READS) -> McpServersOut:
-        """The MCP servers: how they are, what tools they have, and what holds for their results."""
-        registry = parts.registry
-        called = {(named.tool.server, named.tool.name): named.name for named in registry.tools()}
-        # Looking at every description takes a while.
+    async def list_mcp_servers(principal: Principal = _REQUIRE_SUBMIT_OR_READ) -> McpServersOut:
+        """The MCP servers: their state, their tools, and the policy for their results."""
+        registry = deps.registry
+        model_names = {(named.tool.server, named.tool.name): named.name for named in registry.tools()}
+        # In a thread, because checking every description takes a while.
         servers = await anyio.to_thread.run_sync(
-            lambda: [_server(registry, name, called) for name in list(registry.connections)]
+            lambda: [_server(registry, name, model_names) for name in list(registry.connections)]
         )
         return McpServersOut(items=servers)
 
     @router.get("/system/savings")
     async def read_savings(
-        since: Annotated[Day | None, Query(description="From this day (UTC) on.")] = None,
-        door: Annotated[usage.Door | None, Query(description="Only what came through this door.")] = None,
-        principal: Principal = Reads,
+        since: Annotated[Day | None, Query(description="Only days (UTC) from this one on.")] = None,
+        door: Annotated[usage.Door | None, Query(description="Only this entry point: `session` or `gateway`.")] = None,
+        principal: Principal = RequireRead,
     ) -> SavingsOut:
-        """Tokens that tools returned and that conversations got, by day, server and tool."""
-        async with parts.database.reading() as db:
-            used = await usage.used(db, since=since, door=door)
-        before, after = sum(use.tokens_before for use in used), sum(use.tokens_after for use in used)
-        items = [
-            ToolUseOut(
-                **{name: getattr(use, name) for name in ToolUseOut.model_fields if name not in ("spared", "latency")},
-                spared=max(0, use.tokens_before - use.tokens_after),
-                latency=dict(use.latency),
-            )
-            for use in used
-        ]
+        """Tokens of tool results before and after condensing, by day, server and tool."""
+        async with deps.database.reading() as db:
+            rows = await usage.used(db, since=since, door=door)
+        before, after = sum(row.tokens_before for row in rows), sum(row.tokens_after for row in rows)
+        saved = max(0, before - after)
         return SavingsOut(
-            items=items, tokens_before=before, tokens_after=after, spared=max(0, before - after), encoding=O200K.name
+            items=[_tool_use(row) for row in rows],
+            tokens_before=before,
+            tokens_after=after,
+            saved=saved,
+            spared=saved,
+            encoding=O200K.name,
         )
 
     @router.get("/system/info")
-    async def read_info(principal: Principal = _SUBMITS_OR_READS) -> InfoOut:
-        """About this service, and about you."""
-        plan = parts.intake.plan
+    async def read_info(principal: Principal = _REQUIRE_SUBMIT_OR_READ) -> InfoOut:
+        """About this service and the calling principal."""
+        plan = deps.intake.plan
         providers = [
             ProviderOut(name=name, type=options.type, model=options.model) for name, options in plan.providers.items()
         ]
@@ -97,20 +95,28 @@ def routes(parts: WebDependencies, authenticator: Authenticator) -> APIRouter:
             version=VERSION,
             auth=authenticator.mode,
             principal=principal.name,
-            scopes=sorted(principal.rights),
+            scopes=sorted(principal.scopes),
             providers=providers,
             model=next((provider.model for provider in providers if provider.name == named), None),
-            store="sqlite" if parts.database.is_sqlite else "postgresql",
-            limits={"body_bytes": MAX_BODY_BYTES, "runbook_bytes": LONGEST_RUNBOOK},
+            store="sqlite" if deps.database.is_sqlite else "postgresql",
+            limits={"body_bytes": MAX_BODY_BYTES, "runbook_bytes": MAX_RUNBOOK_BYTES},
         )
 
     return router
 
 
-def _server(registry: ToolRegistry, name: str, called: dict[tuple[str, str], str]) -> McpServerOut:
-    link = registry.connections[name]
-    status, options = link.status(), link.server.options
-    known = [tool for tool in link.tools if is_selected(tool.name, options) and not why_unusable(tool)]
+def _tool_use(row: usage.ToolUse) -> ToolUseOut:
+    saved = max(0, row.tokens_before - row.tokens_after)
+    computed: dict[str, Any] = {"saved": saved, "spared": saved, "latency": dict(row.latency)}
+    return ToolUseOut(
+        **{name: getattr(row, name) for name in ToolUseOut.model_fields if name not in computed}, **computed
+    )
+
+
+def _server(registry: ToolRegistry, name: str, model_names: dict[tuple[str, str], str]) -> McpServerOut:
+    connection = registry.connections[name]
+    status, options = connection.status(), connection.server.options
+    tools = [tool for tool in connection.tools if is_selected(tool.name, options) and not why_unusable(tool)]
     return McpServerOut(
         name=name,
         state=status.state,
@@ -124,18 +130,18 @@ def _server(registry: ToolRegistry, name: str, called: dict[tuple[str, str], str
         next_try=status.next_try,
         instructions=options.instructions,
         policy=_policy(options),
-        tools=[_tool(tool, registry, called.get((tool.server, tool.name), "")) for tool in known],
+        tools=[_tool(tool, registry, model_names.get((tool.server, tool.name), "")) for tool in tools],
         unusable=list(status.refused),
     )
 
 
-def _tool(tool: Tool, registry: ToolRegistry, called: str) -> ToolOut:
+def _tool(tool: Tool, registry: ToolRegistry, model_name: str) -> ToolOut:
     options = registry.connections[tool.server].server.options
     condensing, masking = options.policy(tool.name)
     has_own = (condensing, masking) != (options.summarization, options.data_masking)
     return ToolOut(
         name=tool.name,
-        called=called,
+        called=model_name,
         description=tool.description,
         read_only=tool.read_only,
         destructive=tool.destructive,
@@ -158,7 +164,7 @@ def _results_policy(condensing: SummarizationOptions, masking: MaskingOptions) -
 
 
 def _policy(options: ServerOptions) -> dict[str, Any]:
-    """What holds for a server's results and tools; nothing of how it is reached, where secrets are."""
+    """The policy for a server's results and tools, without its transport options, which contain secrets."""
     return {
         **_results_policy(options.summarization, options.data_masking),
         "tools": options.tools.model_dump(mode="json"),

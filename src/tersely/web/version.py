@@ -1,4 +1,4 @@
-"""Which tersely this is."""
+"""The installed version of tersely."""
 
 from importlib.metadata import version
 

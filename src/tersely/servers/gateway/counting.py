@@ -1,17 +1,18 @@
-"""What went through the gateway: added up in memory, stored every few seconds, and shown as Prometheus text.
+"""Usage of the gateway: counted in memory, stored every few seconds, exported for Prometheus.
 
-A call costs no write and no counting of tokens: small results are counted when
-the sums are stored, off the event loop.
+A call neither writes to the database nor counts tokens: the tokens of small
+results are counted when the sums are stored, off the event loop.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 
 import anyio
 import anyio.to_thread
 
 from tersely.errors import StoreUnavailable
+from tersely.http.metrics import Sample, format_metric
 from tersely.store.database import Database
 from tersely.store.usage import EDGES, Key, Tally, add
 from tersely.text.tokens import O200K
@@ -19,8 +20,8 @@ from tersely.text.tokens import O200K
 logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 5.0
-_MOST_WAITING = 4_000_000
-"""Characters that wait to be counted; beyond them sizes are estimated."""
+_MAX_UNCOUNTED = 4_000_000
+"""Characters whose tokens are not counted yet; beyond this, token counts are estimated."""
 
 
 def _today() -> date:
@@ -28,10 +29,10 @@ def _today() -> date:
 
 
 class Counting:
-    """Sums of this process.
+    """Usage of this process.
 
     Args:
-        database: Where they go; None keeps them in memory.
+        database: Where the sums are stored; None keeps them in memory only.
     """
 
     def __init__(self, database: Database | None = None, *, today: Callable[[], date] = _today) -> None:
@@ -40,7 +41,7 @@ class Counting:
         self._today = today
         self._new = Tally()
         self._uncounted: list[tuple[Key, str]] = []
-        self._waiting = 0
+        self._uncounted_size = 0
 
     def call(
         self,
@@ -55,12 +56,12 @@ class Counting:
         condensed: bool = False,
         cached: bool = False,
     ) -> None:
-        """One call; `text` is a result that passed as it was, whose tokens are counted later."""
+        """Count one call; `text` is a result that was passed on unchanged, whose tokens are counted later."""
         key = (self._today(), "gateway", server, tool)
-        if text and self._waiting + len(text) > _MOST_WAITING:
+        if text and self._uncounted_size + len(text) > _MAX_UNCOUNTED:
             tokens_before = tokens_after = len(text) // 4
         elif text:
-            self._waiting += len(text)
+            self._uncounted_size += len(text)
             self._uncounted.append((key, text))
         for tally in (self.total, self._new):
             tally.call(
@@ -79,13 +80,13 @@ class Counting:
             tally.read_back(key)
 
     async def keep_storing(self) -> None:
-        """Until cancelled, store every few seconds."""
+        """Store every few seconds until cancelled."""
         while True:
             await anyio.sleep(EVERY_SECONDS)
             await self.store()
 
     async def store(self) -> None:
-        """Store what is new. What cannot be stored now is stored later."""
+        """Store the new sums; if the database is unavailable, they are stored next time."""
         await self.count()
         if not self._new or self._database is None:
             return
@@ -101,12 +102,12 @@ class Counting:
                 self._new.latency[key].update(buckets)
 
     async def count(self) -> None:
-        """Count the tokens of small results that wait for it."""
+        """Count the tokens of the results that were passed on unchanged."""
         if not self._uncounted:
             return
-        waiting, self._uncounted, self._waiting = self._uncounted, [], 0
-        counts = await anyio.to_thread.run_sync(lambda: [O200K.count(text) for _, text in waiting])
-        for (key, _), tokens in zip(waiting, counts, strict=True):
+        uncounted, self._uncounted, self._uncounted_size = self._uncounted, [], 0
+        counts = await anyio.to_thread.run_sync(lambda: [O200K.count(text) for _, text in uncounted])
+        for (key, _), tokens in zip(uncounted, counts, strict=True):
             for tally in (self.total, self._new):
                 tally.sums[key].update(tokens_before=tokens, tokens_after=tokens)
 
@@ -115,48 +116,51 @@ _COUNTERS = {
     "calls": ("tersely_tool_calls_total", "Tool calls."),
     "errors": ("tersely_tool_errors_total", "Tool calls that failed."),
     "condensed": ("tersely_results_condensed_total", "Results that were condensed."),
-    "cached": ("tersely_summaries_cached_total", "Summaries that were paid for before."),
-    "read_backs": ("tersely_read_backs_total", "Reads in kept results."),
-    "tokens_before": ("tersely_tokens_in_total", "Tokens that servers returned, as o200k_base counts."),
-    "tokens_after": ("tersely_tokens_out_total", "Tokens that clients got."),
+    "cached": ("tersely_summaries_cached_total", "Summaries taken from the cache."),
+    "read_backs": ("tersely_read_backs_total", "Reads of kept results."),
+    "tokens_before": ("tersely_tokens_in_total", "Tokens (o200k_base) of results as servers returned them."),
+    "tokens_after": ("tersely_tokens_out_total", "Tokens (o200k_base) of results as clients received them."),
 }
 
 
-def prometheus(tally: Tally, up: dict[str, bool]) -> str:
-    """The sums of this process since it started, and which servers are there."""
+def format_gateway_metrics(tally: Tally, up: Mapping[str, bool]) -> str:
+    """The counters of this process since it started, and which servers are connected."""
     by_tool: dict[tuple[str, str], list[Key]] = {}
     for key in tally.sums:
         by_tool.setdefault(key[2:], []).append(key)
-    lines: list[str] = []
-    for name, (metric, words) in _COUNTERS.items():
-        lines += [f"# HELP {metric} {words}", f"# TYPE {metric} counter"]
-        lines += [
-            f"{metric}{_labels(*tool)} {sum(tally.sums[key][name] for key in keys)}"
-            for tool, keys in sorted(by_tool.items())
-        ]
-    metric = "tersely_tool_seconds"
-    lines += [
-        f"# HELP {metric} How long calls took, with everything done to their results.",
-        f"# TYPE {metric} histogram",
+    tools = [({"server": tool[0], "tool": tool[1]}, keys) for tool, keys in sorted(by_tool.items())]
+    metrics = [
+        format_metric(
+            metric,
+            "counter",
+            description,
+            [Sample(labels, sum(tally.sums[key][name] for key in keys)) for labels, keys in tools],
+        )
+        for name, (metric, description) in _COUNTERS.items()
     ]
-    for tool, keys in sorted(by_tool.items()):
-        calls = 0
-        for edge in EDGES[:-1]:
-            calls += sum(tally.latency[key][edge] for key in keys)
-            lines.append(f"{metric}_bucket{_labels(*tool, le=f'{edge / 1000:g}')} {calls}")
-        everything = sum(tally.sums[key]["calls"] for key in keys)
-        lines.append(f"{metric}_bucket{_labels(*tool, le='+Inf')} {everything}")
-        lines.append(f"{metric}_sum{_labels(*tool)} {sum(tally.sums[key]['milliseconds'] for key in keys) / 1000:g}")
-        lines.append(f"{metric}_count{_labels(*tool)} {everything}")
-    lines += ["# HELP tersely_server_up Whether a server is connected.", "# TYPE tersely_server_up gauge"]
-    lines += [f"tersely_server_up{{server={_quoted(name)}}} {int(is_up)}" for name, is_up in sorted(up.items())]
-    return "\n".join(lines) + "\n"
+    latencies = [sample for labels, keys in tools for sample in _latency_samples(tally, labels, keys)]
+    return "".join(
+        [
+            *metrics,
+            format_metric(
+                "tersely_tool_seconds", "histogram", "Latency of tool calls, processing of results included.", latencies
+            ),
+            format_metric(
+                "tersely_server_up",
+                "gauge",
+                "Whether a server is connected.",
+                [Sample({"server": name}, int(is_up)) for name, is_up in sorted(up.items())],
+            ),
+        ]
+    )
 
 
-def _labels(server: str, tool: str, **more: str) -> str:
-    named = {"server": server, "tool": tool, **more}
-    return "{" + ",".join(f"{name}={_quoted(value)}" for name, value in named.items()) + "}"
-
-
-def _quoted(value: str) -> str:
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+def _latency_samples(tally: Tally, labels: Mapping[str, str], keys: Sequence[Key]) -> Iterator[Sample]:
+    within = 0
+    for edge in EDGES[:-1]:
+        within += sum(tally.latency[key][edge] for key in keys)
+        yield Sample({**labels, "le": f"{edge / 1000:g}"}, within, "_bucket")
+    calls = sum(tally.sums[key]["calls"] for key in keys)
+    yield Sample({**labels, "le": "+Inf"}, calls, "_bucket")
+    yield Sample(labels, sum(tally.sums[key]["milliseconds"] for key in keys) / 1000, "_sum")
+    yield Sample(labels, calls, "_count")

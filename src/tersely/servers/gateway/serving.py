@@ -1,4 +1,4 @@
-"""A gateway that runs: built from the settings; on standard input and output, or for `web` to put behind HTTP."""
+"""Builds a gateway from the settings, and serves it on standard input and output; `web` serves it over HTTP."""
 
 import logging
 import os
@@ -33,46 +33,47 @@ logger = logging.getLogger(__name__)
 SERVICE_ID = "mcp_gateway"
 
 
-def scope_of(request: Request | None) -> str:
-    """Whose results these are: the token's holder's, or the user's who runs this."""
+def request_scope(request: Request | None) -> str:
+    """The scope that results are kept in: the token owner's, or that of the user who runs the gateway."""
     user = request.scope.get("user") if request is not None else None
     return f"principal:{user.access_token.client_id}" if isinstance(user, AuthenticatedUser) else user_scope()
 
 
 @asynccontextmanager
-async def gateway(
+async def running_gateway(
     settings: Settings, servers: Sequence[Server], *, strict: bool = False, models: bool = False, wait: float = 8.0
 ) -> AsyncIterator[Gateway]:
-    """A gateway before these servers, for as long as the block lasts.
+    """A gateway in front of these servers, running inside the block.
 
     Args:
-        models: Ask the configured model where no policy says otherwise; without it, only where one says so.
+        models: Summarize with the configured model unless a policy forbids it; otherwise only where a policy asks
+            for it.
 
     Raises:
         ConfigError, StoreUnavailable: The database cannot be used.
     """
-    asks_model = models or any(_asks_model(server) for server in servers)
-    async with kept_results(settings) as kept, _summarizers(settings, asks_model) as (llm, cache):
+    uses_model = models or any(_uses_model(server) for server in servers)
+    async with kept_results(settings) as kept, _summarizers(settings, uses_model) as (llm, cache):
         key = masking_key(settings.store.data_dir)
         counting = Counting(kept.database)
         pipeline = Pipeline(results=kept, cache=cache)
         options = settings.gateway
-        door = Gateway(
+        gateway = Gateway(
             list(servers),
             results=ResultTranslator(pipeline, llm=llm, models_by_default=models, key=key),
             read_back=ReadBack(kept, summarize=pipeline.summarizer(Masker(key=key), llm(None) if models else None)),
             counting=counting,
             seen=ToolPins(settings.store.data_dir / SEEN_FILE),
-            scope=scope_of,
+            scope=request_scope,
             intent=IntentParameter(options.intent_argument, options.intent_description),
             strict=strict,
             wait=wait,
         )
-        async with door.running():
-            yield door
+        async with gateway.running():
+            yield gateway
 
 
-def _asks_model(server: Server) -> bool:
+def _uses_model(server: Server) -> bool:
     options = server.options
     return bool(options.summarization.use_model) or any(
         options.policy(pattern)[0].use_model for pattern in options.tool_policies
@@ -81,11 +82,11 @@ def _asks_model(server: Server) -> bool:
 
 @asynccontextmanager
 async def _summarizers(
-    settings: Settings, is_asked: bool
+    settings: Settings, uses_model: bool
 ) -> AsyncIterator[tuple[Callable[[str | None], LLM | None], SummaryCache]]:
-    """Who summarizes: the provider a policy names, then the default and its fallbacks."""
-    if not is_asked:
-        # Loading the providers' libraries takes seconds.
+    """A function from the provider a policy names to the model with its fallbacks, and the cache of summaries."""
+    if not uses_model:
+        # Importing the providers' libraries takes seconds.
         yield (lambda named: None), NoCache()
         return
     default = settings.summarizing()
@@ -108,17 +109,17 @@ async def _summarizers(
         await providers.aclose()
 
 
-async def serve_stdio(door: Gateway) -> None:
-    """Until standard input ends. The servers are started when the client has said which protocol it speaks."""
+async def serve_stdio(gateway: Gateway) -> None:
+    """Serve until standard input ends. The servers start when the client has sent its protocol version."""
     async with stdio_server() as (read, write), anyio.create_task_group() as tasks:
 
-        async def stop_when_told() -> None:
+        async def stop_on_signal() -> None:
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 async for number in signals:
-                    await door.stop()
-                    # A thread waits for standard input and cannot be called back; everything else has ended.
+                    await gateway.stop()
+                    # A thread blocks on standard input and cannot be cancelled; everything else has stopped.
                     os._exit(128 + number)
 
-        tasks.start_soon(stop_when_told)
-        await door.protocol.run(read, write, door.protocol.create_initialization_options())
+        tasks.start_soon(stop_on_signal)
+        await gateway.protocol.run(read, write, gateway.protocol.create_initialization_options())
         tasks.cancel_scope.cancel()

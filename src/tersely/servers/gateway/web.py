@@ -1,16 +1,14 @@
-"""The gateway behind StreamableHTTP: who may come in, how much they bring, and what stands beside `/mcp`.
+"""The gateway behind StreamableHTTP: `/mcp`, `/health` and `/metrics` as one ASGI application.
 
-Host and Origin are checked on every address, a bearer token where one is set,
-bodies are bounded, and `/health` and `/metrics` answer too.
+The Host and Origin headers are checked on every address, a bearer token where
+one is configured, and bodies are bounded. Listening is `tersely.http.listen`'s.
 """
 
-import hashlib
-import hmac
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
-from fastmcp.server.auth import AccessToken, TokenVerifier
+from fastmcp.server.auth import TokenVerifier
 from fastmcp.server.http import HostOriginGuardMiddleware
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
@@ -22,38 +20,25 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tersely.servers.gateway.counting import prometheus
+from tersely.http.auth import token_digest
+from tersely.http.limits import BodyLimit
+from tersely.http.metrics import CONTENT_TYPE
+from tersely.servers.gateway.counting import format_gateway_metrics
 from tersely.servers.gateway.protocol import GONE, Gateway
-from tersely.servers.http import BodyLimit
+from tersely.servers.http_app import BearerTokens
 from tersely.settings.model import Settings
 
 
-class Tokens(TokenVerifier):
-    """Bearer tokens by the name of who holds them, compared in constant time. Only digests are known here."""
-
-    def __init__(self, digests: Mapping[str, str]) -> None:
-        super().__init__()
-        self._digests = dict(digests)
-
-    async def verify_token(self, token: str) -> AccessToken | None:
-        digest = hashlib.sha256(token.encode()).hexdigest()
-        holder = None
-        for name, known in self._digests.items():
-            if hmac.compare_digest(digest, known.lower()):
-                holder = name
-        return AccessToken(token="", client_id=holder, scopes=[]) if holder else None
+def gateway_tokens(settings: Settings) -> BearerTokens | None:
+    """The bearer tokens that may connect; None without authentication."""
+    digests = {token.name: bytes.fromhex(token.sha256) for token in settings.auth.tokens}
+    if (shared := settings.summarizer.token) is not None:
+        digests["bearer"] = token_digest(shared.get_secret_value().encode())
+    return BearerTokens(digests) if digests else None
 
 
-def tokens(settings: Settings) -> Tokens | None:
-    """Who may come in; None when everybody may."""
-    digests = {token.name: token.sha256 for token in settings.auth.tokens}
-    if (one := settings.summarizer.token) is not None:
-        digests["bearer"] = hashlib.sha256(one.get_secret_value().encode()).hexdigest()
-    return Tokens(digests) if digests else None
-
-
-def http_app(
-    door: Gateway,
+def build_gateway_app(
+    gateway: Gateway,
     *,
     verifier: TokenVerifier | None,
     allowed_hosts: Sequence[str],
@@ -63,17 +48,16 @@ def http_app(
     """The gateway as an ASGI application: `/mcp`, `/health` and `/metrics`.
 
     Args:
-        stateless: No sessions for clients of the older protocol either, so that any replica can answer. They can then
-            neither be
-            asked nor told anything outside of an answer.
+        stateless: No sessions for clients of the older protocol either, so that any replica can answer. Such clients
+            then get neither requests nor notifications outside of a response.
     """
     manager = StreamableHTTPSessionManager(
-        door.protocol,
+        gateway.protocol,
         stateless=stateless,
-        # The guard before it knows more names than the library's.
+        # HostOriginGuardMiddleware checks instead: it accepts the configured names too.
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    # The library's limit answers with a bare sentence; ours says what to do.
+    # Replaces the library's limit, whose response does not say what to do.
     manager.asgi_app = BodyLimit(manager.asgi_app.app, max_body_bytes)  # type: ignore[assignment]
 
     async def health(request: Request) -> JSONResponse:
@@ -86,17 +70,17 @@ def http_app(
                 yield
             finally:
                 for transport in list(manager._server_instances.values()):
-                    # Told that it is over, so that streams end and are not torn off.
+                    # Terminated, so that streams end properly instead of breaking off.
                     await transport.terminate()
 
-    def private(app: ASGIApp) -> ASGIApp:
+    def with_auth(app: ASGIApp) -> ASGIApp:
         return RequireAuthMiddleware(app, []) if verifier else app
 
     return Starlette(
         routes=[
-            Route("/mcp", endpoint=private(HangUps(StreamableHTTPASGIApp(manager)))),
+            Route("/mcp", endpoint=with_auth(DisconnectWatch(StreamableHTTPASGIApp(manager)))),
             Route("/health", endpoint=health),
-            Route("/metrics", endpoint=private(Metrics(door))),
+            Route("/metrics", endpoint=with_auth(MetricsEndpoint(gateway))),
         ],
         middleware=[
             Middleware(HostOriginGuardMiddleware, allowed_hosts=list(allowed_hosts), mode="strict"),
@@ -106,24 +90,25 @@ def http_app(
     )
 
 
-class Metrics:
-    """What went through, for Prometheus."""
+class MetricsEndpoint:
+    """ASGI endpoint: this gateway's metrics for Prometheus."""
 
-    def __init__(self, door: Gateway) -> None:
-        self.door = door
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.door.counting.count()
+        counting = self.gateway.counting
+        await counting.count()
         connections = [
-            connection for pool in self.door.upstreams.pools.values() for connection in pool.connections.values()
+            connection for pool in self.gateway.upstreams.pools.values() for connection in pool.connections.values()
         ]
         up = {connection.name: connection.status().state == "ready" for connection in connections}
-        text = prometheus(self.door.counting.total, up)
-        await PlainTextResponse(text, media_type="text/plain; version=0.0.4")(scope, receive, send)
+        response = PlainTextResponse(format_gateway_metrics(counting.total, up), media_type=CONTENT_TYPE)
+        await response(scope, receive, send)
 
 
-class HangUps:
-    """Notices when a client closes its request, so that the work for it can end."""
+class DisconnectWatch:
+    """ASGI middleware: sets an event in the scope when the client disconnects, so that work for it can be cancelled."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

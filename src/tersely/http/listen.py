@@ -1,0 +1,124 @@
+"""One listener and one serve loop for every HTTP entry point.
+
+Serves until SIGINT or SIGTERM, lets requests in flight finish, and returns, so
+that everything around it is closed in order. A second signal ends it at once.
+"""
+
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+import anyio.abc
+import uvicorn
+from starlette.types import ASGIApp
+
+GRACE_SECONDS = 5
+"""How long requests in flight may take to finish after a signal; clients retry elsewhere."""
+
+MAX_WEBSOCKET_MESSAGE_BYTES = 64 * 1024
+"""Largest WebSocket message accepted from a client."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket on `host`, an address with or without brackets or a name; port 0 picks a free one.
+
+    Raises:
+        OSError: The address is in use or does not belong to this machine.
+    """
+    host = host.strip("[]")
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(2048)  # Connections queue from here on, so the address can be published at once.
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def build_server(app: ASGIApp, *, lifespan: bool = True, trust_proxy_headers: bool = False) -> uvicorn.Server:
+    """The uvicorn server for an application, without signal handling.
+
+    Args:
+        lifespan: Whether the application has ASGI lifespan events.
+        trust_proxy_headers: Take scheme and client address from `X-Forwarded-*` sent by a proxy on this machine (or in
+            uvicorn's FORWARDED_ALLOW_IPS). Off where the client address decides who is asking.
+    """
+    config = uvicorn.Config(
+        app,
+        log_config=None,  # Events are logged where they happen.
+        access_log=False,
+        lifespan="on" if lifespan else "off",
+        proxy_headers=trust_proxy_headers,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        ws_max_size=MAX_WEBSOCKET_MESSAGE_BYTES,
+        ws_ping_interval=20,
+        ws_ping_timeout=20,
+        # Compressing the same event for every viewer costs more than it saves.
+        ws_per_message_deflate=False,
+    )
+    return _Server(config)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn raises a captured signal again when it ends; then nothing around it would be closed in order."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve_http(
+    app: ASGIApp,
+    *,
+    host: str,
+    port: int,
+    on_ready: Callable[[str], None],
+    on_stop: Callable[[], Awaitable[None]] | None = None,
+    lifespan: bool = True,
+    trust_proxy_headers: bool = False,
+) -> None:
+    """Serve until SIGINT or SIGTERM; a second signal ends at once.
+
+    Args:
+        on_ready: Called with the address, which has the actual port where 0 was requested.
+        on_stop: Awaited after the signal and before the listener closes, while requests are still answered.
+        lifespan: See `build_server`.
+        trust_proxy_headers: See `build_server`.
+
+    Raises:
+        OSError: The address is in use or does not belong to this machine.
+    """
+    listener = listen(host, port)
+    server = build_server(app, lifespan=lifespan, trust_proxy_headers=trust_proxy_headers)
+    stopping = anyio.Event()
+
+    async def stop() -> None:
+        if on_stop:
+            await on_stop()
+        server.should_exit = True
+
+    async def stop_on_signal(*, task_status: anyio.abc.TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for _ in signals:
+                if stopping.is_set():
+                    server.force_exit = server.should_exit = True
+                    return
+                stopping.set()
+                tasks.start_soon(stop)
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(stop_on_signal)
+        on_ready(_address(host, listener.getsockname()[1]))
+        await server.serve(sockets=[listener])
+        tasks.cancel_scope.cancel()
+
+
+def _address(host: str, port: int) -> str:
+    host = host.strip("[]")
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

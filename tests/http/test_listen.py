@@ -1,0 +1,104 @@
+"""The listener and the serve loop that `serve`, `gateway --http` and `up` share."""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tersely.http.listen import listen, serve_http
+
+
+def application(events: list[str]) -> Starlette:
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        events.append("started")
+        yield
+        events.append("closed")
+
+    async def scheme(request: Request) -> Response:
+        return JSONResponse({"scheme": request.url.scheme})
+
+    return Starlette(routes=[Route("/", scheme)], lifespan=lifespan)
+
+
+@asynccontextmanager
+async def served(app: Starlette, host: str = "127.0.0.1", **options: Any) -> AsyncIterator[str]:
+    """The address of an application under `serve_http`; the caller ends it with a signal."""
+    sending, receiving = anyio.create_memory_object_stream[str](1)
+
+    async def run() -> None:
+        await serve_http(app, host=host, port=0, on_ready=sending.send_nowait, **options)
+
+    with anyio.fail_after(30), sending, receiving:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            yield await receiving.receive()
+
+
+async def get(address: str, **headers: str) -> httpx2.Response:
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        return await client.get(address, headers=headers)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_stops_the_server_and_closes_what_is_around_it(number: signal.Signals) -> None:
+    events: list[str] = []
+
+    async def on_stop() -> None:
+        events.append(f"stopping, answers {(await get(address)).status_code}")
+
+    async with served(application(events), on_stop=on_stop) as address:
+        assert (await get(address)).status_code == 200
+        os.kill(os.getpid(), number)
+    assert events == ["started", "stopping, answers 200", "closed"]
+    with pytest.raises(httpx2.ConnectError):
+        await get(address)
+
+
+async def test_a_second_signal_ends_at_once_even_when_stopping_hangs() -> None:
+    events: list[str] = []
+    stopping = anyio.Event()
+
+    async def on_stop() -> None:
+        stopping.set()
+        await anyio.sleep_forever()
+
+    async with served(application(events), on_stop=on_stop):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await stopping.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def test_forwarded_headers_count_only_where_they_are_trusted() -> None:
+    for trusted, scheme in ((False, "http"), (True, "https")):
+        async with served(application([]), trust_proxy_headers=trusted) as address:
+            answer = await get(address, **{"X-Forwarded-Proto": "https"})
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert answer.json() == {"scheme": scheme}
+        assert "server" not in answer.headers
+
+
+def test_an_address_in_use_is_an_os_error() -> None:
+    with listen("127.0.0.1", 0) as first, pytest.raises(OSError, match="in use"):
+        listen("127.0.0.1", first.getsockname()[1])
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+async def test_an_ipv6_address_is_shown_in_brackets(host: str) -> None:
+    try:
+        listen("::1", 0).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6 loopback")
+    async with served(application([]), host=host) as address:
+        assert address.startswith("http://[::1]:")
+        assert (await get(address)).status_code == 200
+        os.kill(os.getpid(), signal.SIGTERM)
