@@ -7,6 +7,7 @@ from typing import Any
 from tersely.app.summarizer import summarizer_app
 from tersely.condensing.budget import Condensed
 from tersely.errors import ToolError
+from tersely.extras import require_extra
 from tersely.mcp.registry import registered
 from tersely.mcp.servers import Server, ServerOptions, TransportOptions
 from tersely.settings.model import Settings
@@ -49,8 +50,10 @@ async def mcp_call(
 
     Raises:
         ToolError: With `strict`: why there is no answer.
-        ConfigError: `url` is no address.
+        ConfigError: `url` is not an address.
+        MissingExtra: The MCP client is not installed.
     """
+    require_extra("gateway", "tersely.mcp_call")
     options = ServerOptions(transport=TransportOptions(url=url), timeout=timeout, allow_destructive=True)
     try:
         async with registered(

@@ -15,6 +15,7 @@ from tersely.cli.errors import fail
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from tersely.llm.providers import ProviderOptions
     from tersely.settings.files import Key
     from tersely.settings.model import Settings
     from tersely.settings.sources import SettingsTree
@@ -127,7 +128,6 @@ def check(given: Path | None) -> None:
 
 def _found(settings: Settings, gathered: SettingsTree) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     from tersely.llm.client import OPENROUTER_URL
-    from tersely.llm.facts import context_window
     from tersely.masking.mask import Masker
 
     masker, default = Masker(), settings.defaults
@@ -135,10 +135,11 @@ def _found(settings: Settings, gathered: SettingsTree) -> Iterator[tuple[str, li
     for name, provider in settings.llm_providers.items():
         part = ["default"] if name == default.llm_provider else []
         part += ["summarizes"] if name == (default.summarization.llm_provider or default.llm_provider) else []
-        window = provider.context_window or context_window(provider.type, provider.model)
+        window = _window(provider)
         where = f" at {provider.base_url}" if provider.base_url not in (None, OPENROUTER_URL) else ""
         parts = f" ({', '.join(part)})" if part else ""
-        models.append((name, f"{provider.type} {provider.model}{where}, {window:,} tokens{parts}"))
+        size = f", {window:,} tokens" if window else ""
+        models.append((name, f"{provider.type} {provider.model}{where}{size}{parts}"))
     yield "Models", models or [("none", f"set {settings.model.missing()}; agents survey read-only tools instead")]
     servers = []
     for name, server in settings.mcp_servers.items():
@@ -165,6 +166,17 @@ def _found(settings: Settings, gathered: SettingsTree) -> Iterator[tuple[str, li
     if default.alert_type:
         doors.append(("alerts", f"without a type count as {default.alert_type}"))
     yield "tersely up", doors
+
+
+def _window(provider: ProviderOptions) -> int | None:
+    """The model's context window in tokens; None where only the llm extra's price table lists it."""
+    from tersely.extras import has_extra
+
+    if provider.context_window or not has_extra("llm"):
+        return provider.context_window
+    from tersely.llm.facts import context_window
+
+    return context_window(provider.type, provider.model)
 
 
 @config.command()

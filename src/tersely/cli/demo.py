@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from tersely.cli.extras import check_extra
+
 
 @click.command()
 @click.option("--seed", type=int, default=None, help="Draw the same incident again.")
@@ -18,6 +20,8 @@ def demo(seed: int | None, once: bool, port: int) -> None:
     return up to 400,000 tokens each, and the agent has to find the cause among look-alikes. With a key in the
     environment (OPENROUTER_API_KEY …) a model investigates.
     """
+    check_extra("demo")
+
     from tersely.demo.show import show
 
     raise SystemExit(show(seed=seed, once=once, port=port))

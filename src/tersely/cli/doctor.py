@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from tersely.cli.extras import check_extra
 from tersely.cli.up import CONFIG
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def doctor(file: Path | None, offline: bool, as_json: bool) -> None:
     Each model is asked for one word, each MCP server is connected to; nothing is changed. Exit code 1 when something is
     wrong.
     """
+    check_extra("doctor")
+
     import logging
 
     import anyio

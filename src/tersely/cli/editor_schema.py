@@ -54,6 +54,9 @@ def _adapted(node: Any) -> Any:
     }
     if isinstance(adapted.get("title"), str):
         del adapted["title"]
+    if isinstance(adapted.get("description"), str):
+        # Docstrings are wrapped for the source; editors wrap for themselves.
+        adapted["description"] = " ".join(adapted["description"].split())
     if (
         adapted.get("type") in ("integer", "number", "boolean")
         or "enum" in adapted

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from tersely.cli.errors import fail
+from tersely.cli.extras import check_extra
 from tersely.cli.watch import TOKEN, URL, headers, said
 
 
@@ -24,6 +25,8 @@ def export(session_id: str, output: Path | None, results: bool, url: str, token:
     \b
     tersely export 7fab797d-2203-44a0-9700-802ad81a48a1 --results -o incident.json
     """
+    check_extra("export")
+
     import httpx2
 
     address = f"{url.rstrip('/')}/api/v1/sessions/{session_id}/export"

@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from tersely.cli.errors import fail
+from tersely.cli.extras import check_extra
 from tersely.cli.gateway_check import check
 from tersely.cli.gateway_install import install
 from tersely.cli.upstreams import UpstreamOptions, check_providers, upstream_options, upstream_servers
@@ -81,6 +82,7 @@ def gateway(
                 f"{option} …"
             )
         return
+    check_extra("gateway")
     if not http and (host or port is not None or stateless):
         fail(
             "--host, --port and --stateless are for --http; without it the gateway speaks on standard input and output."

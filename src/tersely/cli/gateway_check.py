@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
+from tersely.cli.extras import check_extra
 from tersely.cli.upstreams import UpstreamOptions, check_providers, upstream_options, upstream_servers
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def check(command: tuple[str, ...], as_json: bool, accept: bool, **given: Unpack
     tersely gateway check --config mcp.json
     tersely gateway check -- npx -y @modelcontextprotocol/server-filesystem .
     """
+    check_extra("gateway check")
+
     import anyio
 
     from tersely.settings.model import GATEWAY, Settings, find_file

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tersely.cli.errors import fail
+from tersely.cli.extras import check_extra
 
 if TYPE_CHECKING:
     from tersely.settings.client_files import ClientProgram, FileChange, Machine, Route
@@ -78,6 +79,9 @@ def install(
     tersely gateway install vscode --project
     tersely gateway install cursor --undo
     """
+    if not undo:  # a route to a gateway that cannot start would cut the client off from its servers
+        check_extra("gateway install")
+
     from tersely.settings import client_files as files
 
     if project and named:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tersely.cli.errors import fail
+from tersely.cli.extras import check_extra
 
 if TYPE_CHECKING:
     from tersely.results.kept import KeptResult
@@ -53,6 +54,9 @@ def read(
         fail("--lines, --bytes, --grep and --sql are different questions: ask one at a time.")
     if not handle and (lines or span or pattern or sql):
         fail("Which result? Name its handle: tersely read r_… (`tersely read` alone lists them).")
+
+    if sql:
+        check_extra("read --sql")
 
     import anyio
 

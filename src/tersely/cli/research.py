@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tersely.cli.errors import fail
+from tersely.cli.extras import check_extra
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,6 +84,8 @@ def research(
     Every step is stored: the same command goes on where it was stopped or killed, and shows what is there once it
     is through. Exit code 0 when it went through, 1 when it failed or a budget stopped it.
     """
+    check_extra("research")
+
     from tersely.settings.model import Settings, find_file
 
     settings = Settings.load(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tersely.cli.errors import fail
+from tersely.cli.extras import check_extra
 
 if TYPE_CHECKING:
     from tersely.settings.model import Settings
@@ -30,6 +31,8 @@ def serve(host: str | None, port: int | None, config: Path | None, stdio: bool) 
     (OPENROUTER_API_KEY, or OPENROUTER_BASE_URL for a local server) texts are condensed structurally.
     All settings: docs/reference/settings.md.
     """
+    check_extra("serve")
+
     from tersely.settings.model import SUMMARIZING, Settings, find_file
 
     settings = Settings.load(None, find_file(config), sections=SUMMARIZING, TERSELY_HOST=host, MCP_SUMMARIZER_PORT=port)

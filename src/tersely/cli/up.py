@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tersely.cli.errors import fail
+from tersely.cli.extras import check_extra
 from tersely.errors import TerselyError
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def up(host: str | None, port: int | None, file: Path | None) -> None:
     Without a model the agents survey what their read-only tools show. Without PostgreSQL
     (TERSELY_DATABASE_URL) everything lies in one SQLite file, for one process.
     """
+    check_extra("up")
+
     from tersely.settings.model import Settings, find_file
 
     settings = Settings.load(file=find_file(file), TERSELY_HOST=host, TERSELY_PORT=port)
@@ -51,6 +54,8 @@ def up(host: str | None, port: int | None, file: Path | None) -> None:
 @CONFIG
 def work(file: Path | None) -> None:
     """Work on sessions without a door of its own, beside other processes on the same PostgreSQL."""
+    check_extra("work")
+
     from tersely.settings.model import Settings, find_file
 
     settings = Settings.load(file=find_file(file))

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from tersely.cli.errors import fail
+from tersely.cli.extras import check_extra
 
 
 def _here() -> str:
@@ -48,6 +49,7 @@ def watch(session_id: str, url: str, token: str, as_json: bool) -> None:
 
     Exit code 0 when it completed, 1 when it ended otherwise.
     """
+    check_extra("watch")
     raise SystemExit(_follow(url, token, session_id, as_json))
 
 
@@ -88,6 +90,8 @@ def investigate(
     tersely investigate alert.json --watch
     echo "checkout answers with 503 since 10:40" | tersely investigate --watch --server cluster:get_logs,get_events
     """
+    check_extra("investigate")
+
     import httpx2
 
     if alert.name == "<stdin>" and sys.stdin.isatty():

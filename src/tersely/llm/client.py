@@ -24,6 +24,7 @@ from tersely.errors import (
     LLMTooLong,
     LLMUnavailable,
 )
+from tersely.extras import require_extra
 from tersely.llm.messages import (
     Completion,
     Delta,
@@ -123,6 +124,8 @@ class ChatModel:
     def __init__(
         self, spec: ModelSpec, *, patience: Timeouts | None = None, transport: httpx2.AsyncBaseTransport | None = None
     ) -> None:
+        require_extra("llm", f"Model {spec.model!r}")
+
         from tersely.llm import facts
         from tersely.llm.wire import BoundedHTTPClient, Timeouts
 

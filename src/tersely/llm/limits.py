@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -19,8 +20,10 @@ from tersely.llm.client import ChatModel, ModelSpec
 from tersely.llm.messages import Completion, Delta, Message, Superseded, ToolSpec
 from tersely.llm.meter import METER
 from tersely.llm.providers import NativeTools
-from tersely.llm.wire import Timeouts
 from tersely.text.tokens import Tokenizer
+
+if TYPE_CHECKING:
+    from tersely.llm.wire import Timeouts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,7 +314,7 @@ def _summed_up(problems: list[LLMError]) -> LLMError:
 
 
 def build_llm(
-    specs: Sequence[ModelSpec], *, retry_policy: RetryPolicy | None = None, patience: Timeouts | None = None
+    specs: Sequence[ModelSpec], *, retry_policy: RetryPolicy | None = None, patience: "Timeouts | None" = None
 ) -> LimitedLLM:
     """The first spec is asked, the others step in, in order. Specs of one account share its limiter."""
     retry_policy = retry_policy or RetryPolicy()

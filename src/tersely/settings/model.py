@@ -578,7 +578,7 @@ def documented() -> list[tuple[str, str, str]]:
     against it.
     """
     return [
-        (field.alias, _shown_default(field.default), field.description or "")
+        (field.alias, _shown_default(field.default), " ".join((field.description or "").split()))
         for field in _fields(Settings)
         if field.alias
     ]
