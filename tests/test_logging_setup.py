@@ -40,7 +40,7 @@ def test_what_is_said_all_the_same_is_masked() -> None:
         made.exc_info = (type(problem), problem, problem.__traceback__)
     line = said(made)
     assert SECRET not in json.dumps(line) and "[MASKED:" in str(line["exception"])
-    assert str(line["where"]).startswith("['test_journal.py:") and "token" not in str(line["where"]), (
+    assert str(line["where"]).startswith("['test_logging_setup.py:") and "token" not in str(line["where"]), (
         "the place, without source or values"
     )
 

@@ -307,7 +307,7 @@ def test_files_are_looked_for_where_each_system_has_them() -> None:
 
 
 def test_the_documented_table_is_the_one_in_the_code() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "reference" / "clients.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "clients.md").read_text()
     for client in CLIENTS.values():
         assert client.source in page and client.checked in page and f"`{client.name}`" in page
         for place in (*client.user.values(), *([client.project] if client.project else [])):

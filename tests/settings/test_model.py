@@ -81,7 +81,7 @@ def test_a_model_is_configured_when_its_key_is_or_a_server_of_ones_own(
 
 # The file
 
-CONFIGURATION = Path(__file__).parents[1] / "docs" / "reference" / "configuration.md"
+CONFIGURATION = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 
 
 def written(folder: Path, text: str, name: str = "tersely.yaml") -> Path:
