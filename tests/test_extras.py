@@ -120,7 +120,9 @@ def test_an_extra_brings_the_modules_that_are_looked_up_for_it(extra: str) -> No
         assert PACKAGES_OF[module] & installed_with(extra) and not PACKAGES_OF[module] & installed_with(), module
 
 
-def test_the_library_works_without_any_extra() -> None:
+def test_the_library_works_without_any_extra(tmp_path: Path) -> None:
+    file = tmp_path / "api.log"
+    file.write_text(LOG)
     code = """
 import tersely
 text = sys.argv[1]
@@ -128,9 +130,15 @@ assert tersely.condense(text, budget=200).tokens_after <= 200
 assert "hunter2" not in tersely.mask("password=hunter2hunter2")
 assert tersely.chunk(text, size=1000)
 assert tersely.count_tokens("one two") == 2
+
+from click.testing import CliRunner
+from tersely.cli import main
+assert CliRunner().invoke(main, ["condense", sys.argv[2], "--budget", "200"]).exit_code == 0
+print({"alembic", "pydantic", "rich", "sqlalchemy", "yaml"} & set(sys.modules))
 """
-    done = run_with("", code, LOG)
+    done = run_with("", code, LOG, str(file))
     assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "set()\n", "condensing starts fast because it imports none of these"
 
 
 def test_without_a_model_summarize_needs_no_extra_and_with_one_it_names_it() -> None:
