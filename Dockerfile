@@ -1,4 +1,4 @@
-# The summarizer service in a container: slim, non-root, everything pinned by hash.
+# One image for `tersely serve`, `gateway` and `up`, hence all extras: slim, non-root, everything pinned by hash.
 FROM python:3.12-slim AS build
 WORKDIR /build
 RUN python -m venv /app && /app/bin/pip install --no-cache-dir --upgrade pip
@@ -6,6 +6,7 @@ COPY requirements/runtime.txt requirements/runtime.txt
 RUN /app/bin/pip install --no-cache-dir --require-hashes -r requirements/runtime.txt
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY src/ src/
+# --no-deps: requirements/runtime.txt holds what tersely[all] needs (`make lock`).
 RUN /app/bin/pip install --no-cache-dir --no-deps .
 
 FROM python:3.12-slim

@@ -39,7 +39,7 @@ def test_a_first_file_is_fine_as_it_is_and_with_everything_taken_into_use(tmp_pa
     assert done.returncode == 0 and "tersely.yaml" in done.stdout
     path = tmp_path / "tersely.yaml"
     checked = tersely(tmp_path, "config", "check")
-    assert checked.returncode == 0 and "✓ tersely.yaml is fine." in checked.stdout and "no model" in checked.stdout
+    assert checked.returncode == 0 and "✓ tersely.yaml is valid." in checked.stdout and "no model" in checked.stdout
 
     path.write_text(without_comment_signs(path.read_text(encoding="utf-8")), encoding="utf-8")
     used = {
@@ -76,7 +76,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
     done = tersely(tmp_path, "config", "init")
 
-    assert done.returncode == 2 and "exists already" in done.stderr
+    assert done.returncode == 2 and "already exists" in done.stderr
     assert path.read_text(encoding="utf-8") == "queue: {lease: 9}\n"
 
 

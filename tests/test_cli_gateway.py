@@ -17,7 +17,7 @@ from fastmcp.client.transports import StdioTransport
 from mcp_types import TextContent
 
 from tersely.cli import main
-from tersely.cli.gateway_check import look
+from tersely.cli.gateway_check import check_servers
 from tersely.cli.gateway_install import CLIENTS as OFFERED
 from tersely.cli.upstreams import name_for
 from tersely.mcp.servers import Server
@@ -95,9 +95,9 @@ def test_a_dry_run_shows_the_diff_and_writes_nothing(home: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert '-      "command": "npx",' in done.stdout and '"--inherit-env", "TOKEN", "--", "npx"' in done.stdout
     assert "hunter2" not in done.stdout and "proxy.test" not in done.stdout
-    assert "notion: left alone, may ask for a login" in done.stdout
+    assert "notion: not changed, may ask for a login" in done.stdout
     assert (
-        "no longer see" in done.stdout and "HTTPS_PROXY" in done.stdout and "pass it on: --inherit-env " in done.stdout
+        "no longer get" in done.stdout and "HTTPS_PROXY" in done.stdout and "pass it on: --inherit-env " in done.stdout
     )
     assert path.read_bytes() == before and [file.name for file in path.parent.iterdir()] == ["mcp.json"]
 
@@ -117,8 +117,7 @@ def test_installing_and_undoing_gives_every_byte_back_and_a_second_time_changes_
     copy = path.with_name("mcp.json.before-tersely")
     assert routed != before and copy.read_bytes() == before
     assert (
-        "Nothing is to be changed" in tersely("gateway", "install", "cursor", "--yes").stdout
-        and path.read_bytes() == routed
+        "Nothing to change" in tersely("gateway", "install", "cursor", "--yes").stdout and path.read_bytes() == routed
     )
 
     added = json.loads(routed)
@@ -127,7 +126,7 @@ def test_installing_and_undoing_gives_every_byte_back_and_a_second_time_changes_
     assert "1 server is routed" in tersely("gateway", "install", "cursor", "--yes").stdout
     assert set(json.loads(copy.read_text())["mcpServers"]) == {"git", "web", "new"}
 
-    assert "3 servers are as before" in tersely("gateway", "install", "cursor", "--undo", "--yes").stdout
+    assert "3 servers are restored" in tersely("gateway", "install", "cursor", "--undo", "--yes").stdout
     back = json.loads(path.read_text())
     assert back["mcpServers"].pop("new") == {"command": "new"} and back == json.loads(before) and not copy.exists()
 
@@ -171,15 +170,15 @@ def test_a_projects_file_names_us_in_a_way_that_others_can_use(home: Path, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "content", "says"),
     [
-        (["cursor"], None, "mcp.json: there is no such file, so Cursor has no servers there"),
+        (["cursor"], None, "mcp.json: no such file, so Cursor has no servers there"),
         (
             ["cursor", "--only", "gti"],
             '{"mcpServers": {"git": {"command": "x"}}}',
-            "no server called 'gti'. There are: git.",
+            "there is no server 'gti'. Known servers: git.",
         ),
         (["cursor"], '{"mcpServers": {\n  "git": {"command": "x",,}}}', "mcp.json:2: is not valid JSON"),
         (["cursor"], '{"editor": 1}', "declares no servers"),
-        (["claude-desktop", "--project"], None, "has no files in projects"),
+        (["claude-desktop", "--project"], None, "has no project files"),
         (["cursor", "--project", "--file", "x"], None, "give one of them"),
         (["emacs"], None, "'emacs' is not one of"),
     ],
@@ -259,7 +258,7 @@ async def test_check_notices_what_changed_since_it_was_first_seen_until_that_is_
     notes = Server.model_validate({"name": "notes", "options": {"transport": transport}})
 
     async def changed(*, accept: bool = False) -> bool:
-        report = await look([notes], tmp_path, accept)
+        report = await check_servers([notes], tmp_path, accept)
         assert report["ok"] and report["servers"][0]["tools"][0]["name"] == "add", "a single server keeps its names"
         return bool(report["servers"][0]["tools"][0]["changed"])
 
@@ -280,7 +279,7 @@ def test_check_takes_one_command(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "Which servers? Give one of --config FILE, --upstream URL, or -- COMMAND"),
+        ([], "No servers given. Give one of --config FILE, --upstream URL, or -- COMMAND"),
         (["--upstream", "http://localhost:1/mcp", "--", "npx"], "Give only one of"),
         (["--upstream", "ftp://x"], "must be an address such as"),
         (
@@ -291,7 +290,7 @@ def test_check_takes_one_command(home: Path) -> None:
             ["--upstream", "http://localhost:1/mcp", "--header-from", "Authorization=NOT_SET"],
             "variable NOT_SET is not set",
         ),
-        (["--sse", "--", "npx"], "for --upstream"),
+        (["--sse", "--", "npx"], "need --upstream"),
         (["--config", "nowhere.json"], "nowhere.json"),
     ],
 )
@@ -313,8 +312,8 @@ def test_a_server_has_a_name_even_if_nobody_gave_it_one() -> None:
 def test_stats_without_any_calls_says_what_to_do() -> None:
     code, said, _ = quick("stats")
     assert code == 0 and "tersely gateway install" in said
-    assert "Nothing was called since" in quick("stats", "--since", "7d")[1]
-    assert "is no day" in quick("stats", "--since", "soon")[2]
+    assert "No calls since" in quick("stats", "--since", "7d")[1]
+    assert "is not a day" in quick("stats", "--since", "soon")[2]
 
 
 async def test_stats_add_up_by_server_and_tool_today_and_in_all() -> None:

@@ -116,7 +116,7 @@ def test_without_a_handle_it_lists_what_is_mine(handles: dict[str, str]) -> None
     shown = tersely("read").stdout.decode()
     assert all(handles[name] in shown for name in ("log", "pods", "chart")) and handles["other"] not in shown
     assert len(json.loads(tersely("read", "--json").stdout)) == 3
-    assert b"Nothing is kept" in tersely("read", "--scope", "user:nobody").stderr
+    assert b"No results are kept" in tersely("read", "--scope", "user:nobody").stderr
 
 
 def test_an_image_is_written_as_it_is(handles: dict[str, str]) -> None:
@@ -132,10 +132,10 @@ def test_an_image_is_written_as_it_is(handles: dict[str, str]) -> None:
         (["{log}", "--lines", "0:3"], "must look like 1:100"),
         (["{log}", "--lines", "a:b"], "must look like 1:100"),
         (["{log}", "--grep", "("], "is not a valid re2 expression"),
-        (["{log}", "--grep", "x", "--sql", "SELECT 1"], "ask one at a time"),
+        (["{log}", "--grep", "x", "--sql", "SELECT 1"], "cannot be combined"),
         (["{pods}", "--sql", "SELECT * FROM read_csv('/etc/passwd')"], "file system operations are disabled"),
         (["{chart}", "--lines", "1:2"], "is image/png, not text"),
-        (["--lines", "1:2"], "Which result?"),
+        (["--lines", "1:2"], "need a HANDLE"),
     ],
 )
 def test_a_mistake_gets_a_sentence(handles: dict[str, str], arguments: list[str], says: str) -> None:
@@ -158,5 +158,5 @@ def test_a_database_that_is_not_there_is_a_sentence_without_its_password() -> No
 
 
 def test_migrate_says_what_it_did() -> None:
-    assert b"from nothing to schema" in tersely("migrate").stdout
+    assert b"from no schema to schema" in tersely("migrate").stdout
     assert b"already" in tersely("migrate").stdout

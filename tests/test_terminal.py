@@ -48,7 +48,7 @@ def test_a_long_analysis_is_begun_and_the_rest_is_one_click_away() -> None:
     assert "140 more lines: http://here/sessions/1" in text
 
 
-def test_what_was_spared_is_never_rounded_up_to_everything() -> None:
+def test_the_saved_share_is_never_rounded_up_to_everything() -> None:
     call = told(
         "llm_tool_call",
         "…",
@@ -62,7 +62,7 @@ def test_what_was_spared_is_never_rounded_up_to_everything() -> None:
         "mcp_tool_summary", "…", original_tokens=400_000, summary_tokens=150, status="summarized", handle="r_1"
     )
     last = shown(call, summary, width=200).splitlines()[-1]
-    assert last == "completed · 1 tool call · 400,000 tokens of results, 150 in the conversation: 99% spared"
+    assert last == "completed · 1 tool call · 400,000 tokens of results, 150 in the conversation: 99% saved"
 
 
 def test_a_call_that_failed_says_why_and_lines_end_where_their_words_end() -> None:

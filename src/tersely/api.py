@@ -1,4 +1,4 @@
-"""The Python door: summaries with whatever model the environment configures, and one call to any MCP server."""
+"""Python API: summaries with the configured model, and a single call to any MCP server."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,7 @@ from typing import Any
 from tersely.app.summarizer import summarizer_app
 from tersely.condensing.budget import Condensed
 from tersely.errors import ToolError
+from tersely.extras import require_extra
 from tersely.mcp.registry import registered
 from tersely.mcp.servers import Server, ServerOptions, TransportOptions
 from tersely.settings.model import Settings
@@ -40,17 +41,19 @@ async def mcp_call(
 ) -> str | None:
     """Call one tool of the MCP server at `url` (StreamableHTTP) and return its text.
 
-    None when there is no answer, so that a pipeline can go on with what it has: the server cannot be reached, does not
-    answer in time, or says that the call failed. Why stands in the log.
+    Returns None when the server cannot be reached, does not answer in time, or reports an error, so that a pipeline can
+    continue without the answer. The reason is logged.
 
     Args:
         timeout: Seconds the call may take.
         strict: Raise instead of returning None.
 
     Raises:
-        ToolError: With `strict`: why there is no answer.
-        ConfigError: `url` is no address.
+        ToolError: With `strict`: the call failed.
+        ConfigError: `url` is not an address.
+        MissingExtra: The MCP client is not installed.
     """
+    require_extra("gateway", "tersely.mcp_call")
     options = ServerOptions(transport=TransportOptions(url=url), timeout=timeout, allow_destructive=True)
     try:
         async with registered(
@@ -60,9 +63,9 @@ async def mcp_call(
         text = "\n\n".join(result.texts)
         if result.is_error:
             raise ToolError(f"{tool} at {url} answered with an error: {text[:500]}")
-    except ToolError as failure:
+    except ToolError as error:
         if strict:
             raise
-        logger.warning("mcp_call_failed", extra={"tool": tool, "problem": str(failure)})
+        logger.warning("mcp_call_failed", extra={"tool": tool, "problem": str(error)})
         return None
     return text

@@ -2,6 +2,7 @@
 
 * TerselyError
   x ConfigError             the operator can fix it; names the setting
+    + MissingExtra          an optional dependency is not installed; names the extra
   x InputError              the caller can fix it; names the value and what is allowed
     + ResultNotFound        no kept result has this handle, in this scope
     + ResultExpired         the result was deleted after its retention time
@@ -38,6 +39,14 @@ class TerselyError(Exception):
 
 class ConfigError(TerselyError):
     """A setting is missing or wrong; the message names it and what is valid."""
+
+
+class MissingExtra(ConfigError):
+    """The feature needs packages that only an extra installs."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs the {extra} extra: pip install 'tersely[{extra}]'.")
+        self.extra = extra
 
 
 class InputError(TerselyError, ValueError):

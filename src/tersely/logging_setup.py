@@ -1,8 +1,7 @@
-"""What a process says about itself: JSON lines on stderr, each with its `service_id`.
+"""Logging: JSON lines on stderr, each with its `service_id`.
 
-Content never goes in: callers log sizes, names and outcomes. What is said all the same, by an exception or by a
-library,
-is masked, and long values are cut, so that nobody can fill the log.
+Callers log sizes, names and outcomes, never content. Content that gets in through an exception or a library is masked,
+and long values are cut, so that no caller can fill the log.
 """
 
 import json
@@ -36,9 +35,9 @@ class JsonFormatter(logging.Formatter):
             name: _bounded(value) for name, value in vars(record).items() if name not in _STANDARD and name not in line
         }
         if record.exc_info and record.exc_info[1]:
-            kind, problem = type(record.exc_info[1]), record.exc_info[1]
-            line["exception"] = _bounded(f"{kind.__name__}: {problem}")
-            line["where"] = _where(record.exc_info[1])
+            error = record.exc_info[1]
+            line["exception"] = _bounded(f"{type(error).__name__}: {error}")
+            line["where"] = _last_frames(error)
         return json.dumps(line, ensure_ascii=True, default=str)
 
 
@@ -46,17 +45,17 @@ def _bounded(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        # Masked before it is cut: half of a secret would no longer be known for one.
+        # Masked before it is cut: half a secret would not be recognised.
         masked = mask(value[: 10 * LONGEST_VALUE])
     except MaskingFailed:
-        return "[not shown: it could not be checked for secrets]"
+        return "[not shown: masking failed]"
     return masked if len(value) <= LONGEST_VALUE else masked[:LONGEST_VALUE] + f"… ({len(value)} characters)"
 
 
-def _where(problem: BaseException) -> list[str]:
-    """The last frames, without source lines or values: enough to find the place, too little to leak."""
+def _last_frames(error: BaseException) -> list[str]:
+    """The last frames as file, line and function; source lines and values could contain secrets."""
     frames = []
-    trace = problem.__traceback__
+    trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
         frames.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} {code.co_name}")
@@ -65,12 +64,12 @@ def _where(problem: BaseException) -> list[str]:
 
 
 def configure_logging(service_id: str, level: str = "info", stream: TextIO | None = None) -> None:
-    """Send everything that is logged to stderr as JSON lines. Libraries lose handlers of their own."""
+    """Send all log records to stderr as JSON lines; handlers that libraries installed are removed."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter(service_id))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    # Libraries are heard when they warn, whatever the level: their news quote requests, addresses and contents.
+    # Libraries log at WARNING whatever the level: their INFO records quote requests, addresses and content.
     root.setLevel(logging.WARNING)
     logging.getLogger("tersely").setLevel(level.upper())
     for name in ("fastmcp", "mcp", "uvicorn", "uvicorn.error", "uvicorn.access"):

@@ -1,5 +1,6 @@
-"""A session's events, drawn in a terminal as they come: what the agent thinks, calls and finds, and what it was
-spared.
+"""Shows a session in the terminal while it runs: the agent's thoughts, tool calls and findings, and the saved tokens.
+
+Reads events over the WebSocket API of `tersely up`; `Screen` itself only renders events.
 """
 
 import json
@@ -24,13 +25,14 @@ ENDS = ("completed", "failed", "cancelled", "timed_out")
 STYLES = {"completed": "green", "failed": "red", "cancelled": "yellow", "timed_out": "red"}
 LONGEST_ARGUMENTS = 100
 LONGEST_ANALYSIS = 60
-"""Lines; the page has all of them, and so has `--json`."""
+"""Lines; the dashboard and `--json` show all of them."""
 
-LATE_SECONDS = 15.0
+RECONNECT_SECONDS = 15.0
+"""How long a lost connection is retried."""
 
 
 async def follow(url: str, token: str, session_id: str, as_json: bool = False, console: Console | None = None) -> int:
-    """Show a session to its end. 0 when it completed."""
+    """Show a session until it ends; return 0 when it completed, otherwise 1."""
     if as_json:
         return await _print(url, token, session_id)
     console = console or Console(highlight=False)
@@ -53,7 +55,7 @@ async def _print(url: str, token: str, session_id: str) -> int:
 
 
 async def _events(url: str, token: str, session_id: str) -> AsyncIterator[dict[str, Any]]:
-    """What happened and what happens; when the connection is lost it goes on where it was."""
+    """All events of a session from the first one; after a lost connection the next connection resumes."""
     import websockets
 
     parts = urlsplit(url)
@@ -61,40 +63,40 @@ async def _events(url: str, token: str, session_id: str) -> AsyncIterator[dict[s
         parts._replace(scheme="wss" if parts.scheme == "https" else "ws", path=f"{parts.path}/api/v1/ws")
     )
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    seen, alone = 0, 0.0
+    last_seq, disconnected = 0, 0.0
     while True:
         try:
             async with websockets.connect(
                 address, additional_headers=headers, max_size=None, open_timeout=10
             ) as socket:
                 channel = f"session:{session_id}"
-                await socket.send(json.dumps({"action": "subscribe", "channel": channel, "last_seq": seen}))
+                await socket.send(json.dumps({"action": "subscribe", "channel": channel, "last_seq": last_seq}))
                 async for message in socket:
                     event = json.loads(message)
-                    alone = 0.0
+                    disconnected = 0.0
                     if event["type"] == "subscription.error" and event.get("code") == "store_unavailable":
-                        break  # It comes back, and so do we.
+                        break  # Temporary: connect again.
                     if event["type"] == "subscription.error":
                         raise TerselyError(str(event.get("message", "The session cannot be watched.")))
                     if "session_id" not in event:
                         continue
-                    seen = max(seen, event.get("seq", 0))
+                    last_seq = max(last_seq, event.get("seq", 0))
                     yield event
-        except websockets.InvalidStatus as refused:
+        except websockets.InvalidStatus as error:
             raise TerselyError(
-                f"The server at {url} does not let us watch ({refused.response.status_code}). Give --token, or check "
-                "the address."
+                f"The server at {url} refused the connection (status {error.response.status_code}). Give --token, or "
+                "check the address."
             ) from None
-        except (OSError, websockets.WebSocketException) as problem:
-            if alone >= LATE_SECONDS or (not seen and isinstance(problem, ConnectionRefusedError)):
-                raise TerselyError(f"Nobody answers at {url}. Start it with: tersely up") from None
-        # The server may be about to restart; sessions survive that.
+        except (OSError, websockets.WebSocketException) as error:
+            if disconnected >= RECONNECT_SECONDS or (not last_seq and isinstance(error, ConnectionRefusedError)):
+                raise TerselyError(f"Could not connect to {url}. Start the server with: tersely up") from None
+        # The server may be restarting; sessions survive that.
         await anyio.sleep(0.5)
-        alone += 0.5
+        disconnected += 0.5
 
 
 class Screen:
-    """What has ended is printed for good; what grows is drawn below it, again and again."""
+    """Prints finished events; unfinished ones are drawn below them and redrawn as they grow."""
 
     def __init__(self, console: Console, more_at: str = "") -> None:
         self.console = console
@@ -112,8 +114,8 @@ class Screen:
             case "timeline_event.created":
                 self._print(event)
             case "timeline_event.completed":
-                begun = self._open.pop(event["event_id"], {})
-                self._print({**begun, **event})
+                created = self._open.pop(event["event_id"], {})
+                self._print({**created, **event})
             case "stream.chunk" if event["event_id"] in self._open:
                 growing = self._open[event["event_id"]]
                 growing["content"] = growing["content"][: event["offset"]] + event["delta"]
@@ -125,7 +127,7 @@ class Screen:
                 self.status, self.reason = event["status"], event.get("reason", "")
 
     def growing(self) -> RenderableType:
-        """What is not finished yet."""
+        """The unfinished events."""
         lines: list[RenderableType] = []
         for event in self._open.values():
             if event["event_type"] == "llm_tool_call":
@@ -138,14 +140,14 @@ class Screen:
         return Group(*lines)
 
     def close(self) -> None:
-        spared = self.before - self.after
+        saved = max(0, self.before - self.after)
         style = STYLES.get(self.status, "yellow")
         calls = f"{self.calls} tool call" + ("" if self.calls == 1 else "s")
         line = Text.assemble((self.status.replace("_", " "), f"bold {style}"), f" · {calls}")
         if self.before:
-            # Rounded down: "100% spared" would say that nothing was left.
-            share = f"{max(0, spared) * 100 // self.before}%"
-            line.append(f" · {self.before:,} tokens of results, {self.after:,} in the conversation: {share} spared")
+            # Rounded down: "100% saved" would mean that nothing was left.
+            share = f"{saved * 100 // self.before}%"
+            line.append(f" · {self.before:,} tokens of results, {self.after:,} in the conversation: {share} saved")
         self.console.print(line)
         if self.reason:
             self.console.print(Text(self.reason, style=style))
@@ -191,25 +193,25 @@ class Screen:
             case "llm_thinking":
                 self._indented(Text(_short(content, 600), style="dim italic"))
             case _ if content.strip():
-                # The analysis in it comes as an event of its own.
-                said = _before_the_analysis(content) if about.get("final") else content
-                if said.strip():
-                    self._indented(Text(_short(said, 1200)))
+                # The analysis follows as an event of its own.
+                shown = _before_the_analysis(content) if about.get("final") else content
+                if shown.strip():
+                    self._indented(Text(_short(shown, 1200)))
 
     def _indented(self, text: Text, by: int = 2) -> None:
         self.console.print(Padding(text, (0, 0, 0, by), expand=False))
 
 
 def _before_the_analysis(answer: str) -> str:
-    """What the model said on the way to its conclusion: its thought, where it writes such."""
+    """The part of a final answer before its conclusion (ReAct's thought); empty without one."""
     thought, marker, _ = answer.partition("Final Answer:")
     return thought.rstrip("*#_ \n") if marker else ""
 
 
 def _beginning(text: str, lines: int) -> tuple[str, int]:
-    """At most so many lines, and how many were left out; a few more than that are not worth the cut."""
-    every = text.splitlines()
-    return (text, 0) if len(every) <= lines * 5 // 4 else ("\n".join(every[:lines]).rstrip(), len(every) - lines)
+    """The first lines, and the number of lines left out; up to a quarter more is not cut."""
+    split = text.splitlines()
+    return (text, 0) if len(split) <= lines * 5 // 4 else ("\n".join(split[:lines]).rstrip(), len(split) - lines)
 
 
 def _call(event: dict[str, Any]) -> Text:
@@ -218,7 +220,7 @@ def _call(event: dict[str, Any]) -> Text:
     return Text.assemble((f"{about.get('server_name')}.{about.get('tool_name')}", "bold"), (f" {arguments}", "dim"))
 
 
-def _short(text: str, most: int) -> str:
-    # What a terminal would obey rather than show is taken out.
-    flat = clean(text).text.strip()
-    return flat if len(flat) <= most else flat[:most] + " …"
+def _short(text: str, max_length: int) -> str:
+    """Without terminal control sequences."""
+    cleaned = clean(text).text.strip()
+    return cleaned if len(cleaned) <= max_length else cleaned[:max_length] + " …"

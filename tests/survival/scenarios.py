@@ -660,7 +660,7 @@ async def two_on_one_file(it: House, draw: random.Random, *, times: int = 3) -> 
                 await anyio.sleep(0.05)
         said = second.log.read_text()
         it.replicas.remove(second)
-        if "Another tersely works on" not in said:
+        if "Another tersely process uses" not in said:
             it.history.note("left", session="", where=f"the second said {said[-300:]}")
     await it.settled()
     return {"tries": times, "exit code": second.process.returncode}

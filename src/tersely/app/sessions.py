@@ -1,4 +1,4 @@
-"""`async with sessions_app(settings)`: builds everything that sessions need, once, and closes it in reverse order."""
+"""Composition root of sessions: `sessions_app` builds every component once and closes them in reverse order."""
 
 import json
 import sys
@@ -34,12 +34,12 @@ from tersely.store.database import Database
 from tersely.store.summaries import SummaryFile
 
 CALLS_AT_ONCE = 32
-"""Model calls at once, per provider, unless the settings say otherwise: many sessions wait for few answers each."""
+"""Concurrent model calls per provider unless configured: many sessions run at once, each with few calls."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionsApp:
-    """Everything that accepts alerts, works on sessions and tells of them."""
+    """The components that accept alerts, work on sessions and publish their events."""
 
     settings: Settings
     plan: InvestigationPlan
@@ -51,8 +51,8 @@ class SessionsApp:
     intake: AlertIntake
 
     async def not_ready(self) -> list[str]:
-        """Why this process should get no new requests."""
-        return ["It is about to stop."] if self.worker.leaving else []
+        """The reasons why this process should get no new requests."""
+        return ["The process is stopping."] if self.worker.leaving else []
 
     def gauges(self) -> dict[str, float]:
         return {"tersely_sessions_running_here": len(self.worker.session_ids)}
@@ -60,11 +60,11 @@ class SessionsApp:
 
 @asynccontextmanager
 async def sessions_app(settings: Settings, *, version: str) -> AsyncIterator[SessionsApp]:
-    """Sessions, from the alert to the end, for as long as the block lasts; at its end in good order.
+    """Run sessions while the block is open; at its end, running steps finish and the rest is released.
 
     Raises:
-        ConfigError: Something cannot be as it is configured, e.g. another process works on the same file.
-        StoreUnavailable: The database does not answer.
+        ConfigError: The configuration cannot work, e.g. another process uses the same SQLite file.
+        StoreUnavailable: The database cannot be reached.
     """
     store, queue = settings.store, settings.queue
     plan = InvestigationPlan(
@@ -78,7 +78,7 @@ async def sessions_app(settings: Settings, *, version: str) -> AsyncIterator[Ses
         stack.push_async_callback(models.aclose)
         database = await stack.enter_async_context(Database.open(store.url))
         if database.is_sqlite:
-            stack.enter_context(_only_worker(store.url))
+            stack.enter_context(_worker_lock(store.url))
         bus = await stack.enter_async_context(open_bus(database))
         kept = KeptResults(database, retention=timedelta(days=store.keep_days), max_bytes=store.keep_mb * 2**20)
         registry = await stack.enter_async_context(registered(settings.servers, environment=process_environment()))
@@ -148,7 +148,7 @@ async def sessions_app(settings: Settings, *, version: str) -> AsyncIterator[Ses
 
 
 class _MaskedCache:
-    """Summaries are a model's words; they are masked before they are stored, like everything else."""
+    """Masks summaries before they are cached: a model wrote them."""
 
     def __init__(self, inner: SummaryCache) -> None:
         self._inner = inner
@@ -162,11 +162,11 @@ class _MaskedCache:
 
 
 @contextmanager
-def _only_worker(database_url: str) -> Iterator[None]:
-    """Sessions on SQLite are worked on by one process; the lock ends with it, however it ends.
+def _worker_lock(database_url: str) -> Iterator[None]:
+    """Hold the lock that allows one worker per SQLite file; the operating system releases it when the process ends.
 
     Raises:
-        ConfigError: Another process has it.
+        ConfigError: Another process holds the lock.
     """
     path = Path(database_url.split("///", 1)[1])
     with path.with_name(path.name + ".worker").open("w") as file:
@@ -174,7 +174,7 @@ def _only_worker(database_url: str) -> Iterator[None]:
             _lock(file.fileno())
         except OSError:
             raise ConfigError(
-                f"Another tersely works on {path} already. Stop it, or give this one a database of its own "
+                f"Another tersely process uses {path}. Stop it, or give this one its own database "
                 "(TERSELY_DATABASE_URL); several processes can share a PostgreSQL."
             ) from None
         yield

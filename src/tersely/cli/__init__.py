@@ -1,6 +1,4 @@
-"""The command line: one module per command, each importing what it needs when it runs, so that `--help` answers at
-once.
-"""
+"""The command line: one module per command. A command imports what it needs when it runs, so that `--help` is fast."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
 class _Commands(click.Group):
-    """Mistakes that somebody can act on end in one or two sentences, not in a traceback."""
+    """Reports expected errors in one or two sentences and exit code 2, without a traceback."""
 
     def main(self, *args: Any, **options: Any) -> Any:
         try:
@@ -38,24 +36,24 @@ class _Commands(click.Group):
             raise SystemExit(outcome if isinstance(outcome, int) else 0)
         except click.exceptions.Abort:
             raise SystemExit(130) from None
-        except click.UsageError as mistake:
-            helped = mistake.ctx.command_path if mistake.ctx else "tersely"
-            fail(f"{mistake.format_message()} See {helped} --help.")
-        except click.ClickException as mistake:
-            fail(mistake.format_message())
-        except TerselyError as mistake:
-            fail(str(mistake))
+        except click.UsageError as error:
+            command = error.ctx.command_path if error.ctx else "tersely"
+            fail(f"{error.format_message()} See {command} --help.")
+        except click.ClickException as error:
+            fail(error.format_message())
+        except TerselyError as error:
+            fail(str(error))
         except BrokenPipeError:
-            # Whoever read us has seen enough: `tersely condense … | head`.
-            _forget_output()
+            # The reader closed the pipe, as in `tersely condense … | head`.
+            _discard_output()
             raise SystemExit(0) from None
-        except OSError as problem:
-            _forget_output()
-            fail(f"{problem.strerror or problem}{f': {problem.filename}' if problem.filename else ''}")
+        except OSError as error:
+            _discard_output()
+            fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
 
 
-def _forget_output() -> None:
-    """What could not be written must not be tried again when the interpreter ends: it would complain once more."""
+def _discard_output() -> None:
+    """Keep the interpreter from flushing stdout again when it exits, which would report the same error twice."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -64,12 +62,13 @@ def _forget_output() -> None:
 def main() -> None:
     """Tool results that fit.
 
-    Masked, kept whole, and handed to the model in the size and with the emphasis it needs.
+    Condenses tool results to the tokens a model can spend, masks secrets, and keeps the originals.
 
     \b
-    Try it:     tersely demo
-    With a pipe: kubectl get pods -A -o json | tersely condense --budget 1000 --focus "which pods fail, and why"
-    As a service: tersely serve
+    Try it:        tersely demo
+    In a pipe:     kubectl get pods -o json | tersely condense --focus "which fail"
+    For a client:  tersely gateway install claude-desktop
+    As a service:  tersely serve
     """
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tersely.cli.errors import fail
+from tersely.cli.extras import check_extra
 
 if TYPE_CHECKING:
     from tersely.condensing.budget import Condensed
@@ -80,6 +81,8 @@ def _condense(text: str, budget: int, focus: str, mask: bool) -> Condensed:
 
 
 def _summarize(text: str, budget: int, focus: str, schema_hint: str) -> Condensed:
+    check_extra("condense --llm")
+
     import logging
 
     import anyio

@@ -1,4 +1,4 @@
-"""`tersely config`: write a first file, check it, see what holds and why, make tokens."""
+"""`tersely config`: writes a first tersely.yaml, checks it, shows effective values and their sources, makes tokens."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tersely.cli.errors import fail
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from tersely.llm.providers import ProviderOptions
     from tersely.settings.files import Key
     from tersely.settings.model import Settings
     from tersely.settings.sources import SettingsTree
@@ -24,20 +25,20 @@ _FILE = click.option(
     "given",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The file; else TERSELY_CONFIG, ./tersely.yaml, or tersely.yaml in your configuration folder.",
+    help="Configuration file  [env: TERSELY_CONFIG; default: tersely.yaml here or in your configuration folder]",
 )
 SCHEMA_FILE = "tersely.schema.json"
 
 
 @click.group()
 def config() -> None:
-    """Write tersely.yaml, check it, and see what holds.
+    """Write, check and show tersely.yaml.
 
     \b
-    tersely config init                      a first file, with comments
-    tersely config init --from ~/mcp.json    with the servers your MCP client has already
-    tersely config check                     every mistake, with its line
-    tersely config show                      every value, and where it comes from
+    tersely config init                      write a commented file to start from
+    tersely config init --from ~/mcp.json    with the servers of your MCP client
+    tersely config check                     list every mistake with its line
+    tersely config show                      print every value with its source
     """
 
 
@@ -48,35 +49,38 @@ def config() -> None:
     "source",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Take over the servers of an MCP client's file (`mcpServers`, JSON) or of another YAML.",
+    help="Copy the servers of an MCP client's file (`mcpServers`, JSON) or of another YAML file.",
 )
 def init(path: Path, source: Path | None) -> None:
-    """Write a first tersely.yaml to PATH, with comments; nothing is overwritten."""
+    """Write a commented tersely.yaml to PATH.
+
+    An existing file is never overwritten.
+    """
     text = (Path(__file__).parent / "starter.yaml").read_text(encoding="utf-8")
     servers: dict[str, Any] = {}
     if source:
-        servers = _servers_of(source)
+        servers = _read_servers(source)
         text = _with_servers(text, servers)
     path = path / "tersely.yaml" if path.is_dir() else path
     try:
-        # A client's file may hold keys; what is made of it is for its owner's eyes.
+        # A client's file may contain keys, so only the owner can read what is made of it.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if servers else 0o644)
     except FileExistsError:
-        fail(f"{path} exists already and is left as it is. Name another file: tersely config init PATH")
+        fail(f"{path} already exists and was not changed. Name another file: tersely config init PATH")
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     schema = path.parent / SCHEMA_FILE
     if not schema.exists():
         schema.write_text(_schema_text(), encoding="utf-8")
-    took = f", with {_count(len(servers), 'server')} of {source}" if source else ""
+    copied = f", with {_count(len(servers), 'server')} of {source}" if source else ""
     click.echo(
-        f"Wrote {click.style(str(path), bold=True)}{took}; {schema.name} beside it lets editors complete and check it."
+        f"Wrote {click.style(str(path), bold=True)}{copied}, and {schema.name} for completion and checks in editors."
     )
     click.secho("Next: tersely config check", dim=True)
 
 
-def _servers_of(source: Path) -> dict[str, Any]:
-    """The servers of a file as it says them, variables not filled in, in our own shape."""
+def _read_servers(source: Path) -> dict[str, Any]:
+    """The servers of a file in the shape of tersely.yaml, with variables not filled in."""
     from tersely.errors import ConfigError
     from tersely.settings.files import one_shape, read_document
 
@@ -85,7 +89,7 @@ def _servers_of(source: Path) -> dict[str, Any]:
         (name for name in ("mcp_servers", "mcpServers", "servers") if isinstance(data, dict) and name in data), None
     )
     if not section or not isinstance(data[section], dict):
-        raise ConfigError(f"{source}: declares no servers: there is neither `mcpServers` nor `mcp_servers` in it.")
+        raise ConfigError(f"{source}: declares no servers; expected `mcpServers` or `mcp_servers`.")
     return {
         str(name): one_shape(entry)[0] if section != "mcp_servers" and isinstance(entry, dict) else entry
         for name, entry in data[section].items()
@@ -102,78 +106,93 @@ def _with_servers(starter: str, servers: dict[str, Any]) -> str:
 @config.command()
 @_FILE
 def check(given: Path | None) -> None:
-    """List every mistake with its file and line; without any, say what was found."""
+    """List every mistake with its file and line, or what was configured."""
     from tersely.errors import ConfigError
     from tersely.settings.model import find_file, load_with_sources
 
     file = find_file(given)
     try:
         settings, gathered = load_with_sources(None, file)
-    except ConfigError as wrong:
-        mistakes = str(wrong).splitlines()
+    except ConfigError as error:
+        mistakes = str(error).splitlines()
         for mistake in mistakes:
             place, colon, rest = mistake.partition(": ")
             click.echo(f"{click.style(place, bold=True)}{colon}{rest}", err=True)
         click.secho(f"{_count(len(mistakes), 'mistake')}.", fg="red", err=True)
         raise SystemExit(2) from None
-    click.echo(f"{click.style('✓', fg='green')} {f'{file} is fine' if file else 'No file; the environment is fine'}.")
-    for title, entries in _found(settings, gathered):
+    click.echo(f"{click.style('✓', fg='green')} {f'{file} is valid' if file else 'No file; the environment is valid'}.")
+    for title, entries in _overview(settings, gathered):
         click.echo()
         click.secho(title, bold=True)
         width = max((len(name) for name, _ in entries), default=0)
-        for name, what in entries:
-            click.echo(f"  {name:<{width}}  {click.style(what, dim=True)}".rstrip())
+        for name, description in entries:
+            click.echo(f"  {name:<{width}}  {click.style(description, dim=True)}".rstrip())
 
 
-def _found(settings: Settings, gathered: SettingsTree) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    from tersely.llm.facts import context_window
+def _overview(settings: Settings, gathered: SettingsTree) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     from tersely.masking.mask import Masker
 
     masker, default = Masker(), settings.defaults
     models = []
     for name, provider in settings.llm_providers.items():
-        part = ["default"] if name == default.llm_provider else []
-        part += ["summarizes"] if name == (default.summarization.llm_provider or default.llm_provider) else []
-        window = provider.context_window or context_window(provider.type, provider.model)
+        roles = ["default"] if name == default.llm_provider else []
+        roles += ["summarizes"] if name == (default.summarization.llm_provider or default.llm_provider) else []
+        window = _window(provider)
         where = "" if provider.uses_default_url else f" at {provider.base_url}"
-        parts = f" ({', '.join(part)})" if part else ""
-        models.append((name, f"{provider.type} {provider.model}{where}, {window:,} tokens{parts}"))
-    yield "Models", models or [("none", f"set {settings.model.missing()}; agents survey read-only tools instead")]
+        shown_roles = f" ({', '.join(roles)})" if roles else ""
+        size = f", {window:,} tokens" if window else ""
+        models.append((name, f"{provider.type} {provider.model}{where}{size}{shown_roles}"))
+    yield "Models", models or [("none", f"set {settings.model.missing()}; agents only call read-only tools")]
     servers = []
     for name, server in settings.mcp_servers.items():
-        way = server.transport
-        # As it was written: what a variable holds may be a secret.
+        # As written in the file: the value of a variable may be a secret.
         written = gathered.raw(("mcp_servers", name, "transport")) or {}
-        reached = str(written.get("url") or " ".join(map(str, (written.get("command"), *(written.get("args") or ())))))
-        servers.append((name, f"{way.kind} {masker.mask(reached)[:70]}{' (disabled)' if server.disabled else ''}"))
+        target = str(written.get("url") or " ".join(map(str, (written.get("command"), *(written.get("args") or ())))))
+        servers.append(
+            (name, f"{server.transport.kind} {masker.mask(target)[:70]}{' (disabled)' if server.disabled else ''}")
+        )
     yield "MCP servers", servers or [("none", "declare them under mcp_servers")]
     agents = []
     for name, agent in settings.agents.items():
         steps = f", at most {agent.max_iterations or default.max_iterations} steps"
-        thinks = agent.llm_provider or default.llm_provider or "no model"
-        agents.append((name, f"{thinks}, {agent.controller}{steps}; servers: {', '.join(agent.mcp_servers) or 'none'}"))
+        model = agent.llm_provider or default.llm_provider or "no model"
+        agents.append((name, f"{model}, {agent.controller}{steps}; servers: {', '.join(agent.mcp_servers) or 'none'}"))
     yield "Agents", agents
     chains = []
     for name, chain in settings.chains.items():
         stages = " → ".join(f"{stage.name} ({stage.agent})" for stage in chain.stages)
         chains.append((name, f"{', '.join(chain.alert_types)}: {stages}"))
     yield "Chains", chains
-    open_to = "this machine" if settings.up.host in ("127.0.0.1", "::1", "localhost") else "the network"
+    reachable_from = "this machine" if settings.up.host in ("127.0.0.1", "::1", "localhost") else "the network"
     tokens = ", ".join(token.name for token in settings.auth.tokens) or "no tokens"
-    doors = [("address", f"{settings.up.host}:{settings.up.port}, open to {open_to}; {tokens}")]
+    service = [("address", f"{settings.up.host}:{settings.up.port}, open to {reachable_from}; {tokens}")]
     if default.alert_type:
-        doors.append(("alerts", f"without a type count as {default.alert_type}"))
-    yield "tersely up", doors
+        service.append(("alerts", f"without a type get the type {default.alert_type}"))
+    yield "tersely up", service
+
+
+def _window(provider: ProviderOptions) -> int | None:
+    """The model's context window in tokens; None where only the llm extra's price table lists it."""
+    from tersely.extras import has_extra
+
+    if provider.context_window or not has_extra("llm"):
+        return provider.context_window
+    from tersely.llm.facts import context_window
+
+    return context_window(provider.type, provider.model)
 
 
 @config.command()
 @_FILE
 @click.option(
-    "--all", "everything", is_flag=True, help="Also what is built in for every provider, server, agent and chain."
+    "--all", "everything", is_flag=True, help="Include the defaults of every provider, server, agent and chain."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: each key with its value and source.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the value and source of each key.")
 def show(given: Path | None, everything: bool, as_json: bool) -> None:
-    """Print the values that hold, and where each comes from. Secrets are ***."""
+    """Print the effective values and their sources.
+
+    Secrets are shown as ***.
+    """
     from tersely.settings.files import dotted
     from tersely.settings.model import find_file, load_with_sources
 
@@ -181,8 +200,8 @@ def show(given: Path | None, everything: bool, as_json: bool) -> None:
     maps = {name for name, value in settings if isinstance(value, dict)}
     rows = [row for row in _leaves(settings, gathered, ()) if everything or row[2] != BUILT_IN or row[0][0] not in maps]
     if as_json:
-        told = {dotted(key): {"value": value, "source": source} for key, value, source in rows}
-        click.echo(json.dumps(told, ensure_ascii=False, indent=2))
+        report = {dotted(key): {"value": value, "source": source} for key, value, source in rows}
+        click.echo(json.dumps(report, ensure_ascii=False, indent=2))
         return
     lines = list(_tree(rows))
     width = min(60, max((len(text) for text, _ in lines), default=0))
@@ -198,14 +217,14 @@ BUILT_IN = "built in"
 
 
 def _leaves(value: Any, gathered: SettingsTree, key: Key, source: str = "") -> Iterator[tuple[Key, Any, str]]:
-    """Every single value with its key and where it comes from, in the order of the settings; secrets are covered."""
+    """Every single value with its key and its source, in the order of the settings; secrets are redacted."""
     from pydantic import BaseModel
 
     if isinstance(value, BaseModel):
         for name, inner in value:
             written = gathered.source((*key, name))
-            by_default = (not written or written.place == "derived") and type(value).model_fields[name].default == inner
-            yield from _leaves(inner, gathered, (*key, name), BUILT_IN if by_default else "")
+            is_default = (not written or written.place == "derived") and type(value).model_fields[name].default == inner
+            yield from _leaves(inner, gathered, (*key, name), BUILT_IN if is_default else "")
     elif isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from _leaves(inner, gathered, (*key, name))
@@ -213,17 +232,18 @@ def _leaves(value: Any, gathered: SettingsTree, key: Key, source: str = "") -> I
         for number, inner in enumerate(value):
             yield from _leaves(inner, gathered, (*key, number))
     else:
-        yield key, _covered(value, gathered.raw(key)), source or str(gathered.source(key) or BUILT_IN)
+        yield key, _redacted(value, gathered.raw(key)), source or str(gathered.source(key) or BUILT_IN)
 
 
-def _covered(value: Any, written: Any) -> Any:
+def _redacted(value: Any, written: Any) -> Any:
     from pydantic import SecretStr
 
     from tersely.masking.mask import Masker
 
     if isinstance(value, SecretStr):
         return "***"
-    # As it was written: what a variable holds may be a secret. And masked: somebody may have written one out.
+    # As written in the file, because the value of a variable may be a secret; and masked, because the file may
+    # contain one in plain text.
     shown = written if isinstance(written, str | list) and "${" in str(written) else value
     if isinstance(shown, tuple | list):
         return json.loads(Masker().mask(json.dumps(list(shown), ensure_ascii=False)))
@@ -231,7 +251,7 @@ def _covered(value: Any, written: Any) -> Any:
 
 
 def _tree(rows: Iterable[tuple[Key, Any, str]]) -> Iterator[tuple[str, str]]:
-    """Lines of a YAML, each value with the comment that belongs behind it."""
+    """Lines of a YAML document, each with the source that is shown as its comment."""
     before: Key = ()
     for key, value, source in rows:
         shared = next(
@@ -265,7 +285,7 @@ def _scalar(value: Any) -> str:
 
 @config.command()
 def schema() -> None:
-    """Print the JSON schema of tersely.yaml, for editors."""
+    """Print the JSON schema of tersely.yaml for editors."""
     click.echo(_schema_text(), nl=False)
 
 
@@ -284,20 +304,23 @@ def _schema_text() -> str:
     type=click.Choice(["submit", "read", "admin"]),
     default=("submit", "read"),
     show_default="submit, read",
-    help="What its bearer may do. Repeatable.",
+    help="What the token allows. Repeatable.",
 )
 def token(name: str, scopes: tuple[str, ...]) -> None:
-    """Make a token for NAME: print it once, and the entry to paste. Only its hash goes into the file."""
+    """Make an API token for NAME and print its entry for tersely.yaml.
+
+    The token itself is printed once, on stdout; the entry contains only its hash.
+    """
     import hashlib
     import secrets
 
-    if not name.strip() or len(name) > 120 or any(sign in name for sign in ":,\n"):
-        fail(f"{name!r} cannot be a token's name: up to 120 characters, without colon and comma.")
+    if not name.strip() or len(name) > 120 or any(char in name for char in ":,\n"):
+        fail(f"{name!r} cannot be the name of a token: use up to 120 characters without colon and comma.")
     scopes = tuple(dict.fromkeys(scopes))
-    fresh = f"tersely_{secrets.token_urlsafe(32)}"
-    digest = hashlib.sha256(fresh.encode()).hexdigest()
-    click.secho(f"Token for {name}, shown this once:", bold=True, err=True)
-    click.echo(fresh)
+    new_token = f"tersely_{secrets.token_urlsafe(32)}"
+    digest = hashlib.sha256(new_token.encode()).hexdigest()
+    click.secho(f"Token for {name}, shown only once:", bold=True, err=True)
+    click.echo(new_token)
     quoted = json.dumps(name, ensure_ascii=False)
     entry = f"auth:\n  tokens:\n    - name: {quoted}\n      sha256: {digest}\n      scopes: [{', '.join(scopes)}]"
     click.secho("\nIn tersely.yaml:", bold=True, err=True)

@@ -1,23 +1,25 @@
-"""`tersely demo`."""
+"""`tersely demo`: investigates a simulated incident."""
 
 from __future__ import annotations
 
 import click
 
+from tersely.cli.extras import check_extra
+
 
 @click.command()
-@click.option("--seed", type=int, default=None, help="Draw the same incident again.")
-@click.option(
-    "--once", is_flag=True, help="End after the report; exit code 0 only if the cause it names is the one drawn."
-)
-@click.option("--port", type=int, default=0, show_default="a free one", help="Port of the page.")
+@click.option("--seed", type=int, default=None, metavar="N", help="Repeat the incident with this number.")
+@click.option("--once", is_flag=True, help="Exit after the report, with code 0 only if it names the right cause.")
+@click.option("--port", type=int, default=0, metavar="PORT", show_default="a free port", help="Port of the dashboard.")
 def demo(seed: int | None, once: bool, port: int) -> None:
-    """See it work: an alert is investigated in front of your eyes. No key, no network.
+    """Investigate a simulated incident, without a key or a network.
 
-    A simulated cluster and a knowledge base stand behind real MCP servers; an incident is drawn by chance, its tools
-    return up to 400,000 tokens each, and the agent has to find the cause among look-alikes. With a key in the
-    environment (OPENROUTER_API_KEY …) a model investigates.
+    Real MCP servers simulate a cluster and a knowledge base with a random incident. Their tools return up to 400,000
+    tokens per call, and the agent has to find the cause among decoys. With a key in the environment
+    (OPENROUTER_API_KEY …) a model investigates.
     """
+    check_extra("demo")
+
     from tersely.demo.show import show
 
     raise SystemExit(show(seed=seed, once=once, port=port))

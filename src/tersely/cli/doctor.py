@@ -1,4 +1,4 @@
-"""`tersely doctor`: what `tersely up` would find, looked at before it is started. Changes nothing."""
+"""`tersely doctor`: checks that `tersely up` can run here, without changing anything."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from tersely.cli.extras import check_extra
 from tersely.cli.up import CONFIG
 
 if TYPE_CHECKING:
     from tersely.settings.model import Settings
 
 MODEL_SECONDS = 30.0
-LITTLE_SPACE = 2**30
-NO_SPACE = 100 * 2**20
-CLOCKS_APART = 5.0
+LOW_DISK_BYTES = 2**30
+MIN_DISK_BYTES = 100 * 2**20
+MAX_CLOCK_DIFFERENCE = 5.0
+"""Seconds."""
 
 Verdict = Literal["fine", "look", "wrong"]
 _MARKS: dict[Verdict, tuple[str, str]] = {"fine": ("✓", "green"), "look": ("!", "yellow"), "wrong": ("✗", "red")}
@@ -33,36 +35,36 @@ class CheckOutcome:
 
 @click.command()
 @CONFIG
-@click.option("--offline", is_flag=True, help="Ask no model and start no server.")
+@click.option("--offline", is_flag=True, help="Do not call models or connect to servers.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def doctor(file: Path | None, offline: bool, as_json: bool) -> None:
-    """Look whether tersely up would work here: configuration, disk, database, models, servers, port.
+    """Check that tersely up can run here.
 
-    Each model is asked for one word, each MCP server is connected to; nothing is changed. Exit code 1 when something is
-    wrong.
+    Checks configuration, disk, database, port, models (one short call each) and MCP servers (one connection each).
+    Changes nothing. Exit code 1 when a check fails.
     """
+    check_extra("doctor")
+
     import logging
 
     import anyio
 
-    # Failures are part of what is shown; as log lines they would stand between it.
+    # The output reports failures; log lines between its lines would repeat them.
     logging.getLogger().addHandler(logging.NullHandler())
     findings: list[CheckOutcome] = []
 
-    async def look() -> None:
+    async def run_checks() -> None:
         async for finding in _findings(file, offline):
             findings.append(finding)
             if not as_json:
                 mark, color = _MARKS[finding.verdict]
                 click.echo(f"{click.style(mark, fg=color)} {finding.what:<18} {finding.words}")
 
-    anyio.run(look)
-    is_well = all(finding.verdict != "wrong" for finding in findings)
+    anyio.run(run_checks)
+    ok = all(finding.verdict != "wrong" for finding in findings)
     if as_json:
-        click.echo(
-            json.dumps({"ok": is_well, "findings": [asdict(finding) for finding in findings]}, ensure_ascii=False)
-        )
-    raise SystemExit(0 if is_well else 1)
+        click.echo(json.dumps({"ok": ok, "findings": [asdict(finding) for finding in findings]}, ensure_ascii=False))
+    raise SystemExit(0 if ok else 1)
 
 
 async def _findings(file: Path | None, offline: bool) -> AsyncIterator[CheckOutcome]:
@@ -78,12 +80,10 @@ async def _findings(file: Path | None, offline: bool) -> AsyncIterator[CheckOutc
     found = find_file(file)
     try:
         settings = Settings.load(file=found)
-    except ConfigError as wrong:
-        yield CheckOutcome("configuration", "wrong", f"{wrong}")
+    except ConfigError as error:
+        yield CheckOutcome("configuration", "wrong", str(error))
         return
-    yield CheckOutcome(
-        "configuration", "fine", f"{found}" if found else "no file, which is fine: everything has a default"
-    )
+    yield CheckOutcome("configuration", "fine", f"{found}" if found else "no file; every setting has a default")
     yield _disk(settings)
     yield await _database(settings)
     yield _port(settings)
@@ -91,7 +91,7 @@ async def _findings(file: Path | None, offline: bool) -> AsyncIterator[CheckOutc
         yield await _model(settings, name, offline)
     if not settings.llm_providers:
         yield CheckOutcome(
-            "model", "look", f"none: agents survey read-only tools. Set {settings.model.missing()} for one"
+            "model", "look", f"none: agents only call read-only tools. Set {settings.model.missing()} for one"
         )
     async for finding in _servers(settings, offline):
         yield finding
@@ -102,16 +102,18 @@ def _disk(settings: Settings) -> CheckOutcome:
     import shutil
 
     folder = settings.store.data_dir.expanduser()
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        return CheckOutcome("disk", "wrong", f"{there} cannot be written to. Set TERSELY_DATA_DIR to a folder of yours")
-    free = shutil.disk_usage(there).free
-    words = f"{folder}, {free / 2**30:,.1f} GiB free"
-    if free < LITTLE_SPACE:
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        return CheckOutcome("disk", "wrong", f"{existing} is not writable. Set TERSELY_DATA_DIR to a folder that is")
+    free = shutil.disk_usage(existing).free
+    space = f"{folder}, {free / 2**30:,.1f} GiB free"
+    if free < LOW_DISK_BYTES:
         return CheckOutcome(
-            "disk", "wrong" if free < NO_SPACE else "look", f"{words}: kept results may need more (TERSELY_KEEP_MB)"
+            "disk",
+            "wrong" if free < MIN_DISK_BYTES else "look",
+            f"{space}: kept results may need more (TERSELY_KEEP_MB)",
         )
-    return CheckOutcome("disk", "fine", words)
+    return CheckOutcome("disk", "fine", space)
 
 
 async def _database(settings: Settings) -> CheckOutcome:
@@ -123,25 +125,27 @@ async def _database(settings: Settings) -> CheckOutcome:
     from tersely.store.tables import SCHEMA
 
     url = settings.store.url
-    if path := _not_there_yet(url):
-        return CheckOutcome("database", "fine", f"SQLite, {path} (made at the first start)")
+    if path := _missing_file(url):
+        return CheckOutcome("database", "fine", f"SQLite, {path} (created at the first start)")
     try:
         async with Database.open(url) as database, database.reading() as db:
-            apart = abs((await overview.time(db) - datetime.now(UTC)).total_seconds())
+            clock_difference = abs((await overview.time(db) - datetime.now(UTC)).total_seconds())
             waiting = (await overview.look(db)).sessions.get("pending", 0)
-    except TerselyError as problem:
-        return CheckOutcome("database", "wrong", str(problem))
+    except TerselyError as error:
+        return CheckOutcome("database", "wrong", str(error))
     kind = "SQLite" if url.startswith("sqlite") else "PostgreSQL"
-    words = f"{kind}, schema {SCHEMA}{f', {waiting:,} alerts wait' if waiting else ''}"
-    if apart > CLOCKS_APART:
+    state = f"{kind}, schema {SCHEMA}{f', {waiting:,} alerts waiting' if waiting else ''}"
+    if clock_difference > MAX_CLOCK_DIFFERENCE:
         return CheckOutcome(
-            "database", "look", f"{words}; its clock and ours are {apart:,.0f} s apart: times in lists will look odd"
+            "database",
+            "look",
+            f"{state}; its clock differs from ours by {clock_difference:,.0f} s, so shown times will be off",
         )
-    return CheckOutcome("database", "fine", words)
+    return CheckOutcome("database", "fine", state)
 
 
-def _not_there_yet(url: str) -> Path | None:
-    """The file of a database that nobody has made; opening it would make it."""
+def _missing_file(url: str) -> Path | None:
+    """The path of an SQLite file that does not exist yet; opening it would create it."""
     path = Path(url.split("///", 1)[1]) if url.startswith("sqlite") else None
     return path if path and not path.exists() else None
 
@@ -156,17 +160,17 @@ def _port(settings: Settings) -> CheckOutcome:
     host, port = settings.up.host, settings.up.port
     try:
         build_authenticator(settings, host)
-    except ConfigError as wrong:
-        return CheckOutcome("address", "wrong", str(wrong))
+    except ConfigError as error:
+        return CheckOutcome("address", "wrong", str(error))
     try:
         listen(host, port).close()
-    except OSError as problem:
+    except OSError as error:
         try:
             version = httpx2.get(f"http://{host}:{port}/health", timeout=3).json()["version"]
-            return CheckOutcome("address", "fine", f"http://{host}:{port}, where tersely {version} runs already")
+            return CheckOutcome("address", "fine", f"http://{host}:{port}, tersely {version} is running there")
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError):
             return CheckOutcome(
-                "address", "wrong", f"{host}:{port} cannot be used: {problem.strerror}. Choose another: TERSELY_PORT"
+                "address", "wrong", f"{host}:{port} cannot be used: {error.strerror}. Choose another port: TERSELY_PORT"
             )
     return CheckOutcome("address", "fine", f"http://{host}:{port} is free")
 
@@ -180,25 +184,25 @@ async def _model(settings: Settings, name: str, offline: bool) -> CheckOutcome:
     from tersely.masking.masked import own_words
 
     options = settings.llm_providers[name]
-    what, who = f"model {name}", f"{options.type} {options.model}"
+    check, model = f"model {name}", f"{options.type} {options.model}"
     if options.needs_key:
-        return CheckOutcome(what, "look", f"{who} has no key, so it is not asked")
+        return CheckOutcome(check, "look", f"{model} has no key, so it was not called")
     if offline:
-        return CheckOutcome(what, "fine", f"{who}, not asked")
+        return CheckOutcome(check, "fine", f"{model}, not called")
     llm = build_llm(settings.specs(name), retry_policy=RetryPolicy(delays=()))
     began = anyio.current_time()
     try:
         with anyio.fail_after(MODEL_SECONDS):
             answer = await llm.complete([Message("user", own_words("Say: ok"))], max_tokens=64)
     except TimeoutError:
-        return CheckOutcome(what, "wrong", f"{who} did not answer within {MODEL_SECONDS:.0f} s")
-    except LLMError as problem:
-        return CheckOutcome(what, "wrong", str(problem))
+        return CheckOutcome(check, "wrong", f"{model} did not answer within {MODEL_SECONDS:.0f} s")
+    except LLMError as error:
+        return CheckOutcome(check, "wrong", str(error))
     finally:
         await llm.aclose()
     took = anyio.current_time() - began
-    price = "" if answer.usage.price is not None else "; nobody lists its price, so sessions will have none"
-    return CheckOutcome(what, "fine", f"{who} answered in {took:.1f} s, window {llm.window:,} tokens{price}")
+    price = "" if answer.usage.price is not None else "; its price is not listed, so sessions will show none"
+    return CheckOutcome(check, "fine", f"{model} answered in {took:.1f} s, window {llm.window:,} tokens{price}")
 
 
 async def _servers(settings: Settings, offline: bool) -> AsyncIterator[CheckOutcome]:
@@ -209,19 +213,19 @@ async def _servers(settings: Settings, offline: bool) -> AsyncIterator[CheckOutc
         yield CheckOutcome(
             "servers",
             "look",
-            "none: agents have no tools. Declare some under mcp_servers, or: tersely config init --from FILE",
+            "none: agents have no tools. Declare servers under mcp_servers, or: tersely config init --from FILE",
         )
         return
     if offline:
-        yield CheckOutcome("servers", "fine", f"{', '.join(server.name for server in settings.servers)}, not started")
+        yield CheckOutcome("servers", "fine", f"{', '.join(server.name for server in settings.servers)}, not connected")
         return
     findings = []
     async with registered(settings.servers, environment=process_environment()) as registry:
         for status in registry.statuses():
-            is_well = status.state == "ready"
-            words = f"{status.tools} tools" if is_well else f"{status.state}: {status.last_error or 'no answer yet'}"
+            is_ready = status.state == "ready"
+            words = f"{status.tools} tools" if is_ready else f"{status.state}: {status.last_error or 'no answer yet'}"
             if status.refused:
-                words += f"; not usable: {'; '.join(status.refused[:3])}"
-            findings.append(CheckOutcome(f"server {status.name}", "fine" if is_well else "wrong", words))
+                words += f"; refused tools: {'; '.join(status.refused[:3])}"
+            findings.append(CheckOutcome(f"server {status.name}", "fine" if is_ready else "wrong", words))
     for finding in findings:
         yield finding

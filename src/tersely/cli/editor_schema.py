@@ -1,7 +1,7 @@
-"""The JSON schema of `tersely.yaml`, for editors that complete and check while somebody types.
+"""The JSON schema of `tersely.yaml`, for completion and checks in editors.
 
-Made from the settings themselves. It allows what our reader allows beside the plain
-shapes: variables in the place of numbers, and the short forms of some options.
+Generated from the settings models. Also allows what the file reader accepts in addition: variables instead of numbers,
+and the short forms of some options.
 """
 
 from typing import Any
@@ -27,12 +27,12 @@ def editor_schema() -> dict[str, Any]:
     schema = Settings.model_json_schema(by_alias=False)
     models = schema["$defs"]
     for (model, name), other in _SHORT_FORMS.items():
-        described = models[model]["properties"][name]
-        kept = {key: described.pop(key) for key in ("description", "default", "title") if key in described}
-        models[model]["properties"][name] = {**kept, "anyOf": [described, other]}
+        full = models[model]["properties"][name]
+        shared = {key: full.pop(key) for key in ("description", "default", "title") if key in full}
+        models[model]["properties"][name] = {**shared, "anyOf": [full, other]}
     for (model, name), other_name in _OTHER_NAMES.items():
         models[model]["properties"][other_name] = models[model]["properties"][name]
-    # Where files lie depends on the machine.
+    # The data folder depends on the machine.
     models["StoreSettings"]["properties"]["data_dir"].pop("default", None)
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **_adapted(schema), "title": "tersely.yaml"}
     schema["description"] = "What tersely reads: models, MCP servers, agents, chains, and how the service runs."
@@ -42,7 +42,7 @@ def editor_schema() -> dict[str, Any]:
 
 
 def _adapted(node: Any) -> Any:
-    """Variables may stand for what is not a text; what a whole group contains by default is said at its keys."""
+    """Allow variables where the type is not a string, and drop the defaults of whole groups: their keys have them."""
     if isinstance(node, list):
         return [_adapted(inner) for inner in node]
     if not isinstance(node, dict):
@@ -54,11 +54,14 @@ def _adapted(node: Any) -> Any:
     }
     if isinstance(adapted.get("title"), str):
         del adapted["title"]
+    if isinstance(adapted.get("description"), str):
+        # Docstrings are wrapped for the source; editors wrap for themselves.
+        adapted["description"] = " ".join(adapted["description"].split())
     if (
         adapted.get("type") in ("integer", "number", "boolean")
         or "enum" in adapted
         or isinstance(adapted.get("pattern"), str)
     ):
-        said = {name: adapted.pop(name) for name in ("description", "default") if name in adapted}
-        return {**said, "anyOf": [adapted, _VARIABLE]}
+        shared = {name: adapted.pop(name) for name in ("description", "default") if name in adapted}
+        return {**shared, "anyOf": [adapted, _VARIABLE]}
     return adapted

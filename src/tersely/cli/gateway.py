@@ -1,4 +1,4 @@
-"""`tersely gateway`: between any MCP client and any MCP servers."""
+"""`tersely gateway`: an MCP proxy between any client and any servers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from tersely.cli.errors import fail
+from tersely.cli.extras import check_extra
 from tersely.cli.gateway_check import check
 from tersely.cli.gateway_install import install
 from tersely.cli.upstreams import UpstreamOptions, check_providers, upstream_options, upstream_servers
@@ -20,39 +21,42 @@ if TYPE_CHECKING:
 
 COMMAND = "tersely.command"
 WAIT_FOR_SERVERS = 8.0
-"""Seconds, before we listen."""
+"""Seconds to wait for the servers before listening."""
 
 
 class _Gateway(click.Group):
-    """A group that runs by itself; what stands behind `--` is the command of a server, not one of ours."""
+    """A group that also runs without a subcommand; words after `--` are a server's command, not a subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        behind: list[str] = []
+        server_command: list[str] = []
         if "--" in args:
             at = args.index("--")
             _, words, _ = self.make_parser(ctx).parse_args(args[:at])
             if not words:  # no sub-command before it
-                args, behind = args[:at], args[at + 1 :]
-        ctx.meta[COMMAND] = behind
+                args, server_command = args[:at], args[at + 1 :]
+        ctx.meta[COMMAND] = server_command
         return super().parse_args(ctx, args)
 
 
 @click.group(cls=_Gateway, invoke_without_command=True, subcommand_metavar="[-- COMMAND ARGUMENTS | SUBCOMMAND]")
 @upstream_options
 @click.option("--http", is_flag=True, help="Serve StreamableHTTP at /mcp instead of standard input and output.")
-@click.option("--host", help="With --http: address to listen on  [env: TERSELY_HOST; default: 127.0.0.1]")
+@click.option(
+    "--host", metavar="ADDRESS", help="With --http: address to listen on  [env: TERSELY_HOST; default: 127.0.0.1]"
+)
 @click.option(
     "--port",
     type=int,
+    metavar="PORT",
     help="With --http: port to listen on, 0 for a free one  [env: TERSELY_GATEWAY_PORT; default: 8008]",
 )
 @click.option(
-    "--stateless", is_flag=True, help="With --http: no sessions for older clients, so that any replica can answer."
+    "--stateless",
+    is_flag=True,
+    help="With --http: keep no sessions for clients of the older protocol, so that any replica can answer.",
 )
-@click.option(
-    "--strict", is_flag=True, help="Withhold tools that are described otherwise than when they were first seen."
-)
-@click.option("--llm", is_flag=True, help="Summarize with the configured model where no policy says otherwise.")
+@click.option("--strict", is_flag=True, help="Withhold tools whose description changed since they were first seen.")
+@click.option("--llm", is_flag=True, help="Summarize with the configured model unless a policy says otherwise.")
 @click.pass_context
 def gateway(
     ctx: click.Context,
@@ -64,42 +68,41 @@ def gateway(
     llm: bool,
     **upstreams: Unpack[UpstreamOptions],
 ) -> None:
-    """Stand between an MCP client and its servers: oversized results arrive condensed, the whole one call away.
+    """Run a proxy between an MCP client and its servers.
+
+    Large results are masked, condensed and kept whole; one more call reads the original. Everything else passes
+    unchanged.
 
     \b
-    tersely gateway --config mcp.json                     the servers of an `mcpServers` file
+    tersely gateway --config mcp.json
     tersely gateway -- npx -y @modelcontextprotocol/server-filesystem ~
     tersely gateway --upstream http://localhost:9000/mcp --http --port 8008
 
-    Everything else passes as it is. Policies: docs/reference/servers.md; what it does: docs/reference/gateway.md.
+    How it works: docs/reference/gateway.md. Policies for servers and tools: docs/reference/servers.md.
     """
     if ctx.invoked_subcommand is not None:
         if misplaced := [name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]:
             option = f"--{misplaced[0].replace('_', '-')}"
-            fail(
-                f"Put {option} behind the word {ctx.invoked_subcommand}: tersely gateway {ctx.invoked_subcommand} "
-                f"{option} …"
-            )
+            fail(f"Put {option} after the subcommand: tersely gateway {ctx.invoked_subcommand} {option} …")
         return
+    check_extra("gateway")
     if not http and (host or port is not None or stateless):
-        fail(
-            "--host, --port and --stateless are for --http; without it the gateway speaks on standard input and output."
-        )
+        fail("--host, --port and --stateless need --http; without it the gateway uses standard input and output.")
     from tersely.settings.model import GATEWAY, Settings, find_file
 
     servers = upstream_servers(ctx.meta[COMMAND], **upstreams)
-    # On standard input and output a client has started us, in the folder that is open in it.
+    # With stdio the client chose the current folder; a tersely.yaml in it may belong to any project.
     settings = Settings.load(None, find_file(here=http), sections=GATEWAY, TERSELY_HOST=host, TERSELY_GATEWAY_PORT=port)
     check_providers(servers, settings.llm_providers)
     if llm and not settings.summarizing():
         fail(f"--llm needs a model: set {settings.model.missing()}.")
     try:
         _run(settings, servers, http=http, stateless=stateless, strict=strict, models=llm)
-    except OSError as problem:
+    except OSError as error:
         if not http:
             raise
         fail(
-            f"Cannot listen on {settings.summarizer.host}:{settings.gateway.port}: {problem.strerror}. Try another "
+            f"Cannot listen on {settings.summarizer.host}:{settings.gateway.port}: {error.strerror}. Try another "
             "--port."
         )
     except KeyboardInterrupt:
@@ -129,9 +132,9 @@ def _run(
         )
 
     async def run_stdio() -> None:
-        async with serving.running_gateway(settings, servers, strict=strict, models=models) as door:
+        async with serving.running_gateway(settings, servers, strict=strict, models=models) as running:
             announce("stdio")
-            await serving.serve_stdio(door)
+            await serving.serve_stdio(running)
 
     async def run_http() -> None:
         from tersely.errors import ConfigError
@@ -143,15 +146,14 @@ def _run(
         verifier = gateway_tokens(settings)
         if verifier is None and not is_loopback(options.host):
             raise ConfigError(
-                f"The gateway would be open to everybody who can reach {options.host}. Set TERSELY_TOKEN, or listen "
-                "on 127.0.0.1 (--host)."
+                f"On {options.host} the gateway would be open to the network: set TERSELY_TOKEN, or use 127.0.0.1."
             )
-        async with serving.running_gateway(settings, servers, strict=strict, models=models) as door:
+        async with serving.running_gateway(settings, servers, strict=strict, models=models) as running:
             with anyio.move_on_after(WAIT_FOR_SERVERS):
-                # So that the first client finds them; those that take longer are waited for when somebody comes.
-                await door.upstreams.pool(is_modern=True)
+                # So that the first client finds all servers; requests wait for those that take longer.
+                await running.upstreams.pool(is_modern=True)
             app = build_gateway_app(
-                door,
+                running,
                 verifier=verifier,
                 allowed_hosts=options.allowed_hosts,
                 max_body_bytes=options.max_body_bytes,

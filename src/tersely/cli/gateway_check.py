@@ -1,4 +1,4 @@
-"""`tersely gateway check`: connects to every server and says what a client would get through us."""
+"""`tersely gateway check`: connects to every server and reports what a client would get through the gateway."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
+from tersely.cli.extras import check_extra
 from tersely.cli.upstreams import UpstreamOptions, check_providers, upstream_options, upstream_servers
 
 if TYPE_CHECKING:
@@ -26,21 +27,25 @@ if TYPE_CHECKING:
 _ROUND_TRIPS = 3
 
 
-@click.command(short_help="What a client would get, and what looks odd.")
+@click.command()
 @upstream_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--accept", is_flag=True, help="Take tools that changed since they were first seen as they are now.")
+@click.option(
+    "--accept", is_flag=True, help="Accept the current descriptions of tools that changed since they were first seen."
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def check(command: tuple[str, ...], as_json: bool, accept: bool, **given: Unpack[UpstreamOptions]) -> None:
-    """Connect to all servers, and say what a client would get: tools, latency, what is condensed and masked, what looks
-    odd.
+    """Connect to all servers and report what a client would get.
 
-    Calls no tool. Exit code 1 when a server cannot be used.
+    Reports tools, latency, what is condensed and masked, and suspicious descriptions. Calls no tool. Exit code 1 when
+    a server cannot be used.
 
     \b
     tersely gateway check --config mcp.json
     tersely gateway check -- npx -y @modelcontextprotocol/server-filesystem .
     """
+    check_extra("gateway check")
+
     import anyio
 
     from tersely.settings.model import GATEWAY, Settings, find_file
@@ -48,10 +53,10 @@ def check(command: tuple[str, ...], as_json: bool, accept: bool, **given: Unpack
     servers = upstream_servers(command, **given)
     settings = Settings.load(None, find_file(), sections=GATEWAY)
     check_providers(servers, settings.llm_providers)
-    # Failures are part of what is shown; as log lines they would stand between it.
+    # The report contains failures; log lines between its lines would repeat them.
     logging.getLogger("tersely").addHandler(logging.NullHandler())
     logging.getLogger("tersely").propagate = False
-    report = anyio.run(look, servers, settings.store.data_dir, accept)
+    report = anyio.run(check_servers, servers, settings.store.data_dir, accept)
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False))
     else:
@@ -59,8 +64,8 @@ def check(command: tuple[str, ...], as_json: bool, accept: bool, **given: Unpack
     raise SystemExit(0 if report["ok"] else 1)
 
 
-async def look(servers: Sequence[Server], data_dir: Path, accept: bool = False) -> dict[str, Any]:
-    """The report, as `--json` prints it."""
+async def check_servers(servers: Sequence[Server], data_dir: Path, accept: bool = False) -> dict[str, Any]:
+    """The report as `--json` prints it."""
     import anyio
 
     from tersely.mcp.connect.supervisor import connected
@@ -107,7 +112,7 @@ async def look(servers: Sequence[Server], data_dir: Path, accept: bool = False) 
 
 
 async def _round_trip(connection: Connection) -> float | None:
-    """Seconds that the quickest of a few empty requests took; a server that does not know them answers as well."""
+    """Seconds of the fastest of a few pings; a server that rejects them has answered as well."""
     from tersely.errors import ToolError, ToolRejected
 
     times: list[float] = []
@@ -146,7 +151,7 @@ def _server(
         "name": connection.name,
         "state": "ready" if is_ready else "failed",
         "reason": "" if is_ready else status.last_error or f"It was not ready within {options.start_timeout:g} s.",
-        "reached_by": _way(options),
+        "reached_by": _target(options),
         "protocol": status.protocol,
         "server": dict(status.server_info),
         "latency_ms": {
@@ -195,18 +200,18 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<=[.!?]) ", flat, maxsplit=1)[0][:200]
 
 
-def _way(options: ServerOptions) -> str:
-    """How the server is reached, without anything that may be a secret."""
+def _target(options: ServerOptions) -> str:
+    """The server's command or address, without secrets."""
     from tersely.masking.mask import mask
 
     transport = options.transport
-    words = (
+    target = (
         " ".join([transport.command, *transport.args]) if transport.command else str(transport.url).partition("?")[0]
     )
-    return mask(words)
+    return mask(target)
 
 
-# Looking at it
+# Terminal output
 
 
 def _show(report: Mapping[str, Any]) -> None:
@@ -216,7 +221,7 @@ def _show(report: Mapping[str, Any]) -> None:
     for server in report["servers"]:
         _show_server(console, server)
         console.print()
-    _show_sum(console, report)
+    _show_totals(console, report)
 
 
 def _show_server(console: Any, server: Mapping[str, Any]) -> None:
@@ -224,14 +229,14 @@ def _show_server(console: Any, server: Mapping[str, Any]) -> None:
 
     is_ready = server["state"] == "ready"
     head = Text("● " if is_ready else "✗ ", style="green" if is_ready else "red") + Text(
-        _plain(server["name"]), style="bold"
+        _printable(server["name"]), style="bold"
     )
-    console.print(head + Text(f"  {_plain(server['reached_by'], 100)}", style="dim"))
+    console.print(head + Text(f"  {_printable(server['reached_by'], 100)}", style="dim"))
     if not is_ready:
-        console.print(Text(f"  {_plain(server['reason'], 600)}", style="red"))
+        console.print(Text(f"  {_printable(server['reason'], 600)}", style="red"))
         return
     info, latency = server["server"], server["latency_ms"]
-    who = " ".join(_plain(str(info[part]), 40) for part in ("name", "version") if info.get(part))
+    who = " ".join(_printable(str(info[part]), 40) for part in ("name", "version") if info.get(part))
     times = [
         f"{title} {_ms(latency[name])}"
         for name, title in (("connect", "connected in"), ("list", "listed in"), ("round_trip", "round trip"))
@@ -247,32 +252,34 @@ def _show_server(console: Any, server: Mapping[str, Any]) -> None:
         *((tool["name"], tool["suspicious"]) for tool in server["tools"]),
     ]:
         for reason in reasons:
-            console.print(Text("  ⚠ ", style="yellow") + Text(f"{_plain(name)}: {_plain(reason, 400)}"))
+            console.print(Text("  ⚠ ", style="yellow") + Text(f"{_printable(name)}: {_printable(reason, 400)}"))
     for reason in server["refused"]:
-        console.print(Text("  ✗ refused: ", style="yellow") + Text(_plain(reason, 300)))
+        console.print(Text("  ✗ refused: ", style="yellow") + Text(_printable(reason, 300)))
     if server["filtered"]:
         console.print(
-            Text(f"  left out by the configuration: {', '.join(map(_plain, server['filtered']))}", style="dim")
+            Text(f"  left out by the configuration: {', '.join(map(_printable, server['filtered']))}", style="dim")
         )
 
 
 def _show_tools(console: Any, tools: Sequence[Mapping[str, Any]]) -> None:
-    """A policy that holds for all is said once; only where tools differ has each its own."""
+    """Print the most common policy once, and the policy of each tool that differs from it."""
     from rich.table import Table
     from rich.text import Text
 
     policies = {tool["name"]: f"condensed {_condensing(tool)} · masked: {_masking(tool)}" for tool in tools}
-    usual = Counter(policies.values()).most_common(1)[0][0]
-    console.print(Text(f"  {usual}", style="dim"))
+    common = Counter(policies.values()).most_common(1)[0][0]
+    console.print(Text(f"  {common}", style="dim"))
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, overflow="ellipsis")
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=60)
     table.add_column(overflow="fold")
     for tool in tools:
         marks = _marks(tool)
-        if policies[tool["name"]] != usual:
+        if policies[tool["name"]] != common:
             marks += Text((" · " if marks else "") + policies[tool["name"]], style="cyan")
-        table.add_row(Text(f"  {_plain(tool['name'])}"), Text(_plain(tool["description"], 200), style="dim"), marks)
+        table.add_row(
+            Text(f"  {_printable(tool['name'])}"), Text(_printable(tool["description"], 200), style="dim"), marks
+        )
     console.print(table)
 
 
@@ -296,18 +303,18 @@ def _marks(tool: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
     marks = Text()
-    for is_so, word, style in (
+    for applies, word, style in (
         (tool["changed"], "changed since first seen", "bold red"),
         (tool["suspicious"], "suspicious", "yellow"),
         (tool["destructive"], "destructive", "dim"),
         (tool["read_only"], "read-only", "dim"),
     ):
-        if is_so:
+        if applies:
             marks += Text((" · " if marks else "") + word, style=style)
     return marks
 
 
-def _show_sum(console: Any, report: Mapping[str, Any]) -> None:
+def _show_totals(console: Any, report: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     servers = report["servers"]
@@ -325,12 +332,12 @@ def _show_sum(console: Any, report: Mapping[str, Any]) -> None:
     parts += [f"{len(report['disabled'])} disabled"] if report["disabled"] else []
     console.print(Text(" · ".join(parts), style="bold" if report["ok"] else "bold red"))
     if changed:
-        words = (
-            "Accepted as they are now."
+        hint = (
+            "The current descriptions are accepted."
             if report["accepted"]
-            else "Look at what changed; --accept takes the tools as they are now."
+            else "Review what changed; --accept accepts the current descriptions."
         )
-        console.print(Text(words, style="dim"))
+        console.print(Text(hint, style="dim"))
 
 
 def _ms(value: float | None) -> str:
@@ -345,7 +352,7 @@ def _ms(value: float | None) -> str:
     )
 
 
-def _plain(words: str, longest: int = 80) -> str:
-    """Words of servers, for a terminal that must not obey them."""
-    shown = "".join(sign if sign.isprintable() else "?" for sign in words)
+def _printable(text: str, longest: int = 80) -> str:
+    """Texts come from servers and may contain control sequences."""
+    shown = "".join(char if char.isprintable() else "?" for char in text)
     return shown if len(shown) <= longest else shown[:longest] + "…"

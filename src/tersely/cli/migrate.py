@@ -1,13 +1,14 @@
-"""`tersely migrate`."""
+"""`tersely migrate`: migrates the database."""
 
 import click
 
 
 @click.command()
 def migrate() -> None:
-    """Bring the database to the schema this version needs.
+    """Migrate the database to the schema of this version.
 
-    PostgreSQL needs it before the first start and after an update that says so; SQLite is migrated by itself.
+    Run it for PostgreSQL before the first start, and after an update whose notes ask for it. SQLite is migrated
+    automatically.
     """
     import anyio
 
@@ -17,6 +18,6 @@ def migrate() -> None:
     settings = Settings.load(None, find_file(), sections=("store",))
     before, now = anyio.run(Database.migrate, settings.store.url)
     if before == now:
-        click.echo(f"The database has schema {now} already.")
+        click.echo(f"The database already has schema {now}.")
     else:
-        click.echo(f"Migrated the database from {f'schema {before}' if before else 'nothing'} to schema {now}.")
+        click.echo(f"Migrated the database from {f'schema {before}' if before else 'no schema'} to schema {now}.")

@@ -1,4 +1,4 @@
-"""`tersely read`: kept results, in a terminal."""
+"""`tersely read`: reads kept results in a terminal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tersely.cli.errors import fail
+from tersely.cli.extras import check_extra
 
 if TYPE_CHECKING:
     from tersely.results.kept import KeptResult
@@ -18,18 +19,28 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("handle", default="")
 @click.option(
-    "--lines", default="", metavar="FROM:TO", help="These lines, from 1, both included; either end may be left out."
+    "--lines",
+    default="",
+    metavar="FROM:TO",
+    help="Lines FROM to TO, counted from 1, both included; either can be left out.",
 )
-@click.option("--bytes", "span", default="", metavar="FROM:TO", help="These bytes, from 0, the last not included.")
-@click.option("--grep", "pattern", default="", metavar="PATTERN", help="Lines that match a regular expression (re2).")
 @click.option(
-    "-C", "--context", type=click.IntRange(0, 20), default=0, metavar="N", help="With --grep: lines around each match."
+    "--bytes", "span", default="", metavar="FROM:TO", help="Bytes FROM to TO, counted from 0, TO not included."
 )
-@click.option("-i", "--ignore-case", is_flag=True, help="With --grep: capitals do not matter.")
+@click.option("--grep", "pattern", default="", metavar="PATTERN", help="Lines that match a regular expression (RE2).")
 @click.option(
-    "--sql", default="", metavar="SELECT", help="Ask the table `result`, or `lines` (number, line), with SQL."
+    "-C",
+    "--context",
+    type=click.IntRange(0, 20),
+    default=0,
+    metavar="N",
+    help="With --grep: lines of context around each match.",
 )
-@click.option("--scope", default="", metavar="SCOPE", help="Whose results; yours unless said otherwise.")
+@click.option("-i", "--ignore-case", is_flag=True, help="With --grep: ignore case.")
+@click.option(
+    "--sql", default="", metavar="SELECT", help="SQL query over the table `result` or `lines` (number, line)."
+)
+@click.option("--scope", default="", metavar="SCOPE", help="Scope whose results to read; your own by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def read(
     handle: str,
@@ -42,7 +53,7 @@ def read(
     scope: str,
     as_json: bool,
 ) -> None:
-    """Read a kept result by its HANDLE; without one, list what is kept.
+    """Read a kept result by its HANDLE, or list all of them.
 
     \b
     tersely read r_0h3kq9x7v2m5c8dz --lines 100:140
@@ -50,9 +61,12 @@ def read(
     tersely read r_0h3kq9x7v2m5c8dz --sql "SELECT status, count(*) FROM result GROUP BY 1"
     """
     if sum(map(bool, (lines, span, pattern, sql))) > 1:
-        fail("--lines, --bytes, --grep and --sql are different questions: ask one at a time.")
+        fail("--lines, --bytes, --grep and --sql cannot be combined: give one of them.")
     if not handle and (lines or span or pattern or sql):
-        fail("Which result? Name its handle: tersely read r_… (`tersely read` alone lists them).")
+        fail("--lines, --bytes, --grep and --sql need a HANDLE; `tersely read` alone lists the handles.")
+
+    if sql:
+        check_extra("read --sql")
 
     import anyio
 
@@ -73,18 +87,18 @@ def read(
         )
 
 
-def _range(words: str, option: str, least: int) -> tuple[int, int | None] | None:
-    """`a:b`, `a:`, `:b` or `a` alone, which is one line or byte."""
-    if not words:
+def _range(value: str, option: str, least: int) -> tuple[int, int | None] | None:
+    """Parse `a:b`, `a:`, `:b`, or `a` for a single line or byte."""
+    if not value:
         return None
-    first, colon, last = words.partition(":")
+    first, colon, last = value.partition(":")
     try:
         start = int(first) if first else least
         end = int(last) if last else None if colon else start + 1 - least
     except ValueError:
         start, end = -1, None
     if start < least or (end is not None and end < start):
-        fail(f"{option} {words!r} must look like {least}:100, {least}: or :100, the smaller number first.")
+        fail(f"{option} {value!r} must look like {least}:100, {least}: or :100, the smaller number first.")
     return start, end
 
 
@@ -94,10 +108,10 @@ async def _list_kept(settings: Settings, scope: str, as_json: bool) -> None:
     async with kept_results(settings) as kept:
         found = await kept.list(scope, limit=100)
     if as_json:
-        click.echo(json.dumps([_known(result) for result in found], ensure_ascii=False))
+        click.echo(json.dumps([_metadata(result) for result in found], ensure_ascii=False))
         return
     if not found:
-        click.secho("Nothing is kept. The gateway and agents keep what they condense.", dim=True, err=True)
+        click.secho("No results are kept. The gateway and agents keep the results they condense.", dim=True, err=True)
     for result in found:
         size = f"{result.tokens:,} tokens" if result.tokens is not None else f"{result.size:,} bytes {result.mime_type}"
         when = result.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
@@ -124,12 +138,12 @@ async def _print_kept(
                 )
             sys.stdout.buffer.write((await kept.load_bytes(handle, scope))[0])
             return
-        where: dict[str, Any] = {}
+        position: dict[str, Any] = {}
         if lines:
             last = min(lines[1] or result.lines, result.lines)
             text = await kept.read_lines(result, lines[0], last)
-            where = {"first_line": lines[0], "last_line": last}
-            account = (
+            position = {"first_line": lines[0], "last_line": last}
+            extent = (
                 f"lines {lines[0]:,}-{last:,} of {result.lines:,}"
                 if text
                 else f"no such lines: there are {result.lines:,}"
@@ -137,17 +151,17 @@ async def _print_kept(
         elif span:
             stretch = await kept.read_stretch(result, span[0], result.size if span[1] is None else span[1])
             text = stretch.text
-            where = {"start_byte": stretch.start, "end_byte": stretch.end}
-            account = f"bytes {stretch.start:,}-{stretch.end:,} of {result.size:,}"
+            position = {"start_byte": stretch.start, "end_byte": stretch.end}
+            extent = f"bytes {stretch.start:,}-{stretch.end:,} of {result.size:,}"
         else:
             text = await kept.load(handle, scope)
-            account = f"{result.lines:,} lines, {result.tokens or 0:,} tokens"
+            extent = f"{result.lines:,} lines, {result.tokens or 0:,} tokens"
     if as_json:
-        click.echo(json.dumps({**_known(result), **where, "text": text}, ensure_ascii=False))
+        click.echo(json.dumps({**_metadata(result), **position, "text": text}, ensure_ascii=False))
         return
     click.echo(text, nl=not text.endswith("\n"))
     called = result.origin.called_at.astimezone().strftime("%Y-%m-%d %H:%M")
-    click.secho(f"{result.handle} · {result.origin} · {called} · {account}", dim=True, err=True)
+    click.secho(f"{result.handle} · {result.origin} · {called} · {extent}", dim=True, err=True)
 
 
 async def _grep_kept(
@@ -160,22 +174,22 @@ async def _grep_kept(
 
     async with kept_results(settings) as kept:
         result = await kept.find(handle, scope)
-        # One page as large as a person's patience.
-        back = ReadBack(kept, summarize=Pipeline().summarizer(Masker()), page_tokens=1_000_000)
-        asked = SearchArguments(handle=handle, pattern=pattern, context=context, ignore_case=ignore_case)
-        answer = await back.search(asked, scope)
+        # One large page: a terminal scrolls, so nothing has to be paged.
+        read_back = ReadBack(kept, summarize=Pipeline().summarizer(Masker()), page_tokens=1_000_000)
+        arguments = SearchArguments(handle=handle, pattern=pattern, context=context, ignore_case=ignore_case)
+        found = await read_back.search(arguments, scope)
     if as_json:
-        click.echo(json.dumps({**_known(result), **answer.facts, "text": answer.body}, ensure_ascii=False))
+        click.echo(json.dumps({**_metadata(result), **found.facts, "text": found.body}, ensure_ascii=False))
         return
-    for line in answer.body.splitlines():
-        number, sign, rest = line.partition(" ")
-        found = number.endswith(":")
+    for line in found.body.splitlines():
+        number, space, rest = line.partition(" ")
+        is_match = number.endswith(":")
         click.echo(
-            f"{click.style(number, fg='green' if found else None, dim=not found)}{sign}"
-            f"{click.style(rest, dim=not found)}"
+            f"{click.style(number, fg='green' if is_match else None, dim=not is_match)}{space}"
+            f"{click.style(rest, dim=not is_match)}"
         )
-    more = f" (shown up to line {answer.next['start_line'] - 1:,})" if answer.next else ""
-    click.secho(f"{answer.facts['matching_lines']:,} of {result.lines:,} lines match{more}", dim=True, err=True)
+    more = f" (shown up to line {found.next['start_line'] - 1:,})" if found.next else ""
+    click.secho(f"{found.facts['matching_lines']:,} of {result.lines:,} lines match{more}", dim=True, err=True)
 
 
 async def _query_kept(settings: Settings, scope: str, handle: str, sql: str, as_json: bool) -> None:
@@ -191,7 +205,7 @@ async def _query_kept(settings: Settings, scope: str, handle: str, sql: str, as_
         columns = [{"name": name, "type": kind} for name, kind in table.columns]
         click.echo(
             json.dumps(
-                {**_known(result), "columns": columns, "rows": table.rows, "more": table.more}, ensure_ascii=False
+                {**_metadata(result), "columns": columns, "rows": table.rows, "more": table.more}, ensure_ascii=False
             )
         )
         return
@@ -199,10 +213,10 @@ async def _query_kept(settings: Settings, scope: str, handle: str, sql: str, as_
         from rich.console import Console
         from rich.table import Table
 
-        drawn = Table(*(name for name, _ in table.columns), header_style="bold", box=None, pad_edge=False)
+        grid = Table(*(name for name, _ in table.columns), header_style="bold", box=None, pad_edge=False)
         for row in table.rows:
-            drawn.add_row(*("" if cell is None else str(cell) for cell in row))
-        Console(highlight=False, markup=False).print(drawn)
+            grid.add_row(*("" if cell is None else str(cell) for cell in row))
+        Console(highlight=False, markup=False).print(grid)
     else:
         import csv
 
@@ -215,7 +229,7 @@ async def _query_kept(settings: Settings, scope: str, handle: str, sql: str, as_
     )
 
 
-def _known(result: KeptResult) -> dict[str, Any]:
+def _metadata(result: KeptResult) -> dict[str, Any]:
     return {
         "handle": result.handle,
         "server": result.origin.server,

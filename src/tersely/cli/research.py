@@ -1,6 +1,4 @@
-"""`tersely research`: a subject, its topics and a schema in; sourced facts out. Killed and started again, it goes
-on.
-"""
+"""`tersely research`: researches a subject and writes sourced facts. An interrupted run resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tersely.cli.errors import fail
+from tersely.cli.extras import check_extra
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,31 +31,32 @@ CHAIN = "research"
     "--topics",
     required=True,
     type=FILE,
-    help="A YAML list of topics, or names and what to find out; {subject} is filled in.",
+    help="YAML list of topics, or of names with questions; {subject} is replaced.",
 )
 @click.option(
-    "--schema", type=FILE, help="JSON schema of the facts that are wanted. Without one the result is passages."
+    "--schema", type=FILE, help="JSON schema of the facts to extract. Without one the result contains passages."
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the result goes  [default: standard output]",
+    help="File to write  [default: standard output]",
 )
 @click.option(
-    "--mcp-config", type=FILE, help="Servers from this file (`mcpServers`, JSON) instead of those in tersely.yaml."
+    "--mcp-config", type=FILE, help="File with MCP servers (`mcpServers`, JSON), used instead of those in tersely.yaml."
 )
-@click.option("--config", "file", type=FILE, help="The configuration file  [default: tersely.yaml]")
-@click.option("--pages", type=click.IntRange(1, 500), help="Pages to read in all  [default: 15]")
+@click.option("--config", "file", type=FILE, help="Configuration file  [default: tersely.yaml]")
+@click.option("--pages", type=click.IntRange(1, 500), metavar="N", help="Number of pages to read  [default: 15]")
 @click.option(
-    "--max-tokens", type=click.IntRange(1), help="Stop, and say so, when the model has cost this many tokens."
+    "--max-tokens", type=click.IntRange(1), metavar="N", help="Stop when the model has used this many tokens."
 )
 @click.option(
     "--max-price",
     type=click.FloatRange(min=0, min_open=True),
-    help="Stop, and say so, when the model has cost so many US dollars.",
+    metavar="X",
+    help="Stop when the model has cost this many US dollars.",
 )
-@click.option("--fresh", is_flag=True, help="Begin anew, even if the same research is there already.")
+@click.option("--fresh", is_flag=True, help="Start again, even if the same research exists.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def research(
     subject: str,
@@ -71,18 +71,22 @@ def research(
     fresh: bool,
     quiet: bool,
 ) -> None:
-    """Research a SUBJECT topic by topic: search, read, condense, extract; each fact with its pages and lines.
+    """Research a SUBJECT on the web and extract sourced facts.
+
+    For each topic: search, read pages, condense them, and extract facts with their pages and lines.
 
     \b
     tersely research "Fizeivmark" --topics topics.yaml --schema schema.json -o out.json
     MCP_WEB_SEARCH_URL=… MCP_SUMMARIZER_URL=… tersely research … --mcp-config mcp_config.json
 
-    A search tool and one that reads pages are needed; a summarizer is used where there is one. With a key a model
-    researches and extracts; without one search results are read in order and rules find the facts.
+    Needs MCP servers with a search tool and a tool that reads pages; uses a summarizer tool if there is one. With a
+    key, a model searches and extracts; without one, search results are read in order and rules extract the facts.
 
-    Every step is stored: the same command goes on where it was stopped or killed, and shows what is there once it
-    is through. Exit code 0 when it went through, 1 when it failed or a budget stopped it.
+    Every step is stored: the same command resumes an interrupted run, and prints the result of a finished one. Exit
+    code 0 when the research completed, 1 when it failed or a budget stopped it.
     """
+    check_extra("research")
+
     from tersely.settings.model import Settings, find_file
 
     settings = Settings.load(
@@ -94,7 +98,7 @@ def research(
     data: dict[str, Any] = {"subject": subject, "topics": _topics(topics)}
     if schema:
         data["schema"] = _schema(schema)
-    settings = _arranged(settings, data, mcp_config)
+    settings = _research_settings(settings, data, mcp_config)
     raise SystemExit(_run(settings, data, output, fresh=fresh, quiet=quiet))
 
 
@@ -102,19 +106,18 @@ def _topics(path: Path) -> dict[str, str]:
     import yaml
 
     try:
-        said = yaml.safe_load(path.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as wrong:
-        fail(f"{path} is not valid YAML: {wrong}")
-    if isinstance(said, dict) and list(said) == ["topics"]:
-        said = said["topics"]
-    if isinstance(said, list) and all(isinstance(one, str) for one in said):
-        said = {one[:80]: one for one in said}
-    if not isinstance(said, dict) or not said or not all(isinstance(about, str) for about in said.values()):
+        topics = yaml.safe_load(path.read_text("utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        fail(f"{path} is not valid YAML: {error}")
+    if isinstance(topics, dict) and list(topics) == ["topics"]:
+        topics = topics["topics"]
+    if isinstance(topics, list) and all(isinstance(topic, str) for topic in topics):
+        topics = {topic[:80]: topic for topic in topics}
+    if not isinstance(topics, dict) or not topics or not all(isinstance(about, str) for about in topics.values()):
         fail(
-            f"{path} should hold a list of topics, or names and what to find out, such as\n  people: Who lives in "
-            f"{{subject}}?"
+            f"{path} must contain a list of topics, or names with questions, e.g.\n  people: Who lives in {{subject}}?"
         )
-    return {str(name): about for name, about in said.items()}
+    return {str(name): about for name, about in topics.items()}
 
 
 def _schema(path: Path) -> dict[str, Any]:
@@ -123,15 +126,15 @@ def _schema(path: Path) -> dict[str, Any]:
     try:
         schema = json.loads(path.read_text("utf-8"))
         if not isinstance(schema, dict):
-            raise ValueError("is no object")
+            raise ValueError("is not an object")
         check_schema(schema)
-    except ValueError as wrong:
-        fail(f"{path} {wrong}" if not isinstance(wrong, json.JSONDecodeError) else f"{path} is not valid JSON: {wrong}")
+    except ValueError as error:
+        fail(f"{path} {error}" if not isinstance(error, json.JSONDecodeError) else f"{path} is not valid JSON: {error}")
     return schema
 
 
-def _arranged(settings: Settings, data: dict[str, Any], mcp_config: Path | None) -> Settings:
-    """The settings for this one research: its servers, a chain for it, and a database of its own."""
+def _research_settings(settings: Settings, data: dict[str, Any], mcp_config: Path | None) -> Settings:
+    """The settings for this research: its servers, its chain, and its own database."""
     from pydantic import SecretStr
 
     from tersely.agent.options import AgentOptions
@@ -143,8 +146,8 @@ def _arranged(settings: Settings, data: dict[str, Any], mcp_config: Path | None)
         servers = {server.name: server.options for server in read_servers(mcp_config)}
     if not servers:
         fail(
-            "No MCP server is configured, so nothing can be searched. Give --mcp-config FILE, or `mcp_servers` in "
-            "tersely.yaml."
+            "No MCP server is configured, and research needs one that searches. Give --mcp-config FILE, or declare "
+            "`mcp_servers` in tersely.yaml."
         )
     names = tuple(name for name, options in servers.items() if not options.disabled)
     chosen = next((chain for chain in settings.chains.values() if chain.kind == "research"), None)
@@ -152,12 +155,12 @@ def _arranged(settings: Settings, data: dict[str, Any], mcp_config: Path | None)
     if mcp_config or not agent.mcp_servers:
         agent = agent.model_copy(update={"mcp_servers": names})
     chain = ChainOptions(alert_types=(CHAIN,), kind="research", stages=(StageOptions(name=CHAIN, agent="researcher"),))
-    words = re.sub(r"[^a-z0-9]+", "-", str(data["subject"]).lower()).strip("-")[:40]
-    whole = [data, settings.research.model_dump(mode="json"), sorted(servers)]
-    digest = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:12]
+    slug = re.sub(r"[^a-z0-9]+", "-", str(data["subject"]).lower()).strip("-")[:40]
+    identity = [data, settings.research.model_dump(mode="json"), sorted(servers)]
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
     folder = settings.store.data_dir.expanduser() / "research"
     folder.mkdir(parents=True, exist_ok=True)
-    url = SecretStr(f"sqlite:///{folder / f'{words}-{digest}.db'}")
+    url = SecretStr(f"sqlite:///{folder / f'{slug}-{digest}.db'}")
     return settings.model_copy(
         update={
             "mcp_servers": servers,
@@ -178,9 +181,9 @@ def _run(settings: Settings, data: dict[str, Any], output: Path | None, *, fresh
     configure_logging("tersely", "error")
     console = Console(highlight=False, stderr=True, quiet=quiet)
     try:
-        result, reason = anyio.run(_researched, settings, data, fresh, console)
+        result, reason = anyio.run(_research, settings, data, fresh, console)
     except KeyboardInterrupt:
-        click.secho("Stopped. The same command goes on from here.", err=True)
+        click.secho("Stopped. Run the same command to resume.", err=True)
         return 130
     if result is None:
         click.secho(f"tersely: {reason}", err=True)
@@ -190,29 +193,29 @@ def _run(settings: Settings, data: dict[str, Any], output: Path | None, *, fresh
         sys.stdout.write(text)
     else:
         _write(output, text)
-        console.print(f"[dim]The result:[/] {output}")
+        console.print(f"[dim]Result:[/] {output}")
     if pages := result["pages"]:
         database = shlex.quote(f"TERSELY_DATABASE_URL={settings.store.url}")
-        read = f"env {database} tersely read --scope session:{result['session_id']} {pages[0]['handle']}"
-        console.print("[dim]A page as it was read, and the same with any other handle:[/]")
-        # Not broken: it is there to be copied.
-        console.print(read, soft_wrap=True, markup=False)
+        command = f"env {database} tersely read --scope session:{result['session_id']} {pages[0]['handle']}"
+        console.print("[dim]To read a page (any other handle works too):[/]")
+        # Printed as one line so that it can be copied.
+        console.print(command, soft_wrap=True, markup=False)
     if result["reason"]:
         click.secho(f"Stopped: {result['reason']}", err=True)
     return 1 if result["status"] == "stopped" else 0
 
 
 def _write(path: Path, text: str) -> None:
-    """All of it or nothing: a result that was half written would look like one."""
-    half = path.with_name(path.name + ".part")
-    half.write_text(text, "utf-8")
-    half.replace(path)
+    """Write atomically: a partial result must not look complete."""
+    unfinished = path.with_name(path.name + ".part")
+    unfinished.write_text(text, "utf-8")
+    unfinished.replace(path)
 
 
-async def _researched(
+async def _research(
     settings: Settings, data: dict[str, Any], fresh: bool, console: Console
 ) -> tuple[dict[str, Any] | None, str]:
-    """The result, or why there is none."""
+    """The result, or None and the reason."""
     from tersely.app.sessions import sessions_app
     from tersely.app.summarizer import kept_results
     from tersely.research.work import result_of
@@ -220,38 +223,38 @@ async def _researched(
     from tersely.store import sessions as rows
     from tersely.web.version import VERSION
 
-    # Looked at before anything is started: what is through needs no servers.
+    # Checked first: a finished research needs no servers.
     async with kept_results(settings) as kept:
         async with kept.database.reading() as db:
             listed, _ = await rows.list_page(db, rows.Filters(), limit=1)
-        before = listed[0].session if listed and not fresh else None
-        if before is not None and before.status == "completed" and (result := await result_of(kept, before)):
-            console.print("[dim]This was researched before; here is what was found. --fresh begins anew.[/]")
+        previous = listed[0].session if listed and not fresh else None
+        if previous is not None and previous.status == "completed" and (result := await result_of(kept, previous)):
+            console.print("[dim]This research is finished; printing its result. --fresh starts again.[/]")
             return result, ""
-    async with sessions_app(settings, version=VERSION) as parts:
-        if before is not None and not before.has_ended:
-            console.print("[dim]Going on with what was begun.[/]")
-            session_id = before.id
+    async with sessions_app(settings, version=VERSION) as sessions:
+        if previous is not None and not previous.has_ended:
+            console.print("[dim]Resuming the interrupted research.[/]")
+            session_id = previous.id
         else:
-            accepted = await parts.intake.submit(Submission(data=data, alert_type=CHAIN), principal="research")
+            accepted = await sessions.intake.submit(Submission(data=data, alert_type=CHAIN), principal="research")
             session_id = accepted.session_id
-        await _shown(parts, session_id, console)
-        async with parts.database.reading() as db:
+        await _show(sessions, session_id, console)
+        async with sessions.database.reading() as db:
             session = await rows.find(db, session_id)
         if session.status != "completed":
-            return None, session.reason or f"It ended as {session.status}."
-        return await result_of(parts.kept, session), "The result could not be kept; --fresh begins anew."
+            return None, session.reason or f"The session ended as {session.status}."
+        return await result_of(sessions.kept, session), "The result could not be kept; --fresh starts again."
 
 
-async def _shown(parts: SessionsApp, session_id: str, console: Console) -> None:
-    """Draw the session until it ends."""
+async def _show(sessions: SessionsApp, session_id: str, console: Console) -> None:
+    """Show the session's events until it ends."""
     from rich.live import Live
 
     from tersely.store.events import channel_of
     from tersely.terminal import ENDS, Screen
 
     screen = Screen(console)
-    async with parts.bus.subscribe(channel_of(session_id), 0) as events:
+    async with sessions.bus.subscribe(channel_of(session_id), 0) as events:
         with Live(console=console, get_renderable=screen.growing, refresh_per_second=8, transient=True):
             async for payload in events:
                 event = json.loads(payload)

@@ -1,4 +1,4 @@
-"""`tersely serve`: the summarizer as an MCP service."""
+"""`tersely serve`: runs the summarizer as an MCP service."""
 
 from __future__ import annotations
 
@@ -8,36 +8,44 @@ from typing import TYPE_CHECKING
 import click
 
 from tersely.cli.errors import fail
+from tersely.cli.extras import check_extra
 
 if TYPE_CHECKING:
     from tersely.settings.model import Settings
 
 
 @click.command()
-@click.option("--host", help="Address to listen on  [env: TERSELY_HOST; default: 127.0.0.1]")
-@click.option("--port", type=int, help="Port to listen on, 0 for a free one  [env: MCP_SUMMARIZER_PORT; default: 8007]")
+@click.option("--host", metavar="ADDRESS", help="Address to listen on  [env: TERSELY_HOST; default: 127.0.0.1]")
+@click.option(
+    "--port",
+    type=int,
+    metavar="PORT",
+    help="Port to listen on, 0 for a free one  [env: MCP_SUMMARIZER_PORT; default: 8007]",
+)
 @click.option(
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Settings from a file  [env: TERSELY_CONFIG; default: tersely.yaml here or in your configuration folder]",
+    help="Settings file  [env: TERSELY_CONFIG; default: tersely.yaml here or in your configuration folder]",
 )
 @click.option("--stdio", is_flag=True, help="Speak MCP on standard input and output instead of HTTP.")
 def serve(host: str | None, port: int | None, config: Path | None, stdio: bool) -> None:
     """Run the summarizer as an MCP service.
 
     Tools: summarize, summarize_for_extraction. StreamableHTTP at /mcp, health at /health. Without a model
-    (OPENROUTER_API_KEY, or OPENROUTER_BASE_URL for a local server) texts are condensed structurally.
+    (OPENROUTER_API_KEY, or OPENROUTER_BASE_URL for a local server) text is condensed structurally.
     All settings: docs/reference/settings.md.
     """
+    check_extra("serve")
+
     from tersely.settings.model import SUMMARIZING, Settings, find_file
 
     settings = Settings.load(None, find_file(config), sections=SUMMARIZING, TERSELY_HOST=host, MCP_SUMMARIZER_PORT=port)
     try:
         _serve(settings, stdio=stdio)
-    except OSError as problem:
+    except OSError as error:
         fail(
-            f"Cannot listen on {settings.summarizer.host}:{settings.summarizer.port}: {problem.strerror}. Try another "
+            f"Cannot listen on {settings.summarizer.host}:{settings.summarizer.port}: {error.strerror}. Try another "
             "--port."
         )
     except KeyboardInterrupt:
@@ -72,7 +80,7 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
             logger.warning("open_to_the_network", extra={"host": options.host, "set": "TERSELY_TOKEN"})
         logger.info("listening", extra={"address": address, "model": models[0] if models else None})
 
-    # Kept results belong to the user who runs this; only callers on this machine may name them.
+    # Kept results belong to the user who runs this process; only callers on this machine may pass their handles.
     scope = user_scope() if stdio or is_loopback(options.host) else None
 
     async def run() -> None:

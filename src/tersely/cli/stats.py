@@ -1,4 +1,4 @@
-"""`tersely stats`: what went through, what it weighed before and after, and how long it took."""
+"""`tersely stats`: calls, tokens before and after condensing, and latency, by server and tool."""
 
 from __future__ import annotations
 
@@ -23,13 +23,17 @@ _SUMS = ("calls", "errors", "condensed", "cached", "read_backs", "tokens_before"
 
 @click.command()
 @click.option(
-    "--since", default="", metavar="WHEN", help="Only from this day on: 2026-11-01, 7d (the last seven days), today."
+    "--since",
+    default="",
+    metavar="WHEN",
+    help="First day to count: 2026-11-01, 7d (the last seven days), yesterday, today.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def stats(since: str, as_json: bool) -> None:
-    """What went through the gateway and into investigations: today, and in all.
+    """Show calls and saved tokens by server and tool.
 
-    Days are those of UTC. Only sums are kept: no arguments, no results, no callers.
+    Counts the calls of the gateway and of investigations, today and in total. Days are UTC days. Only sums are stored:
+    no arguments, no results, no callers.
     """
     import anyio
 
@@ -37,30 +41,30 @@ def stats(since: str, as_json: bool) -> None:
 
     today = datetime.now(UTC).date()
     first = _day(since, today)
-    used = anyio.run(_used, Settings.load(None, find_file(), sections=("store",)), first)
-    report = summary(used, today, first)
+    uses = anyio.run(_read_uses, Settings.load(None, find_file(), sections=("store",)), first)
+    report = summary(uses, today, first)
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False))
-    elif not used:
+    elif not uses:
         _show_nothing(first)
     else:
         _show(report)
 
 
-def _day(words: str, today: date) -> date | None:
-    if not words:
+def _day(value: str, today: date) -> date | None:
+    if not value:
         return None
-    if words in ("today", "yesterday"):
-        return today - timedelta(days=words == "yesterday")
-    if days := re.fullmatch(r"([1-9][0-9]{0,4})d", words):
+    if value in ("today", "yesterday"):
+        return today - timedelta(days=value == "yesterday")
+    if days := re.fullmatch(r"([1-9][0-9]{0,4})d", value):
         return today - timedelta(days=int(days[1]) - 1)
     try:
-        return date.fromisoformat(words)
+        return date.fromisoformat(value)
     except ValueError:
-        fail(f"--since {words!r} is no day. Write 2026-11-01, 7d, yesterday or today.")
+        fail(f"--since {value!r} is not a day. Use 2026-11-01, 7d, yesterday or today.")
 
 
-async def _used(settings: Settings, since: date | None) -> list[ToolUse]:
+async def _read_uses(settings: Settings, since: date | None) -> list[ToolUse]:
     from tersely.store.database import Database
     from tersely.store.usage import used
 
@@ -68,35 +72,37 @@ async def _used(settings: Settings, since: date | None) -> list[ToolUse]:
         return await used(db, since=since)
 
 
-def summary(used: Iterable[ToolUse], today: date, since: date | None) -> dict[str, Any]:
-    """The report, as `--json` prints it."""
-    rows = list(used)
+def summary(uses: Iterable[ToolUse], today: date, since: date | None) -> dict[str, Any]:
+    """The report as `--json` prints it."""
+    rows = list(uses)
     tools: defaultdict[tuple[str, str, str], list[ToolUse]] = defaultdict(list)
     servers: defaultdict[tuple[str, str], list[ToolUse]] = defaultdict(list)
     for row in rows:
         tools[row.door, row.server, row.tool].append(row)
         servers[row.door, row.server].append(row)
 
-    def both(of: list[ToolUse]) -> dict[str, Any]:
-        return {"today": _added(row for row in of if row.day == today), "all": _added(of)}
+    def totals(group: list[ToolUse]) -> dict[str, Any]:
+        return {"today": _sum(row for row in group if row.day == today), "all": _sum(group)}
 
     return {
         "since": str(since or min((row.day for row in rows), default=today)),
         "encoding": "o200k_base",
-        **both(rows),
-        "servers": [{"door": door, "server": server, **both(of)} for (door, server), of in _heaviest_first(servers)],
+        **totals(rows),
+        "servers": [
+            {"door": door, "server": server, **totals(group)} for (door, server), group in _most_tokens_first(servers)
+        ],
         "tools": [
-            {"door": door, "server": server, "tool": tool, **both(of)}
-            for (door, server, tool), of in _heaviest_first(tools)
+            {"door": door, "server": server, "tool": tool, **totals(group)}
+            for (door, server, tool), group in _most_tokens_first(tools)
         ],
     }
 
 
-def _heaviest_first(groups: Mapping[Any, list[ToolUse]]) -> list[tuple[Any, list[ToolUse]]]:
+def _most_tokens_first(groups: Mapping[Any, list[ToolUse]]) -> list[tuple[Any, list[ToolUse]]]:
     return sorted(groups.items(), key=lambda group: (-sum(row.tokens_before for row in group[1]), group[0]))
 
 
-def _added(rows: Iterable[ToolUse]) -> dict[str, Any]:
+def _sum(rows: Iterable[ToolUse]) -> dict[str, Any]:
     sums: Counter[str] = Counter()
     latency: Counter[int] = Counter()
     for row in rows:
@@ -110,15 +116,15 @@ def _added(rows: Iterable[ToolUse]) -> dict[str, Any]:
         "condensed": sums["condensed"],
         "cache_hits": sums["cached"],
         "read_backs": sums["read_backs"],
-        "p50_ms": _within(latency, 0.5),
-        "p95_ms": _within(latency, 0.95),
+        "p50_ms": _percentile(latency, 0.5),
+        "p95_ms": _percentile(latency, 0.95),
         "mean_ms": round(sums["milliseconds"] / sums["calls"]) if sums["calls"] else None,
     }
 
 
-def _within(latency: Mapping[int, int], part: float) -> int | None:
-    """The edge of the bucket within which this part of the calls was answered."""
-    wanted, seen = part * sum(latency.values()), 0
+def _percentile(latency: Mapping[int, int], share: float) -> int | None:
+    """The upper edge of the histogram bucket that contains this percentile."""
+    wanted, seen = share * sum(latency.values()), 0
     for edge, calls in sorted(latency.items()):
         seen += calls
         if seen >= wanted and calls:
@@ -126,15 +132,15 @@ def _within(latency: Mapping[int, int], part: float) -> int | None:
     return None
 
 
-# Looking at it
+# Terminal output
 
 
 def _show_nothing(since: date | None) -> None:
     if since:
-        click.echo(f"Nothing was called since {since}. `tersely stats` alone shows everything.")
+        click.echo(f"No calls since {since}. Without --since, `tersely stats` shows all of them.")
         return
     click.echo(
-        "Nothing was called yet. Put tersely in front of your MCP servers, call a tool, and look again:\n\n"
+        "No calls yet. Put the gateway in front of your MCP servers and call a tool:\n\n"
         "  tersely gateway install claude-desktop    or claude-code, cursor, vscode, windsurf\n"
         "  tersely gateway --config mcp.json         for any other client"
     )
@@ -151,7 +157,7 @@ def _show(report: Mapping[str, Any]) -> None:
     for title in ("today", f"since {report['since']}"):
         totals.add_column(title, justify="right")
     today, everything = report["today"], report["all"]
-    totals.add_row(Text("tokens", style="bold"), _shrunk(today), _shrunk(everything))
+    totals.add_row(Text("tokens", style="bold"), _token_change(today), _token_change(everything))
     for name, title in (
         ("calls", "calls"),
         ("condensed", "condensed"),
@@ -160,8 +166,8 @@ def _show(report: Mapping[str, Any]) -> None:
     ):
         totals.add_row(title, f"{today[name]:,}", f"{everything[name]:,}")
     totals.add_row("errors", _errors(today), _errors(everything))
-    totals.add_row("half of the calls within", _took(today["p50_ms"]), _took(everything["p50_ms"]))
-    totals.add_row("95 of 100 within", _took(today["p95_ms"]), _took(everything["p95_ms"]))
+    totals.add_row("p50 latency", _duration(today["p50_ms"]), _duration(everything["p50_ms"]))
+    totals.add_row("p95 latency", _duration(today["p95_ms"]), _duration(everything["p95_ms"]))
     console.print(totals)
     console.print()
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -170,46 +176,47 @@ def _show(report: Mapping[str, Any]) -> None:
         table.add_column(title, justify="right")
     for server in report["servers"]:
         door = f" · {server['door']}s" if server["door"] == "session" else ""
-        table.add_row(Text(_plain(server["server"]), style="bold") + Text(door, style="dim"), *_cells(server))
+        table.add_row(Text(_printable(server["server"]), style="bold") + Text(door, style="dim"), *_cells(server))
         for tool in report["tools"]:
             if (tool["door"], tool["server"]) == (server["door"], server["server"]):
-                table.add_row(Text(f"  {_plain(tool['tool'])}"), *_cells(tool))
+                table.add_row(Text(f"  {_printable(tool['tool'])}"), *_cells(tool))
     console.print(table)
 
 
 def _cells(group: Mapping[str, Any]) -> list[Any]:
-    of = group["all"]
-    numbers = [f"{of[name]:,}" if of[name] else "·" for name in ("condensed", "cache_hits", "read_backs")]
+    sums = group["all"]
+    numbers = [f"{sums[name]:,}" if sums[name] else "·" for name in ("condensed", "cache_hits", "read_backs")]
     today = f"{group['today']['calls']:,}" if group["today"]["calls"] else "·"
-    return [f"{of['calls']:,}", today, _errors(of), *numbers, _shrunk(of), _took(of["p50_ms"]), _took(of["p95_ms"])]
+    durations = [_duration(sums[name]) for name in ("p50_ms", "p95_ms")]
+    return [f"{sums['calls']:,}", today, _errors(sums), *numbers, _token_change(sums), *durations]
 
 
-def _shrunk(of: Mapping[str, Any]) -> Any:
+def _token_change(sums: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
-    before, after = of["tokens_in"], of["tokens_out"]
+    before, after = sums["tokens_in"], sums["tokens_out"]
     if not before:
         return Text("·", style="dim")
     if after >= before:
         return Text(f"{before:,}")
-    spared = 1000 * (before - after) // before / 10  # rounded down: −100 % would say that nothing is left
+    saved = 1000 * (before - after) // before / 10  # rounded down: −100 % would mean that nothing is left
     return Text(f"{before:,} → {after:,} ") + Text(
-        f"−{spared:.1f} %" if spared > 99 else f"−{spared:.0f} %", style="green"
+        f"−{saved:.1f} %" if saved > 99 else f"−{saved:.0f} %", style="green"
     )
 
 
-def _errors(of: Mapping[str, Any]) -> Any:
+def _errors(sums: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
-    return Text(f"{of['errors']:,}", style="red") if of["errors"] else Text("·", style="dim")
+    return Text(f"{sums['errors']:,}", style="red") if sums["errors"] else Text("·", style="dim")
 
 
-def _took(edge: int | None) -> str:
+def _duration(edge: int | None) -> str:
     if edge is None:
         return "·"
     return f"{edge} ms" if edge < 1000 else "over 5 min" if edge > 300_000 else f"{edge / 1000:g} s"
 
 
-def _plain(name: str) -> str:
-    """Names come from servers; a terminal must not obey them."""
-    return "".join(sign if sign.isprintable() else "?" for sign in name)[:80]
+def _printable(name: str) -> str:
+    """Names come from servers and may contain control sequences."""
+    return "".join(char if char.isprintable() else "?" for char in name)[:80]

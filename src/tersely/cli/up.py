@@ -1,4 +1,4 @@
-"""`tersely up`: alerts in, agents at work, a live timeline out. `tersely work`: only the work."""
+"""`tersely up`: API, dashboard and workers in one process. `tersely work`: a worker without API."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tersely.cli.errors import fail
+from tersely.cli.extras import check_extra
 from tersely.errors import TerselyError
 
 if TYPE_CHECKING:
@@ -17,32 +18,38 @@ CONFIG = click.option(
     "--config",
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The configuration file  [default: tersely.yaml]",
+    help="Configuration file  [default: tersely.yaml]",
 )
 
 
 @click.command()
-@click.option("--host", help="Address to listen on  [env: TERSELY_HOST; default: 127.0.0.1]")
-@click.option("--port", type=int, help="Port to listen on, 0 for a free one  [env: TERSELY_PORT; default: 8010]")
+@click.option("--host", metavar="ADDRESS", help="Address to listen on  [env: TERSELY_HOST; default: 127.0.0.1]")
+@click.option(
+    "--port", type=int, metavar="PORT", help="Port to listen on, 0 for a free one  [env: TERSELY_PORT; default: 8010]"
+)
 @CONFIG
 def up(host: str | None, port: int | None, file: Path | None) -> None:
-    """Take alerts and investigate them: API, dashboard and workers in one process.
+    """Investigate alerts: API, dashboard and workers.
+
+    Everything runs in one process.
 
     \b
-    tersely config init                        writes a tersely.yaml to start from
-    tersely up                                 dashboard and API at http://127.0.0.1:8010
-    tersely investigate alert.json --watch     sends an alert and shows what happens
+    tersely config init                       write a tersely.yaml to start from
+    tersely up                                dashboard and API at http://127.0.0.1:8010
+    tersely investigate alert.json --watch    send an alert and show its timeline
 
-    Without a model the agents survey what their read-only tools show. Without PostgreSQL
-    (TERSELY_DATABASE_URL) everything lies in one SQLite file, for one process.
+    Without a model, agents call their read-only tools and report the results. Without PostgreSQL
+    (TERSELY_DATABASE_URL), everything is stored in one SQLite file that only one process can use.
     """
+    check_extra("up")
+
     from tersely.settings.model import Settings, find_file
 
     settings = Settings.load(file=find_file(file), TERSELY_HOST=host, TERSELY_PORT=port)
     try:
-        _run(settings, door=True)
-    except OSError as problem:
-        fail(f"Cannot listen on {settings.up.host}:{settings.up.port}: {problem.strerror}. Try another --port.")
+        _run(settings, with_api=True)
+    except OSError as error:
+        fail(f"Cannot listen on {settings.up.host}:{settings.up.port}: {error.strerror}. Try another --port.")
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 
@@ -50,33 +57,37 @@ def up(host: str | None, port: int | None, file: Path | None) -> None:
 @click.command()
 @CONFIG
 def work(file: Path | None) -> None:
-    """Work on sessions without a door of its own, beside other processes on the same PostgreSQL."""
+    """Run a worker without API and dashboard.
+
+    It works on sessions beside other processes on the same PostgreSQL.
+    """
+    check_extra("work")
+
     from tersely.settings.model import Settings, find_file
 
     settings = Settings.load(file=find_file(file))
     if settings.store.url.startswith("sqlite"):
         fail(
-            "tersely work needs a PostgreSQL that it shares with tersely up: set TERSELY_DATABASE_URL. On SQLite "
-            "tersely up does it all."
+            "tersely work needs the PostgreSQL of tersely up: set TERSELY_DATABASE_URL. With SQLite, tersely up runs "
+            "the only worker."
         )
-    _run(settings, door=False)
+    _run(settings, with_api=False)
 
 
-def _run(settings: Settings, *, door: bool) -> None:
+def _run(settings: Settings, *, with_api: bool) -> None:
     import anyio
 
     from tersely.logging_setup import configure_logging
 
     configure_logging("tersely", settings.log_level)
     try:
-        anyio.run(_serve if door else _work, settings)
-    except BaseExceptionGroup as several:
-        # Raised inside of task groups, each of which wrapped it once more; it is the same mistake, with the same
-        # sentence.
-        mistakes, others = several.split((TerselyError, OSError))
-        if mistakes is None or others is not None:
+        anyio.run(_serve if with_api else _work, settings)
+    except BaseExceptionGroup as group:
+        # Each task group wraps the error once more; report the error itself.
+        expected, others = group.split((TerselyError, OSError))
+        if expected is None or others is not None:
             raise
-        raise _first(mistakes) from None
+        raise _first(expected) from None
 
 
 def _first(group: BaseException) -> BaseException:
@@ -96,7 +107,7 @@ async def _serve(settings: Settings) -> None:
     from tersely.web.version import VERSION
 
     logger = logging.getLogger("tersely.up")
-    # Fail before the workers start.
+    # Checked before the database and the MCP servers are started.
     build_authenticator(settings, settings.up.host)
     listen(settings.up.host, settings.up.port).close()
 
@@ -111,17 +122,17 @@ async def _serve(settings: Settings) -> None:
             },
         )
 
-    async with sessions_app(settings, version=VERSION) as parts:
+    async with sessions_app(settings, version=VERSION) as sessions:
         app = build_web_app(
             WebDependencies(
                 settings=settings,
-                intake=parts.intake,
-                database=parts.database,
-                bus=parts.bus,
-                kept=parts.kept,
-                registry=parts.registry,
-                not_ready=parts.not_ready,
-                gauges=parts.gauges,
+                intake=sessions.intake,
+                database=sessions.database,
+                bus=sessions.bus,
+                kept=sessions.kept,
+                registry=sessions.registry,
+                not_ready=sessions.not_ready,
+                gauges=sessions.gauges,
             )
         )
         await serve_http(
@@ -129,7 +140,7 @@ async def _serve(settings: Settings) -> None:
             host=settings.up.host,
             port=settings.up.port,
             on_ready=announce,
-            on_stop=parts.worker.leave,
+            on_stop=sessions.worker.leave,
             lifespan=False,
         )
 
@@ -143,9 +154,9 @@ async def _work(settings: Settings) -> None:
     from tersely.app.sessions import sessions_app
     from tersely.web.version import VERSION
 
-    async with sessions_app(settings, version=VERSION) as parts:
-        logging.getLogger("tersely.work").info("working", extra={"executor": parts.worker.name})
+    async with sessions_app(settings, version=VERSION) as sessions:
+        logging.getLogger("tersely.work").info("working", extra={"executor": sessions.worker.name})
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async for _ in signals:
-                await parts.worker.leave()
+                await sessions.worker.leave()
                 return

@@ -1,8 +1,6 @@
-"""Which servers a gateway command is about: a file of them, one command, or one address. Shared by `gateway` and
-`gateway check`.
+"""The options that select servers: a file, one command, or one address. Shared by `gateway` and `gateway check`.
 
-Variables and headers are named on the command line, never spelled out: a command
-line can be read by every process of the machine.
+The command line takes names of variables, never values: every process of the machine can read a command line.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ _INTERPRETERS = frozenset(("node", "python", "python3", "docker", "podman", "cmd
 
 
 class UpstreamOptions(TypedDict):
-    """What `upstream_options` gives a command."""
+    """The parameters that `upstream_options` adds to a command."""
 
     config: Path | None
     upstream: str
@@ -38,33 +36,33 @@ class UpstreamOptions(TypedDict):
 
 
 def upstream_options(command: _Command) -> _Command:
-    """The options that say which servers are meant."""
+    """Add the options that select servers."""
     for option in reversed(
         (
             click.option(
                 "--config",
                 type=click.Path(exists=True, dir_okay=False, path_type=Path),
                 metavar="FILE",
-                help="Servers from a file: `mcpServers` (JSON) or `mcp_servers` (YAML).",
+                help="File with the servers: `mcpServers` (JSON) or `mcp_servers` (YAML).",
             ),
-            click.option("--upstream", default="", metavar="URL", help="One server, by its address."),
+            click.option("--upstream", default="", metavar="URL", help="Address of one server."),
             click.option(
                 "--name",
                 default="",
                 metavar="NAME",
-                help="What to call a single server; taken from the command or address unless set.",
+                help="Name of a single server; by default taken from its command or address.",
             ),
             click.option(
                 "--inherit-env",
                 multiple=True,
                 metavar="NAME",
-                help="A variable the command takes over from our environment. Repeatable.",
+                help="Environment variable to pass on to the command. Repeatable.",
             ),
             click.option(
                 "--header-from",
                 multiple=True,
                 metavar="HEADER=VARIABLE",
-                help="With --upstream: a header to send, and the variable that holds its value. Repeatable.",
+                help="With --upstream: header to send, with its value taken from the variable. Repeatable.",
             ),
             click.option("--sse", is_flag=True, help="With --upstream: the server speaks the older SSE transport."),
         )
@@ -74,10 +72,10 @@ def upstream_options(command: _Command) -> _Command:
 
 
 def upstream_servers(command: Sequence[str], **given: Unpack[UpstreamOptions]) -> tuple[Server, ...]:
-    """The servers that the options and the command behind `--` name.
+    """The servers that the options and the command after `--` name.
 
     Raises:
-        ConfigError: None or several ways are given, or the one that is given is wrong.
+        ConfigError: Not exactly one of the three is given, or it is invalid.
     """
     from pydantic import ValidationError
 
@@ -85,10 +83,10 @@ def upstream_servers(command: Sequence[str], **given: Unpack[UpstreamOptions]) -
     from tersely.mcp.servers import Server
     from tersely.settings.files import read_servers
 
-    ways = [bool(given["config"]), bool(given["upstream"]), bool(command)]
-    if sum(ways) != 1:
+    given_kinds = [bool(given["config"]), bool(given["upstream"]), bool(command)]
+    if sum(given_kinds) != 1:
         raise ConfigError(
-            ("Which servers? Give one of" if not any(ways) else "Give only one of")
+            ("No servers given. Give one of" if not any(given_kinds) else "Give only one of")
             + " --config FILE, --upstream URL, or -- COMMAND ARGUMENTS."
         )
     if given["config"]:
@@ -98,18 +96,15 @@ def upstream_servers(command: Sequence[str], **given: Unpack[UpstreamOptions]) -
             ("--header-from", given["header_from"]),
         ):
             if is_set:
-                raise ConfigError(f"{option} is for a single server; with --config it stands in the file.")
+                raise ConfigError(f"{option} is for a single server; with --config, set it in the file.")
         servers = read_servers(given["config"])
         if all(server.options.disabled for server in servers):
-            raise ConfigError(
-                f"{given['config']}: {'all servers are disabled' if servers else 'declares no servers'}; there is "
-                "nothing to do."
-            )
+            raise ConfigError(f"{given['config']}: {'all servers are disabled' if servers else 'declares no servers'}.")
         return servers
     if command and (given["header_from"] or given["sse"]):
-        raise ConfigError("--header-from and --sse are for --upstream; a command gets variables by --inherit-env NAME.")
+        raise ConfigError("--header-from and --sse need --upstream; for a command use --inherit-env NAME.")
     if given["upstream"] and given["inherit_env"]:
-        raise ConfigError("--inherit-env is for a command; an address gets headers by --header-from HEADER=VARIABLE.")
+        raise ConfigError("--inherit-env needs a command; for --upstream use --header-from HEADER=VARIABLE.")
     transport: dict[str, Any]
     if command:
         transport = {"command": command[0], "args": list(command[1:]), "inherit_env": given["inherit_env"]}
@@ -122,16 +117,16 @@ def upstream_servers(command: Sequence[str], **given: Unpack[UpstreamOptions]) -
     name = given["name"] or name_for(command, given["upstream"])
     try:
         return (Server.model_validate({"name": name, "options": {"transport": transport}}),)
-    except ValidationError as wrong:
+    except ValidationError as invalid:
         raise ConfigError(
-            "; ".join(f"{name}: {error['msg'].removeprefix('Value error, ')}" for error in wrong.errors())
+            "; ".join(f"{name}: {error['msg'].removeprefix('Value error, ')}" for error in invalid.errors())
         ) from None
 
 
 def check_providers(servers: Sequence[Server], declared: Collection[str]) -> None:
     """
     Raises:
-        ConfigError: A policy names a model provider nobody declared.
+        ConfigError: A policy names a model provider that is not declared.
     """
     from tersely.errors import ConfigError
 
@@ -145,20 +140,20 @@ def check_providers(servers: Sequence[Server], declared: Collection[str]) -> Non
             if provider and provider not in declared:
                 known = ", ".join(sorted(declared)) or "none"
                 raise ConfigError(
-                    f"{server.name}.{where}: llm_provider {provider!r} is not declared. There are: {known}. "
-                    "Declare it under llm_providers in tersely.yaml."
+                    f"{server.name}.{where}: llm_provider {provider!r} is not declared under llm_providers in "
+                    f"tersely.yaml. Declared: {known}."
                 )
 
 
 def name_for(command: Sequence[str], url: str = "") -> str:
-    """A short name from what a server is started by: `npx -y @org/server-git@1 /repo` is `server-git`."""
+    """A short name from a server's command or address: `npx -y @org/server-git@1 /repo` becomes `server-git`."""
     if url:
         return re.sub(r"[^a-z0-9-]+", "-", (urlsplit(url).hostname or "server").lower()).strip("-")
     words = [word for word in command if not word.startswith("-") and word.lower() != "/c"]
-    telling = (
+    candidates = (
         [word for word in words if PurePath(word).stem.lower() not in _LAUNCHERS | _INTERPRETERS] or words or ["server"]
     )
-    last = telling[0].rstrip("/\\").replace("\\", "/").rpartition("/")[2].partition("@")[0]
+    last = candidates[0].rstrip("/\\").replace("\\", "/").rpartition("/")[2].partition("@")[0]
     stem = re.sub(r"\.(py|js|mjs|cjs|ts|exe|sh|jar)$", "", last)
     return re.sub(r"[^A-Za-z0-9-]+", "-", stem.rpartition(".")[2] or stem).strip("-")[:40] or "server"
 
@@ -172,10 +167,9 @@ def _headers(named: Sequence[str]) -> dict[str, str]:
     for pair in named:
         header, sign, variable = pair.partition("=")
         if not sign or not header or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
-            # The pair itself is not shown: somebody may have written the value into it.
+            # The pair is not quoted: it may contain the value itself.
             raise ConfigError(
-                "--header-from takes HEADER=VARIABLE: the header's name, and the name of a variable that holds its "
-                "value."
+                "--header-from takes HEADER=VARIABLE: the names of the header and of the variable with its value."
             )
         if not (value := environment.get(variable, "")):
             raise ConfigError(f"--header-from {header}: variable {variable} is not set or empty.")

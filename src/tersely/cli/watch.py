@@ -1,4 +1,4 @@
-"""`tersely watch` and `tersely investigate`: a session in a terminal."""
+"""`tersely investigate` sends an alert to `tersely up`; `tersely watch` shows a session in the terminal."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Any
 import click
 
 from tersely.cli.errors import fail
+from tersely.cli.extras import check_extra
 
 
-def _here() -> str:
-    """Where `tersely up` listens on this machine, started in the same folder and environment."""
+def _local_url() -> str:
+    """The address of a `tersely up` that was started with the same folder and environment."""
     from tersely.errors import ConfigError
     from tersely.settings.model import Settings, find_file
 
     try:
         up = Settings.load(None, find_file(), sections=("up",)).up
     except ConfigError:
-        return "http://127.0.0.1:8010"  # Whoever starts it is told what is wrong; here nothing of it may be needed.
+        return "http://127.0.0.1:8010"  # `tersely up` reports the mistake; this command may not need the file.
     host = "127.0.0.1" if up.host in ("0.0.0.0", "::", "") else up.host
     return f"http://{f'[{host}]' if ':' in host else host}:{up.port}"
 
@@ -28,10 +29,10 @@ def _here() -> str:
 URL = click.option(
     "--url",
     envvar="TERSELY_URL",
-    default=_here,
-    show_default="this machine, at the configured port",
+    default=_local_url,
+    show_default="this machine, configured port",
     metavar="URL",
-    help="Where tersely up listens  [env: TERSELY_URL]",
+    help="Address of tersely up  [env: TERSELY_URL]",
 )
 TOKEN = click.option(
     "--token", envvar="TERSELY_API_TOKEN", default="", metavar="TOKEN", help="Bearer token  [env: TERSELY_API_TOKEN]"
@@ -42,33 +43,38 @@ TOKEN = click.option(
 @click.argument("session_id")
 @URL
 @TOKEN
-@click.option("--json", "as_json", is_flag=True, help="Print the events as they come, one JSON object per line.")
+@click.option("--json", "as_json", is_flag=True, help="Print each event as a JSON object on its own line.")
 def watch(session_id: str, url: str, token: str, as_json: bool) -> None:
-    """Show a session's timeline, from its beginning and as it happens, until it ends.
+    """Show a session's timeline live, from the start to the end.
 
-    Exit code 0 when it completed, 1 when it ended otherwise.
+    Exit code 0 when the session completed, 1 when it ended otherwise.
     """
+    check_extra("watch")
     raise SystemExit(_follow(url, token, session_id, as_json))
 
 
 @click.command()
 @click.argument("alert", type=click.File("rb"), default="-")
 @click.option(
-    "--type", "alert_type", default=None, metavar="TYPE", help="The alert's type; it decides which chain investigates."
+    "--type",
+    "alert_type",
+    default=None,
+    metavar="TYPE",
+    help="Type of the alert; it selects the chain that investigates.",
 )
 @click.option(
     "--runbook",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Text that the agents are to follow.",
+    help="File with instructions for the agents.",
 )
 @click.option(
     "--server",
     "servers",
     multiple=True,
     metavar="NAME[:TOOL,…]",
-    help="Only these servers (and tools), instead of the chain's.",
+    help="Use only this server (and these tools), instead of the chain's. Repeatable.",
 )
-@click.option("--watch", "watching", is_flag=True, help="Show what happens until it ends.")
+@click.option("--watch", "watching", is_flag=True, help="Show the timeline until the session ends.")
 @URL
 @TOKEN
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -82,16 +88,20 @@ def investigate(
     token: str,
     as_json: bool,
 ) -> None:
-    """Have an ALERT (a file with JSON or text, or standard input) investigated.
+    """Send an ALERT to tersely up and print the session's id.
+
+    ALERT is a file with JSON or text; by default standard input.
 
     \b
     tersely investigate alert.json --watch
-    echo "checkout answers with 503 since 10:40" | tersely investigate --watch --server cluster:get_logs,get_events
+    echo "checkout returns 503 since 10:40" | tersely investigate --watch --server cluster:get_logs
     """
+    check_extra("investigate")
+
     import httpx2
 
     if alert.name == "<stdin>" and sys.stdin.isatty():
-        fail("Nothing to investigate. Name a file, or pipe something in: tersely investigate alert.json --watch")
+        fail("No alert given. Name a file or use a pipe: tersely investigate alert.json --watch")
     text = alert.read().decode("utf-8", "replace").removeprefix("\ufeff")
     body: dict[str, Any] = {"data": _data(text)}
     if alert_type:
@@ -99,14 +109,14 @@ def investigate(
     if runbook:
         body["runbook"] = runbook.read_text("utf-8", "replace")
     if servers:
-        body["mcp"] = {"servers": [_choice(words) for words in servers]}
+        body["mcp"] = {"servers": [_selection(value) for value in servers]}
     try:
-        answer = httpx2.post(f"{url.rstrip('/')}/api/v1/alerts", json=body, headers=headers(token), timeout=30)
-    except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
-        fail(f"Nobody answers at {url}: {problem}. Start it with: tersely up")
-    if answer.status_code != 202:
-        fail(said(answer))
-    accepted = answer.json()
+        response = httpx2.post(f"{url.rstrip('/')}/api/v1/alerts", json=body, headers=headers(token), timeout=30)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        fail(f"Could not connect to {url}: {error}. Start the server with: tersely up")
+    if response.status_code != 202:
+        fail(error_message(response))
+    accepted = response.json()
     if as_json and not watching:
         click.echo(json.dumps(accepted))
         return
@@ -137,8 +147,8 @@ def _data(text: str) -> Any:
     return value if isinstance(value, dict) else text
 
 
-def _choice(words: str) -> dict[str, Any]:
-    name, _, tools = words.partition(":")
+def _selection(value: str) -> dict[str, Any]:
+    name, _, tools = value.partition(":")
     return {"name": name, **({"tools": [tool.strip() for tool in tools.split(",") if tool.strip()]} if tools else {})}
 
 
@@ -146,11 +156,11 @@ def headers(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def said(answer: Any) -> str:
-    """What the server said is wrong."""
+def error_message(response: Any) -> str:
+    """The message of an error response of the API."""
     try:
-        error = answer.json()["error"]
+        error = response.json()["error"]
     except (ValueError, KeyError, TypeError):
-        return f"The server answered with {answer.status_code}. Is it tersely up?"
-    details = "".join(f"\n  {one['field']}: {one['message']}" for one in error.get("details", []))
+        return f"The server answered with status {response.status_code}; it may not be tersely up."
+    details = "".join(f"\n  {detail['field']}: {detail['message']}" for detail in error.get("details", []))
     return f"{error['message']}{details}"

@@ -66,7 +66,7 @@ def _report(console: Console, address: str, session_id: str, incident: Incident)
     tokens = session["tokens"]
     console.print(
         f"\n[bold]{tokens['before']:,} → {tokens['after']:,} tokens[/] of tool results reached the agent; "
-        f"{tokens['spared']:,} were spared, all of them one call away."
+        f"{tokens['spared']:,} were saved, all of them one call away."
     )
     found = names_cause(session["analysis"], incident)
     verdict = (

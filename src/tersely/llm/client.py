@@ -12,7 +12,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tersely.errors import LLMMisconfigured, LLMRefused, LLMUnavailable
+from tersely.errors import (
+    LLMMisconfigured,
+    LLMRefused,
+    LLMUnavailable,
+)
+from tersely.extras import require_extra
 from tersely.llm.messages import (
     Completion,
     Delta,
@@ -83,6 +88,8 @@ class ChatModel:
     def __init__(
         self, spec: ModelSpec, *, timeouts: Timeouts | None = None, transport: httpx2.AsyncBaseTransport | None = None
     ) -> None:
+        require_extra("llm", f"Model {spec.model!r}")
+
         from tersely.llm import facts
         from tersely.llm.providers import build_model, find_provider
         from tersely.llm.wire import BoundedHTTPClient, Timeouts

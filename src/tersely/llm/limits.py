@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -19,8 +20,10 @@ from tersely.llm.client import ChatModel
 from tersely.llm.messages import Completion, Delta, Message, Superseded, ToolSpec
 from tersely.llm.meter import METER
 from tersely.llm.providers import ModelSpec, NativeTools
-from tersely.llm.wire import Timeouts
 from tersely.text.tokens import Tokenizer
+
+if TYPE_CHECKING:
+    from tersely.llm.wire import Timeouts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,7 +327,7 @@ def _combined(problems: list[LLMError]) -> LLMError:
 
 
 def build_llm(
-    specs: Sequence[ModelSpec], *, retry_policy: RetryPolicy | None = None, timeouts: Timeouts | None = None
+    specs: Sequence[ModelSpec], *, retry_policy: RetryPolicy | None = None, timeouts: "Timeouts | None" = None
 ) -> LimitedLLM:
     """An LLM of these specs: the first is used, the others are its fallbacks, in order. One limiter per account."""
     retry_policy = retry_policy or RetryPolicy()

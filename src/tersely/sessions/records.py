@@ -39,6 +39,7 @@ RECORDS = (
 ERRORS = (
     StoredType("error", errors.TerselyError, ("tersely.errors:TerselyError",)),
     StoredType("error.config", errors.ConfigError, ("tersely.errors:ConfigError",)),
+    StoredType("error.missing_extra", errors.MissingExtra),
     StoredType("error.input", errors.InputError, ("tersely.errors:InputError",)),
     StoredType("error.result_not_found", errors.ResultNotFound, ("tersely.errors:ResultNotFound",)),
     StoredType("error.result_expired", errors.ResultExpired, ("tersely.errors:ResultExpired",)),
