@@ -203,7 +203,7 @@ class CallPage extends HTMLElement {
         fact("model", outcome.summarization_model ? `${outcome.summarization_model}${outcome.summarization_provider ? ` (${outcome.summarization_provider})` : ""}` : null),
         this.paid && fact("price", price(this.paid.price_usd), `${number(this.paid.input_tokens)} tokens in, ${number(this.paid.output_tokens)} out`),
         outcome.chunks ? fact("parts", `${outcome.chunks}${outcome.cache_hits ? `, ${outcome.cache_hits} from the cache` : ""}`) : null,
-        fact("took", item?.status === "streaming" ? lasting(item.at, null) : duration(about.duration_ms)),
+        fact("duration", item?.status === "streaming" ? lasting(item.at, null) : duration(about.duration_ms)),
         item && fact("called", clock(item.at)),
         about.cleaned ? fact("removed", `${number(about.cleaned)} hidden characters`, "Escape sequences, zero-width and bidirectional characters") : null,
         this.handle && fact("kept as", h("code", null, this.handle)),
