@@ -1,1 +1,1 @@
-"""What we claim, beside the peers, one command each."""
+"""Benchmarks: one command for each claim, with other libraries for comparison."""

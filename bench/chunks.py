@@ -1,13 +1,13 @@
-"""Chunking beside the peers, in one run: speed, what stays whole, what is too large.
+"""Compare chunking with other splitters, in one run: speed, elements kept whole, chunks over the size.
 
     .venv-bench/bin/python -m bench.chunks [MEGABYTES]
 
-One generated Markdown text (seeded, no line twice, so caches gain nothing) goes
-through every splitter at 400, 800 and 8000 tokens of o200k_base. Everybody
-counts with the same tiktoken encoding, built from the vocabulary in our wheel;
-semantic-text-splitter has its own inside, chonkie would download another one by
-default. Overlap is off. Speed is the best of three rounds; loading vocabularies is
-not part of it.
+One generated Markdown text (seeded, without repeated lines, so that caches do not
+help) goes through every splitter at 400, 800 and 8000 tokens of o200k_base. All count
+with the same tiktoken encoding, built from the vocabulary in our wheel;
+semantic-text-splitter has its own built in, chonkie would download another one by
+default. Overlap is off. Speed is the best of three rounds, without loading
+vocabularies.
 """
 
 import random
@@ -54,7 +54,7 @@ class Corpus:
 
 
 def corpus(characters: int, seed: int = 7) -> Corpus:
-    """Markdown such as manuals and incident reports have: nested headings, prose, lists, code, tables, rules."""
+    """Markdown as in manuals and incident reports: nested headings, prose, lists, code, tables, rules."""
     rng = random.Random(seed)
     parts: list[str] = []
     fences: list[str] = []
@@ -125,7 +125,7 @@ def ours(text: str, size: int) -> list[str]:
 
 
 def by_chonkie(text: str, size: int) -> list[str]:
-    # A new one each time: it remembers the counts of what it has seen.
+    # A new instance each time: it caches counts.
     return [part.text for part in RecursiveChunker(tokenizer=_encoding("o200k_base"), chunk_size=size).chunk(text)]
 
 
@@ -139,7 +139,7 @@ def by_langchain(text: str, size: int) -> list[str]:
 def by_semchunk(text: str, size: int) -> list[str]:
     return semchunk.chunk(
         text, size, lambda part: count(part)
-    )  # a new function each time, since it remembers by function
+    )  # a new function each time, because it caches by function
 
 
 def by_semantic_text_splitter(text: str, size: int) -> list[str]:
@@ -154,7 +154,7 @@ SPLITTERS: dict[str, Callable[[str, int], list[str]]] = {
     "semantic-text-splitter": by_semantic_text_splitter,
 }
 SLOW = {"semantic-text-splitter", "semchunk"}
-"""One round is enough to see it."""
+"""One round is enough here."""
 ROUNDS = 3
 
 
@@ -169,7 +169,7 @@ def main(megabytes: float = 2.0) -> None:
     made = corpus(int(megabytes * 1_000_000))
     tokens = count(made.text)
     for split in SPLITTERS.values():
-        split(made.text[:20_000], 400)  # whoever loads something at first use has done so now
+        split(made.text[:20_000], 400)  # lazy loading is done now
     print(
         f"Chunking: {len(made.text) / 1e6:.1f} MB of Markdown, {tokens:,} tokens, {len(made.fences)} fences, "
         f"{len(made.tables)} tables\n"
@@ -181,7 +181,7 @@ def main(megabytes: float = 2.0) -> None:
     for size in SIZES:
         best = dict.fromkeys(SPLITTERS, float("inf"))
         parts: dict[str, list[str]] = {}
-        # Round by round rather than one after the other, so that a busy moment of the machine hits everybody.
+        # Round by round rather than one splitter after the other, so that a busy moment affects all of them.
         for turn in range(ROUNDS):
             for name, split in SPLITTERS.items():
                 if turn and name in SLOW:
@@ -199,7 +199,7 @@ def main(megabytes: float = 2.0) -> None:
                 f"  {whole(made.fences, size, parts[name]):>12}  {whole(made.tables, size, parts[name]):>12}"
             )
         ratio = speed["tersely"] / speed["chonkie RecursiveChunker"]
-        print(f"       → {ratio:.2f} × chonkie's speed (we promise 0.8)\n")
+        print(f"       → {ratio:.2f} × chonkie's speed (target: 0.8)\n")
 
 
 if __name__ == "__main__":

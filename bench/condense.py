@@ -1,15 +1,15 @@
-"""The structural condenser beside its peers: how much of what matters each of them keeps, and what it costs.
+"""Compare the structural condenser with other engines: the share of important content each keeps, and its cost.
 
     python -m bench.condense                       everything (minutes)
     python -m bench.condense --quick               a fifth of the cases, small sizes
     python -m bench.condense --task t1,t5          parts: t1 t2 t3 t3b t4 t5, generator, speed, fold
     python -m bench.condense --engine tersely      only these engines
 
-Tasks t1 to t5 are the yardstick: texts nobody here wrote, with the needles that must
-survive. It lies in a folder `shared` beside the repository and is no part of it;
-where it is absent we say so and go on. The generator, the speed and the fold need nothing.
+Tasks t1 to t5 are the yardstick: independent texts with the needles that must
+survive. It is in a folder `shared` beside the repository and not part of it; if it is
+missing, the command says so and continues. The generator, speed and fold need no data.
 
-Ends with an error when any output was over its budget, or an engine of ours failed.
+Exits with an error if any output was over its budget, or if our own engine failed.
 """
 
 import argparse
@@ -55,7 +55,7 @@ FLOORS_AND_AIMS: dict[str, tuple[str, str]] = {
 
 
 def find_yardstick(start: Path = Path(__file__)) -> Path | None:
-    """The yardstick in a `shared` folder beside the repository, or beside one of the folders above it."""
+    """The yardstick in a `shared` folder beside the repository or one of its parent folders."""
     for folder in start.resolve().parents:
         candidate = folder / "shared" / "yardstick" / "yardstick.py"
         if candidate.is_file():
@@ -64,7 +64,7 @@ def find_yardstick(start: Path = Path(__file__)) -> Path | None:
 
 
 def load_yardstick(path: Path, every: int) -> ModuleType:
-    """Its module; with `every` > 1 it sees only each so-manieth case."""
+    """The yardstick's module; with `every` > 1 it uses only every n-th case."""
     spec = importlib.util.spec_from_file_location("yardstick", path)
     if spec is None or spec.loader is None:
         raise SystemExit(f"{path} cannot be loaded as a module.")
@@ -113,7 +113,7 @@ def _of(task: str, key: str = "task", value: str = "") -> Callable[[Row], bool]:
 
 
 def yardstick_report(rows: list[Row], engines: list[str]) -> list[str]:
-    """By task and kind, with floor and aim beside."""
+    """Scores by task and kind, with minimum and target."""
     widths = [max(16, len(engine) + 2) for engine in engines]
     lines = [
         f"{'':<30}{'n':>4} "
@@ -220,7 +220,7 @@ def speed(sizes: tuple[int, ...], hostile: float) -> list[str]:
 
 
 def fold_report(tokens: int) -> list[str]:
-    """What a model is spared when it reads the folded text; the log is one of a service that mostly says the same."""
+    """Tokens before and after folding, on a log of a service that mostly repeats its messages."""
     from tersely.condensing.fold import fold
 
     lines = ["", f"{'fold':<30}{'before':>10}{'after':>10}{'share':>8}"]
@@ -239,7 +239,7 @@ def fold_report(tokens: int) -> list[str]:
 
 
 def _repetitive_log(shape: str, tokens: int) -> str:
-    """Every line has its own time; nineteen of twenty messages are one of forty."""
+    """A log in which every line has its own time and 95 % of the messages are one of forty."""
     rng = Random(shape)
     events = tell(rng, "trouble", tokens // 25, with_stacks="stack" in shape).events
     few = events[:40]
@@ -252,7 +252,7 @@ def _repetitive_log(shape: str, tokens: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m bench.condense", description="The structural condenser beside its peers."
+        prog="python -m bench.condense", description="Compare the structural condenser with other engines."
     )
     parser.add_argument("--quick", action="store_true", help="a fifth of the cases, sizes up to 10 MB")
     parser.add_argument(
@@ -274,9 +274,9 @@ def main() -> None:
     path = find_yardstick()
     if wanted and path is None:
         print(
-            "The yardstick is not here (no folder `shared/yardstick` beside the repository): "
+            "The yardstick is missing (no folder `shared/yardstick` beside the repository); skipped: "
             + ", ".join(wanted)
-            + " are left out.\n"
+            + ".\n"
         )
     elif wanted and path is not None:
         rows = run_yardstick(load_yardstick(path, 5 if asked.quick else 1), engines, wanted)
@@ -291,7 +291,7 @@ def main() -> None:
             f"{row['case']} @{row['budget']}: {row['err']}" for row in rows if row["err"] and row["engine"] == "tersely"
         ]
     if "generator" in tasks:
-        # sumy and the plain BM25 tell nothing new here, and cost minutes.
+        # sumy and plain BM25 add no information here, and take minutes.
         chosen = [name for name in engines if name not in ("sumy", "bm25")] or list(engines)
         outcomes = generate.measure(chosen, range(asked.seeds or (1 if asked.quick else 3)))
         print("\n" + "\n".join(generate.report(outcomes)))
@@ -302,12 +302,12 @@ def main() -> None:
     if "fold" in tasks:
         print("\n".join(fold_report(20_000 if asked.quick else 200_000)))
     if broken:
-        print("\nBroken promises:\n  " + "\n  ".join(broken[:20]))
+        print("\nViolated guarantees:\n  " + "\n  ".join(broken[:20]))
         sys.exit(1)
 
 
 def available(engines: dict[str, Engine]) -> dict[str, Engine]:
-    """Those that can run here; the others are named."""
+    """The engines that are installed; prints the names of the others."""
     kept = {}
     for name, engine in engines.items():
         try:

@@ -1,8 +1,8 @@
-"""The engines we measure: ourselves and the peers, each as `fn(text, budget, focus) -> str`.
+"""The engines to compare: our own and others, each as `fn(text, budget, focus) -> str`.
 
-Peers are what a reasonable person would do instead of using us. Where a peer
-has no budget of its own, its output is cut to the budget. Each adapter imports its
-library when it is first called and says what is missing where it is not installed.
+The others are what one would reasonably use instead. If an engine has no budget, its
+output is cut to the budget. Each adapter imports its library on first use and says
+what is missing if it is not installed.
 """
 
 import math
@@ -46,7 +46,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(\[])")
 
 
 def units(text: str) -> list[str]:
-    """Lines; long lines in sentences; what is still long in pieces at a comma or a blank."""
+    """Lines; long lines as sentences; long sentences as pieces cut at a comma or a blank."""
     found = []
     for line in text.split("\n"):
         if len(line) <= _LONGEST_UNIT:
@@ -115,7 +115,7 @@ def bm25(pieces: Sequence[str], focus: str, k1: float = 1.2, b: float = 0.75) ->
     lengths = [sum(terms_.values()) for terms_ in counted]
     average = sum(lengths) / max(1, len(lengths)) or 1.0
     scores = [0.0] * len(pieces)
-    # Sorted: adding in the order of a set would make equal scores differ between runs.
+    # Sorted: summing in the order of a set would make equal scores differ between runs.
     for term in sorted(wanted):
         holders = [index for index, terms_ in enumerate(counted) if term in terms_]
         weight = math.log(1 + (len(pieces) - len(holders) + 0.5) / (len(holders) + 0.5))
@@ -135,7 +135,7 @@ _NUMBER = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+", re.IGNORECASE)
 
 
 def bm25_mmr(text: str, budget: int, focus: str, balance: float = 0.6, pool: int = 600) -> str:
-    """BM25, equal lines once (numbers aside), then what is like the chosen ones pushed back."""
+    """BM25 over distinct lines (ignoring numbers), then MMR: lines similar to chosen ones are ranked lower."""
     pieces = units(text)
     scores = bm25(pieces, focus)
     top = max([*scores, 1e-9])
@@ -186,7 +186,7 @@ def _severity(line: str) -> float:
 
 
 def drain3(text: str, budget: int, focus: str) -> str:
-    """Templates by drain3, one line of each with its count, ranked by severity, focus and rarity."""
+    """Templates of drain3, one line of each with its count, ranked by severity, focus and rarity."""
     try:
         from drain3 import TemplateMiner
         from drain3.masking import MaskingInstruction
@@ -218,7 +218,7 @@ def drain3(text: str, budget: int, focus: str) -> str:
 
 
 def sumy(text: str, budget: int, focus: str, most: int = 250) -> str:
-    """LexRank of sumy over lines; it is quadratic, so long texts are sampled evenly. It knows no focus."""
+    """LexRank of sumy over lines; it is quadratic, so long texts are sampled evenly. It ignores the focus."""
     try:
         from sumy.models.dom import ObjectDocumentModel, Paragraph, Sentence
         from sumy.summarizers.lex_rank import LexRankSummarizer
@@ -246,13 +246,13 @@ def sumy(text: str, budget: int, focus: str, most: int = 250) -> str:
 
 
 def headroom(text: str, budget: int, focus: str) -> str:
-    """headroom-ai as its own router condenses the result of a tool call; cut to the budget, since it has none."""
+    """headroom-ai with its own router for tool results; cut to the budget, because it has none."""
     try:
         from headroom import compress
     except ImportError:
         raise NotInstalled(
             "headroom-ai",
-            "It wants much and is no part of our environments: `pip install headroom-ai==0.42.0` in one of its own.",
+            "It has many dependencies and is not in our environments: `pip install headroom-ai==0.42.0` in its own.",
         ) from None
     messages = [
         {"role": "user", "content": focus or "What is in this?"},
@@ -277,13 +277,13 @@ def headroom(text: str, budget: int, focus: str) -> str:
 
 
 def headroom_text(text: str, budget: int, focus: str) -> str:
-    """headroom-ai's text crusher, asked for the share of the text that would fit, then for less."""
+    """headroom-ai's text crusher, asked for the share of the text that would fit, then for smaller shares."""
     try:
         from headroom.transforms.text_crusher import TextCrusher, TextCrusherConfig
     except ImportError:
         raise NotInstalled(
             "headroom-ai",
-            "It wants much and is no part of our environments: `pip install headroom-ai==0.42.0` in one of its own.",
+            "It has many dependencies and is not in our environments: `pip install headroom-ai==0.42.0` in its own.",
         ) from None
     share = budget / max(1, O200K.count(text))
     if share >= 1:
@@ -309,7 +309,7 @@ ENGINES: dict[str, Engine] = {
 
 
 def named(names: str) -> dict[str, Engine]:
-    """Engines by their names, separated by commas."""
+    """Engines by name, separated by commas."""
     chosen = [name.strip() for name in names.split(",") if name.strip()]
     for name in chosen:
         if name not in ENGINES:

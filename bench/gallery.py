@@ -1,11 +1,11 @@
-"""Ten texts of different kinds, before and after: makes docs/gallery.md.
+"""Ten texts of different kinds, before and after condensing: generates docs/gallery.md.
 
     python -m bench.gallery            write the page
-    python -m bench.gallery --print    only look
+    python -m bench.gallery --print    only print it
 
-The texts are made here, from a seed, and are nobody's data. Each has a question and the
-words without which its reader would not find the cause; the page names those that are
-missing, and the command ends with an error when there are any.
+The texts are generated from a seed and contain no real data. Each has a question and the
+phrases that are needed to find the cause; the page lists missing ones, and the command
+exits with an error if there are any.
 """
 
 import argparse

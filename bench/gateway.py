@@ -1,12 +1,11 @@
-"""The gateway beside nothing and beside FastMCP's ready-made proxy: what a call costs, who gets which message, what is
-left.
+"""Compare the gateway with a direct connection and with FastMCP's proxy: latency, routing of messages, leaks.
 
     python -m bench.gateway
 
-A small call direct, through us and through `create_proxy`, in turn, so that whatever else the machine does falls on all
-three; both protocol eras. The marks: p50 at most 2.3 × direct, or direct + 8 ms; on 2026-07-28 at least 4 × faster than
-`create_proxy`. Then four clients at once, each of which must get its own progress messages; then 1,000 calls with 50 in
-flight, after which memory and processes are back to where they were.
+A small call direct, through the gateway and through `create_proxy`, alternating, so that other load on the machine
+affects all three; both protocol eras. Targets: p50 at most 2.3 × direct, or direct + 8 ms; on 2026-07-28 at least 4 ×
+faster than `create_proxy`. Then four concurrent clients, each of which must get its own progress messages; then 1,000
+calls with 50 in flight, after which memory and processes must be back at their initial level.
 """
 
 import statistics
@@ -28,12 +27,12 @@ WARM, ROUNDS = 20, 100
 DIRECT, OURS, THEIRS = "direct", "tersely gateway", "create_proxy"
 CLIENTS, STEPS = 4, 25
 CALLS, AT_ONCE = 1000, 50
-# Allocators keep what they once had; a leak of 1,000 calls would be more than this.
+# Allocators do not return all memory; a leak over 1,000 calls would exceed this.
 ROOM_MB = 16
 
 
 async def latency(addresses: dict[str, str], era: str) -> dict[str, list[float]]:
-    """Seconds of each call, one way after the other, round by round."""
+    """Seconds of each call, alternating between the routes, round by round."""
     took: dict[str, list[float]] = {way: [] for way in addresses}
     async with AsyncExitStack() as opened:
         clients = {
@@ -70,7 +69,7 @@ def report_latency(took: dict[str, list[float]], era: str) -> bool:
 
 
 async def progress(address: str, era: str) -> bool:
-    """Four clients at once, whose calls look alike on the wire: who gets which message?"""
+    """Four concurrent clients whose calls are identical on the wire: each must get its own messages."""
     heard: dict[str, list[str]] = {f"client-{number}": [] for number in range(CLIENTS)}
 
     async def one(name: str) -> None:
@@ -104,7 +103,7 @@ async def load(address: str, pid: int, era: str) -> bool:
                 try:
                     result = await client.call_tool("small", {"number": number}, raise_on_error=False)
                     failed += result.is_error or f"number {number}: ok" not in str(result.content)
-                except Exception as problem:  # noqa: BLE001  whatever it is, it is a call that failed
+                except Exception as problem:  # noqa: BLE001  any exception is a failed call
                     failed += 1
                     print(f"    call {number}: {problem!r}")
                 finally:
@@ -116,9 +115,7 @@ async def load(address: str, pid: int, era: str) -> bool:
         return failed
 
     async with Client(address, mode=ERAS[era]) as client:
-        await client.call_tool(
-            "long", {}
-        )  # what is loaded once, when a result has to be condensed, is there before we look
+        await client.call_tool("long", {})  # load what condensing needs before measuring
     await calls(4 * AT_ONCE)
     await _settled(lambda: _quiet(pid))
     before = _state(pid)
@@ -138,7 +135,7 @@ async def load(address: str, pid: int, era: str) -> bool:
 
 
 State = tuple[float, int, int]
-"""Megabytes in memory, processes, open files and sockets: of the gateway and what it started."""
+"""Memory in megabytes, processes, open files and sockets of the gateway and its children."""
 
 
 def _state(pid: int) -> State:
@@ -162,7 +159,7 @@ async def _quiet(pid: int) -> bool:
 
 async def _settled(condition: Callable[[], Awaitable[bool]]) -> None:
     with anyio.move_on_after(10):
-        while not await condition():  # noqa: ASYNC110  processes tell nobody that they have settled
+        while not await condition():  # noqa: ASYNC110  processes do not signal that they are idle
             await anyio.sleep(0.1)
 
 
@@ -176,11 +173,11 @@ def main() -> int:
         for era in ERAS:
             took = anyio.run(latency, {DIRECT: upstream.address, OURS: ours.address, THEIRS: theirs.address}, era)
             met &= report_latency(took, era)
-        print(f"\n{CLIENTS} clients at once, {STEPS} progress messages each")
+        print(f"\n{CLIENTS} concurrent clients, {STEPS} progress messages each")
         for era in ERAS:
             met &= anyio.run(progress, ours.address, era)
     with listening([*GATEWAY, "--", *UPSTREAM, "--stdio"]) as gateway:
-        print("\nMuch at once, with a server over stdio behind the gateway")
+        print("\nConcurrent load, with a server over stdio behind the gateway")
         for era in ERAS:
             met &= anyio.run(load, gateway.address, gateway.pid, era)
     return 0 if met else 1

@@ -1,9 +1,9 @@
-"""A chatty MCP server, as platform teams have them: pods, logs, rows, metrics, a handbook, a configuration.
+"""An MCP server with large results, as platform teams run them: pods, logs, rows, metrics, a handbook, a configuration.
 
     python -m bench.gateway_chatty      over stdio
 
-One incident runs through all of it: checkout fails because a connection pool is exhausted. Everything is drawn from a
-fixed seed, so that the figures of bench.gateway_walkthrough are everybody's.
+All of it shows one incident: checkout fails because a connection pool is exhausted. Everything is generated from a
+fixed seed, so that the figures of bench.gateway_walkthrough are reproducible.
 """
 
 import json

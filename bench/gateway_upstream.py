@@ -1,5 +1,4 @@
-"""The server behind the gateway in bench.gateway: ordinary FastMCP, a small tool, one that reports progress, a long
-one.
+"""The server behind the gateway in bench.gateway: FastMCP with a small tool, one with progress, and a large one.
 
 python -m bench.gateway_upstream [--stdio]
 """

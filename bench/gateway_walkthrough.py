@@ -2,9 +2,9 @@
 
     python -m bench.gateway_walkthrough
 
-Six calls that an agent makes on its way to the cause of an incident, each with the words that answer it: made directly,
-through `tersely gateway`, and through it by a client that says nothing of what it looks for. No model is involved; what
-is counted is what a model would have to read.
+Six calls that an agent makes to find the cause of an incident, each with the text that answers it: made directly,
+through `tersely gateway`, and through the gateway without `looking_for`. No model is involved; the figures are the
+tokens a model would have to read.
 """
 
 import json
@@ -89,7 +89,7 @@ async def run() -> bool:
         direct, gateway = client(CHATTY), client([*TERSELY, "gateway", "--name", "platform", "--", *CHATTY])
         async with direct, gateway:
             offers = [O200K.count(json.dumps(await offered(client))) for client in (direct, gateway)]
-            print(f"\n{'tokens a model reads':<22}{'direct':>10}{'gateway':>10}{'silent':>10}   answer there?")
+            print(f"\n{'tokens a model reads':<22}{'direct':>10}{'gateway':>10}{'silent':>10}   answer included?")
             print(f"{'the list of tools':<22}{offers[0]:>10,}{offers[1]:>10,}{offers[1]:>10,}")
             totals = [offers[0], offers[1], offers[1]]
             handle = ""

@@ -1,11 +1,11 @@
-"""The generator's table: what each engine keeps of the answers to questions over invented texts.
+"""Results on generated cases: the share of the answers that each engine keeps, on questions over invented texts.
 
     python -m bench.generate                               our engine and BM25+MMR, every shape and ask once
     python -m bench.generate --seeds 4 --engine tersely    more cases
-    python -m bench.generate --fresh                       seeds nobody has seen; prints where they begin
+    python -m bench.generate --fresh                       new random seeds; prints the first one
     python -m bench.generate --shape csv --ask extreme     a part of it
     python -m bench.generate --show csv/extreme/0          one case: question, needles, our output
-    python -m bench.generate --lost --shape csv            the ids of the cases that lost something
+    python -m bench.generate --lost --shape csv            ids of the cases with lost needles
 
 Held-out shapes are counted in one total and never shown.
 """
@@ -50,7 +50,7 @@ def _measure(job: tuple[str, str, int, tuple[str, ...], tuple[int, ...]]) -> lis
             error = ""
             try:
                 output = ENGINES[engine](case.text, budget, case.focus)
-            except Exception as failure:  # noqa: BLE001  An engine that fails scores nothing; the others go on.
+            except Exception as failure:  # noqa: BLE001  An engine that fails scores nothing; the others continue.
                 output, error = "", f"{type(failure).__name__}: {failure}"[:160]
             took = time.perf_counter() - began
             found.append(
@@ -158,7 +158,7 @@ def report(outcomes: list[Outcome], budgets: tuple[int, ...] = BUDGETS) -> list[
 def show(case_id: str, engine: str, budgets: tuple[int, ...]) -> None:
     case = find(case_id)
     if case.held_out:
-        raise SystemExit(f"{case.shape!r} is held out: looking at it would be tuning on it.")
+        raise SystemExit(f"{case.shape!r} is held out and cannot be shown, so that it is not used for tuning.")
     print(f"case    {case.id} ({O200K.count(case.text):,} tokens)\nfocus   {case.focus!r}\nneedles {case.needles}\n")
     where = case.text.find(case.needles[0][0])
     print(f"--- the text around its first needle\n{case.text[max(0, where - 400) : where + 600]}\n")
@@ -169,20 +169,20 @@ def show(case_id: str, engine: str, budgets: tuple[int, ...]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m bench.generate", description="What survives condensing, on texts made up for it."
+        prog="python -m bench.generate", description="Share of answers kept by condensing, on generated texts."
     )
     parser.add_argument("--engine", default="tersely,bm25+mmr", help=f"separated by commas: {', '.join(ENGINES)}")
     parser.add_argument("--seeds", type=int, default=1, help="cases per shape and ask")
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--fresh", action="store_true", help="begin at a seed nobody has seen")
+    parser.add_argument("--fresh", action="store_true", help="start at a new random seed")
     parser.add_argument("--shape", default="", help="only shapes whose name contains this")
     parser.add_argument("--ask", default="", help="only asks whose name contains this")
     parser.add_argument("--budgets", default=",".join(map(str, BUDGETS)))
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--show", metavar="CASE", help="print one case and what the first engine makes of it")
+    parser.add_argument("--show", metavar="CASE", help="print one case and the output of the first engine")
     parser.add_argument("--text", metavar="CASE", help="print the text of one case, nothing else")
     parser.add_argument(
-        "--lost", action="store_true", help="list the cases in which the first engine lost something at 1000 tokens"
+        "--lost", action="store_true", help="list the cases in which the first engine lost needles at 1000 tokens"
     )
     asked = parser.parse_args()
     budgets = tuple(int(budget) for budget in asked.budgets.split(","))

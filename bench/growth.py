@@ -1,9 +1,9 @@
-"""How time and memory grow with the text: one text, one process, one line of figures.
+"""Growth of time and memory with the size of the text: one text, one process, one line of figures.
 
     python -m bench.growth log 10          a log of 10 MB
-    python -m bench.growth deep-json 1     something hostile of 1 MB
+    python -m bench.growth deep-json 1     a hostile text of 1 MB
 
-Each measurement has a process to itself, so the peak of its memory is its own.
+Each measurement runs in its own process, so that the peak memory belongs to it alone.
 """
 
 import json
@@ -28,7 +28,7 @@ class Growth:
     megabytes: float
     seconds: float
     memory: float
-    """Peak of the process over what it had before the text existed, as a multiple of the text."""
+    """Peak memory of the process above its level before the text existed, as a multiple of the text."""
 
     tokens: int
 
@@ -38,9 +38,9 @@ class Growth:
 
 
 def _parts(shapes: tuple[tuple[str, str], ...]) -> Iterator[str]:
-    """Texts of those shapes without end.
+    """Endless texts of these shapes.
 
-    After a while digits are exchanged instead of drawing anew: it is faster, and still no line comes twice.
+    After a while digits are replaced instead of generating new text: this is faster, and no line repeats.
     """
     drawn = [draw(shape, ask, 900_000 + seed).text for seed in range(4) for shape, ask in shapes]
     yield from drawn
@@ -166,7 +166,7 @@ def _measure(kind: str, megabytes: float, budget: int) -> Growth:
     text = (TEXTS | HOSTILE)[kind](size)
     _forget_peak()
     before = _memory("VmRSS:") - len(text.encode("utf-8", "replace"))
-    # Time of the processor, not of the clock: the condenser is one thread, and the machine may be busy with others.
+    # CPU time, not wall-clock time: the condenser uses one thread, and the machine may be busy.
     began = time.process_time()
     condensed = condense_structurally(text, budget, "What failed, and why?")
     took = time.process_time() - began
@@ -179,20 +179,20 @@ _STATUS = Path("/proc/self/status")
 
 
 def _forget_peak() -> None:
-    """What making the text took is not ours: begin the peak anew, where the system can."""
+    """Reset the peak, where the system supports it: generating the text must not count."""
     if _STATUS.exists():
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def _memory(key: str) -> int:
-    """Bytes, from Linux's own account; elsewhere the peak of the process is all there is."""
+    """Bytes, from /proc on Linux; on other systems the peak of the process."""
     if not _STATUS.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return next(int(line.split()[1]) * 1024 for line in _STATUS.read_text().splitlines() if line.startswith(key))
 
 
 def measure(kind: str, megabytes: float, *, budget: int = 1000, limit: float = 600) -> Growth | str:
-    """In a process of its own; a sentence where it gave no answer."""
+    """Measure in a separate process; a message if it did not finish."""
     command = [sys.executable, "-m", "bench.growth", kind, str(megabytes), str(budget)]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)

@@ -1,20 +1,18 @@
-"""Investigations under load, on two cores: what viewers wait for, what a submission takes, what is left in memory.
+"""Investigations under load, on two cores: latency for viewers, latency of submissions, memory.
 
     python -m bench.investigations [--quick] [--store sqlite|postgresql] [--only running,flood]
 
-The service (`tersely up`), a model server of fixed latency and an MCP server are processes of their own; viewers and
-submitters are this one, whose CPU is printed apart. Beside each figure stands the same path without us where there is
-one: a
-model asked with plain httpx2, a row inserted with nothing but the driver. Marks: event to viewer p95 250 ms, submit p95
-200 ms,
-accepted to begun p50 150 ms, 5,000 events caught up with in 1 s, memory flat over 1,000 sessions.
+The service (`tersely up`), a model server of fixed latency and an MCP server are separate processes; viewers and
+submitters run in this process, whose CPU time is printed separately. Where possible, each figure is compared with the
+same operation without Tersely: a model called with plain httpx2, a row inserted with only the driver. Targets: event to
+viewer p95 250 ms, submit p95 200 ms, accepted to started p50 150 ms, catch-up of 5,000 events in 1 s, constant memory
+over 1,000 sessions.
 
-How long an event takes to its viewers is measured for events that were told after the viewer was told that it is
-subscribed;
-what it catches up with is counted among the events and their order, and timed by itself.
+Event latency is measured for events published after the viewer's subscription was confirmed; events of the catch-up are
+checked for completeness and order, and timed separately.
 
-Other work on the machine shows in every figure here. So each part also says for how long the service's own thread had
-something to do and no core to do it on (Linux): where that is more than a little, the figures are the machine's.
+Other load on the machine affects every figure. So each part also prints how long the service's main thread was ready
+to run and waited for a core (Linux): if that is more than a little, the figures reflect the machine.
 """
 
 import argparse
@@ -59,7 +57,7 @@ def percentile(values: list[float], share: float) -> float:
 
 @dataclass
 class Marks:
-    """Prints a figure beside its mark, and remembers whether all were met."""
+    """Prints figures with their targets, and records which were missed."""
 
     missed: list[str] = field(default_factory=list)
 
@@ -103,7 +101,7 @@ class Service:
         return float(times.user + times.system)
 
     def without_a_core(self) -> float:
-        """Seconds that its first thread, the one with the event loop, could have run and had to wait."""
+        """Seconds that the main thread, which runs the event loop, was ready to run and waited for a core."""
         statistics_of = Path(f"/proc/{self.pid}/task/{self.pid}/schedstat")
         return int(statistics_of.read_text().split()[1]) / 1e9 if statistics_of.exists() else 0.0
 
@@ -111,9 +109,7 @@ class Service:
         return float(psutil.Process(self.pid).memory_info().rss / 2**20)
 
     def viewer(self, max_queue: int | None = None, small: bool = False) -> connect:
-        """A connection; `small`: with little room for what is on its way, so that it is noticed soon when nobody
-        reads.
-        """
+        """A connection; `small`: with small socket buffers, so that a viewer that does not read is detected soon."""
         address = self.address.replace("http", "ws") + "/api/v1/ws"
         own: dict[str, Any] = {}
         if small:
@@ -143,12 +139,12 @@ class Service:
 
 @contextmanager
 def costs(up: Service) -> Iterator[None]:
-    """Says what the service, and this process, used in the meantime."""
+    """Print the CPU time used by the service and by this process during the block."""
     cpu, waited, own, began = up.cpu(), up.without_a_core(), time.process_time(), time.perf_counter()
     yield
     seconds = time.perf_counter() - began
     print(
-        f"    {seconds:.1f} s; CPU of the service {up.cpu() - cpu:.1f} s, of those who ask "
+        f"    {seconds:.1f} s; CPU of the service {up.cpu() - cpu:.1f} s, of the clients "
         f"{time.process_time() - own:.1f} s; "
         f"the service waited {up.without_a_core() - waited:.1f} s for a core",
         flush=True,
@@ -189,7 +185,7 @@ async def service(
                 break
         else:
             raise SystemExit(f"tersely up did not start:\n{''.join(said)}")
-        # A log that nobody reads would stop whoever writes it.
+        # Drain the log: a full pipe would block the process that writes it.
         threading.Thread(target=started.stderr.read, daemon=True).start()
         address = json.loads(line)["address"]
         limits = httpx2.Limits(max_connections=200, max_keepalive_connections=200)
@@ -197,14 +193,14 @@ async def service(
             yield Service(address, started.pid, http)
 
 
-# What one viewer hears
+# Viewers
 
 
 @dataclass
 class Heard:
     seqs: list[int] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
-    """For events that happened after the subscription was confirmed."""
+    """Latencies of events published after the subscription was confirmed."""
 
     chunks: int = 0
 
@@ -228,7 +224,7 @@ async def watch(viewer: ClientConnection, session_id: str, heard: Heard, last: i
             return
 
 
-# The figures
+# Measurements
 
 
 async def watched(
@@ -238,7 +234,7 @@ async def watched(
     heard: dict[str, list[Heard]],
     when: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
 ) -> None:
-    """Submit one alert, and have it watched by four to its end."""
+    """Submit one alert and watch it with four viewers until its end."""
     async with up.viewer() as a, up.viewer() as b, up.viewer() as c, up.viewer() as d:
         await when()
         session_id, seconds = await up.submit(data)
@@ -278,9 +274,7 @@ async def report(
 
 
 async def running(up: Service, marks: Marks, plain_ms: float) -> None:
-    """Fifty sessions at once, four viewers each, for as long as it lasts: alerts keep coming, each takes some fifteen
-    seconds.
-    """
+    """Fifty concurrent sessions with four viewers each: alerts arrive continuously, each takes about 15 seconds."""
     took: list[float] = []
     heard: dict[str, list[Heard]] = {}
     most, cpu = 0, up.cpu()
@@ -300,14 +294,12 @@ async def running(up: Service, marks: Marks, plain_ms: float) -> None:
                     group.start_soon(watched, up, f"alert number {number}, take your time", took, heard)
                     await anyio.sleep(0.3)
             around.cancel_scope.cancel()
-    title = f"Up to {most} sessions at once, {VIEWERS} viewers each, an alert every 0.3 s, a model that takes 5 s"
+    title = f"Up to {most} concurrent sessions, {VIEWERS} viewers each, an alert every 0.3 s, a model that takes 5 s"
     await report(up, marks, title, took, heard, up.cpu() - cpu, plain_ms)
 
 
 async def at_once(up: Service, marks: Marks, plain_ms: float) -> None:
-    """Fifty alerts in the same moment, four viewers each, a model that answers at once: more than one core can do at a
-    time.
-    """
+    """Fifty simultaneous alerts with four viewers each and a model without latency: more than one core can handle."""
     took: list[float] = []
     heard: dict[str, list[Heard]] = {}
     there = 0
@@ -329,11 +321,11 @@ async def at_once(up: Service, marks: Marks, plain_ms: float) -> None:
             cpu = up.cpu()
             go.set()
     cpu = up.cpu() - cpu
-    await report(up, marks, f"{SESSIONS} alerts in the same moment, {VIEWERS} viewers each", took, heard, cpu, plain_ms)
+    await report(up, marks, f"{SESSIONS} simultaneous alerts, {VIEWERS} viewers each", took, heard, cpu, plain_ms)
 
 
 async def one_by_one(up: Service, marks: Marks, insert_ms: float) -> None:
-    """Alerts that come every tenth of a second, as they do on a bad day."""
+    """Ten alerts per second."""
     took: list[float] = []
     ids: list[str] = []
 
@@ -382,15 +374,13 @@ async def catch_up(up: Service, marks: Marks, session_id: str) -> None:
 
 
 async def slow_viewers(up: Service, marks: Marks, large: str) -> None:
-    """F35: twenty of two hundred viewers read one message a second, or stop; the others, and the memory, are not to
-    notice.
-    """
+    """F35: of 200 viewers, ten read one message a second and ten none; others and memory must not be affected."""
     heard: list[Heard] = []
     told = 0
 
     async def lazy(session_id: str, stops: bool) -> None:
         async with up.viewer(max_queue=1, small=True) as viewer:
-            # More megabytes than the system takes on their behalf.
+            # More megabytes than the operating system buffers for them.
             for channel in (large, session_id):
                 await viewer.send(json.dumps({"action": "subscribe", "channel": f"session:{channel}", "last_seq": 0}))
             if stops:
@@ -439,9 +429,7 @@ async def slow_viewers(up: Service, marks: Marks, large: str) -> None:
 async def reconnects(
     open_service: Callable[[], AbstractAsyncContextManager[Service]], marks: Marks, count: int
 ) -> None:
-    """F36: viewers who are cut off every U(0.1, 2) s come again with the last number they have; the service restarts in
-    between.
-    """
+    """F36: viewers disconnected every U(0.1, 2) s resume from their last number; the service restarts meanwhile."""
     chance = random.Random(36)
     cuts = wrong = ended = 0
     ups: list[Service] = []
@@ -493,7 +481,7 @@ async def reconnects(
 
 
 async def flood(up: Service, marks: Marks, count: int, most_waiting: int) -> None:
-    """F38: a thousand alerts in ten seconds, of which five hundred may wait."""
+    """F38: a thousand alerts in ten seconds, with room for five hundred in the queue."""
     took: list[float] = []
     ids: list[str] = []
     refused = 0
@@ -514,7 +502,7 @@ async def flood(up: Service, marks: Marks, count: int, most_waiting: int) -> Non
         async with anyio.create_task_group() as group:
             for number in range(count):
                 group.start_soon(one, number)
-                # By the clock: sleeping a hundredth of a second a thousand times takes longer than ten.
+                # By the clock: sleeping 10 ms a thousand times takes longer than ten seconds.
                 await anyio.sleep(max(0.0, began + (number + 1) * 10 / count - time.perf_counter()))
         answered = time.perf_counter() - began
         await _all_ended(up, ids)
@@ -528,7 +516,7 @@ async def flood(up: Service, marks: Marks, count: int, most_waiting: int) -> Non
 
 
 async def memory(up: Service, marks: Marks, count: int) -> None:
-    """A line through the memory of the process, after every tenth of the sessions."""
+    """Linear regression over the memory of the process, measured after every tenth of the sessions."""
     sizes: list[float] = []
     part = count // 10
     for _ in range(10):
@@ -552,11 +540,11 @@ async def memory(up: Service, marks: Marks, count: int) -> None:
     marks.say("growth per 1,000 sessions", slope, 10, unit="MB")
 
 
-# The same path without us
+# The same operations without Tersely
 
 
 async def plain_model(address: str) -> float:
-    """Milliseconds of CPU that a streamed call costs with nothing but httpx2."""
+    """CPU milliseconds of a streamed call with only httpx2."""
     body = {
         "model": "x",
         "stream": True,
@@ -580,7 +568,7 @@ async def plain_model(address: str) -> float:
 
 
 def plain_insert(url: str, folder: Path) -> float:
-    """Milliseconds (p95) of one committed row with the driver alone."""
+    """Milliseconds (p95) for one committed row with only the driver."""
     took: list[float] = []
     if url.startswith("sqlite"):
         import sqlite3
@@ -603,7 +591,7 @@ def plain_insert(url: str, folder: Path) -> float:
     return percentile(took, 0.95)
 
 
-# Around
+# Helpers
 
 
 async def long_session(url: str, events: int = EVENTS, words: int = 20) -> str:
@@ -639,7 +627,7 @@ async def long_session(url: str, events: int = EVENTS, words: int = 20) -> str:
 
 
 async def _all_ended(up: Service, ids: list[str]) -> None:
-    """Wait by the list, which costs one question for many."""
+    """Wait by polling the list, which takes one request for many sessions."""
     left = set(ids)
     with anyio.fail_after(600):
         while left:

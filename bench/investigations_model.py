@@ -1,9 +1,9 @@
-"""A model server of fixed latency, as its own process: calls a tool twice, then concludes. `python -m
-bench.investigations_model`.
+"""A model server of fixed latency in its own process: calls a tool twice, then concludes.
 
-An alert may ask for more: "be quick" (no tool), "take your time" (the latency of a large model), "word by word" (an
-answer that
-streams for seconds).
+    python -m bench.investigations_model
+
+The text of an alert changes its behaviour: "be quick" (no tool), "take your time" (the latency of a large model), "word
+by word" (an answer that streams for seconds).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ WORDS = "The database db-1 of the shop does not answer since noon; everything el
 
 
 def chunks(body: dict[str, Any]) -> list[dict[str, Any]]:
-    """What is streamed: a sentence, and a call as long as there are fewer than two results."""
+    """The streamed answer: a sentence, and a tool call while there are fewer than two results."""
     results = sum(message["role"] == "tool" for message in body["messages"])
     alert = str(body["messages"][1]["content"])
     quick = "be quick" in alert
@@ -38,7 +38,7 @@ def chunks(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """HTTP by hand, so that this process leaves the machine to the one that is measured."""
+    """Minimal HTTP, so that this process leaves the CPU to the one being measured."""
     try:
         while head := await reader.readuntil(b"\r\n\r\n"):
             length = next(

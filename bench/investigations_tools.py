@@ -1,5 +1,6 @@
-"""An MCP server with one small tool, written out by hand so that it costs next to nothing. `python -m
-bench.investigations_tools`.
+"""An MCP server with one small tool, without an SDK, so that it uses almost no CPU.
+
+python -m bench.investigations_tools
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Map-reduce against a model server of fixed latency: how near to the ideal schedule, and what it costs in tokens.
+"""Map-reduce with a model server of fixed latency: distance from the ideal schedule, and cost in tokens.
 
     python -m bench.map_reduce
 
-The ideal is max(calls ÷ limit, longest chain) × latency. A tree ends in a last merge that nobody can run beside
-anything, so no schedule gets under (calls + limit - 1) ÷ limit: that bound is printed too.
+The ideal is max(calls ÷ limit, longest chain) × latency. A tree ends in a last merge that cannot run concurrently with
+anything, so no schedule is below (calls + limit - 1) ÷ limit: that bound is printed too.
 """
 
 import json
@@ -109,7 +109,7 @@ async def measure(text: str, port: int, chunk_size: int) -> bool:
 
 
 def _counted(llm: object) -> list[int]:
-    """Tokens the model is given to read, counted on the way out."""
+    """Input tokens of the model, counted when they are sent."""
     read = [0]
     ask = llm.complete  # type: ignore[attr-defined]
 

@@ -1,11 +1,11 @@
-"""Masking, and the same masking with the standard library's `re`, in one run.
+"""Compare masking with the same masking on the standard library's `re`, in one run.
 
     .venv-bench/bin/python -m bench.masking
 
-Both run the same code on the same patterns; only the engine under them differs.
-Ordinary texts have 64 kB and hold no secrets, or one in every hundredth line.
-Hostile texts have 100 kB and are made to be slow: whoever takes longer than ten
-seconds is stopped. Each figure is CPU time, the best of three.
+Both run the same code with the same patterns; only the regular expression engine
+differs. Ordinary texts have 64 kB and no secrets, or one in every hundredth line.
+Hostile texts have 100 kB and are designed to be slow; a run is stopped after ten
+seconds. Each figure is CPU time, the best of three.
 """
 
 import json
@@ -58,7 +58,7 @@ class StandardPattern:
 
 
 def standard(value: Any) -> Any:
-    """The same value with every pattern in it over `re`."""
+    """A copy of the value with every pattern replaced by one of `re`."""
     if isinstance(value, Pattern):
         return StandardPattern(value)
     if isinstance(value, tuple) and any(isinstance(entry, Pattern) for entry in value):
@@ -90,7 +90,7 @@ def standard_library() -> Iterator[None]:
 
 
 def seconds(text: str, *, rounds: int = 3) -> float | None:
-    """The best of three, None when patience ended."""
+    """The best of three; None if the time limit was reached."""
 
     def stop(*_: object) -> None:
         raise TimeoutError

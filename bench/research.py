@@ -1,14 +1,14 @@
-"""Fifteen pages in, 25,000 tokens out, and what is left of what they state: the research pipeline without a model.
+"""The research pipeline without a model: fifteen pages in, 25,000 tokens out, and the share of facts that remains.
 
-Five fresh seeds draw five small webs; each is searched and crawled through its MCP
-server and condensed by the pipeline itself, for a schema that says in plain words
-what is wanted. Counted is what is literally there, in one line: name and value of
-each planted fact; and how many lines of menus, banners, adverts and footers are.
-Beside it, of the same size: the head of every page; and the seed's own way, where an
-agent passes the 5,000 characters that it sees to a summarizer that gives them back.
+Five random seeds generate five small webs; each is searched and crawled through its
+MCP server and condensed by the pipeline, for a schema with plain descriptions. A
+planted fact counts if its name and value are in one line of the output. Lines of
+menus, banners, adverts and footers are counted too. For comparison, at the same size:
+the head of every page; and an agent that passes the 5,000 characters it sees to a
+summarizer that returns them.
 
-    python -m bench.research              five fresh seeds
-    python -m bench.research --seeds 1 2  these
+    python -m bench.research              five random seeds
+    python -m bench.research --seeds 1 2  these seeds
 """
 
 import argparse
@@ -60,22 +60,22 @@ SCHEMA = {
 
 
 def there(web: SmallWeb, text: str) -> float:
-    """Which share of the planted facts stands in the text, each in one line."""
+    """The share of the planted facts that are in the text, each in one line."""
     lines = text.split("\n")
     claims = web.country.claims
     return sum(any(claim.about in line and claim.value in line for line in lines) for claim in claims) / len(claims)
 
 
 def boilerplate(web: SmallWeb, text: str) -> float:
-    """Which share of the lines around the articles stands in the text."""
+    """The share of the lines around the articles that are in the text."""
     lines = {line.strip("*#|- ") for line in text.split("\n")}
     known = list(dict.fromkeys(line for page in web.pages for line in page.boilerplate))
-    # A word such as "Home" is in many sentences; as a line of its own it is the menu.
+    # A word such as "Home" occurs in many sentences; alone on a line it is part of the menu.
     return sum(line in lines or (len(line) >= 20 and line in text) for line in known) / len(known)
 
 
 async def researched(seed: int, folder: Path) -> tuple[str, dict[str, object]]:
-    """The accumulated content, and the result."""
+    """The accumulated content and the result."""
     server = ServerOptions(
         transport=TransportOptions(command=sys.executable, args=("-m", "tests.fakes.web.server", "--seed", str(seed))),
         start_timeout=60,
@@ -146,7 +146,7 @@ def main(seeds: Iterable[int]) -> None:
     print(f"research: at most {most:,} tokens, at least {worst:.1%} of the facts, at most {dirtiest:.1%} boilerplate")
     if worst < 0.95 or most > 25_000 or dirtiest >= 0.05:
         raise SystemExit(
-            "research: the promise (25,000 tokens, 95 % of the facts, under 5 % of the boilerplate) is not kept"
+            "research: the target (25,000 tokens, 95 % of the facts, under 5 % of the boilerplate) was missed"
         )
 
 

@@ -1,10 +1,10 @@
-"""Counting tokens beside plain tiktoken, in one run.
+"""Compare token counting with plain tiktoken, in one run.
 
     .venv-bench/bin/python -m bench.tokens
 
-Plain tiktoken gets each text in one go, with the same vocabulary. "More than N?"
-is asked of 9 MB; plain tiktoken has to count it all to answer. Each figure is
-the best of three, on one core.
+Plain tiktoken gets each text as a whole, with the same vocabulary. "More than N?" is
+asked for 9 MB; plain tiktoken has to count all of it to answer. Each figure is the
+best of three, on one core.
 """
 
 import json

@@ -1,12 +1,10 @@
-"""A server that has everything the official suite asks a server for, in both protocol eras.
+"""A server with every feature the official suite checks, in both protocol eras.
 
     python -m conformance.fixture [--port N]
 
-Written on the SDK's low-level server, so that what a check says about it is said about the wire and not about a
-framework.
-It stands behind the gateway and behind FastMCP's proxy in `make conformance`; what it answers is fixed by the suite,
-hence
-the dull texts. Nothing of Tersely is imported here. Tasks are next door, in `fixture_tasks.py`.
+Built on the SDK's low-level server, so that a check tests the wire format and not a framework. In `make conformance` it
+runs behind the gateway and behind FastMCP's proxy. The suite prescribes the texts of its responses. It imports nothing
+from Tersely. `fixture_tasks.py` contains the tasks extension.
 """
 
 import argparse
@@ -72,7 +70,7 @@ def _png() -> str:
 
 
 def _wav() -> str:
-    """One silent sample."""
+    """One sample of silence."""
     made = io.BytesIO()
     with wave.open(made, "wb") as sound:
         sound.setnchannels(1)
@@ -90,11 +88,11 @@ def embedded(uri: str, said: str, kind: str = "text/plain") -> dict[str, Any]:
     return {"type": "resource", "resource": {"uri": uri, "mimeType": kind, "text": said}}
 
 
-# What the client declared, and what it answered
+# Capabilities and responses of the client
 
 
 def declared(call: Call) -> dict[str, Any]:
-    """The client's capabilities: in the request on 2026-07-28, from the handshake before."""
+    """The client's capabilities: from the request on 2026-07-28, from the handshake in older versions."""
     said = (call.meta or {}).get(types.CLIENT_CAPABILITIES_META_KEY)
     if isinstance(said, Mapping):
         return dict(said)
@@ -135,7 +133,7 @@ def signed(state: str) -> str:
 
 
 def state_of(call: Call) -> str | None:
-    """The state the client brought back, once its signature has been checked."""
+    """The state the client returned, after checking its signature."""
     brought = (call.params or {}).get("requestState")
     if brought is None:
         return None
@@ -556,7 +554,7 @@ async def complete(call: Call, params: types.CompleteRequestParams) -> dict[str,
 
 
 class Remembered(EventStore):
-    """Events in memory, so that a client that lost its stream gets what it missed."""
+    """Events in memory, so that a client that lost its stream can resume it."""
 
     def __init__(self) -> None:
         self._events: list[tuple[str, types.JSONRPCMessage | None]] = []
@@ -625,7 +623,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     port = parser.parse_args().port
-    # Sampling and logging are on their way out of the protocol; the suite of 2025-11-25 still asks for them.
+    # Sampling and logging are deprecated in the protocol; the suite of 2025-11-25 still checks them.
     warnings.simplefilter("ignore", MCPDeprecationWarning)
     listener = socket.create_server(("127.0.0.1", port))
     address = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"

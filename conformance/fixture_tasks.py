@@ -1,7 +1,7 @@
-"""The tasks extension of the fixture (SEP-2663): calls that answer with a ticket, asked for later.
+"""The tasks extension of the fixture (SEP-2663): calls that return a task, whose result is requested later.
 
-The SDK brings the negotiation of extensions and leaves the extension itself to others; this is the least of it that the
-suite can see. Tasks live in memory and end with the process.
+The SDK negotiates extensions but does not implement this one; this is the minimum that the suite checks. Tasks are kept
+in memory and end with the process.
 """
 
 import secrets
@@ -79,7 +79,7 @@ class Task:
             self.become("cancelled")
 
     async def ask(self, **requests: Any) -> dict[str, Any]:
-        """Wait until every question is answered."""
+        """Wait until every input request is answered."""
         self.asked = dict(requests)
         self.answered = anyio.Event()
         self.become("input_required")

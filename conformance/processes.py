@@ -1,4 +1,4 @@
-"""Servers as processes of their own: started, asked where they listen, stopped."""
+"""Start servers as separate processes, read their address, and stop them."""
 
 import json
 import os
@@ -25,7 +25,7 @@ class Listening:
 
 
 def own_environment(data: str) -> dict[str, str]:
-    """Ours without what would change how Tersely behaves, and with a data folder of its own."""
+    """Our environment without variables that configure Tersely, and with a separate data folder."""
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)},
         "TERSELY_DATA_DIR": data,
@@ -34,7 +34,7 @@ def own_environment(data: str) -> dict[str, str]:
 
 @contextmanager
 def listening(command: list[str]) -> Iterator[Listening]:
-    """Start a server that says where it listens, as JSON on stderr, and stop it afterwards."""
+    """Start a server that logs its address as JSON on stderr, and stop it afterwards."""
     reader: threading.Thread | None = None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=own_environment(folder), cwd=ROOT)

@@ -1,8 +1,8 @@
-"""FastMCP's ready-made proxy in front of a server: what the gateway is measured against.
+"""FastMCP's proxy in front of a server, for comparison with the gateway.
 
     python -m conformance.proxy http://127.0.0.1:9000/mcp [--port N]
 
-With everything switched on that it offers, so that the comparison is fair.
+All its features are enabled, so that the comparison is fair.
 """
 
 import argparse

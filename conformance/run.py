@@ -1,17 +1,16 @@
-"""`make conformance`: the official MCP suite, both requirement sets, against what we serve and what we stand in front
-of.
+"""`make conformance`: run the official MCP suite, both requirement sets, against `tersely serve` and `tersely gateway`.
 
-    tersely serve      a server with two tools; what it cannot show is named in expected-<revision>.yml
-    a full server      fixture.py, which has everything the suite asks for
-    … behind us        the same through `tersely gateway`
-    … behind a proxy   the same through FastMCP's `create_proxy`, for comparison
+    tersely serve          a server with two tools; expected-<revision>.yml lists the checks it cannot pass
+    a full server          fixture.py, which has every feature the suite checks
+    … behind the gateway   the same through `tersely gateway`
+    … behind a proxy       the same through FastMCP's `create_proxy`, for comparison
 
-What passes with the full server passes through the gateway; each exception is named, with the reason, in
-expected-gateway.yml, and there are fewer of them than the proxy has. An exception that is not listed, or is listed and
-passes, fails the run. Scenarios that the revisions do not score (extensions, pending ones) count like the others.
+Checks that pass with the full server must pass through the gateway. expected-gateway.yml lists each exception with its
+reason; there must be fewer than the proxy has. The run fails if an exception is not listed, or is listed and passes.
+Scenarios that the revisions do not score (extensions, pending ones) count like the others.
 
-Needs Node 22; the npm package `node` brings one. Where npm is missing, says so and ends well: the suite is somebody
-else's, and `make test` does not depend on it.
+Needs Node 22; the npm package `node` provides one. Without npm the run is skipped with a message and exit code 0: the
+suite is external, and `make test` does not depend on it.
 """
 
 import argparse
@@ -36,25 +35,25 @@ REVISIONS = ("2025-11-25", "2026-07-28")
 DIRECT, GATEWAY, CREATE_PROXY = "direct", "tersely gateway", "create_proxy"
 
 Results = dict[str, str]
-"""Of each check, `scenario:check`, the worst that was said about it."""
+"""The worst status of each check, by `scenario:check`."""
 SEVERITY = ("SUCCESS", "INFO", "SKIPPED", "WARNING", "FAILURE")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("serve", "gateway"), help="one of the two halves")
-    parser.add_argument("--details", action="store_true", help="what the suite says about each exception of ours")
+    parser.add_argument("--details", action="store_true", help="show the suite's message for each of our exceptions")
     options = parser.parse_args()
     if not shutil.which("npm"):
         sys.stdout.write("conformance: skipped, there is no npm on this machine\n")
         return 0
     subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=HERE, check=True)
-    # The `node` package unpacks its binary in a script that npm no longer runs unasked.
+    # The `node` package unpacks its binary in an install script, which npm no longer runs by default.
     if not (HERE / "node_modules" / "node" / "bin" / "node").exists():
         subprocess.run(["npm", "rebuild", "node", "--silent"], cwd=HERE, check=True)
     failed = 0
     with ThreadPoolExecutor() as lanes:
-        # The proxy takes longest and mostly waits: it runs beside the others.
+        # The proxy takes longest and mostly waits, so it runs concurrently with the others.
         slow = lanes.submit(_way, CREATE_PROXY) if options.only != "serve" else None
         if options.only != "gateway":
             with listening([*TERSELY, "serve", "--port", "0"]) as server:
@@ -87,9 +86,7 @@ def _serve(address: str, revision: str) -> int:
 
 
 def _way(way: str) -> dict[str, tuple[Results, dict[str, str]]]:
-    """What each revision's checks say of the full server, reached that way. A server of its own, so that ways do not
-    meet.
-    """
+    """The results of each revision for the full server over this route. Each route has its own server."""
     with ExitStack() as running:
         address = running.enter_context(listening(FIXTURE)).address
         if way == GATEWAY:
@@ -114,7 +111,7 @@ def _checks(address: str, revision: str) -> tuple[Results, dict[str, str]]:
                     results[name] = check["status"]
                     said[name] = check.get("errorMessage") or ""
     if not results:
-        raise SystemExit(f"The suite said nothing about {address} ({revision}):\n{run.stdout}{run.stderr}")
+        raise SystemExit(f"The suite reported no results for {address} ({revision}):\n{run.stdout}{run.stderr}")
     return results, said
 
 
@@ -143,7 +140,7 @@ def _compare(ways: dict[str, dict[str, tuple[Results, dict[str, str]]]], *, deta
                 f"  {name}: {listed[name]}\n      the suite: {ways[GATEWAY][revision][1].get(name, 'not reached')}\n"
             )
         if len(lost[GATEWAY]) >= len(lost[CREATE_PROXY]):
-            sys.stdout.write(f"  no fewer exceptions than create_proxy has ({len(lost[CREATE_PROXY])})\n")
+            sys.stdout.write(f"  not fewer exceptions than create_proxy ({len(lost[CREATE_PROXY])})\n")
             failed = 1
         if broken or lost[GATEWAY] != listed.keys():
             failed = 1

@@ -228,7 +228,7 @@ def test_check_says_what_a_client_would_get_and_fails_when_a_server_does(home: P
     assert tools["honest__count"]["masked"]["groups"] and not any(
         tool["suspicious"] or tool["changed"] for tool in tools.values()
     )
-    assert bad["tools"][0]["masked"] is None and "kept from the user" in bad["tools"][0]["suspicious"][0]
+    assert bad["tools"][0]["masked"] is None and "hide something from the user" in bad["tools"][0]["suspicious"][0]
     assert "plain ASCII" in bad["refused"][0]
     assert gone["state"] == "failed" and "no-such-program" in gone["reason"]
 
@@ -281,7 +281,7 @@ def test_check_takes_one_command(home: Path) -> None:
     [
         ([], "No servers given. Give one of --config FILE, --upstream URL, or -- COMMAND"),
         (["--upstream", "http://localhost:1/mcp", "--", "npx"], "Give only one of"),
-        (["--upstream", "ftp://x"], "must be an address such as"),
+        (["--upstream", "ftp://x"], "must be a URL such as"),
         (
             ["--upstream", "http://localhost:1/mcp", "--header-from", "Authorization=secret value"],
             "takes HEADER=VARIABLE",

@@ -1,8 +1,8 @@
-"""One case: a text, a question, and what must be found in the answer.
+"""One case: a text, a question, and the needles that the output must contain.
 
-Scored as a reader would search: a literal must stand in the output, character for
-character but for white space; a name and a value must stand at most `GAP` characters
-apart, in either order, neither inside a longer word. An echoed question scores nothing.
+Scoring: a literal must be in the output exactly, except for white space; a name and a
+value must be at most `GAP` characters apart, in either order, neither inside a longer
+word. An echoed question scores nothing.
 """
 
 import re
@@ -35,7 +35,7 @@ class Case:
     needles: tuple[tuple[str, ...], ...]
 
     def score(self, output: str) -> float:
-        """The share of its needles that the output holds."""
+        """The share of the needles that the output contains."""
         seen = _normal(output)
         echo = _normal(self.focus)
         # A question that is nothing but a name stands in every right answer; that is no echo.
@@ -49,7 +49,7 @@ def _normal(text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """Roughly what a text inside a JSON string says."""
+    """The text of a JSON string, roughly unescaped."""
     return text.replace("\\n", " ").replace("\\t", " ").replace("\\", "")
 
 
@@ -60,7 +60,7 @@ def _word(value: str) -> str:
 
 
 def holds(seen: str, needle: tuple[str, ...], gap: int = GAP) -> bool:
-    """Whether white-space-normalised text holds a literal, or a name and a value near each other."""
+    """Whether white-space-normalised text contains a literal, or a name and a value near each other."""
     if len(needle) == 1:
         return _normal(needle[0]) in seen
     name, value = (_normal(part) for part in needle)
@@ -90,7 +90,7 @@ def all_shapes(*, held_out: bool | None = None) -> list[tuple[str, str]]:
 
 
 def draw(shape: str, ask: str, seed: int, size: int = 0) -> Case:
-    """The case of that shape, ask and seed: always the same one. `size` is in characters, and rough."""
+    """The case of a shape, ask and seed, always the same one. `size` is an approximate number of characters."""
     rng = Random(crc32(f"{shape}/{ask}/{seed}".encode()))
     drawn = int(SMALLEST * (LARGEST / SMALLEST) ** (rng.random() ** 1.7))
     size = size or drawn
@@ -152,7 +152,7 @@ def _listing(rng: Random, shape: Shape, ask: str, size: int) -> tuple[str, str, 
 
 
 def _asked(rng: Random, collection: Collection, column: Field) -> str:
-    """How somebody calls the field: in words, or as it is spelled."""
+    """The field as a question names it: in words, or as it is spelled."""
     return rng.choice((column.words, f"{column.group} {column.words}".strip(), collection.label(column)))
 
 
@@ -166,7 +166,7 @@ def _shown(value: Value, plain_figures: bool) -> str:
 def plant(
     rng: Random, plan: Blueprint, collection: Collection, ask: str, *, plain_figures: bool = False, few: bool = False
 ) -> tuple[str, tuple[tuple[str, ...], ...]]:
-    """Change what the ask needs changed; return the question and its needles."""
+    """Change the data as the ask requires; return the question and its needles."""
     rows = collection.rows
     reach = max(12, len(rows) // 12) if few else len(rows)
     row = rows[rng.randint(reach * 3 // 20, reach * 17 // 20)]

@@ -1,7 +1,6 @@
-"""Texts inside of other texts, as tools hand them over: a log in `stdout`, a table in `content[0].text`, lines in a
-list.
+"""Texts inside other texts, as tools return them: a log in `stdout`, a table in `content[0].text`, lines in a list.
 
-The inner text is of an open shape; what is new is the envelope. Held-out ones are counted in the total, as elsewhere.
+The inner text has an open shape; only the envelope is new. Held-out envelopes are counted in the total, as elsewhere.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Shapes that nobody looks at while tuning: their cases are printed in one total only.
+"""Held-out shapes, which must not be used for tuning: their cases are printed only in one total.
 
-Same rules as in `shapes`. When a held-out shape has been studied, it is open: move it there and invent another.
+The same rules as in `shapes` apply. A held-out shape that has been studied is open: move it there and add a new one.
 """
 
 import json
@@ -217,7 +217,7 @@ def table_in_json(rng: Random, collection: Collection) -> str:
 
 @shape("json as columns", width=(3, 5), held_out=True)
 def json_columnar(rng: Random, collection: Collection) -> str:
-    """One list per field; whoever reads it must count."""
+    """One list per field; a value is found by its index."""
     return json.dumps(
         {collection.label(column): [row[column] for row in collection.rows] for column in collection.columns}
     )

@@ -1,7 +1,6 @@
-"""Held-out shapes of a second round, written before the readers they were to check; counted with the others, in one
-total.
+"""Held-out shapes of a second round, written before the readers they test; counted in one total with the others.
 
-Same rules as in `held_out`.
+The same rules as in `held_out` apply.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Invented logs: many formats, a few dozen kinds of message, and one thing somebody will ask for.
+"""Generated logs: many formats, a few dozen kinds of message, and one event to ask for.
 
-A log is a list of events first; only then a format writes it down. What is asked
-for is one event among thousands, or a few that share an identifier.
+A log is first a list of events, which a format then renders. The question is about one
+event among thousands, or about a few that share an identifier.
 """
 
 import json
@@ -176,7 +176,7 @@ class Narrator:
         return template.format(**values)
 
     def routine(self, count: int) -> list[Event]:
-        """A quiet day, with the trouble that every day has."""
+        """Ordinary events, with ordinary problems among them."""
         rng = self.rng
         kinds = [
             (template, rng.choice(self.parts), pseudo_word(rng, 2), pseudo_word(rng, 2))

@@ -1,7 +1,7 @@
-"""Invented running text: articles, meetings, and pages with everything that surrounds an article.
+"""Generated prose: articles, meetings, and pages with everything that surrounds an article.
 
-Each holds one fact that somebody asks for, among sentences that speak of the same
-people and the same places but not of that.
+Each contains one fact to ask for, among sentences about the same people and places
+without that fact.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""Invented data: a collection of records of one kind, and what is remarkable in it.
+"""Generated data: a collection of records of one kind, and its remarkable records.
 
-Everything a question can be about is planted here, before any text exists: the
-record that differs, the one with the highest figure, the few that are not as the
-rest. Shapes only write it down.
+Everything a question can be about is planted here, before any text exists: the record
+that differs, the one with the highest figure, the few that are not like the rest.
+Shapes only render it.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Field:
     words: str
     kind: str
     group: str = ""
-    """The part of the record it lies in, where a shape nests."""
+    """The section of the record that contains it, for shapes that nest."""
 
 
 @dataclass
@@ -57,11 +57,11 @@ class Collection:
         return str(row[self.identity])
 
     def label(self, column: Field) -> str:
-        """The field's name where everything lies flat."""
+        """The field's name in flat shapes."""
         return self.naming(f"{column.group} {column.words}" if column.group else column.words)
 
     def path(self, column: Field) -> tuple[str, ...]:
-        """The field's name where records nest."""
+        """The field's name in nested shapes."""
         return (self.naming(column.group), self.naming(column.words)) if column.group else (self.naming(column.words),)
 
     @property

@@ -1,7 +1,7 @@
-"""How records are written down: one function per shape, open ones here, held-out ones in `held_out`.
+"""Shapes render records as text: one function per shape, open ones here, held-out ones in `held_out`.
 
-A shape gets a collection and returns its text. It may order, nest, quote and
-decorate as it likes; it must not change a name or a value.
+A shape gets a collection and returns its text. It may reorder, nest, quote and decorate;
+it must not change a name or a value.
 """
 
 import csv

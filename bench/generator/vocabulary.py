@@ -1,8 +1,8 @@
-"""The words of invented data: twenty lines of business, and words that belong to none.
+"""The words of generated data: twenty domains, and invented words that belong to none.
 
-Nothing here is taken from real data. A condenser that knows one domain by heart
-gains nothing: every case draws its domain anew, and one in four speaks in words
-that were made up for that case alone.
+Nothing here is taken from real data. Knowing one domain does not help a condenser:
+every case chooses its domain at random, and one in four uses words invented for that
+case.
 """
 
 from dataclasses import dataclass
@@ -517,7 +517,7 @@ def pseudo_word(rng: Random, syllables: int = 0) -> str:
 
 
 def invented_domain(rng: Random) -> Domain:
-    """A line of business that does not exist; only its trouble words are English."""
+    """An invented domain; only its words for problems are English."""
 
     def words(count: int) -> tuple[str, ...]:
         return tuple(dict.fromkeys(pseudo_word(rng, 2) for _ in range(count)))

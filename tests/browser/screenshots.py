@@ -94,7 +94,7 @@ async def everywhere(
                     await page.get_by_label("Alert", exact=True).fill(
                         json.dumps(incident.alert["alerts"][0]["annotations"], indent=2)
                     )
-                    await page.get_by_text("Servers and tools for this alert alone").click()
+                    await page.get_by_text("Servers and tools for this alert only").click()
                     await page.get_by_label("Choose the servers").check()
                 if name == "offline":
                     await up.kill()

@@ -96,7 +96,7 @@ async def test_what_is_looked_for_stands_in_the_address(door: Running, session: 
     await page.go_back()
     await expect(page.get_by_role("button", name="all")).to_have_attribute("aria-pressed", "true")
     await page.get_by_role("searchbox").fill("nothing like this")
-    await expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
+    await expect(page.get_by_role("heading", name="No matching sessions")).to_be_visible()
 
 
 async def test_a_session_that_comes_in_appears_by_itself(door: Running, session: str, page: Page) -> None:
@@ -216,7 +216,7 @@ async def test_a_database_that_is_away_is_said_and_asked_again(door: Running, se
     await page.route_web_socket(re.compile("/api/v1/ws"), between)
     await page.goto(f"{door.address}/sessions/{session}")
     state = page.locator("#link-state")
-    await expect(state).to_have_text(re.compile("database away"))
+    await expect(state).to_have_text(re.compile("database unavailable"))
     await expect(state).to_have_text("live")
     assert len(asked) == 2 and asked[0] == asked[1]
 
@@ -235,13 +235,13 @@ async def test_only_what_was_changed_is_sent_and_what_is_wrong_is_said_at_its_fi
 
     await page.get_by_label("Alert", exact=True).fill("Pods restart")
     await page.get_by_text("Runbook", exact=True).click()
-    await page.get_by_label("Runbook of this alert").fill("x" * 66_000)
+    await page.get_by_label("Runbook for this alert").fill("x" * 66_000)
     await page.get_by_role("button", name="Investigate").click()
     await expect(page.locator("#runbook-wrong")).to_contain_text("66,000 bytes")
-    await expect(page.get_by_label("Runbook of this alert")).to_have_attribute("aria-invalid", "true")
+    await expect(page.get_by_label("Runbook for this alert")).to_have_attribute("aria-invalid", "true")
 
-    await page.get_by_label("Runbook of this alert").fill("")
-    await page.get_by_text("Servers and tools for this alert alone").click()
+    await page.get_by_label("Runbook for this alert").fill("")
+    await page.get_by_text("Servers and tools for this alert only").click()
     await page.get_by_label("Code execution").select_option("off")
     await page.get_by_role("button", name="Investigate").click()
     await expect(page).to_have_url(re.compile("/sessions/"))

@@ -60,7 +60,7 @@ async def test_an_alert_is_submitted_watched_and_understood_and_another_one_canc
     await card.get_by_role("link", name="Before and after").click()
     await expect(page.get_by_role("heading", name="Before")).to_be_visible()
     await expect(page.locator(".pane.after")).to_contain_text("OOMKilled")
-    await expect(page.locator(".pane.after")).to_contain_text("what the model got")
+    await expect(page.locator(".pane.after")).to_contain_text("text the model received")
     await expect(page.locator(".facts")).to_contain_text("summarized by a model")
 
     # A line of the raw text, found.
@@ -76,7 +76,7 @@ async def test_an_alert_is_submitted_watched_and_understood_and_another_one_canc
 
     # The analysis, read.
     await page.keyboard.press("Escape")
-    await page.get_by_role("link", name="In the timeline").click()
+    await page.get_by_role("link", name="Show in timeline").click()
     analysis = page.get_by_role("region", name="Analysis")
     await expect(analysis).to_contain_text("killed by the kernel")
     await expect(analysis.get_by_role("cell", name="40 min")).to_be_visible()

@@ -65,10 +65,10 @@ def web(
 
 
 @asynccontextmanager
-async def one(server: Server, patience: Backoff = HASTY, **how: Any) -> AsyncIterator[Connection]:
+async def one(server: Server, backoff: Backoff = HASTY, **how: Any) -> AsyncIterator[Connection]:
     """A connection to one server; nothing in the block may take longer than it should."""
     with anyio.fail_after(30):
-        async with connected([server], patience=patience, **how) as connections:
+        async with connected([server], backoff=backoff, **how) as connections:
             yield connections[server.name]
 
 
@@ -195,7 +195,7 @@ async def test_pictures_structured_content_and_failures_arrive_as_what_they_are(
 async def test_arguments_that_are_not_json_are_refused_before_anything_is_sent() -> None:
     async with Honest().listening() as url, one(web(url)) as connection:
         for wrong in (float("nan"), "\ud800", object()):
-            with pytest.raises(ToolError, match="arguments are not JSON"):
+            with pytest.raises(ToolError, match="arguments are not valid JSON"):
                 await call(connection, "echo", text=wrong)
 
 
@@ -231,8 +231,8 @@ async def test_a_child_sees_a_minimal_environment_and_what_the_configuration_nam
 async def test_nothing_is_left_of_a_server_that_does_not_want_to_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tersely.mcp.connect.stdio.ASKED_SECONDS", 0.1)
-    monkeypatch.setattr("tersely.mcp.connect.stdio.TOLD_SECONDS", 0.2)
+    monkeypatch.setattr("tersely.mcp.connect.stdio.CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr("tersely.mcp.connect.stdio.TERMINATE_SECONDS", 0.2)
     ids = tmp_path / "ids"
 
     async with one(stdio("stubborn", str(ids))) as connection:
@@ -258,10 +258,12 @@ async def test_a_command_that_does_not_exist_is_named_and_tried_again() -> None:
     async with one(missing) as connection:
         status = connection.status()
         assert status.state == "retrying"
-        assert status.last_error == "Server 'missing' cannot be started: /no/such/program: No such file or directory."
+        assert (
+            status.last_error == "Server 'missing' could not be started: /no/such/program: No such file or directory."
+        )
         assert status.next_try
         with pytest.raises(
-            ToolUnavailable, match=r"is not available: Server 'missing' cannot be started.*tried again in"
+            ToolUnavailable, match=r"is not available: Server 'missing' could not be started.*next attempt is in"
         ):
             await connection.request("tools/list")
         await until(lambda: connection.status().restarts >= 2)
@@ -279,7 +281,7 @@ async def test_what_a_dying_server_last_said_is_shown_without_its_secrets() -> N
     async with one(broken) as connection:
         error = connection.status().last_error
 
-    assert "ended with status 1: no way: password=[MASKED:" in error
+    assert "exited with status 1: no way: password=[MASKED:" in error
     assert "hunter2" not in error
 
 
@@ -299,7 +301,7 @@ async def test_a_call_whose_server_dies_fails_at_once_and_is_not_sent_again(tmp_
 
     async with one(stdio("dies", str(calls), name="mortal")) as connection:
         first = int(await said(connection, "pid"))
-        with pytest.raises(ToolUnavailable, match="Server 'mortal' went away before it answered") as gone:
+        with pytest.raises(ToolUnavailable, match="Server 'mortal' closed the connection before it answered") as gone:
             with anyio.fail_after(20):
                 await call(connection, habit)
         assert gone.value.sent
@@ -322,7 +324,7 @@ async def test_a_call_that_does_no_harm_is_sent_again_to_the_restarted_server(tm
 
 async def test_a_server_that_dies_does_not_disturb_the_others(tmp_path: Path) -> None:
     with anyio.fail_after(20):
-        async with connected([stdio("dies", str(tmp_path / "calls")), stdio("honest")], patience=HASTY) as connections:
+        async with connected([stdio("dies", str(tmp_path / "calls")), stdio("honest")], backoff=HASTY) as connections:
             async with anyio.create_task_group() as tasks:
 
                 async def die() -> None:
@@ -335,9 +337,9 @@ async def test_a_server_that_dies_does_not_disturb_the_others(tmp_path: Path) ->
 
 
 async def test_a_server_that_dies_again_and_again_is_given_more_and_more_time(tmp_path: Path) -> None:
-    patience = Backoff()
-    assert [round(patience.delay(failures) / 2.0**failures) for failures in range(5)] == [1] * 5
-    assert 48 <= patience.delay(50) <= 72
+    backoff = Backoff()
+    assert [round(backoff.delay(failures) / 2.0**failures) for failures in range(5)] == [1] * 5
+    assert 48 <= backoff.delay(50) <= 72
 
     waited: list[float] = []
     async with one(stdio("dies", str(tmp_path / "calls"))) as connection:
@@ -631,7 +633,7 @@ async def test_a_body_of_unknown_size_is_read_up_to_the_limit_and_no_further() -
         return StreamingResponse(body(), media_type="application/json")
 
     async with Rude(pour).listening() as url, one(web(url, max_result_bytes=100_000, timeout=10)) as connection:
-        with pytest.raises(ResultTooLarge, match="it has more"):
+        with pytest.raises(ResultTooLarge, match="larger than the limit"):
             await call(connection, "call")
     assert sent < 50_000_000
 
@@ -648,7 +650,7 @@ async def test_ten_megabytes_arrive_over_every_transport() -> None:
     with anyio.fail_after(60):
         async with Honest().listening() as http, Honest().listening("sse") as sse:
             servers = [stdio("oversized", name="pipe"), web(http, "http"), web(sse, "sse", kind="sse")]
-            async with connected(servers, patience=HASTY) as connections:
+            async with connected(servers, backoff=HASTY) as connections:
                 for name, how in (("pipe", "give"), ("http", "big"), ("sse", "big")):
                     assert len(await said(connections[name], how, bytes=10_000_000)) == 10_000_000, name
 
@@ -872,7 +874,7 @@ async def test_an_sse_server_that_sends_us_elsewhere_is_refused() -> None:
         serving(Starlette(routes=[Route("/sse", lure)])) as address,
         one(web(f"{address}/sse", kind="sse")) as connection,
     ):
-        assert "wants its messages sent to another place" in connection.status().last_error
+        assert "asked for its messages to be sent to another origin" in connection.status().last_error
 
 
 async def test_packed_answers_are_refused_because_nobody_knows_how_large_they_are() -> None:
@@ -881,7 +883,7 @@ async def test_packed_answers_are_refused_because_nobody_knows_how_large_they_ar
         return Response(b"\x1f\x8b", headers={"content-encoding": "gzip"}, media_type="application/json")
 
     async with Rude(packed).listening() as url, one(web(url)) as connection:
-        with pytest.raises(ToolUnavailable, match="answers packed"):
+        with pytest.raises(ToolUnavailable, match="compressed response"):
             await call(connection, "call")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tersely.errors import ToolForbidden, ToolNotFound
 from tersely.mcp.connect.supervisor import Backoff
-from tersely.mcp.registry import Changed, ToolRegistry, registered
+from tersely.mcp.registry import ListingChange, ToolRegistry, registered
 from tersely.mcp.servers import Server, ServerOptions, TransportOptions
 from tests.mcp.test_connect import stdio, until
 
@@ -21,7 +21,7 @@ MISSING = Server(name="missing", options=ServerOptions(transport=TransportOption
 @asynccontextmanager
 async def over(*servers: Server, **how: Any) -> AsyncIterator[ToolRegistry]:
     with anyio.fail_after(20):
-        async with registered(servers, patience=HASTY, **how) as registry:
+        async with registered(servers, backoff=HASTY, **how) as registry:
             yield registry
 
 
@@ -48,7 +48,7 @@ async def test_a_wrong_name_is_answered_with_what_exists_and_what_is_close() -> 
             registry.resolve("kubectl_delete_everything" * 100)
         message = str(unknown.value)
         assert "There are: honest__echo, honest__environment" in message
-        assert "Server 'missing' is not connected (Server 'missing' cannot be started" in message
+        assert "Server 'missing' is not connected (Server 'missing' could not be started" in message
         assert len(message) < 2_000
 
 
@@ -103,12 +103,12 @@ async def test_poisoned_definitions_are_left_out_and_listed_with_the_reason() ->
 
 async def test_a_tool_that_is_described_otherwise_later_is_noticed_until_somebody_accepts_it() -> None:
     async with over(stdio("changes")) as registry:
-        assert registry.changes() == [Changed("changes", added=("change", "get", "gone"))]
+        assert registry.changes() == [ListingChange("changes", added=("change", "get", "gone"))]
         assert registry.changes() == []
         await said(registry, "changes__change")
         await until(lambda: len(registry.tools()) == 3 and "new" in {named.tool.name for named in registry.tools()})
 
-        assert registry.changes() == [Changed("changes", added=("new",), removed=("gone",), redefined=("get",))]
+        assert registry.changes() == [ListingChange("changes", added=("new",), removed=("gone",), redefined=("get",))]
         assert registry.changes() == []
         get = registry.resolve("changes__get")
         assert registry.is_redefined(get)
@@ -127,7 +127,7 @@ async def test_a_strict_registry_withholds_a_tool_that_changed_until_it_is_accep
         await until(lambda: "new" in {named.tool.name for named in registry.tools()})
 
         assert {named.tool.name for named in registry.tools()} == {"change", "new"}
-        with pytest.raises(ToolForbidden, match="withheld until somebody accepts"):
+        with pytest.raises(ToolForbidden, match="withheld until the change is accepted"):
             await registry.call(get, {})
         registry.accept(next(tool for tool in registry.connections["changes"].tools if tool.name == "get"))
         assert await said(registry, "changes__get") == "got"

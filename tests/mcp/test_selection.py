@@ -66,11 +66,11 @@ def test_a_tool_that_claims_to_be_both_read_only_and_destructive_counts_as_read_
         (tool("a\nb"), "control characters"),
         (
             tool("x", schema={"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A\r\nX: 1"}}}),
-            "header that is none",
+            "invalid header",
         ),
         (
             tool("x", schema={"type": "object", "properties": {"api_key": {"type": "string", "x-mcp-header": "K"}}}),
-            "'api_key' sent in a header",
+            "'api_key' to be sent in a header",
         ),
     ],
 )

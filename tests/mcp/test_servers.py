@@ -48,11 +48,11 @@ def test_the_transport_follows_from_what_is_given(given: dict[str, Any], kind: s
         ({"command": "x", "url": "http://x/mcp"}, "has both a command and a url"),
         ({"type": "http", "command": "x"}, "type http needs a url"),
         ({"type": "stdio", "url": "http://x/mcp"}, "type stdio needs a command"),
-        ({"command": "x", "bearer_token": "t"}, "bearer_token means nothing for a server reached by command"),
-        ({"url": "http://x/mcp", "env": {"A": "b"}}, "env means nothing for a server reached by url"),
-        ({"url": "file:///etc/passwd"}, "must be an address such as"),
+        ({"command": "x", "bearer_token": "t"}, "bearer_token has no effect for a server with a command"),
+        ({"url": "http://x/mcp", "env": {"A": "b"}}, "env has no effect for a server with a url"),
+        ({"url": "file:///etc/passwd"}, "must be a URL such as"),
         ({"url": "http://x/mcp", "headers": {"X-A": "b\r\nX-C: d"}}, "the value of X-A contains a line break"),
-        ({"url": "http://x/mcp", "headers": {"X A": "b"}}, "'X A' is not a header's name"),
+        ({"url": "http://x/mcp", "headers": {"X A": "b"}}, "'X A' is not a valid header name"),
     ],
 )
 def test_a_way_that_leads_nowhere_is_explained(transport: dict[str, Any], message: str) -> None:

@@ -294,7 +294,7 @@ async def test_a_server_that_dies_takes_nobody_with_it_and_comes_back(tmp_path: 
         async with Client(ours.url) as client:
             before = text_of(await client.call_tool_mcp("mortal__pid", {}))
             dead = await client.call_tool_mcp("mortal__die", {})
-            assert dead.is_error and "went away" in text_of(dead)
+            assert dead.is_error and "closed the connection" in text_of(dead)
             assert text_of(await client.call_tool_mcp("web__echo", {"text": "still here"})) == "still here"
             with anyio.fail_after(20):
                 while (again := await client.call_tool_mcp("mortal__pid", {})).is_error:

@@ -49,11 +49,11 @@ async def test_the_shared_results_of_hostile_shape(shared: Path) -> None:
 @pytest.mark.parametrize(
     ("result", "says"),
     [
-        (b'{"content": "a string"}', "its content is a text, not a list"),
-        (b'{"content": [{"type": "text"}]}', "not a text"),
+        (b'{"content": "a string"}', "its content is a string, not a list"),
+        (b'{"content": [{"type": "text"}]}', "not a string"),
         (b'{"content": [{"type": "text", "text": "x"}], "structuredContent": {"n": NaN}}', "NaN"),
-        (b"[]", "cannot be read"),
-        (b'"text"', "cannot be read"),
+        (b"[]", "cannot be parsed"),
+        (b'"text"', "cannot be parsed"),
     ],
 )
 async def test_a_result_that_breaks_the_protocol_is_an_error_for_the_model(result: bytes, says: str) -> None:
@@ -71,7 +71,7 @@ async def test_nesting_without_end_is_an_error_and_nothing_more(shape: str) -> N
             assert (
                 not said.get("isError")
                 if depth < 200
-                else re.search("nested too deep|cannot be read", said["content"][0]["text"])
+                else re.search("nested too deep|cannot be parsed", said["content"][0]["text"])
             )
         fine = await shaped(ours.url, b'{"content": [{"type": "text", "text": "fine"}]}')
         assert fine["result"]["content"] == [{"type": "text", "text": "fine"}]

@@ -238,7 +238,7 @@ mcp_servers:
         (
             "a.yaml",
             "mcp_servers: {pоds: {transport: {command: x}}}",
-            "a server's name is up to 128 plain ASCII characters",
+            "a server's name is up to 128 printable ASCII characters",
         ),
         ("a.yaml", 'mcp_servers: {a: {transport: {command: "${A"}}}', "has a `${` that is not closed"),
         ("a.json", "[" * 1000, "nested more than"),

@@ -1,4 +1,4 @@
-"""What an operator can say about condensing: from which size on, and to which size."""
+"""Options for condensing: the threshold and the size of the condensed result."""
 
 from typing import Self
 
@@ -10,27 +10,27 @@ _CONFIG = ConfigDict(
 
 
 class SummarizationOptions(BaseModel):
-    """When results of the server are condensed, and how far."""
+    """When the server's results are condensed, and to what size."""
 
     model_config = _CONFIG
 
     enabled: bool = True
-    """Results over the threshold are condensed; the whole stays readable."""
+    """Condense results over the threshold. The full result can be read back."""
 
     size_threshold_tokens: int = Field(default=5_000, ge=100)
-    """Results at or under this size reach the model untouched."""
+    """Results up to this size are not condensed."""
 
     summary_max_token_limit: int = Field(default=1_000, ge=50)
-    """What a condensed result may take."""
+    """Maximum size of a condensed result in tokens."""
 
     llm_provider: str | None = None
-    """Which provider summarizes; without one the default for summaries, else the agent's own."""
+    """Provider of the summarizing model. Default: the default for summaries, else the agent's provider."""
 
     use_model: bool | None = None
-    """Whether a model summarizes. Unless set, agents ask theirs and the gateway condenses by structure alone."""
+    """Whether a model summarizes. Default: yes for agents; the gateway condenses by structure alone."""
 
     @model_validator(mode="after")
-    def _gets_shorter(self) -> Self:
+    def _limit_is_below_threshold(self) -> Self:
         if self.enabled and self.summary_max_token_limit >= self.size_threshold_tokens:
             raise ValueError(
                 f"summary_max_token_limit ({self.summary_max_token_limit}) must be smaller than size_threshold_tokens "

@@ -1,4 +1,4 @@
-"""What an operator can say about masking; everything is masked unless set otherwise."""
+"""Options for masking. The default masks everything."""
 
 from typing import Annotated, Self
 
@@ -18,15 +18,15 @@ class MaskingOptions(BaseModel):
     model_config = _CONFIG
 
     enabled: bool = True
-    """Masking can be turned off for a server that returns no secrets."""
+    """Whether results are masked. Turn it off for a server that returns no secrets."""
 
     groups: Annotated[tuple[str, ...], Field(validation_alias=AliasChoices("groups", "pattern_groups"))] = (
         DEFAULT_GROUPS
     )
-    """Which kinds of secrets are looked for; all of them unless set."""
+    """Kinds of secrets to mask. Default: all."""
 
     custom_patterns: dict[str, str] = {}
-    """Expressions of your own (re2), by the name that the mark shows. A group called `secret` is what is masked."""
+    """Your own regular expressions (re2) by the name in the mark. If a group is named `secret`, only it is masked."""
 
     @field_validator("custom_patterns", mode="before")
     @classmethod
@@ -41,10 +41,10 @@ class MaskingOptions(BaseModel):
     def _compiles(self) -> Self:
         try:
             self.masker()
-        except ConfigError as wrong:
-            raise ValueError(str(wrong)) from None
+        except ConfigError as problem:
+            raise ValueError(str(problem)) from None
         return self
 
     def masker(self, key: bytes | None = None) -> Masker:
-        """A masker with these patterns; `key` belongs to the scope that will see the marks."""
+        """A masker with these patterns; `key` is the key of the scope in which the marks are shown."""
         return Masker(groups=self.groups, custom=self.custom_patterns, key=key)

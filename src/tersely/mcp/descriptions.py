@@ -1,9 +1,8 @@
-"""What servers say of their tools, prompts and resources, for people and models to read: masked like everything they
-say.
+"""Mask secrets in the descriptions of tools, prompts and resources.
 
-A server may be run by somebody who wrote a password into a description. Names, types, defaults and values stay as they
-are:
-programs go by them.
+A description may contain a password its author wrote there. Only descriptions and
+titles are masked; names, types, defaults and values stay unchanged, because programs
+depend on them.
 """
 
 from functools import lru_cache
@@ -13,33 +12,33 @@ from tersely.errors import MaskingFailed
 from tersely.masking.mask import Masker
 from tersely.masking.options import MaskingOptions
 
-_WORDS = ("description", "title")
-"""Fields of a definition that are words."""
+_PROSE_FIELDS = ("description", "title")
+"""Fields of a definition that contain prose."""
 
 
 def without_secrets(definition: Any, masking: MaskingOptions) -> Any:
-    """What a server lists, with its words for people and models masked. Names, types and values stay: programs go by
-    them.
-    """
-    return _worded(definition, masking.model_dump_json()) if masking.enabled else definition
+    """A copy of a definition with its descriptions and titles masked, at every depth."""
+    return _with_masked_prose(definition, masking.model_dump_json()) if masking.enabled else definition
 
 
-def _worded(value: Any, masking: str) -> Any:
+def _with_masked_prose(value: Any, masking: str) -> Any:
     if isinstance(value, dict):
         return {
-            name: _words(inner, masking) if name in _WORDS and isinstance(inner, str) else _worded(inner, masking)
+            name: _masked(inner, masking)
+            if name in _PROSE_FIELDS and isinstance(inner, str)
+            else _with_masked_prose(inner, masking)
             for name, inner in value.items()
         }
-    return [_worded(inner, masking) for inner in value] if isinstance(value, list) else value
+    return [_with_masked_prose(inner, masking) for inner in value] if isinstance(value, list) else value
 
 
 @lru_cache(maxsize=20_000)
-def _words(text: str, masking: str) -> str:
-    """Looked at once: lists are asked for again and again, and hardly ever change."""
+def _masked(text: str, masking: str) -> str:
+    """Cached: clients list tools often, and descriptions rarely change."""
     try:
         return _masker(masking).mask(text)
     except MaskingFailed:
-        return "[not shown: it could not be checked for secrets]"
+        return "[not shown: the check for secrets failed]"
 
 
 @lru_cache(maxsize=256)

@@ -1,13 +1,13 @@
-"""What a server sends, as plain records: its tools, and the results of calls before anything is done to them.
+"""Parse what MCP servers send into plain records: tool definitions and raw tool results.
 
-Pure reading, without the protocol's library: whatever breaks the protocol's rules
-is refused here with a reason, and never becomes a crash further on. Nothing in
-these records is cleaned or masked; only `tools.execute` and the gateway handle them.
+Pure functions, without the MCP SDK. Anything that violates the protocol is rejected
+here with a reason, so that later code can rely on the shape. Nothing in these
+records is cleaned or masked; only the pipeline and the gateway handle them.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,44 +15,47 @@ from tersely.errors import ResultMalformed
 
 PartKind = Literal["text", "image", "audio", "resource", "link", "other"]
 
+OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
+"""Called with the progress of a call, the total if known, and a message if there is one."""
+
 LONGEST_DESCRIPTION = 16_000
 LARGEST_DEFINITION = 512 * 1024
-"""Bytes of one tool's definition. A model could not read a larger one anyway."""
+"""Maximum size of one tool definition in bytes. A model could not read a larger one anyway."""
 
 DEEPEST = 200
-"""Lists and objects inside each other. The protocol's library cannot write what is nested much deeper."""
+"""Maximum nesting of lists and objects. The MCP SDK cannot serialize much deeper values."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContentPart:
-    """One piece of a result, in the order the server gave them."""
+    """One content item of a result. Items stay in the server's order."""
 
     kind: PartKind
     text: str = ""
-    """Of a text, or of an embedded resource that is one."""
+    """The text of a text item or of an embedded text resource."""
 
     data: str = ""
-    """Base64 as the server wrote it, of an image, a sound or a binary resource. It is not looked into."""
+    """Base64 data of an image, audio or binary resource, as the server wrote it; never decoded here."""
 
     mime_type: str = ""
     uri: str = ""
     name: str = ""
     raw: Mapping[str, Any] = field(default_factory=dict)
-    """The piece as it came, for those who pass it on."""
+    """The item as received, for callers that forward it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RawResult:
-    """What a call returned, neither cleaned nor masked."""
+    """The result of a tool call, neither cleaned nor masked."""
 
     parts: tuple[ContentPart, ...] = ()
     structured: dict[str, Any] | None = None
     is_error: bool = False
-    """The tool ran and says that it failed; the parts say why."""
+    """The tool ran and reported a failure; `parts` contain the reason."""
 
     meta: dict[str, Any] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The result as it came, for those who pass it on."""
+    """The result as received, for callers that forward it."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -61,60 +64,60 @@ class RawResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """A tool as its server describes it. The description is the server's word, not ours."""
+    """A tool as its server describes it. The description is untrusted text."""
 
     server: str
     name: str
-    """As the server knows it."""
+    """The server's own name for the tool."""
 
     title: str = ""
     description: str = ""
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None = None
     read_only: bool = False
-    """Declares itself so. A declaration never grants anything."""
+    """The tool declares itself read-only. A declaration never grants a permission."""
 
     destructive: bool = False
-    """Declares itself so, and not read-only."""
+    """The tool declares itself destructive and not read-only."""
 
     idempotent: bool = False
     fingerprint: str
-    """Changes when anything about the definition does."""
+    """Hash of the whole definition."""
 
     raw: Mapping[str, Any]
-    """The definition as it came, for those who pass it on."""
+    """The definition as received, for callers that forward it."""
 
     @property
     def dotted(self) -> str:
-        """Its name in configuration, prompts and the timeline."""
+        """The tool's name in configuration, prompts and the timeline."""
         return f"{self.server}.{self.name}"
 
 
 def read_result(raw: Mapping[str, Any]) -> RawResult:
-    """A `tools/call` result.
+    """Parse a `tools/call` result.
 
     Raises:
-        ResultMalformed: It breaks the protocol's rules, or cannot be finished without asking the user.
+        ResultMalformed: The result violates the protocol, or needs input from the user to complete.
     """
     if raw.get("resultType") == "input_required":
         raise ResultMalformed(
-            "The tool asks for input from a person, which nobody here can give. Call it with all it needs, or another "
-            "one."
+            "The tool asks for input from a user, and no user is available. Call it with all the input it needs, or "
+            "call another tool."
         )
     if raw.get("resultType") not in (None, "complete"):
-        raise ResultMalformed(
-            f"The tool answered with a result of a kind nobody here knows: {_shown(raw['resultType'])}."
-        )
+        raise ResultMalformed(f"The tool returned an unknown type of result: {_printable(raw['resultType'])}.")
     check_depth(raw)
     content = raw.get("content", [])
     structured = raw.get("structuredContent")
     meta = raw.get("_meta")
     if not isinstance(content, list):
-        raise ResultMalformed(f"The tool's answer breaks the protocol: its content is {_kind(content)}, not a list.")
+        raise ResultMalformed(
+            f"The tool's result violates the protocol: its content is {_type_name(content)}, not a list."
+        )
     if "content" not in raw and structured is None:
-        raise ResultMalformed("The tool's answer breaks the protocol: it has no content.")
+        raise ResultMalformed("The tool's result violates the protocol: it has no content.")
     if structured is not None and not isinstance(structured, dict):
-        # The protocol has objects only until 2025; newer servers may return any value, which we keep under a name.
+        # Until 2025 the protocol allows objects only. Newer servers may return any value; wrap it in an object.
         structured = {"result": structured}
     _check_numbers(structured)
     _check_numbers(meta)
@@ -129,7 +132,7 @@ def read_result(raw: Mapping[str, Any]) -> RawResult:
 
 def _part(number: int, part: object) -> ContentPart:
     if not isinstance(part, dict) or not isinstance(part.get("type"), str):
-        raise ResultMalformed(f"The tool's answer breaks the protocol: piece {number + 1} of its content has no type.")
+        raise ResultMalformed(f"The tool's result violates the protocol: content item {number + 1} has no type.")
     match part["type"]:
         case "text":
             return ContentPart(kind="text", text=_text(part, "text", number), raw=part)
@@ -150,8 +153,8 @@ def _part(number: int, part: object) -> ContentPart:
             inner = part.get("resource")
             if not isinstance(inner, dict) or ("text" not in inner and "blob" not in inner):
                 raise ResultMalformed(
-                    f"The tool's answer breaks the protocol: the resource in piece {number + 1} has neither text nor "
-                    "blob."
+                    f"The tool's result violates the protocol: the resource in content item {number + 1} has neither "
+                    "text nor blob."
                 )
             return ContentPart(
                 kind="resource",
@@ -170,24 +173,24 @@ def _text(part: Mapping[str, Any], name: str, number: int) -> str:
     value = part.get(name)
     if not isinstance(value, str):
         raise ResultMalformed(
-            f"The tool's answer breaks the protocol: {name!r} in piece {number + 1} is {_kind(value)}, not a text."
+            f"The tool's result violates the protocol: {name!r} in content item {number + 1} is {_type_name(value)}, "
+            "not a string."
         )
     return value
 
 
 def check_depth(value: object) -> None:
-    """
+    """Check that a value is not nested too deeply.
+
     Raises:
-        ResultMalformed: It is nested deeper than anybody needs.
+        ResultMalformed: Lists and objects are nested more than `DEEPEST` levels deep.
     """
     if is_too_deep(value):
-        raise ResultMalformed(
-            f"The server's answer is nested too deep: more than {DEEPEST} lists and objects inside each other."
-        )
+        raise ResultMalformed(f"The server's response is nested too deeply: more than {DEEPEST} levels.")
 
 
 def is_too_deep(value: object) -> bool:
-    """Whether it is nested deeper than anybody needs; looks only at lists and objects, one level after the other."""
+    """Whether lists and objects are nested more than `DEEPEST` levels deep. Walks level by level, not recursively."""
     level = [value]
     for _ in range(DEEPEST + 1):
         inside = (inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer))  # type: ignore[attr-defined]
@@ -197,38 +200,38 @@ def is_too_deep(value: object) -> bool:
 
 
 def _check_numbers(value: object) -> None:
-    """JSON has no NaN and no infinity; whoever reads the result next would choke on them."""
+    """Reject NaN and infinity: they are not JSON, and other parsers fail on them."""
     if value is None:
         return
     try:
         json.dumps(value, allow_nan=False)
     except ValueError:
-        raise ResultMalformed("The tool's answer is not JSON: it contains a number such as NaN.") from None
+        raise ResultMalformed("The tool's result is not valid JSON: it contains NaN or infinity.") from None
 
 
 def read_tool(server: str, raw: object) -> Tool:
-    """A tool from a listing.
+    """Parse one tool of a `tools/list` result.
 
     Raises:
-        ValueError: Why this definition cannot be used.
+        ValueError: The definition cannot be used; the message gives the reason.
     """
     if not isinstance(raw, dict) or not isinstance(raw.get("name"), str) or not raw["name"]:
         raise ValueError("a tool without a name")
     name: str = raw["name"]
     schema, output = raw.get("inputSchema"), raw.get("outputSchema")
     if not isinstance(schema, dict):
-        raise ValueError(f"{_shown(name)} has no input schema")
+        raise ValueError(f"{_printable(name)} has no input schema")
     if output is not None and not isinstance(output, dict):
-        raise ValueError(f"{_shown(name)} has an output schema that is none")
+        raise ValueError(f"{_printable(name)} has an invalid output schema")
     if is_too_deep(raw):
-        raise ValueError(f"{_shown(name)} has a definition that is nested too deep")
+        raise ValueError(f"{_printable(name)} has a definition that is nested too deeply")
     try:
         definition = json.dumps(raw, sort_keys=True, allow_nan=False)
     except ValueError:
-        raise ValueError(f"{_shown(name)} has a definition that is not JSON") from None
+        raise ValueError(f"{_printable(name)} has a definition that is not JSON") from None
     if len(definition) > LARGEST_DEFINITION:
         raise ValueError(
-            f"{_shown(name)} has a definition of {len(definition):,} bytes; at most {LARGEST_DEFINITION:,} are read"
+            f"{_printable(name)} has a definition of {len(definition):,} bytes; the limit is {LARGEST_DEFINITION:,}"
         )
     description: str = raw["description"] if isinstance(raw.get("description"), str) else ""
     hints: dict[str, Any] = raw["annotations"] if isinstance(raw.get("annotations"), dict) else {}
@@ -248,11 +251,11 @@ def read_tool(server: str, raw: object) -> Tool:
     )
 
 
-def _kind(value: object) -> str:
-    names = {str: "a text", dict: "an object", list: "a list", bool: "true or false", type(None): "missing"}
+def _type_name(value: object) -> str:
+    names = {str: "a string", dict: "an object", list: "a list", bool: "a boolean", type(None): "missing"}
     return names.get(type(value), "a number")
 
 
-def _shown(name: object) -> str:
+def _printable(name: object) -> str:
     text = ascii(name)
     return text if len(text) <= 80 else text[:80] + "…"

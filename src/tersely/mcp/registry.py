@@ -1,32 +1,31 @@
-"""All tools of all servers under one roof: what there is, what it is called, and calling it.
+"""The tools of all servers: list them, name them, and call them.
 
-The one place through which a tool is called. Filters and declarations are asked
-again with every call, whatever was listed before. A name nobody knows is answered
-so that a model can correct itself, and without any server it is still an error.
-Results come back raw; cleaning, masking and keeping are `tools.execute`'s.
+Every tool call goes through here. Filters and declarations are checked again with
+every call, independent of earlier listings. The error for an unknown name lists the
+known names and close matches, so that a model can correct itself. Results are raw;
+cleaning, masking and keeping are the pipeline's responsibility.
 """
 
 import difflib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tersely.errors import ToolForbidden, ToolNotFound
-from tersely.mcp.raw import RawResult, Tool
+from tersely.mcp.raw import OnProgress, RawResult, Tool
 from tersely.mcp.selection import is_selected, names_for_models, why_forbidden, why_unusable
 from tersely.mcp.servers import Server
 
 if TYPE_CHECKING:
-    from tersely.mcp.connect.supervisor import Asked, Backoff, Notified, ServerStatus
-
-Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+    from tersely.mcp.connect.supervisor import Backoff, OnServerNotification, OnServerRequest, ServerStatus
 
 _SHOWN_NAMES = 40
+"""Maximum number of names listed in the error for an unknown tool."""
 
 
-class Link(Protocol):
-    """A server that can be called: a `connect.supervisor.Connection`, or anything of that shape."""
+class ServerConnection(Protocol):
+    """A server that can be called; implemented by `connect.supervisor.Connection`."""
 
     server: Server
     tools: tuple[Tool, ...]
@@ -37,7 +36,7 @@ class Link(Protocol):
         arguments: Mapping[str, Any],
         *,
         timeout: float | None = None,
-        on_progress: Progress | None = None,
+        on_progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> RawResult: ...
 
@@ -46,40 +45,40 @@ class Link(Protocol):
 
 @dataclass(frozen=True)
 class NamedTool:
-    """A tool and the name it is called by."""
+    """A tool and the name by which it is called."""
 
     name: str
-    """`server__tool`, as models and clients see it."""
+    """`server__tool`, as shown to models and clients."""
 
     tool: Tool
 
 
 @dataclass(frozen=True)
-class Changed:
-    """What a new listing of a server brought."""
+class ListingChange:
+    """The differences between two listings of a server."""
 
     server: str
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     redefined: tuple[str, ...] = ()
-    """Known tools whose description or schema is another than when they were first seen."""
+    """Known tools whose definition differs from the one first seen."""
 
 
 class ToolRegistry:
-    """Looks at the connections anew with every question, so it is never out of date.
+    """The tools of a set of connections. Reads the connections on every access, so it is never out of date.
 
     Args:
         connections: By server name.
-        keep_names: A single server's tools keep the names the server gave them.
-        obey_declarations: Refuse what `read_only` and `allow_destructive` do not allow. The gateway does not: its
+        keep_names: Keep the server's own tool names if there is only one server.
+        obey_declarations: Refuse tools that `read_only` and `allow_destructive` do not allow. Off in the gateway, whose
             client asks its user.
-        strict: Withhold tools whose definition changed after they were first seen, until `accept`ed.
-        first_seen: Fingerprints from an earlier run, by server and tool, so that a change in between is noticed too.
+        strict: Withhold tools whose definition changed after they were first seen, until `accept` is called.
+        first_seen: Fingerprints of an earlier run by server and tool, to detect changes between runs.
     """
 
     def __init__(
         self,
-        connections: Mapping[str, Link],
+        connections: Mapping[str, ServerConnection],
         *,
         keep_names: bool = False,
         obey_declarations: bool = True,
@@ -92,16 +91,16 @@ class ToolRegistry:
         self._strict = strict
         self._seen_tools: dict[str, tuple[Tool, ...]] = {}
         self._named: dict[str, Tool] = {}
-        self._last_told: dict[str, dict[str, str]] = {name: {} for name in connections}
+        self._reported: dict[str, dict[str, str]] = {name: {} for name in connections}
         self.first_seen: dict[str, dict[str, str]] = {
             name: dict((first_seen or {}).get(name, {})) for name in connections
         }
-        """Fingerprints by server and tool; a later definition is measured against them."""
+        """Fingerprints by server and tool, to compare later definitions with."""
 
-    # What there is
+    # Listing
 
     def tools(self, servers: Sequence[str] | None = None) -> list[NamedTool]:
-        """The tools that may be called, of all servers or of these, in the order of the servers and their listings."""
+        """The callable tools of all servers or of these, in the order of the servers and their listings."""
         return [
             NamedTool(name, tool)
             for name, tool in self._by_name().items()
@@ -109,12 +108,13 @@ class ToolRegistry:
         ]
 
     def resolve(self, name: str) -> Tool:
-        """The tool of that name: `server__tool`, or `server.tool` as in configuration and prompts; a single server's by
-        its own.
+        """The tool of a name: `server__tool`, or `server.tool` as in configuration and prompts.
+
+        With `keep_names`, the name is the server's own.
 
         Raises:
-            ToolNotFound: There is none; the message says what there is, and what is close.
-            ToolForbidden: It exists, and the configuration does not allow it.
+            ToolNotFound: There is no such tool; the message lists known names and close matches.
+            ToolForbidden: The tool exists, and the configuration does not allow it.
         """
         named = self._by_name()
         own = name if self._keep_names else None
@@ -128,21 +128,21 @@ class ToolRegistry:
         return self._allowed(found[0], name)
 
     def server(self, name: str) -> Server:
-        """What the operator said about a server."""
+        """The configuration of a server."""
         return self.connections[name].server
 
     def name_of(self, tool: Tool) -> str:
-        """What models and clients call this tool."""
+        """The name of this tool for models and clients."""
         return next(
             name for name, known in self._by_name().items() if (known.server, known.name) == (tool.server, tool.name)
         )
 
     def fingerprints(self) -> dict[str, str]:
-        """Of every usable tool, by `server.tool`; one changes when anything about the tool's definition does."""
+        """Hashes of the definitions of all usable tools, by `server.tool`."""
         return {tool.dotted: tool.fingerprint for tool in self._by_name().values()}
 
     def refused(self) -> dict[str, str]:
-        """Tools that servers list and nobody may use, by `server.tool`, and why."""
+        """The reasons why listed tools cannot be used, by `server.tool`."""
         reasons = {}
         for connection in self.connections.values():
             for tool in connection.tools:
@@ -153,14 +153,14 @@ class ToolRegistry:
     def statuses(self) -> list["ServerStatus"]:
         return [connection.status() for connection in self.connections.values()]
 
-    def changes(self) -> list[Changed]:
-        """What changed in the servers' listings since this was last asked."""
+    def changes(self) -> list[ListingChange]:
+        """The changes in the servers' listings since the previous call."""
         named = self._by_name().values()
-        news: list[Changed] = []
-        for server, last in self._last_told.items():
+        changes: list[ListingChange] = []
+        for server, last in self._reported.items():
             own = [tool for tool in named if tool.server == server]
             current = {tool.name: tool.fingerprint for tool in own}
-            change = Changed(
+            change = ListingChange(
                 server,
                 added=tuple(name for name in current if name not in last),
                 removed=tuple(name for name in last if name not in current),
@@ -169,16 +169,16 @@ class ToolRegistry:
                 ),
             )
             if change.added or change.removed or change.redefined:
-                news.append(change)
-            self._last_told[server] = current
-        return news
+                changes.append(change)
+            self._reported[server] = current
+        return changes
 
     def is_redefined(self, tool: Tool) -> bool:
-        """Whether a tool is another than when it was first seen, and nobody has accepted that."""
+        """Whether the definition differs from the one first seen and has not been accepted."""
         return self.first_seen[tool.server].get(tool.name, tool.fingerprint) != tool.fingerprint
 
     def accept(self, tool: Tool) -> None:
-        """Take a redefined tool as it is now."""
+        """Accept the current definition of a redefined tool."""
         self.first_seen[tool.server][tool.name] = tool.fingerprint
 
     # Calling
@@ -189,15 +189,15 @@ class ToolRegistry:
         arguments: Mapping[str, Any],
         *,
         timeout: float | None = None,
-        on_progress: Progress | None = None,
+        on_progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> RawResult:
-        """Call a tool that `resolve` found. The result is raw: neither cleaned nor masked.
+        """Call a tool that `resolve` returned. The result is raw: neither cleaned nor masked.
 
         Raises:
-            ToolError: Why there is no result; its text may quote the server and is not masked.
+            ToolError: There is no result; the message may quote the server and is not masked.
         """
-        # It may have vanished since, or never have been ours to call.
+        # The tool may have disappeared since, or may never have been callable.
         current = next(
             (known for known in self._by_name().values() if (known.server, known.name) == (tool.server, tool.name)),
             None,
@@ -208,8 +208,6 @@ class ToolRegistry:
         return await self.connections[tool.server].call(
             allowed, arguments, timeout=timeout, on_progress=on_progress, meta=meta
         )
-
-    # Inside
 
     def _by_name(self) -> dict[str, Tool]:
         listed = {name: connection.tools for name, connection in self.connections.items()}
@@ -234,8 +232,8 @@ class ToolRegistry:
     def _refusal(self, tool: Tool) -> str | None:
         if self._strict and self.is_redefined(tool):
             return (
-                f"Tool {tool.dotted!r} is described otherwise than when it was first seen, and withheld until "
-                "somebody accepts that."
+                f"The definition of tool {tool.dotted!r} has changed since it was first seen. The tool is withheld "
+                "until the change is accepted."
             )
         return why_forbidden(tool, self.connections[tool.server].server.options) if self._obey else None
 
@@ -248,18 +246,15 @@ class ToolRegistry:
             status for status in self.statuses() if status.state != "ready" and not self.connections[status.name].tools
         ]
         away = "".join(
-            (
-                f" Server {status.name!r} is not connected{f' ({status.last_error})' if status.last_error else ''}; "
-                "its "
-                "tools are missing."
-            )
+            f" Server {status.name!r} is not connected{f' ({status.last_error})' if status.last_error else ''}; "
+            "its tools are missing."
             for status in down[:5]
         )
         if not names:
-            return f"Tool {shown} does not exist, and no other does at the moment.{away}"
+            return f"Tool {shown} does not exist, and no other tool is available at the moment.{away}"
         lowered = {known.lower(): known for known in names}
         tail = {known.rpartition("__")[2].lower(): known for known in names}
-        wanted = _as_meant(name)
+        wanted = _with_two_underscores(name)
         close = [lowered[near] for near in difflib.get_close_matches(wanted, list(lowered), n=3, cutoff=0.6)]
         close += [
             tail[near] for near in difflib.get_close_matches(wanted.rpartition("__")[2], list(tail), n=3, cutoff=0.75)
@@ -270,12 +265,12 @@ class ToolRegistry:
         return f"Tool {shown} does not exist.{hint} There are: {', '.join(names[:_SHOWN_NAMES])}{more}.{away}"
 
 
-def _as_meant(name: str) -> str:
-    """A name as a model may have meant it: with a dot, a slash or a colon between server and tool."""
+def _with_two_underscores(name: str) -> str:
+    """The name in lower case, with `__` for a dot, slash or colon that a model wrote between server and tool."""
     lowered = name[:200].lower()
-    for sign in (".", "/", ":"):
-        if sign in lowered and "__" not in lowered:
-            return lowered.replace(sign, "__", 1)
+    for separator in (".", "/", ":"):
+        if separator in lowered and "__" not in lowered:
+            return lowered.replace(separator, "__", 1)
     return lowered
 
 
@@ -287,25 +282,25 @@ async def registered(
     obey_declarations: bool = True,
     strict: bool = False,
     first_seen: Mapping[str, Mapping[str, str]] | None = None,
-    patience: "Backoff | None" = None,
+    backoff: "Backoff | None" = None,
     on_change: Callable[[str], None] | None = None,
-    on_notification: "Notified | None" = None,
-    on_request: "Asked | None" = None,
+    on_notification: "OnServerNotification | None" = None,
+    on_request: "OnServerRequest | None" = None,
     environment: Mapping[str, str] | None = None,
     wait: float = 8.0,
 ) -> AsyncIterator[ToolRegistry]:
-    """A registry over live connections to these servers, for as long as the block lasts."""
-    # Imported here, because the protocol's library takes a second to load and a program without servers never needs it.
+    """Connect to these servers and return a registry of their tools, for the duration of the block."""
+    # Imported here, because the MCP SDK takes a second to load and a program without servers never needs it.
     from tersely.mcp.connect import supervisor
 
-    how: dict[str, Any] = {
-        "patience": patience,
+    options: dict[str, Any] = {
+        "backoff": backoff,
         "on_change": on_change,
         "on_notification": on_notification,
         "on_request": on_request,
         "environment": environment,
     }
-    given = {name: value for name, value in how.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
     async with supervisor.connected(servers, wait=wait, **given) as connections:
         yield ToolRegistry(
             connections,

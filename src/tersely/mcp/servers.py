@@ -1,8 +1,8 @@
-"""What the operator says about an MCP server: how to reach it, and how to treat what it returns.
+"""The options of an MCP server: how to reach it, and how to process its results.
 
-Options only, checked as far as one server can be checked alone. Reading them from
-files, with line numbers and variables, is `config_files`; connecting is
-`tools.connect`; who may call what is `tools.selection` and `tools.registry`.
+Options only, validated as far as one server can be validated alone. `settings` reads
+them from files, with line numbers and variables; `mcp.connect` connects;
+`mcp.selection` and `mcp.registry` decide which tools may be called.
 """
 
 from fnmatch import fnmatchcase
@@ -32,7 +32,7 @@ Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "handshake-first", "2025-11-25", "2026-07-28"]
 
 _SPELLINGS = {"streamable-http": "http", "streamable_http": "http", "streamablehttp": "http"}
-"""What clients call the HTTP transport in their own files."""
+"""Other names for the HTTP transport in the configuration files of clients."""
 
 
 def _as_transport(value: object) -> object:
@@ -40,7 +40,7 @@ def _as_transport(value: object) -> object:
 
 
 def _as_texts(value: object) -> object:
-    """YAML reads `8080` and `true` as what they look like; a program gets them as text."""
+    """Numbers and booleans as text: YAML parses `8080` and `true`, but a program gets strings."""
 
     def text(item: object) -> object:
         if isinstance(item, bool):
@@ -57,7 +57,7 @@ Secrets = Annotated[dict[str, SecretStr], BeforeValidator(_as_texts)]
 
 
 class TransportOptions(BaseModel):
-    """How to reach the server: a command to start, or an address."""
+    """How to reach the server: a command to start, or a URL."""
 
     model_config = _CONFIG
 
@@ -65,22 +65,22 @@ class TransportOptions(BaseModel):
     """`stdio`, `http` or `sse`; without it a command means stdio and a URL means http."""
 
     command: str | None = Field(default=None, min_length=1)
-    """Program to start. It speaks MCP on its standard input and output."""
+    """Program to start. It communicates over its standard input and output."""
 
     args: Texts = ()
     """Arguments for the program."""
 
     env: Secrets = {}
-    """Environment variables for the program, besides a minimum such as PATH and HOME. It sees no others of ours."""
+    """Environment variables for the program, in addition to a minimum such as PATH and HOME. It gets no others."""
 
     inherit_env: tuple[str, ...] = ()
-    """Names of variables the program takes over from our own environment."""
+    """Names of variables that the program inherits from Tersely's environment."""
 
     cwd: str | None = None
-    """Directory in which the program is started."""
+    """Working directory of the program."""
 
     url: str | None = None
-    """Address of the server's MCP endpoint."""
+    """URL of the server's MCP endpoint."""
 
     headers: Secrets = {}
     """HTTP headers sent with every request."""
@@ -89,9 +89,9 @@ class TransportOptions(BaseModel):
     """Sent as `Authorization: Bearer …`."""
 
     @model_validator(mode="after")
-    def _is_one_way_in(self) -> Self:
+    def _has_one_transport(self) -> Self:
         if self.command and self.url:
-            raise ValueError("has both a command and a url; keep the one the server is reached by")
+            raise ValueError("has both a command and a url; keep one of them")
         if not self.command and not self.url:
             raise ValueError("needs a command (stdio) or a url (http, sse)")
         if self.type == "stdio" and not self.command:
@@ -101,7 +101,7 @@ class TransportOptions(BaseModel):
         out_of_place = ("headers", "bearer_token") if self.command else ("args", "env", "inherit_env", "cwd")
         for name in out_of_place:
             if getattr(self, name):
-                raise ValueError(f"{name} means nothing for a server reached by {'command' if self.command else 'url'}")
+                raise ValueError(f"{name} has no effect for a server with a {'command' if self.command else 'url'}")
         return self
 
     @field_validator("url")
@@ -115,7 +115,7 @@ class TransportOptions(BaseModel):
         except ValueError:
             usable = False
         if not usable:
-            raise ValueError("must be an address such as http://localhost:9000/mcp")
+            raise ValueError("must be a URL such as http://localhost:9000/mcp")
         return value
 
     @field_validator("headers")
@@ -123,9 +123,9 @@ class TransportOptions(BaseModel):
     def _are_headers(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
         for name, content in value.items():
             if not name or not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
-                raise ValueError(f"{name!r} is not a header's name")
-            if any(sign in content.get_secret_value() for sign in "\r\n\0"):
-                raise ValueError(f"the value of {name} contains a line break")
+                raise ValueError(f"{name!r} is not a valid header name")
+            if any(character in content.get_secret_value() for character in "\r\n\0"):
+                raise ValueError(f"the value of {name} contains a line break or a null character")
         return value
 
     @property
@@ -141,15 +141,15 @@ Patterns = Annotated[tuple[str, ...], BeforeValidator(_one_or_many)]
 
 
 class ToolFilter(BaseModel):
-    """Which of the server's tools exist for us. Names may contain `*` and `?`."""
+    """Which of the server's tools are used. Names may contain `*` and `?`."""
 
     model_config = _CONFIG
 
     allow: Patterns | None = None
-    """Only these tools. Without it all of them."""
+    """Use only these tools. Default: all."""
 
     deny: Patterns = ()
-    """Never these, even when `allow` names them."""
+    """Never use these tools, even if `allow` includes them."""
 
 
 def _as_filter(value: object) -> object:
@@ -157,28 +157,28 @@ def _as_filter(value: object) -> object:
 
 
 class SummarizationChanges(BaseModel):
-    """What is different for some tools; what is not named stays as the server's `summarization` says."""
+    """Differences from the server's `summarization` for some tools; fields that are not set do not change."""
 
     model_config = _CONFIG
 
     enabled: bool | None = None
-    """False: results of these tools are never condensed."""
+    """False: never condense results of these tools."""
 
     size_threshold_tokens: int | None = Field(default=None, ge=100)
-    """Results at or under this size pass untouched."""
+    """Results up to this size are not condensed."""
 
     summary_max_token_limit: int | None = Field(default=None, ge=50)
-    """What a condensed result may take."""
+    """Maximum size of a condensed result in tokens."""
 
     llm_provider: str | None = None
-    """Which provider summarizes."""
+    """Provider of the summarizing model."""
 
     use_model: bool | None = None
     """Whether a model summarizes."""
 
 
 class ToolPolicy(BaseModel):
-    """How some tools of a server are treated otherwise than the rest."""
+    """Options for some tools that differ from the rest of the server."""
 
     model_config = _CONFIG
 
@@ -186,7 +186,7 @@ class ToolPolicy(BaseModel):
     """When their results are condensed."""
 
     data_masking: MaskingOptions | None = None
-    """What is masked in their results, instead of what the server's `data_masking` says."""
+    """What is masked in their results, in place of the server's `data_masking`."""
 
 
 class ServerOptions(BaseModel):
@@ -198,7 +198,7 @@ class ServerOptions(BaseModel):
     """How to reach the server."""
 
     instructions: str = ""
-    """What a model should know before it uses this server's tools."""
+    """Instructions for models about this server's tools."""
 
     data_masking: MaskingOptions = MaskingOptions()
     """What is masked in its results."""
@@ -207,54 +207,51 @@ class ServerOptions(BaseModel):
     """When its results are condensed."""
 
     timeout: float = Field(default=60, gt=0, le=86_400)
-    """Seconds one tool call may take."""
+    """Time limit of one tool call, in seconds."""
 
     start_timeout: float = Field(default=30, gt=0, le=3_600)
-    """Seconds from starting or dialling the server until it has listed its tools."""
+    """Time limit for starting or connecting to the server and listing its tools, in seconds."""
 
     list_timeout: float = Field(default=15, gt=0, le=3_600)
-    """Seconds one listing of tools may take."""
+    """Time limit of one listing of tools, in seconds."""
 
     list_ttl: float = Field(default=300, ge=1, le=86_400)
-    """Seconds after which the tools are listed again even if the server has not said that they changed."""
+    """Seconds after which the tools are listed again even without a notification of a change."""
 
     tools: Annotated[ToolFilter, BeforeValidator(_as_filter)] = ToolFilter()
-    """Which of its tools exist for us; a list is short for `allow`."""
+    """Which of its tools are used; a list is short for `allow`."""
 
     tool_policies: dict[str, ToolPolicy] = {}
-    """What is different for single tools, by name; `*` and `?` may stand in it. The last one that fits a tool counts.
-    """
+    """Options for single tools, by name; `*` and `?` are wildcards. The last entry that matches a tool applies."""
 
     read_only: bool = False
     """Refuse tools that do not declare themselves read-only."""
 
     allow_destructive: bool | Patterns = False
-    """Let agents call tools that declare themselves destructive: all of them, or those named here."""
+    """Allow agents to call tools that declare themselves destructive: all of them, or the ones named here."""
 
     max_result_bytes: int = Field(default=32 * MEGABYTE, ge=1024, le=2**40)
-    """Larger results are refused while they are read."""
+    """Maximum size of a result in bytes. Larger results are refused while they are read."""
 
     protocol: Protocol = "auto"
-    """The protocol spoken with the server; `auto` takes the newest both know, `handshake-first` the older where the
-    server has it.
-    """
+    """Protocol version. `auto` uses the newest that both sides support, `handshake-first` the older if available."""
 
     disabled: bool = False
-    """Leave this server out."""
+    """Do not use this server."""
 
     @model_validator(mode="after")
-    def _policies_hold(self) -> Self:
+    def _policies_are_valid(self) -> Self:
         for pattern in self.tool_policies:
             try:
                 self.policy(pattern)
-            except ValueError as wrong:
+            except ValueError as problem:
                 raise ValueError(
-                    f"tool_policies.{pattern}: {str(wrong).partition('Value error, ')[2].partition(' [type=')[0]}"
+                    f"tool_policies.{pattern}: {str(problem).partition('Value error, ')[2].partition(' [type=')[0]}"
                 ) from None
         return self
 
     def policy(self, tool: str) -> tuple[SummarizationOptions, MaskingOptions]:
-        """How results of a tool are condensed and masked."""
+        """The condensing and masking options for a tool."""
         chosen = next(
             (self.tool_policies[pattern] for pattern in reversed(self.tool_policies) if fnmatchcase(tool, pattern)),
             None,
@@ -262,13 +259,13 @@ class ServerOptions(BaseModel):
         if chosen is None:
             return self.summarization, self.data_masking
         changes = chosen.summarization.model_dump(exclude_none=True)
-        # Validated again: a smaller threshold alone may be under the target.
+        # Validated again: a smaller threshold alone may be below the size limit.
         condensing = SummarizationOptions.model_validate({**self.summarization.model_dump(), **changes})
         return condensing, chosen.data_masking or self.data_masking
 
 
 class Server(BaseModel):
-    """A declared server and its name."""
+    """A configured server and its name."""
 
     model_config = _CONFIG
 
@@ -277,7 +274,7 @@ class Server(BaseModel):
 
     @field_validator("name")
     @classmethod
-    def _is_sayable(cls, value: str) -> str:
+    def _is_printable(cls, value: str) -> str:
         if not value.isascii() or not value.isprintable() or len(value) > 128:
-            raise ValueError("a server's name is up to 128 plain ASCII characters")
+            raise ValueError("a server's name is up to 128 printable ASCII characters")
         return value

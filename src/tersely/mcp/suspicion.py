@@ -1,14 +1,14 @@
-"""What is odd about a tool's description: words for the model that its user would not want said.
+"""Find prompt injection in tool definitions, for a person to review.
 
-A description is read by a model as if the user had written it, and seldom by the
-user. So orders that have nothing to do with the tool are pointed out: to fetch
-secrets, to hand over the conversation, to keep quiet, to meddle with other tools;
-and so is everything that a person looking at the text would not see.
+A model treats a description like an instruction from the user, and the user rarely
+reads it. These rules report instructions unrelated to the tool (read secrets, pass
+on the conversation, hide something from the user, interfere with other tools) and
+text that is invisible to a person.
 
-Pure functions; the answer is a hint for a person. Nothing is refused because of
-it: `tools.selection` decides what is unusable, the registry what has changed.
-Each rule asks for an order *and* for something no ordinary tool needs, because a
-warning about every "IMPORTANT: always pass absolute paths" would not be read.
+Pure functions. The result is a hint; nothing is refused because of it:
+`mcp.selection` decides what is unusable, the registry detects changes. Each rule
+requires an instruction *and* something no ordinary tool needs, because a warning
+about every "IMPORTANT: always pass absolute paths" would be ignored.
 """
 
 import base64
@@ -25,11 +25,11 @@ from tersely.masking.clean import clean, deceptions
 from tersely.mcp.raw import LONGEST_DESCRIPTION, Tool
 
 _MOST_READ = 200_000
-"""Characters of one definition that are looked at."""
+"""Maximum number of characters checked per definition."""
 
 _LONGEST_QUOTE = 90
 
-# Words that several rules share. re2: linear in the text, whatever the text says; hence no lookaround.
+# Expressions shared by several rules. re2 is linear in the text for any input; it has no lookaround.
 _SECRET_FILE = (
     r"(?:~?/?\.(?:ssh|aws|kube|gnupg|docker|config/gcloud|azure)\b[\w./-]*|\bid_(?:rsa|ed25519|ecdsa|dsa)\b"
     r"|[\s'\"`(/]\.env\b|\.(?:netrc|npmrc|pypirc|pgpass|git-credentials|bash_history|zsh_history)\b|/etc/(?:passwd|shadow)\b"
@@ -40,12 +40,12 @@ _SECRET = (
     r"variables?\b"
     r"|\bsecrets\b|\bseed phrase\b)"
 )
-_HAND_OVER = (
+_PASS_ON_VERBS = (
     r"pass|send|include|provide|put|append|attach|add|insert|copy|paste|embed|place|supply|submit|forward"
     r"|post|upload|encode"
 )
-_LOOK_UP = r"read|open|cat|load|fetch|access|collect|retrieve"
-_TALK = (
+_READ_VERBS = r"read|open|cat|load|fetch|access|collect|retrieve"
+_CONVERSATION = (
     r"(?:(?:entire|full|whole|complete|verbatim|previous|prior|recent)\b[\w ,'-]{0,30}\b(?:conversation|chat)"
     r"|(?:conversation|chat|message) (?:history|log|transcript)|(?:all|every|previous|prior|earlier) (?:user )?messages"
     r"|(?:last|previous|prior|other|earlier|every|all)(?: of)?(?: the)? (?:tool|function)s?(?:'s?)?(?: call)?s?"
@@ -63,21 +63,19 @@ _WORDS = r"(?: [^\s.!?]+)"
 
 @dataclass(frozen=True)
 class _Rule:
-    says: str
+    finding: str
     pattern: Any
-    after_first: bool = False
-    """Counts only behind the first clause, which says what the tool does: "Send the data to …" is an order only further
-    on.
-    """
+    after_first_clause: bool = False
+    """Skip the first clause. It says what the tool does: "Send the data to …" is an instruction only further on."""
 
 
-def _rule(says: str, pattern: str, *, after_first: bool = False) -> _Rule:
-    return _Rule(says, re2.compile(f"(?i){pattern}"), after_first)
+def _rule(finding: str, pattern: str, *, after_first_clause: bool = False) -> _Rule:
+    return _Rule(finding, re2.compile(f"(?i){pattern}"), after_first_clause)
 
 
 _RULES = (
     _rule(
-        "poses as a message of the system",
+        "imitates a system message",
         r"<\|?(?:im_start|im_end|system|eot_id|start_header_id|endoftext)\|>|\[/?INST\]|<</?SYS>>"
         r"|(?-i:\[(?:SYSTEM|ADMIN|DEVELOPER)\])|\bnew (?:system )?instructions?:"
         r"|<(?:important|critical|system-reminder|system_reminder)\b[^<>]{0,40}>\s*(?:[^\s<>]+\s+){3}"
@@ -93,7 +91,7 @@ _RULES = (
         r"|\b(?:ignore|disregard|forget) everything (?:above|before|you)\b",
     ),
     _rule(
-        "wants something kept from the user",
+        "asks to hide something from the user",
         rf"\b{_NOT} (?:ever )?(?:tell|inform|notify|alert|warn)(?:ing)? (?:the )?(?:user|human|person|anyone"
         r"|anybody)s?\b"
         rf"|\b{_NOT} (?:ever )?(?:mention|reveal|disclose|discuss)(?:ing)? "
@@ -106,36 +104,36 @@ _RULES = (
         r"|\b(?:hide|conceal|keep) (?:this|it|these)(?: \w+){0,3} (?:from the (?:user|human)|secret|hidden)\b",
     ),
     _rule(
-        "wants secrets read or handed over",
+        "asks to read or pass on secrets",
         r"\b(?:before|first|always|must|also|prior to|in order to|every time|whenever|when you|make sure|remember to"
         r"|you need to|please"
         r"|then)\b"
-        rf"[^.!?\n]{{0,80}}(?:\b(?:{_LOOK_UP}|get|find)\b{_WORDS}{{0,6}}? ?[`'\"(]?{_SECRET}"
-        rf"|\b(?:{_HAND_OVER})\b{_WORDS}{{0,6}}? ?[`'\"(]?{_SECRET_FILE})[^\n]{{0,60}}"
+        rf"[^.!?\n]{{0,80}}(?:\b(?:{_READ_VERBS}|get|find)\b{_WORDS}{{0,6}}? ?[`'\"(]?{_SECRET}"
+        rf"|\b(?:{_PASS_ON_VERBS})\b{_WORDS}{{0,6}}? ?[`'\"(]?{_SECRET_FILE})[^\n]{{0,60}}"
         rf"\b(?:as|in|into|to|via|through|using|with)\b[^\n]{{0,30}}"
         rf"(?:argument|parameter|param\b|field|this tool|['\"`]\w+['\"`]|{_ADDRESS})"
-        rf"|\b(?:{_LOOK_UP})\b{_WORDS}{{0,6}}? ?[`'\"(]?{_SECRET}[^\n]{{0,40}}\b(?:and"
-        rf"|then)\b[^\n]{{0,20}}\b(?:{_HAND_OVER})\b"
-        rf"|\b(?:{_HAND_OVER})\b{_WORDS}{{0,6}}? (?:contents?|value|text|data) (?:of|from){_WORDS}{{0,4}}? "
+        rf"|\b(?:{_READ_VERBS})\b{_WORDS}{{0,6}}? ?[`'\"(]?{_SECRET}[^\n]{{0,40}}\b(?:and"
+        rf"|then)\b[^\n]{{0,20}}\b(?:{_PASS_ON_VERBS})\b"
+        rf"|\b(?:{_PASS_ON_VERBS})\b{_WORDS}{{0,6}}? (?:contents?|value|text|data) (?:of|from){_WORDS}{{0,4}}? "
         rf"?[`'\"(]?{_SECRET}"
         rf"|\b(?:must|should|has to|needs to) (?:contain|hold){_WORDS}{{0,5}}? ?[`'\"(]?{_SECRET_FILE}"
         rf"|\bcontents? of{_WORDS}{{0,3}}? ?[`'\"(]?{_SECRET_FILE}",
     ),
     _rule(
-        "wants what was said or returned elsewhere",
-        rf"\b(?:{_HAND_OVER})\b{_WORDS}{{0,5}}? ?{_TALK}\b"
+        "asks for the conversation or for results of other tools",
+        rf"\b(?:{_PASS_ON_VERBS})\b{_WORDS}{{0,5}}? ?{_CONVERSATION}\b"
         r"|\b(?:dump|reveal|repeat|leak|output|print|write)\b(?: out)? your (?:system|initial|hidden) (?:prompt"
         r"|message|instructions)\b",
     ),
     _rule(
-        "puts itself above the user",
+        "overrides the user",
         (
             r"\b(?:regardless of|no matter|whatever) (?:what )?the user (?:asks?|asked|says?|said|wants?|requests?"
             r"|requested)\b"
         ),
     ),
     _rule(
-        "wants results sent elsewhere",
+        "asks to send data elsewhere",
         r"\b(?:send|post|forward|upload|transmit|exfiltrate|copy|report|mail|email|bcc|cc|leak|submit"
         rf"|route)\b{_WORDS}{{0,4}}? {_DATA}"
         rf"{_WORDS}{{0,4}}? (?:to|at|via) {_ADDRESS}"
@@ -143,10 +141,10 @@ _RULES = (
         r"|submitted)\b"
         rf"{_WORDS}{{0,4}}? (?:to|at|via) {_ADDRESS}"
         rf"|\b(?:always|also|must|secretly|silently)\b[^.!?\n]{{0,30}}\b(?:bcc|cc|copy|forward)\b[^.!?\n]{{0,40}}{_ADDRESS}",
-        after_first=True,
+        after_first_clause=True,
     ),
     _rule(
-        "meddles with what other tools do",
+        "interferes with other tools",
         r"\b(?:when|whenever|if|every time|any time|before|after)\b[^.!?\n]{0,80}\b(?:other|another|any|every|all"
         r"|\w+_\w+)\b[^.!?\n]{0,40}"
         r"\b(?:tools?|functions?|servers?)\b[^\n]{0,120}\b(?:change|replace|redirect|swap|rewrite|alter|modify) "
@@ -156,65 +154,66 @@ _RULES = (
         r"|with) [\w.+-]+@",
     ),
     _rule(
-        "gives a command that runs a program from the network",
+        "contains a command that downloads and runs a program",
         r"\b(?:curl|wget)\b[^\n|]{0,200}\|\s*(?:sudo )?(?:ba|z|da)?sh\b",
     ),
-    _rule("hides a text in a comment", r"<!--\s*(?:[^\s>]+\s+){3}"),
+    _rule("hides text in a comment", r"<!--\s*(?:[^\s>]+\s+){3}"),
 )
 
 _CLAUSE_END = re.compile(r"[.;!?:](?= )|(?i:\b(?:and|then)\b)")
 _OUT_OF_SIGHT = re.compile(r"\S[ \t\u00a0]{120,}\S|\S(?:[ \t]*\n){30,}[ \t]*\S")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{64,}={0,2}")
 _MIXED = re.compile(r"[a-zA-Z][\u0400-\u04ff]|[\u0400-\u04ff][a-zA-Z]")
-_ORDERS = re2.compile(
+_INSTRUCTION_WORDS = re2.compile(
     r"(?i)\b(?:must|always|never|before|after|when|whenever|instead|should|first|only|do not|don't)\b"
 )
 
 
 def suspicions(tool: Tool, elsewhere: Collection[str] = ()) -> list[str]:
-    """What a person should look at before a model reads this tool's definition; empty for ordinary tools.
+    """Findings a person should review before a model reads this definition; empty for ordinary tools.
 
-    Each entry is one sentence with a short, printable quote. The quote is the server's text.
+    Each finding is one phrase with a short, printable quote of the server's text.
 
     Args:
-        elsewhere: Names of other servers' tools. A description that gives orders about one of them is pointed out.
+        elsewhere: Names of other servers' tools. Instructions about one of them are reported.
     """
     found: list[str] = []
     for place, text in _texts(tool):
         found += [f"{place} {reason}" for reason in suspicions_in(text)]
         found += [
-            f"{place} gives orders about {name!r}, a tool of another server" for name in _mentioned(text, elsewhere)
+            f"{place} gives instructions about {name!r}, a tool of another server"
+            for name in _mentioned(text, elsewhere)
         ]
     length = len(tool.raw["description"]) if isinstance(tool.raw.get("description"), str) else 0
     if length > LONGEST_DESCRIPTION:
         found.append(f"description is {length:,} characters long")
     for reference in _references(tool.input_schema):
-        found.append(f"schema refers to another place, which is not fetched: {_quoted(reference)}")
+        found.append(f"schema contains an external reference, which is not fetched: {_quoted(reference)}")
     return list(dict.fromkeys(found))
 
 
 def suspicions_in(text: str) -> list[str]:
-    """The same for any text that a server wants a model to read: its instructions, a prompt's description."""
+    """Findings in any text of a server that a model reads: its instructions, the description of a prompt."""
     found: list[str] = []
     hidden = [deception for deception in deceptions(text) if deception.replacement != "\n"]
     if hidden:
         count = sum(deception.end - deception.start for deception in hidden)
-        said = _tag_letters(text)
+        spelled = _tag_letters(text)
         found.append(
-            f"contains {count:,} invisible or control characters{f' that spell {_quoted(said)}' if said else ''}"
+            f"contains {count:,} invisible or control characters{f' that spell {_quoted(spelled)}' if spelled else ''}"
         )
-        found += [reason for reason in suspicions_in(said) if said]
+        found += [reason for reason in suspicions_in(spelled) if spelled]
     plain = unicodedata.normalize("NFKC", clean(text).text)
     flat = " ".join(plain.split())
-    orders = _CLAUSE_END.split(flat, 1)[-1] if _CLAUSE_END.search(flat) else ""
+    rest = _CLAUSE_END.split(flat, 1)[-1] if _CLAUSE_END.search(flat) else ""
     for rule in _RULES:
-        if match := rule.pattern.search(orders if rule.after_first else flat):
-            found.append(f"{rule.says}: {_quoted(match.group(0))}")
+        if match := rule.pattern.search(rest if rule.after_first_clause else flat):
+            found.append(f"{rule.finding}: {_quoted(match.group(0))}")
     if match := _OUT_OF_SIGHT.search(plain):
-        found.append(f"pushes text out of sight behind blanks: {_quoted(plain[match.end() - 1 :])}")
+        found.append(f"hides text behind a long run of blanks: {_quoted(plain[match.end() - 1 :])}")
     for match in _ENCODED.finditer(flat):
-        if said := _decoded(match[0]):
-            found.append(f"carries an encoded text: {_quoted(said)}")
+        if decoded := _decoded(match[0]):
+            found.append(f"contains encoded text: {_quoted(decoded)}")
             break
     if match := _MIXED.search(flat):
         word = flat[: match.start()].rpartition(" ")[2] + flat[match.start() :].partition(" ")[0]
@@ -223,7 +222,7 @@ def suspicions_in(text: str) -> list[str]:
 
 
 def _texts(tool: Tool) -> Iterator[tuple[str, str]]:
-    """Everything of a definition that a model reads, with its place."""
+    """Every text in a definition that a model reads, with its location."""
     budget = _MOST_READ
     annotations = tool.raw.get("annotations")
     hint = annotations.get("title") if isinstance(annotations, Mapping) else None
@@ -240,7 +239,7 @@ def _texts(tool: Tool) -> Iterator[tuple[str, str]]:
 
 
 def _schema_texts(schema: object, inside: str = "") -> Iterator[tuple[str, str]]:
-    # Without recursion: a schema may be nested as deep as its server likes.
+    # Without recursion: a schema may be nested to any depth.
     waiting: list[tuple[str, object]] = [(inside, schema)]
     while waiting:
         name, part = waiting.pop()
@@ -257,14 +256,14 @@ def _schema_texts(schema: object, inside: str = "") -> Iterator[tuple[str, str]]
                     yield from ((where, item) for item in value if isinstance(item, str))
                 elif key in ("properties", "$defs", "definitions", "patternProperties") and isinstance(value, Mapping):
                     for inner, described in value.items():
-                        yield f"argument {_quoted(inner)}", _spoken(inner)
+                        yield f"argument {_quoted(inner)}", _as_words(inner)
                         waiting.append((inner if key == "properties" else name, described))
                 elif isinstance(value, dict | list):
                     waiting.append((name, value))
 
 
-def _spoken(name: str) -> str:
-    """`contents_of_dot_ssh_id_rsa` is an order too, to a model."""
+def _as_words(name: str) -> str:
+    """A name as separate words: to a model, `contents_of_dot_ssh_id_rsa` is an instruction too."""
     return re.sub(r"[_-]+(?!rsa\b|ed25519\b)", " ", name).replace("dot ", ".")
 
 
@@ -284,18 +283,18 @@ def _references(schema: object) -> Iterator[str]:
 
 
 def _mentioned(text: str, names: Collection[str]) -> Iterator[str]:
-    if not names or not _ORDERS.search(text):
+    if not names or not _INSTRUCTION_WORDS.search(text):
         return
     words = {word.strip(".-") for word in re.findall(r"[A-Za-z0-9_.-]{5,}", text)}
     for name in names:
-        # `search` and `status` are words of the language; `send_email` and `sendEmail` are names.
+        # `search` and `status` are ordinary words; `send_email` and `sendEmail` are names.
         if name in words and re.search(r"[_.-]|[a-z][A-Z]", name):
             yield name
 
 
 def _tag_letters(text: str) -> str:
-    """Letters written as Unicode tags, which no screen shows and every model reads."""
-    return "".join(chr(ord(sign) - 0xE0000) for sign in text if "\U000e0020" <= sign <= "\U000e007e")
+    """The text spelled in Unicode tag characters, which are invisible on screen and readable for models."""
+    return "".join(chr(ord(character) - 0xE0000) for character in text if "\U000e0020" <= character <= "\U000e007e")
 
 
 def _decoded(word: str) -> str:
@@ -310,7 +309,7 @@ def _decoded(word: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Short, on one line, and nothing in it that a terminal would obey."""
+    """A short quote on one line, without control characters that a terminal would interpret."""
     flat = " ".join(clean(text).text.split())
-    shown = "".join(sign if sign.isprintable() else "?" for sign in flat[:_LONGEST_QUOTE])
+    shown = "".join(character if character.isprintable() else "?" for character in flat[:_LONGEST_QUOTE])
     return f"“{shown}…”" if len(flat) > _LONGEST_QUOTE else f"“{shown}”"

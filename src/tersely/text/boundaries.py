@@ -1,14 +1,13 @@
-"""Where a text may be cut, and how good each place is.
+"""Find the positions where a text may be cut, and rate them.
 
-Reads structure, one pass per level, coarse to fine: blocks (headings, fences,
-tables, paragraphs), lines, the members of JSON written on one line, sentences.
-Every function returns spans that cover what it was given without gap or
-overlap; white space belongs to the span before it. How large a span is in
-tokens, and which cut is taken, is decided in `chunks`.
+Parses structure, one pass per level, coarse to fine: blocks (headings, fences,
+tables, paragraphs), lines, the members of single-line JSON, sentences. Every
+function returns spans that cover its input without gaps or overlaps; white space
+belongs to the span before it. `chunks` counts tokens and chooses the cuts.
 
-Markdown is read the way people write it rather than to the letter of a
-specification: what looks like a table in a terminal is one, a heading inside a
-fence is none, and an unclosed fence reaches to the end of the text.
+Markdown is parsed the way people write it rather than by a specification: what looks
+like a table in a terminal is a table, a heading inside a fence is not a heading, and
+an unclosed fence extends to the end of the text.
 """
 
 import itertools
@@ -18,7 +17,7 @@ from typing import Literal, NamedTuple
 
 Kind = Literal["text", "heading", "fence", "table", "rule"]
 
-# How good it is to cut in front of something; only the order matters. Indentation takes away up to MAX_INDENT.
+# How good it is to cut before an element; only the order matters. Indentation subtracts up to _MAX_INDENT.
 HEADING = 100  # minus its level
 AFTER_RULE = 92
 PARAGRAPH = 90
@@ -32,10 +31,10 @@ ANYWHERE = 0
 _MAX_INDENT = 15
 _MAX_DEPTH = 12
 
-# Beyond this a line is no title: somebody's data happens to start with a hash or stands above dashes.
+# A longer line is not a title but data that happens to be followed by a line of dashes.
 _LONGEST_SETEXT_TITLE = 300
 
-# One pass each, whatever the line: no two neighbouring repetitions can match the same characters.
+# Linear for any line: no two adjacent repetitions can match the same characters.
 _ATX = re.compile(r" {0,3}(#{1,6})(?![^ \t\r])")
 _SETEXT = re.compile(r" {0,3}(?:={2,}|-{2,})\s*$")
 _RULE = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}\s*$")
@@ -46,10 +45,10 @@ _STRUCTURAL_FIRST = frozenset("#`~|+-=*_:>0123456789")
 
 _JSON_PART = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},]', re.DOTALL)
 _SENTENCE_END = re.compile(
-    r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+(?=[ \t\r\n])"""  # Latin, Greek, Cyrillic: white space has to follow
-    r"""|[。！？｡．]+[」』）】”’"')\]]*"""  # Chinese and Japanese: it need not
+    r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+(?=[ \t\r\n])"""  # Latin, Greek, Cyrillic: white space must follow
+    r"""|[。！？｡．]+[」』）】”’"')\]]*"""  # Chinese and Japanese: no white space needed
     r"""|[।॥؟۔։።។။]+"""  # Devanagari, Arabic, Armenian, Ethiopic, Khmer, Burmese
-    r"""|\r(?!\n)"""  # what a progress bar leaves behind
+    r"""|\r(?!\n)"""  # carriage return of a progress bar
 )
 _NO_SENTENCE_END = re.compile(
     r"(?:^|[\s(])(?:[A-Za-z]|\d{1,3}|e\.g|i\.e|cf|vs|etc|approx|al|Dr|Mr|Mrs|Ms|Prof|St|No|Fig|Inc|Ltd|bzw|ca)$"
@@ -60,7 +59,7 @@ class Span(NamedTuple):
     start: int
     end: int
     strength: int
-    """How good a place its start is to cut at."""
+    """How good it is to cut at its start."""
 
 
 class TextBlock(NamedTuple):
@@ -185,10 +184,10 @@ def _title(heading: str) -> str:
 
 
 def lines(text: str, start: int, end: int, strength: int, grain: int = 0) -> Iterator[Span]:
-    """Lines, each with the blank lines after it; the less a line is indented, the better it is to cut there.
+    """Lines, each with the blank lines after it; less indented lines are better places to cut.
 
-    Lines that have no more than `grain` characters together come as one span, unless one of them is a better place to
-    cut than the first: a chunk is filled in handfuls rather than in crumbs.
+    Consecutive lines of up to `grain` characters in total are one span, unless one of them is a better place to cut
+    than the first. This reduces the number of spans to count.
     """
     open_start, open_strength = start, strength
     position = start
@@ -219,11 +218,10 @@ def lines(text: str, start: int, end: int, strength: int, grain: int = 0) -> Ite
 
 
 def json_members(text: str, start: int, end: int, strength: int, *, longest: int, grain: int = 0) -> Iterator[Span]:
-    """Cuts one-line JSON after the commas of the shallowest depth that leaves no member longer than `longest`
-    characters.
+    """Cut single-line JSON after commas, at the shallowest depth where no member is longer than `longest` characters.
 
-    Members that have no more than `grain` characters together come as one span. Text that does not start like JSON
-    is one span.
+    Consecutive members of up to `grain` characters in total are one span. Text that does not start like JSON is one
+    span.
     """
     head = text[start : start + 200].lstrip()
     commas: list[tuple[int, int]] = []
@@ -253,7 +251,7 @@ def json_members(text: str, start: int, end: int, strength: int, *, longest: int
 
 
 def sentences(text: str, start: int, end: int, strength: int) -> Iterator[Span]:
-    """Sentences of any script; the white space between two belongs to the second, where tokens always split."""
+    """Sentences in any script; white space between two belongs to the second, because tokens always split there."""
     for position in sentence_ends(text, start, end):
         if start < position < end:
             yield Span(start, position, strength)
@@ -263,7 +261,7 @@ def sentences(text: str, start: int, end: int, strength: int) -> Iterator[Span]:
 
 
 def sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Offsets just behind each sentence; abbreviations, initials and the numbers of list items end none."""
+    """Offsets of the end of each sentence; abbreviations, initials and list numbers do not end a sentence."""
     for found in _SENTENCE_END.finditer(text, start, end):
         if found[0] == "." and _NO_SENTENCE_END.search(text, max(start, found.start() - 12), found.start()):
             continue

@@ -1,20 +1,19 @@
-"""Text in parts that a model can take: `chunk()`.
+"""Split text into chunks of limited size: `chunk()`.
 
-Two strategies. *Semantic* keeps together what belongs together: whatever fits
-into a chunk whole (a fence, a table, a paragraph, a log line, a JSON record)
-is not cut, larger things fall through to finer cuts (lines, members,
-sentences, at last tokens), neighbours are packed up to the size, and each
-chunk starts with the headings it stands under. *Token* cuts at a fixed size
-with overlap.
+Two strategies. *Semantic* follows the structure of the text: an element that fits
+into a chunk (a fence, a table, a paragraph, a log line, a JSON record) is not cut,
+larger ones are cut at finer boundaries (lines, members, sentences, finally tokens),
+adjacent elements are packed up to the size, and each chunk starts with the headings
+above it. *Token* cuts at a fixed size with overlap.
 
-Always true: no chunk has more tokens than `size`, carried headings included;
-every character of the text is in some chunk; the time is linear in the text.
-The one exception is a size smaller than a single character (up to four tokens
-in rare scripts): characters are not cut.
+Guarantees: no chunk has more tokens than `size`, including repeated headings; every
+character of the text is in some chunk; the time is linear in the text. The one
+exception is a size smaller than a single character (up to four tokens in rare
+scripts): characters are not cut.
 
-Each span of text is tokenized once. Counts of neighbours add up exactly at a
-seam (see `tokens.is_seam`); a chunk with a join elsewhere is counted again as
-a whole before it is handed out.
+Each span of text is tokenized once. Counts of adjacent spans add up exactly at a
+seam (see `tokens.is_seam`); a chunk that joins spans elsewhere is counted again as a
+whole.
 """
 
 from collections.abc import Iterator
@@ -29,45 +28,43 @@ from tersely.text.tokens import LONGEST_TOKEN, O200K, Tokenizer, is_seam
 STRATEGIES = ("semantic", "token")
 
 _HEADINGS_SHARE = 4
-"""Carried headings take at most a quarter of a chunk."""
+"""Headings repeated at the start of a chunk take at most a quarter of it."""
 
 _GRAINS = 16
-"""Short lines and records are counted by the handful: up to a sixteenth as many characters as a chunk has tokens, 1 or
-2 % of it.
-"""
+"""Short lines and records are counted in groups of up to `size / 16` characters, 1 or 2 % of a chunk."""
 
-# Characters per allowed token. A block is tokenized once: up to the first figure as a whole, since it will mostly fit,
-# else line by line; a paragraph beyond the second is not even looked at as a whole.
+# Characters per allowed token. A block is tokenized once: as a whole up to the first figure, because it mostly fits,
+# else line by line. A paragraph over the second is never counted as a whole.
 _LIKELY_FITTING = 3
 _SURELY_LARGE = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a text, as a model may read it on its own."""
+    """A part of a text that a model can read on its own."""
 
     text: str
-    """The headings this part stands under, then the part itself."""
+    """The headings above this part, then the part itself."""
     start: int
     end: int
-    """Offsets of the part in the source; carried headings are not counted."""
+    """Offsets of the part in the source, without the repeated headings."""
     line: int
     """The first line of the part in the source, from 1."""
     tokens: int
-    """Of `.text`, carried headings included."""
+    """Tokens of `.text`, including the repeated headings."""
 
 
 def chunk(
     text: str, size: int = 8000, overlap: int | None = None, strategy: str = "semantic", *, tokenizer: Tokenizer = O200K
 ) -> list[Chunk]:
-    """Cut a text into chunks of at most `size` tokens, in order. Text without any visible character has none.
+    """Split a text into chunks of at most `size` tokens, in order. Text that is only white space has no chunks.
 
-    `overlap` is how many tokens two chunks share where text had to be cut by tokens: always with "token", in
-    "semantic" only inside a single sentence or value that does not fit (and then at most half of a chunk). Unless
-    given it is 500, or a sixteenth of the size where that is less.
+    `overlap` is the number of tokens two chunks share where text is cut by tokens: always with "token", with
+    "semantic" only inside a single sentence or value that does not fit (and then at most half of a chunk). The default
+    is 500, or a sixteenth of the size if that is less.
 
     Raises:
-        InputError: Size, overlap or strategy make no sense; the message says which and what would.
+        InputError: Size, overlap or strategy is invalid; the message names it and suggests a valid value.
     """
     if strategy not in STRATEGIES:
         raise InputError(f"strategy is {strategy!r}; choose 'semantic' or 'token'.")
@@ -83,8 +80,8 @@ def chunk(
         )
     if overlap >= size:
         raise InputError(
-            f"overlap ({overlap}) must be smaller than size ({size}), or no chunk gets further than the one before; "
-            f"try overlap={size // 16}."
+            f"overlap ({overlap}) must be smaller than size ({size}), or a chunk would not advance past the one before "
+            f"it; try overlap={size // 16}."
         )
     if not text or text.isspace():
         return []
@@ -104,7 +101,7 @@ class _Heading(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Something that fits into a chunk and stays whole."""
+    """A span that fits into a chunk and is not cut."""
 
     start: int
     end: int
@@ -114,6 +111,8 @@ class _Piece(NamedTuple):
 
 
 class _Carried(NamedTuple):
+    """Headings repeated at the start of a chunk."""
+
     text: str
     tokens: int
 
@@ -122,9 +121,9 @@ _NOTHING_CARRIED = _Carried("", 0)
 
 
 class _Packer:
-    """One text on its way into chunks.
+    """Packs one text into chunks.
 
-    Works in tokens of the encoding itself; a tokenizer's safety factor is applied at both ends.
+    Counts tokens of the encoding; the tokenizer's factor is applied to the size and to the reported counts.
     """
 
     def __init__(self, text: str, size: int, overlap: int, tokenizer: Tokenizer) -> None:
@@ -137,7 +136,7 @@ class _Packer:
         self.chunks: list[Chunk] = []
         self.open: list[_Piece] = []
         self.open_tokens = 0
-        self.carried = _NOTHING_CARRIED  # in front of the open chunk
+        self.carried = _NOTHING_CARRIED  # at the start of the open chunk
         self.headings: tuple[_Heading, ...] = ()  # above the first open piece
         self._carried_of: dict[tuple[_Heading, ...], _Carried] = {}
         self._line = 1
@@ -171,8 +170,8 @@ class _Packer:
     def _best_cut(self, following: _Piece) -> int:
         """How many of the open pieces to close: up to the best place to cut in the last third of the chunk.
 
-        What stays open must fit together with the piece that follows, or it would become a small chunk of its own.
-        Headings at the end move on to what they head, however little stays behind.
+        The pieces that stay open must fit together with the following one, or they would become a small chunk.
+        Headings at the end always move to the next chunk, however little remains in this one.
         """
         best, strength = len(self.open), following.strength
         moved = 0
@@ -193,7 +192,7 @@ class _Packer:
             self._close(len(self.open))
 
     def _close(self, count: int) -> None:
-        """Make a chunk of the first `count` open pieces, or of fewer if they turn out larger together than apart."""
+        """Make a chunk of the first `count` open pieces, or of fewer if together they have more tokens than allowed."""
         start = self.open[0].start
         tokens = self.carried.tokens + sum(piece.tokens for piece in self.open[:count])
         seams = all(is_seam(self.text, piece.start) for piece in self.open[1:count])
@@ -208,7 +207,7 @@ class _Packer:
                 count = max(1, count - drop)
                 drop *= 2
                 tokens = self.raw.count(self.carried.text + self.text[start : self.open[count - 1].end])
-        self._hand_out(start, self.open[count - 1].end, tokens, self.carried)
+        self._emit(start, self.open[count - 1].end, tokens, self.carried)
         for piece in self.open[:count]:
             if piece.heading:
                 self.headings = _below(self.headings, piece.heading)
@@ -218,13 +217,13 @@ class _Packer:
             self._begin_with(self.open[0])
 
     def _begin_with(self, piece: _Piece) -> None:
-        """Choose what the next chunk carries: all headings above its first piece, fewer where that needs the room."""
+        """Choose the headings for the next chunk: all above its first piece, or fewer if the piece needs the room."""
         headings = self.headings
         if piece.heading:
             headings = tuple(heading for heading in headings if heading.level < piece.heading.level)
         self.carried = self._carry(headings)
         if piece.tokens > self.size:
-            return  # It will be cut to the room there is.
+            return  # It will be cut to the remaining size.
         while headings and self.carried.tokens + piece.tokens > self.size:
             headings = headings[1:]
             self.carried = self._carry(headings)
@@ -242,7 +241,7 @@ class _Packer:
             if not self.raw.exceeds(written, allowed):
                 return _Carried(written, self.raw.count(written))
             if len(headings) == 1:
-                # The nearest heading alone is too long: its beginning still says where we are.
+                # The nearest heading alone is too long: use its beginning.
                 cut = self.raw.head(written, allowed - 1).rstrip() + "\n\n"
                 if cut.strip("# \n") and not self.raw.exceeds(cut, allowed):
                     return _Carried(cut, self.raw.count(cut))
@@ -252,7 +251,7 @@ class _Packer:
     def _carried_ends_at_seam(self, start: int) -> bool:
         return not self.carried.text or is_seam("\n" + self.text[start : start + 80], 1)
 
-    def _hand_out(self, start: int, end: int, tokens: int, carried: _Carried) -> None:
+    def _emit(self, start: int, end: int, tokens: int, carried: _Carried) -> None:
         self._line += self.text.count("\n", self._line_at, start)
         self._line_at = start
         text = carried.text + self.text[start:end]
@@ -263,9 +262,7 @@ class _Packer:
     # From blocks to pieces that fit
 
     def _fitting(self, block: TextBlock) -> Iterator[_Piece]:
-        """The block as one piece if it fits, else in finer ones; one that is larger than a chunk has to be cut by
-        tokens.
-        """
+        """The block as one piece if it fits, else as finer pieces. Larger ones are cut by tokens later."""
         heading = _Heading(block.level, block.title) if block.kind == "heading" else None
         length = block.end - block.start
         if length <= _LIKELY_FITTING * self.size:
@@ -275,7 +272,7 @@ class _Packer:
                 return
         pieces = self._fitting_lines(block, heading)
         if length <= (_SURELY_LARGE if block.kind == "text" else LONGEST_TOKEN) * self.size:
-            # It may fit all the same. The lines are counted anyway; their sum says so.
+            # The block may still fit. Its lines are counted anyway, so check their sum.
             in_lines = list(pieces)
             tokens = self._tokens_together(in_lines)
             if tokens <= self.size:
@@ -293,7 +290,7 @@ class _Packer:
         yield from pieces
 
     def _tokens_together(self, pieces: list[_Piece]) -> int:
-        """Of neighbouring pieces as one text; more than the size, though not how much more, where they do not fit."""
+        """Tokens of adjacent pieces as one text; some number over the size if they do not fit."""
         total = sum(piece.tokens for piece in pieces)
         if all(is_seam(self.text, piece.start) for piece in pieces[1:]):
             return total
@@ -342,24 +339,24 @@ class _Packer:
         return tokens if tokens <= self.size else None
 
     def _end_of_body(self, start: int, end: int) -> int:
-        """Where the white space at the end begins."""
+        """The position where trailing white space begins."""
         return start + len(self.text[start:end].rstrip())
 
-    # The last resort
+    # Cutting by tokens
 
     def cut_by_tokens(self, start: int, end: int, *, overlap: int, keep_rest_open: bool) -> None:
-        """Hand out chunks of as many tokens as fit; the last, smaller one may be kept open for what follows."""
+        """Emit chunks of as many tokens as fit; the last, smaller one may be kept open for the pieces that follow."""
         room = self.size - self.carried.tokens
         reached = start
         while True:
             stop = self.raw.end_within(self.text, start, end, room)
             if stop <= reached:
-                # The overlap left no room to get further (or one character is larger than a chunk).
+                # The overlap leaves no room to advance (or one character is larger than a chunk).
                 start = reached
                 stop = max(self.raw.end_within(self.text, start, end, room), start + 1)
             if stop >= end and keep_rest_open:
                 break
-            self._hand_out_cut(start, stop)
+            self._emit_cut(start, stop)
             if stop >= end:
                 return
             reached = stop
@@ -367,16 +364,16 @@ class _Packer:
         rest = _Piece(start, end, self.raw.count(self.text[start:end]), ANYWHERE)
         self.open, self.open_tokens = [rest], rest.tokens
 
-    def _hand_out_cut(self, start: int, stop: int) -> None:
+    def _emit_cut(self, start: int, stop: int) -> None:
         carried = self.carried
         tokens = self.raw.count(carried.text + self.text[start:stop])
         if tokens > self.size:
-            # Rarely, headings in front change how the first word is tokenized.
+            # Rarely, the headings change how the first word is tokenized.
             carried = _NOTHING_CARRIED
             tokens = self.raw.count(self.text[start:stop])
-        self._hand_out(start, stop, tokens, carried)
+        self._emit(start, stop, tokens, carried)
 
 
 def _below(headings: tuple[_Heading, ...], new: _Heading) -> tuple[_Heading, ...]:
-    """The path after a new heading: it replaces its own level and everything deeper."""
+    """The heading path after a new heading, which replaces headings of its level and below."""
     return (*(heading for heading in headings if heading.level < new.level), new)

@@ -1,13 +1,13 @@
-"""How many tokens a text has: exact, offline, and safe for any text.
+"""Count tokens: exact, offline, and safe for any text.
 
-The vocabularies of o200k_base and cl100k_base lie in our wheel, so nothing is
-downloaded. Text is fed to tiktoken in pieces: a long run of one character can
-take it tens of seconds or panic it, pieces keep the work per call bounded and
-let "more than N?" stop early. Pieces are cut only at seams, places where both
-encodings always start a new token, so the sum is the exact count; only a run of
-64 kB without a seam is cut by force.
+The vocabularies of o200k_base and cl100k_base are part of the wheel, so nothing is
+downloaded. Text is passed to tiktoken in pieces: a long run of one character can
+take it tens of seconds or make it panic. Pieces bound the work per call and let
+"more than N?" stop early. They are cut only at seams, positions where both encodings
+always start a new token, so the sum is the exact count; only a run of 64 kB without
+a seam is cut elsewhere.
 
-Pure functions, no event loop: call them in a thread when the text is large.
+Pure functions, no event loop: call them in a thread if the text is large.
 """
 
 import base64
@@ -26,23 +26,22 @@ import tiktoken
 EncodingName = Literal["o200k_base", "cl100k_base"]
 
 UNKNOWN_MODEL_FACTOR = 1.25
-"""Models with a tokenizer of their own count up to a quarter more tokens than o200k_base on ordinary text."""
+"""Models with other tokenizers count up to a quarter more tokens than o200k_base on ordinary text."""
 
 LONGEST_TOKEN = 128
-"""No token of either vocabulary has more characters, so N tokens never cover more than 128 × N."""
+"""The longest token of both vocabularies in characters: N tokens never cover more than 128 × N characters."""
 
 _PIECE = 16_384
 _LONGEST_PIECE = 4 * _PIECE
 
-# Both pre-tokenizers let white space begin a piece and never continue one that is not white space itself; a run of
-# white space with line breaks ends at its last break, so a line begins a piece too, unless it begins with a slash
-# (o200k_base glues it to the punctuation and breaks before). Python's \s is a superset of theirs: seams are missed,
-# never made up.
+# In both pre-tokenizers white space can begin a piece, and never continues a piece of other characters. A run of white
+# space with line breaks ends at its last break, so a line begins a piece too, unless it begins with a slash (o200k_base
+# joins it to preceding punctuation and breaks). Python's \s is a superset of theirs: seams are missed, never invented.
 _SEAM = re.compile(
     r"(?<=\S)[ \t]|(?<=[A-Za-z0-9])[\r\n]|(?<=\n)(?=[^\s/]|[ \t]{1,64}\S)"
     r"|(?<=[A-Za-z0-9]\n)(?=/)|(?<=[ぁ-ゖァ-ヺ一-鿿])[、。]"
 )
-_LOOK_AROUND = 64
+_SEAM_DISTANCE = 64
 
 _PATTERNS: dict[EncodingName, str] = {
     "o200k_base": "|".join(
@@ -79,7 +78,7 @@ _building = threading.Lock()
 
 
 def _encoding(name: EncodingName) -> tiktoken.Encoding:
-    """Built at first use (0.3 s), once, however many threads ask at the same time."""
+    """The encoding, built on first use (0.3 s) and only once, even with concurrent threads."""
     found = _encodings.get(name)
     if found is not None:
         return found
@@ -90,7 +89,7 @@ def _encoding(name: EncodingName) -> tiktoken.Encoding:
             for line in gzip.decompress(packed).splitlines():
                 token, rank = line.split()
                 ranks[base64.b64decode(token)] = int(rank)
-            # No special tokens: text that spells one out is ordinary text to us.
+            # No special tokens: text that contains the name of one is ordinary text.
             _encodings[name] = tiktoken.Encoding(
                 name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={}
             )
@@ -98,15 +97,15 @@ def _encoding(name: EncodingName) -> tiktoken.Encoding:
 
 
 def is_seam(text: str, position: int) -> bool:
-    """Whether counts add up here: the tokens of the text are those before this place plus those after it.
+    """Whether token counts add up here: the tokens before this position plus those after it are those of the text.
 
-    True is a promise for both encodings; False only means that nobody knows without counting.
+    True holds for both encodings; False only means that the sum is unknown without counting.
     """
     return position <= 0 or position >= len(text) or _SEAM.match(text, position) is not None
 
 
 def _next_cut(text: str, start: int, end: int, length: int, longest: int) -> tuple[int, bool]:
-    """The next place after `length` characters to cut at, and whether it had to be forced for want of a seam."""
+    """The next position after `length` characters to cut at, and whether the cut is forced because there is no seam."""
     if end - start <= length:
         return end, False
     seam = _SEAM.search(text, start + length, min(start + longest, end))
@@ -116,7 +115,7 @@ def _next_cut(text: str, start: int, end: int, length: int, longest: int) -> tup
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Consecutive pieces that can be tokenized one by one."""
+    """Consecutive pieces that can be tokenized separately."""
     start = 0
     while start < len(text):
         stop, _ = _next_cut(text, start, len(text), _PIECE, _LONGEST_PIECE)
@@ -125,12 +124,12 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _whole_characters(text: str, floor: int, position: int) -> int:
-    """The nearest place at or before `position` that is not inside what a reader sees as one character.
+    """The nearest position at or before `position` that is not inside a grapheme cluster.
 
-    Cheap rather than complete: CRLF, surrogate pairs, combining marks, joiners, variation selectors, skin tones.
+    Approximate, for speed: CRLF, surrogate pairs, combining marks, joiners, variation selectors, skin tones.
     """
-    for place in range(position, max(floor, position - 16), -1):
-        before, after = text[place - 1 : place], text[place : place + 1]
+    for candidate in range(position, max(floor, position - 16), -1):
+        before, after = text[candidate - 1 : candidate], text[candidate : candidate + 1]
         inside = (
             (before == "\r" and after == "\n")
             or ("\ud800" <= before <= "\udbff" and "\udc00" <= after <= "\udfff")
@@ -140,13 +139,13 @@ def _whole_characters(text: str, floor: int, position: int) -> int:
             or (after > "\u02ff" and unicodedata.category(after) in ("Mn", "Mc", "Me"))
         )
         if not inside:
-            return place
+            return candidate
     return position
 
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """Counts as one model does, or a little more than it where its own vocabulary is not public."""
+    """Counts tokens as a model does, or slightly more if its vocabulary is not public."""
 
     name: EncodingName
     factor: float = 1.0
@@ -156,15 +155,15 @@ class Tokenizer:
         return self if self.factor == 1.0 else replace(self, factor=1.0)
 
     def room(self, limit: int) -> int:
-        """How many tokens of the encoding itself fit within `limit` of ours."""
+        """The number of tokens of the encoding that correspond to `limit` tokens with `factor`."""
         return limit if self.factor == 1.0 else math.floor(limit / self.factor)
 
     def scaled(self, found: int) -> int:
-        """What `found` tokens of the encoding itself count as."""
+        """The count with `factor` for `found` tokens of the encoding."""
         return found if self.factor == 1.0 else math.ceil(found * self.factor)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of the encoding itself; `factor` does not apply."""
+        """The token ids of the encoding; `factor` does not apply."""
         encoding = _encoding(self.name)
         return [token for piece in _pieces(text) for token in encoding.encode_ordinary(piece)]
 
@@ -174,9 +173,7 @@ class Tokenizer:
         return self.scaled(sum(self._counts(text)))
 
     def _counts(self, text: str) -> Iterator[int]:
-        """The tokens of one piece after the other. Of a run of the same, which is slowest to count, one piece is
-        counted.
-        """
+        """The token count of each piece. Equal consecutive pieces, the slowest to count, are counted once."""
         encoding = _encoding(self.name)
         last, found = "", 0
         for piece in _pieces(text):
@@ -185,7 +182,7 @@ class Tokenizer:
             yield found
 
     def exceeds(self, text: str, limit: int) -> bool:
-        """Whether the text has more than `limit` tokens; costs in proportion to the limit, not to the text."""
+        """Whether the text has more than `limit` tokens. The time is proportional to the limit, not to the text."""
         if len(text) * 4 * self.factor <= limit:
             return False  # A token has at least one byte, a character at most four.
         if limit <= 0 or len(text) > LONGEST_TOKEN * limit:
@@ -198,20 +195,17 @@ class Tokenizer:
         return False
 
     def head(self, text: str, limit: int) -> str:
-        """The longest beginning that we can show to have at most `limit` tokens; it ends with a whole word where one is
-        near.
-        """
+        """The beginning of the text within `limit` tokens; it ends with a whole word if a word boundary is near."""
         return text[: self.end_within(text, 0, len(text), limit)]
 
     def tail(self, text: str, limit: int) -> str:
-        """The longest ending that we can show to have at most `limit` tokens; it starts with a whole word where one is
-        near.
-        """
+        """The end of the text within `limit` tokens; it starts with a whole word if a word boundary is near."""
         return text[self.start_within(text, 0, len(text), limit) :]
 
     def end_within(self, text: str, start: int, end: int, limit: int) -> int:
-        """How far `text[start:…]` may go, up to `end`, to have at most `limit` tokens. Costs in proportion to the
-        limit.
+        """The largest position up to `end` such that `text[start:position]` has at most `limit` tokens.
+
+        The time is proportional to the limit.
         """
         room = self.room(limit)
         if room <= 0:
@@ -220,25 +214,26 @@ class Tokenizer:
         begin, left, exact = start, room, True
         characters_per_token = 2.0
         while begin < end:
-            # Read no more than the limit calls for: a short head of a long text is cheap.
+            # Read no more than the limit requires: a short head of a long text is cheap.
             length = min(_PIECE, int(left * characters_per_token) + 32)
             stop, forced = _next_cut(text, begin, end, length, 2 * length)
             ids = encoding.encode_ordinary(text[begin:stop])
             if len(ids) > left:
-                # Bytes, since a token may end inside a character; that character is left out.
+                # Bytes, because a token may end inside a character; that character is left out.
                 cut = begin + len(encoding.decode_bytes(ids[:left]).decode("utf-8", "ignore"))
                 return self._settled_end(text, start, cut, room, exact)
             begin, left, exact = stop, left - len(ids), exact and not forced
             characters_per_token = (begin - start) / (room - left)
         return (
             end
-            if exact or self._agrees(text, start, end, room)
+            if exact or self._is_within(text, start, end, room)
             else self._settled_end(text, start, end - 1, room, exact)
         )
 
     def start_within(self, text: str, start: int, end: int, limit: int) -> int:
-        """How far back `text[…:end]` may begin, down to `start`, to have at most `limit` tokens. Costs in proportion to
-        the limit.
+        """The smallest position from `start` such that `text[position:end]` has at most `limit` tokens.
+
+        The time is proportional to the limit.
         """
         room = self.room(limit)
         if room <= 0:
@@ -252,45 +247,45 @@ class Tokenizer:
                 break
             reach *= 3
         exact = end - begin <= _LONGEST_PIECE
-        if len(ids) <= room and (exact or self._agrees(text, start, end, room)):
+        if len(ids) <= room and (exact or self._is_within(text, start, end, room)):
             return start
         cut = end - len(encoding.decode_bytes(ids[-room:]).decode("utf-8", "ignore"))
         return self._settled_start(text, max(cut, begin), end, room, exact)
 
-    def _agrees(self, text: str, start: int, end: int, room: int) -> bool:
+    def _is_within(self, text: str, start: int, end: int, room: int) -> bool:
         return not self.unscaled.exceeds(text[start:end], room)
 
     def _settled_end(self, text: str, start: int, cut: int, room: int, exact: bool) -> int:
-        """Step back from a cut between two tokens to one that keeps words and the limit.
+        """Move a cut between two tokens back to one that keeps words whole and stays within the limit.
 
-        `exact` says that the tokens up to here were counted without a forced cut, so they need no second count.
+        `exact`: the tokens up to here were counted without a forced cut, so a second count is not needed.
         """
-        for seam in range(cut, max(start, cut - _LOOK_AROUND, cut - (cut - start) // 4 - 1), -1):
+        for seam in range(cut, max(start, cut - _SEAM_DISTANCE, cut - (cut - start) // 4 - 1), -1):
             if is_seam(text, seam):
-                if exact or self._agrees(text, start, seam, room):
+                if exact or self._is_within(text, start, seam, room):
                     return seam
                 break
-        # Cutting inside a word can change how its beginning is tokenized: step back, ever faster, until the count
-        # agrees.
+        # A cut inside a word can change how its beginning is tokenized: move back in growing steps until the count is
+        # within the limit.
         step = 1
         while cut > start:
             whole = _whole_characters(text, start, cut)
-            if self._agrees(text, start, whole, room):
+            if self._is_within(text, start, whole, room):
                 return whole
             cut = max(start, whole - step)
             step *= 2
         return start
 
     def _settled_start(self, text: str, cut: int, end: int, room: int, exact: bool) -> int:
-        """Step forward from a cut between two tokens to one that keeps words and the limit."""
-        for seam in range(cut, min(end, cut + _LOOK_AROUND, cut + (end - cut) // 4 + 1)):
+        """Move a cut between two tokens forward to one that keeps words whole and stays within the limit."""
+        for seam in range(cut, min(end, cut + _SEAM_DISTANCE, cut + (end - cut) // 4 + 1)):
             if is_seam(text, seam):
-                if exact or self._agrees(text, seam, end, room):
+                if exact or self._is_within(text, seam, end, room):
                     return seam
                 break
         step = 1
         while cut < end:
-            if self._agrees(text, cut, end, room):
+            if self._is_within(text, cut, end, room):
                 return cut
             cut += step
             step *= 2
@@ -301,9 +296,9 @@ O200K = Tokenizer("o200k_base")
 
 
 def tokenizer_for(model: str | None) -> Tokenizer:
-    """The tokenizer of a model; names may carry a provider (`openai/gpt-4o-mini`) and a variant (`:free`).
+    """The tokenizer of a model; names may include a provider (`openai/gpt-4o-mini`) and a variant (`:free`).
 
-    A model whose vocabulary is not ours counts with o200k_base, raised by `UNKNOWN_MODEL_FACTOR`.
+    A model with another vocabulary counts with o200k_base, multiplied by `UNKNOWN_MODEL_FACTOR`.
     """
     if not model:
         return O200K
@@ -316,5 +311,5 @@ def tokenizer_for(model: str | None) -> Tokenizer:
 
 
 def count_tokens(text: str, model: str | None = None) -> int:
-    """How many tokens the text has: in o200k_base, or as the named model counts."""
+    """Count the tokens of a text in o200k_base, or as the named model counts."""
     return tokenizer_for(model).count(text)

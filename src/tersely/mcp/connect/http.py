@@ -1,10 +1,10 @@
-"""Servers that are reached by an address: StreamableHTTP and SSE, with limits while reading.
+"""The HTTP transports, Streamable HTTP and SSE, with size limits while reading.
 
-StreamableHTTP is the library's; what it is given to speak through is ours. Our
-client bounds what it reads, follows no redirect to another origin, takes part in no
-login that a server proposes, and never raises: a failed connection becomes the
-answer to the one request that wanted it, so that the others are not disturbed.
-SSE is ours entirely, because the library's has a fixed limit and loses requests.
+Streamable HTTP is the SDK's, on top of our HTTP client. That client limits what it
+reads, follows no redirect to another origin, starts no login that a server proposes,
+and never raises: a failed connection becomes the error response of the one request
+it concerns, so that other requests are not affected. SSE is implemented here,
+because the SDK's version has a fixed size limit and loses requests.
 """
 
 import codecs
@@ -36,70 +36,72 @@ _NEVER_LEFT = (
     httpx2.UnsupportedProtocol,
 )
 _TIMEOUTS = httpx2.Timeout(connect=10, read=None, write=60, pool=10)
-"""Nothing limits the wait for bytes: a tool may be silent while it works, and each call has a limit of its own."""
+"""No read timeout: a tool may send nothing while it works, and each call has its own time limit."""
 
 _LIMITS = httpx2.Limits(max_connections=256, max_keepalive_connections=32)
 
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Shared, because reading the certificates costs more than everything else about a client."""
+    """Shared by all clients: loading the certificates is the most expensive part of creating a client."""
     return httpx2.create_ssl_context()
 
 
 class _Refused(httpx2.StreamError):
-    """Stops the reading of a body. The library passes its words on, and nothing else."""
+    """Stop reading a body. The SDK passes on only the message of the exception, so the problem is encoded in it."""
 
-    def __init__(self, trouble: TransportProblem) -> None:
-        super().__init__(trouble.in_text())
+    def __init__(self, problem: TransportProblem) -> None:
+        super().__init__(problem.in_text())
 
 
 class UpstreamHTTPClient(httpx2.AsyncClient):
-    """An HTTP client that reads no more than it should and answers failures instead of raising them."""
+    """An HTTP client that limits response bodies and returns failures as error responses instead of raising."""
 
     def __init__(self, options: TransportOptions, *, limit: int) -> None:
         headers = {name: value.get_secret_value() for name, value in options.headers.items()}
         if options.bearer_token:
             headers["Authorization"] = f"Bearer {options.bearer_token.get_secret_value()}"
-        # Unpacking could make anything out of a few bytes.
+        # No compression: a few compressed bytes could expand beyond every limit.
         headers["Accept-Encoding"] = "identity"
         super().__init__(headers=headers, timeout=_TIMEOUTS, limits=_LIMITS, verify=_trusted(), follow_redirects=False)
         self._limit = limit
         self.session: dict[str, str] = {}
-        """The headers by which a server of the older protocol knows our session, once it has given us one."""
+        """Session headers of the older protocol, once the server has assigned a session."""
 
     async def send(self, request: httpx2.Request, **how: Any) -> httpx2.Response:
         try:
             response = await super().send(request, **how)
         except _NEVER_LEFT as problem:
-            return _failure(request, TransportProblem("not_sent", _why(problem)))
+            return _failure(request, TransportProblem("not_sent", _describe(problem)))
         except httpx2.TransportError as problem:
-            return _failure(request, TransportProblem("broken", _why(problem)))
+            return _failure(request, TransportProblem("broken", _describe(problem)))
         for header in ("mcp-session-id", "mcp-protocol-version"):
             if value := response.headers.get(header) or request.headers.get(header):
                 self.session[header] = value
-        trouble = self._trouble(request, response)
-        if trouble:
+        refused = self._check(request, response)
+        if refused:
             await response.aclose()
-            return _failure(request, trouble, status=response.status_code)
+            return _failure(request, refused, status=response.status_code)
         if not response.is_stream_consumed:
             assert isinstance(response.stream, httpx2.AsyncByteStream)
-            # A stream of events has no end to wait for; each event is bounded where it is read.
+            # An event stream is endless, so its total size has no limit; each event is limited where it is read.
             response.stream = _Bounded(response.stream, None if _is_stream(response) else self._limit)
         return response
 
-    def _trouble(self, request: httpx2.Request, response: httpx2.Response) -> TransportProblem | None:
+    def _check(self, request: httpx2.Request, response: httpx2.Response) -> TransportProblem | None:
         encoding = response.headers.get("content-encoding", "identity").lower()
         if encoding != "identity":
             return TransportProblem(
-                "http", f"it answers packed ({encoding[:20]}), though it was asked not to", status=response.status_code
+                "http",
+                f"it sent a compressed response ({encoding[:20]}), although the request asked for none",
+                status=response.status_code,
             )
         size = response.headers.get("content-length", "")
         if size.isdecimal() and int(size) > self._limit + _OVERHEAD:
             return TransportProblem("too_large", "", size=int(size))
         status = response.status_code
         if status == 404 and "mcp-session-id" in request.headers:
-            return TransportProblem("session_gone", "it has forgotten our session", status=status)
+            return TransportProblem("session_gone", "it no longer knows our session", status=status)
         if status in (401, 403) or (status >= 400 and status != 404 and not _is_json(response)):
             return TransportProblem(
                 "http", f"HTTP {status} {_phrase(status)}".rstrip() + _HINTS.get(status, ""), status=status
@@ -111,7 +113,7 @@ _HINTS = {401: "; check bearer_token or headers", 403: "; check bearer_token or 
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that stops at the limit, and is whole characters whatever the server wrote."""
+    """A body that stops at the limit and is always valid UTF-8."""
 
     def __init__(self, body: httpx2.AsyncByteStream, limit: int | None) -> None:
         self._body = body
@@ -132,7 +134,7 @@ class _Bounded(httpx2.AsyncByteStream):
                 yield mend(decode(chunk).encode())
             yield mend(decode(b"", True).encode(), is_last=True)
         except httpx2.TransportError as problem:
-            raise _Refused(TransportProblem("broken", _why(problem))) from None
+            raise _Refused(TransportProblem("broken", _describe(problem))) from None
 
     async def aclose(self) -> None:
         await self._body.aclose()
@@ -146,23 +148,23 @@ def _is_stream(response: httpx2.Response) -> bool:
     return str(response.headers.get("content-type", "")).lower().startswith("text/event-stream")
 
 
-def _failure(request: httpx2.Request, trouble: TransportProblem, status: int = 503) -> httpx2.Response:
-    """The answer a server would have given, had there been one. The library puts the request's own id into it."""
-    error = types.JSONRPCError(jsonrpc="2.0", id=None, error=trouble.error())
+def _failure(request: httpx2.Request, problem: TransportProblem, status: int = 503) -> httpx2.Response:
+    """An error response in place of the server's. The SDK fills in the id of the request."""
+    error = types.JSONRPCError(jsonrpc="2.0", id=None, error=problem.error())
     content = error.model_dump_json(by_alias=True).encode()
     return httpx2.Response(
         max(status, 400), headers={"content-type": "application/json"}, content=content, request=request
     )
 
 
-def _why(problem: httpx2.TransportError) -> str:
+def _describe(problem: httpx2.TransportError) -> str:
     match problem:
         case httpx2.ConnectTimeout():
-            return "nobody answers at its address"
+            return "connecting to its address timed out"
         case httpx2.ConnectError():
             return f"no connection to its address ({str(problem)[:120] or 'refused'})"
         case httpx2.TimeoutException():
-            return "it does not take what is sent to it"
+            return "it does not accept the data sent to it"
         case _:
             return f"the connection broke ({type(problem).__name__})"
 
@@ -179,19 +181,17 @@ async def streamable(options: TransportOptions, *, limit: int) -> AsyncIterator[
     assert options.url
     async with UpstreamHTTPClient(options, limit=limit) as client:
         try:
-            speak = streamable_http_client(
+            transport = streamable_http_client(
                 options.url, http_client=client, terminate_on_close=False, max_sse_event_size=limit + _OVERHEAD
             )
-            async with speak as (incoming, outgoing):
+            async with transport as (incoming, outgoing):
                 yield Line(incoming, outgoing)
         finally:
-            await _say_goodbye(client, options.url)
+            await _delete_session(client, options.url)
 
 
-async def _say_goodbye(client: UpstreamHTTPClient, url: str) -> None:
-    """Lets the server forget our session. The library does so too, but not when it is cancelled, which is how we
-    end.
-    """
+async def _delete_session(client: UpstreamHTTPClient, url: str) -> None:
+    """End our session at the server. The SDK does not do so when it is cancelled, which is how connections end here."""
     if "mcp-session-id" not in client.session:
         return
     with anyio.CancelScope(shield=True), anyio.move_on_after(1):
@@ -201,7 +201,7 @@ async def _say_goodbye(client: UpstreamHTTPClient, url: str) -> None:
 
 @asynccontextmanager
 async def events(options: TransportOptions, *, name: str, limit: int) -> AsyncIterator[Line]:
-    """The older transport: one stream of events from the server, and a POST for every message to it.
+    """Connect over SSE, the older transport: an event stream from the server, and a POST for every message to it.
 
     Raises:
         ToolUnavailable: The stream cannot be opened.
@@ -220,9 +220,10 @@ async def events(options: TransportOptions, *, name: str, limit: int) -> AsyncIt
         client.stream("GET", options.url, headers=headers) as response,
     ):
         if response.status_code != 200:
-            raise ToolUnavailable(f"Server {name!r} cannot be reached: {(await _said(response)).message}.", sent=False)
+            problem = await _error_of(response)
+            raise ToolUnavailable(f"Server {name!r} cannot be reached: {problem.message}.", sent=False)
         stream = aiter(httpx2.EventSource(response, max_event_size=limit + _OVERHEAD))
-        address = await _address(stream, options.url, name)
+        address = await _post_address(stream, options.url, name)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_receive, stream, from_server, line)
             tasks.start_soon(_post, client, address, to_server, from_server, line)
@@ -232,19 +233,19 @@ async def events(options: TransportOptions, *, name: str, limit: int) -> AsyncIt
                 tasks.cancel_scope.cancel()
 
 
-async def _said(response: httpx2.Response) -> TransportProblem:
+async def _error_of(response: httpx2.Response) -> TransportProblem:
     """Why a request was refused."""
     with suppress(httpx2.StreamError):
         message = parse(await response.aread()) if _is_json(response) else None
-        if isinstance(message, types.JSONRPCError) and (trouble := TransportProblem.of(message.error.data)):
-            return trouble
+        if isinstance(message, types.JSONRPCError) and (problem := TransportProblem.of(message.error.data)):
+            return problem
     return TransportProblem(
         "http", f"HTTP {response.status_code} {_phrase(response.status_code)}".rstrip(), status=response.status_code
     )
 
 
-async def _address(stream: AsyncIterator[httpx2.ServerSentEvent], url: str, name: str) -> str:
-    """Where the server wants its messages: at its own origin, or nowhere."""
+async def _post_address(stream: AsyncIterator[httpx2.ServerSentEvent], url: str, name: str) -> str:
+    """The address for messages to the server. It must have the same origin as the stream."""
     try:
         async for event in stream:
             if event.event != "endpoint":
@@ -252,12 +253,13 @@ async def _address(stream: AsyncIterator[httpx2.ServerSentEvent], url: str, name
             address = urljoin(url, event.data)
             if urlsplit(address)[:2] != urlsplit(url)[:2]:
                 raise ToolUnavailable(
-                    f"Server {name!r} wants its messages sent to another place, which is refused.", sent=False
+                    f"Server {name!r} asked for its messages to be sent to another origin, which is refused.",
+                    sent=False,
                 )
             return address
     except httpx2.TransportError as problem:
-        raise ToolUnavailable(f"Server {name!r} cannot be reached: {_why(problem)}.", sent=False) from None
-    raise ToolUnavailable(f"Server {name!r} closed its stream of events at once.", sent=False)
+        raise ToolUnavailable(f"Server {name!r} cannot be reached: {_describe(problem)}.", sent=False) from None
+    raise ToolUnavailable(f"Server {name!r} closed its event stream immediately.", sent=False)
 
 
 async def _receive(
@@ -279,8 +281,8 @@ async def _receive(
                         TransportProblem("malformed", "it is not a valid message").answer(request_id)
                     )
         except httpx2.SSEError:
-            # Over the limit. The place in the stream is lost, so this connection is; who was meant is known only if one
-            # was waiting.
+            # The event is over the limit. The position in the stream is lost, so the connection ends. Which request the
+            # event answered is known only if a single one is waiting.
             if len(line.unanswered) == 1:
                 await from_server.send(TransportProblem("too_large", "").answer(next(iter(line.unanswered))))
         except (httpx2.TransportError, httpx2.StreamError, anyio.BrokenResourceError):
@@ -303,8 +305,8 @@ async def _post(
         async with client.stream("POST", address, json=body) as response:
             if response.is_success or not isinstance(message, types.JSONRPCRequest):
                 continue
-            trouble = await _said(response)
+            problem = await _error_of(response)
         try:
-            await from_server.send(trouble.answer(message.id))
+            await from_server.send(problem.answer(message.id))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return

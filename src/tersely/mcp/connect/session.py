@@ -1,9 +1,9 @@
-"""One negotiated connection to a server: requests out, plain answers in.
+"""One negotiated connection to a server: send requests, return raw responses.
 
-Speaks both eras of the protocol and hides the difference. Answers come back as the
-server wrote them, not through the library's models: those refuse a whole result
-for one unknown piece and a whole listing for one bad tool, and cost time on every call.
-Knows nothing of reconnecting; `supervisor` does.
+Supports both eras of the protocol and hides the difference. Responses are returned
+as the server wrote them, not through the SDK's models: those reject a whole result
+for one unknown content item and a whole listing for one invalid tool, and they cost
+time on every call. Knows nothing of reconnecting; `supervisor` does that.
 """
 
 import contextlib
@@ -33,40 +33,35 @@ from pydantic import TypeAdapter, ValidationError
 from tersely.errors import ResultMalformed, ResultTooLarge, ToolError, ToolRejected, ToolUnavailable
 from tersely.mcp.connect import http, stdio
 from tersely.mcp.connect.wire import Inbox, Line, TransportProblem
-from tersely.mcp.raw import Tool, is_too_deep, read_tool
+from tersely.mcp.raw import OnProgress, Tool, is_too_deep, read_tool
 from tersely.mcp.servers import Server
 
-Progress = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Called with how far, of how much, and a word about it."""
+OnMessage = Callable[[str, dict[str, Any]], None]
+"""Called with the method and the parameters of each notification from the server."""
 
-Notified = Callable[[str, dict[str, Any]], None]
-"""Called with the method and the parameters of what a server tells on its own."""
-
-Asked = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Answers what a server asks its client for: a model's words, a person's input, folders. Raises `ToolRejected` to
-refuse.
-"""
+OnRequestFromServer = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Answers a request from the server: sampling, elicitation or roots. Raises `ToolRejected` to refuse."""
 
 MOST_PAGES = 100
 MOST_TOOLS = 2_000
 
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
-_WORTH_A_HANDSHAKE = frozenset((400, 404, 405, 406, 415, 501))
-"""Statuses by which an older server says that it does not know the newer protocol."""
+_OLDER_SERVER_STATUSES = frozenset((400, 404, 405, 406, 415, 501))
+"""HTTP statuses an older server returns for requests of the newer protocol."""
 
 
 class _AnyRequest(types.Request[dict[str, Any] | None, str]):
     pass
 
 
-class _AboutATask(_AnyRequest):
-    """Of the extension for tasks, whose requests name the task in a header."""
+class _TaskRequest(_AnyRequest):
+    """A request of the tasks extension, which names the task in a header."""
 
     name_param = "taskId"
 
 
-class _NoQuotes(logging.Filter):
-    """The library logs messages it cannot read, with their content. That is nobody's to keep."""
+class _WithoutContent(logging.Filter):
+    """Remove message content from the SDK's logs: it logs messages it cannot parse, with their content."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and record.exc_info[0]:
@@ -75,44 +70,40 @@ class _NoQuotes(logging.Filter):
 
 
 for _name in ("mcp.client.streamable_http", "mcp.client.session", "mcp.shared.jsonrpc_dispatcher"):
-    logging.getLogger(_name).addFilter(_NoQuotes())
+    logging.getLogger(_name).addFilter(_WithoutContent())
 
 
 @dataclass
 class _Exchange:
-    """A request of ours, on its way through the library and back."""
+    """One request of ours and its response, while the SDK handles it."""
 
     id: int
-    keep: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    """What the library may see of the answer; without it, nothing."""
+    for_sdk: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    """The part of the response that the SDK gets to see; without it, none."""
 
-    said: Mapping[str, Any] = field(default_factory=dict)
-    """What the asker put into `_meta`: it wins over what the library says about us, so that a client behind us
-    speaks for itself.
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """The caller's `_meta`. It overrides what the SDK writes about us, so that the gateway's client speaks for itself.
     """
 
     answer: dict[str, Any] = field(default_factory=dict)
 
 
 class _Answered(Exception):
-    """Carries a raw answer past the library's models, straight back to who asked."""
+    """Raised to bypass the SDK's models once the raw response is stored in the exchange."""
 
 
 _exchange: ContextVar[_Exchange | None] = ContextVar("exchange", default=None)
 
-
-_ASKED_OF_CLIENTS = frozenset(("sampling/createMessage", "elicitation/create", "roots/list"))
+_REQUESTS_TO_CLIENTS = frozenset(("sampling/createMessage", "elicitation/create", "roots/list"))
 
 
 async def _never_called(*_: object, **__: object) -> Any:
-    """Stands where the library wants a function before it tells servers that they may ask; `_Dispatcher` answers
-    before it is reached.
-    """
+    """Passed to the SDK so that it declares the capability; `_Dispatcher` answers before this is reached."""
     raise NotImplementedError
 
 
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):
-    asked: Asked | None = None
+    on_request_from_server: OnRequestFromServer | None = None
 
     async def run(
         self,
@@ -123,10 +114,10 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
         async def answer(context: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
-            if self.asked is None or method not in _ASKED_OF_CLIENTS:
+            if self.on_request_from_server is None or method not in _REQUESTS_TO_CLIENTS:
                 return await on_request(context, method, params)
             try:
-                return await self.asked(method, dict(params or {}))
+                return await self.on_request_from_server(method, dict(params or {}))
             except ToolRejected as refusal:
                 raise MCPError(code=refusal.code, message=str(refusal), data=refusal.data) from None
 
@@ -144,23 +135,23 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         if exchange is None:
             return await super().send_raw_request(method, params, opts, _related_request_id=_related_request_id)
         named: CallOptions = {**(opts or {}), "request_id": exchange.id}
-        if exchange.said and params is not None:
-            params = {**params, "_meta": {**(params.get("_meta") or {}), **exchange.said}}
+        if exchange.meta and params is not None:
+            params = {**params, "_meta": {**(params.get("_meta") or {}), **exchange.meta}}
         exchange.answer = await super().send_raw_request(method, params, named)
-        if exchange.keep is None:
+        if exchange.for_sdk is None:
             raise _Answered
-        return exchange.keep(exchange.answer)
+        return exchange.for_sdk(exchange.answer)
 
 
 @dataclass(frozen=True)
 class Listing:
     tools: tuple[Tool, ...]
     refused: tuple[str, ...]
-    """Definitions that cannot be used, and why."""
+    """Definitions that cannot be used, each with the reason."""
 
 
 class UpstreamSession:
-    """Made by `opened`."""
+    """A negotiated connection; created by `opened`."""
 
     def __init__(self, server: Server, line: Line, inbox: Inbox, client: ClientSession) -> None:
         self._server = server
@@ -172,7 +163,7 @@ class UpstreamSession:
         self.ended = inbox.ended
         self.latency = 0.0
         self.is_forgotten = False
-        """The server is there and has lost our session, as after a restart."""
+        """The server is reachable but no longer knows our session, for example after a restart."""
 
     @property
     def protocol(self) -> str:
@@ -187,50 +178,52 @@ class UpstreamSession:
         return self._inbox.dropped
 
     def silence(self) -> float:
-        """Seconds since anything came from the server."""
-        return time.monotonic() - self._inbox.last_heard
+        """Seconds since the last message from the server."""
+        return time.monotonic() - self._inbox.last_received
 
     @property
     def is_modern(self) -> bool:
         return self.protocol in MODERN_PROTOCOL_VERSIONS
 
     def introduction(self) -> dict[str, Any]:
-        """What the server says about itself: `serverInfo`, `capabilities`, `instructions`."""
-        info, abilities = self._client.server_info, self._client.server_capabilities
+        """The server's description of itself: `serverInfo`, `capabilities`, `instructions`."""
+        info, capabilities = self._client.server_info, self._client.server_capabilities
         return {
             "serverInfo": info.model_dump(by_alias=True, mode="json", exclude_none=True) if info else {},
-            "capabilities": abilities.model_dump(by_alias=True, mode="json", exclude_none=True) if abilities else {},
+            "capabilities": (
+                capabilities.model_dump(by_alias=True, mode="json", exclude_none=True) if capabilities else {}
+            ),
             "instructions": self._client.instructions or "",
         }
 
-    def farewell(self) -> str:
-        """Why the connection ended, as far as anybody knows."""
-        why = self._line.complaint()
-        return f"Server {self._server.name!r} went away{f': {why}' if why else ''}."
+    def end_reason(self) -> str:
+        """Why the connection ended, as far as known."""
+        why = self._line.last_error()
+        return f"Server {self._server.name!r} closed the connection{f': {why}' if why else ''}."
 
     async def request(
-        self, method: str, params: Mapping[str, Any] | None = None, *, on_progress: Progress | None = None
+        self, method: str, params: Mapping[str, Any] | None = None, *, on_progress: OnProgress | None = None
     ) -> dict[str, Any]:
-        """Ask, and return the answer as it came. Cancelling the caller cancels the request at the server.
+        """Send a request and return the raw response. Cancelling the caller cancels the request at the server.
 
         Raises:
-            ToolUnavailable: The server went away; `sent` says whether it may have got the request.
-            ToolRejected: It answered with an error.
-            ResultTooLarge: Its answer was over the limit.
-            ResultMalformed: Its answer could not be read.
+            ToolUnavailable: The connection was lost; `sent` says whether the server may have received the request.
+            ToolRejected: The server answered with an error.
+            ResultTooLarge: The response was over the limit.
+            ResultMalformed: The response could not be parsed.
         """
         kind = (
-            _AboutATask
+            _TaskRequest
             if method.startswith("tasks/") and isinstance((params or {}).get("taskId"), str)
             else _AnyRequest
         )
         request = kind(method=method, params=dict(params) if params is not None else None)
-        exchange = _Exchange(next(self._ids), said=(params or {}).get("_meta") or {})
-        with self._on_the_way(exchange):
+        exchange = _Exchange(next(self._ids), meta=(params or {}).get("_meta") or {})
+        with self._tracked(exchange):
             if on_progress is None:
                 await self._send(request, exchange, None)
             else:
-                await _while_delivering(on_progress, lambda note: self._send(request, exchange, note))
+                await _with_progress(on_progress, lambda report: self._send(request, exchange, report))
         return exchange.answer
 
     async def _send(
@@ -244,9 +237,9 @@ class UpstreamSession:
             raise self._explained(problem, exchange) from None
 
     @contextlib.contextmanager
-    def _on_the_way(self, exchange: _Exchange) -> Iterator[None]:
+    def _tracked(self, exchange: _Exchange) -> Iterator[None]:
         if self.ended.is_set():
-            raise ToolUnavailable(f"Server {self._server.name!r} is gone.", sent=False)
+            raise ToolUnavailable(f"Server {self._server.name!r} is no longer connected.", sent=False)
         token = _exchange.set(exchange)
         self.in_flight += 1
         try:
@@ -256,47 +249,48 @@ class UpstreamSession:
             self._line.unanswered.discard(exchange.id)
             _exchange.reset(token)
 
-    def _explained(self, problem: MCPError, exchange: _Exchange) -> ToolError:
+    def _explained(self, error: MCPError, exchange: _Exchange) -> ToolError:
+        """Translate an error of the SDK into one of ours."""
         name = self._server.name
-        trouble = TransportProblem.of(problem.error.data) or TransportProblem.from_text(problem.error.message)
-        if trouble is None and problem.error.message.startswith("SSE stream failed: Server-sent event exceeded"):
-            trouble = TransportProblem("too_large", "")
+        problem = TransportProblem.of(error.error.data) or TransportProblem.from_text(error.error.message)
+        if problem is None and error.error.message.startswith("SSE stream failed: Server-sent event exceeded"):
+            problem = TransportProblem("too_large", "")
         if (
-            trouble is None
-            and problem.error.code == types.PARSE_ERROR
-            and problem.error.message.startswith("Failed to parse ")
+            problem is None
+            and error.error.code == types.PARSE_ERROR
+            and error.error.message.startswith("Failed to parse ")
         ):
-            # The library's own words, which quote what it could not read.
-            trouble = TransportProblem("malformed", "it is not a valid message")
-        if trouble is None and problem.error.code == types.CONNECTION_CLOSED:
+            # The SDK's own message quotes what it could not parse.
+            problem = TransportProblem("malformed", "it is not a valid message")
+        if problem is None and error.error.code == types.CONNECTION_CLOSED:
             sent = exchange.id in self._line.unanswered or not self._line.knows_what_was_sent
-            why = self._line.complaint()
+            why = self._line.last_error()
             return ToolUnavailable(
-                f"Server {name!r} went away before it answered{f': {why}' if why else ''}.", sent=sent
+                f"Server {name!r} closed the connection before it answered{f': {why}' if why else ''}.", sent=sent
             )
-        if trouble is None:
-            said = problem.error.message
+        if problem is None:
+            message = error.error.message
             return ToolRejected(
-                f"Server {name!r} refused: {said}", code=problem.error.code, data=problem.error.data, said=said
+                f"Server {name!r} refused: {message}", code=error.error.code, data=error.error.data, said=message
             )
-        match trouble.kind:
+        match problem.kind:
             case "too_large":
-                return too_large(self._server, trouble.size)
+                return too_large(self._server, problem.size)
             case "malformed":
-                return ResultMalformed(f"Server {name!r} gave an answer that cannot be read: {trouble.message}.")
+                return ResultMalformed(f"The response of server {name!r} cannot be parsed: {problem.message}.")
             case "not_sent" | "session_gone":
-                self.is_forgotten = trouble.kind == "session_gone"
-                return ToolUnavailable(f"Server {name!r} cannot be reached: {trouble.message}.", sent=False)
+                self.is_forgotten = problem.kind == "session_gone"
+                return ToolUnavailable(f"Server {name!r} cannot be reached: {problem.message}.", sent=False)
             case _:
-                return ToolUnavailable(f"Server {name!r} gave no answer: {trouble.message}.", sent=True)
+                return ToolUnavailable(f"Server {name!r} did not answer: {problem.message}.", sent=True)
 
     async def roots_changed(self) -> None:
-        """Tell the server that the client's folders are others now. The newer protocol knows no such notice."""
+        """Notify the server that the client's roots changed. The newer protocol has no such notification."""
         if not self.is_modern:
             await self._client.send_notification(types.RootsListChangedNotification())
 
     async def list_tools(self) -> Listing:
-        """All pages of the listing, up to a limit.
+        """List all tools, over all pages up to a limit.
 
         Raises:
             ToolError: As `request`.
@@ -314,7 +308,7 @@ class UpstreamSession:
                     refused.append(str(wrong))
                     continue
                 if tool.name in tools:
-                    refused.append(f"{tool.name!a} is listed twice; the first one counts")
+                    refused.append(f"{tool.name!a} is listed twice; only the first definition is used")
                 elif len(tools) >= MOST_TOOLS:
                     return Listing(
                         tuple(tools.values()), (*refused, f"everything after the first {MOST_TOOLS:,} tools")
@@ -328,37 +322,42 @@ class UpstreamSession:
         return Listing(tuple(tools.values()), (*refused, f"everything after page {MOST_PAGES} of the listing"))
 
     async def _page(self, cursor: str | None) -> dict[str, Any]:
-        """A page as it came. The library sees the sound part of it: it has to know which arguments travel in
-        headers.
-        """
-        exchange = _Exchange(next(self._ids), keep=_sound_tools)
+        """One page as received. The SDK gets the valid tools: it has to know which arguments are sent as headers."""
+        exchange = _Exchange(next(self._ids), for_sdk=_only_valid_tools)
         began = time.perf_counter()
-        with self._on_the_way(exchange):
+        with self._tracked(exchange):
             try:
-                seen = await self._client.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+                accepted = await self._client.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
             except MCPError as problem:
                 raise self._explained(problem, exchange) from None
             except ValidationError:
                 if not isinstance(exchange.answer.get("tools"), list):
                     raise ResultMalformed(
-                        f"Server {self._server.name!r} gave a listing of tools that cannot be read."
+                        f"The tool listing of server {self._server.name!r} cannot be parsed."
                     ) from None
                 return exchange.answer
             finally:
                 self.latency = time.perf_counter() - began
         if not isinstance(exchange.answer.get("tools"), list):
-            raise ResultMalformed(f"Server {self._server.name!r} gave a listing without tools.")
-        sound = {tool.name for tool in seen.tools}
-        # What the library left out breaks the rules for headers. A definition that cannot be read is left for
-        # `read_tool` to name.
-        return {**exchange.answer, "tools": [tool for tool in exchange.answer["tools"] if _is_known(tool, sound)]}
+            raise ResultMalformed(f"The tool listing of server {self._server.name!r} contains no list of tools.")
+        names = {tool.name for tool in accepted.tools}
+        # Leave out valid tools that the SDK rejected: they violate its rules for headers. Invalid definitions stay in,
+        # so that `read_tool` reports them.
+        return {
+            **exchange.answer,
+            "tools": [
+                tool
+                for tool in exchange.answer["tools"]
+                if not _is_valid_tool(tool) or (isinstance(tool, dict) and tool["name"] in names)
+            ],
+        }
 
     async def changes(self, changed: Callable[[], None]) -> None:
-        """Calls back when the server says that a list changed, for servers of the newer protocol; returns when it stops
-        telling.
-        """
-        abilities = self._client.server_capabilities
-        lists = (abilities.tools, abilities.prompts, abilities.resources) if abilities else (None, None, None)
+        """Call `changed` for every list-changed event of a server of the newer protocol, until the stream ends."""
+        capabilities = self._client.server_capabilities
+        lists = (
+            (capabilities.tools, capabilities.prompts, capabilities.resources) if capabilities else (None, None, None)
+        )
         tools, prompts, resources = (bool(kind and kind.list_changed) for kind in lists)
         if not self.is_modern or not (tools or prompts or resources):
             return
@@ -366,24 +365,25 @@ class UpstreamSession:
             async with listen(
                 self._client, tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
             ) as subscription:
-                # What changed before the server listened to us, it told nobody.
+                # The server did not report changes that happened before the subscription began.
                 changed()
                 async for _ in subscription:
                     changed()
 
     async def watch(self, uri: str, begun: Callable[[], None]) -> None:
-        """Has the server tell of changes of a resource, as notifications; returns when it stops telling. `begun` is
-        called once it listens.
+        """Subscribe to a resource until the stream or the connection ends; changes arrive as notifications.
+
+        `begun` is called once the subscription is active.
 
         Raises:
-            ToolError: It does not want to.
+            ToolError: The server refused the subscription.
         """
         if self.is_modern:
             try:
                 async with listen(self._client, resource_subscriptions=[uri]) as subscription:
                     begun()
                     async for _ in subscription:
-                        pass  # what changed comes as a notification, like everything else a server tells
+                        pass  # the change itself arrives as a notification, like all others
             except MCPError as problem:
                 raise self._explained(problem, _Exchange(0)) from None
             except (SubscriptionLost, ListenNotSupportedError, TimeoutError):
@@ -399,12 +399,14 @@ class UpstreamSession:
                     await self.request("resources/unsubscribe", {"uri": uri})
 
 
-def _sound_tools(answer: dict[str, Any]) -> dict[str, Any]:
+def _only_valid_tools(answer: dict[str, Any]) -> dict[str, Any]:
     listed = answer.get("tools")
-    return {**answer, "tools": [tool for tool in listed if _is_sound(tool)]} if isinstance(listed, list) else answer
+    if not isinstance(listed, list):
+        return answer
+    return {**answer, "tools": [tool for tool in listed if _is_valid_tool(tool)]}
 
 
-def _is_sound(tool: object) -> bool:
+def _is_valid_tool(tool: object) -> bool:
     if is_too_deep(tool):
         return False
     try:
@@ -414,50 +416,46 @@ def _is_sound(tool: object) -> bool:
     return True
 
 
-def _is_known(tool: object, sound: set[str]) -> bool:
-    return not _is_sound(tool) or (isinstance(tool, dict) and tool["name"] in sound)
-
-
 def too_large(server: Server, size: int | None) -> ResultTooLarge:
     limit = server.options.max_result_bytes
-    how_large = f"{size:,} bytes" if size else "more"
+    actual = f"it has {size:,} bytes, and" if size else "it is larger than the limit:"
     return ResultTooLarge(
-        f"The result was refused: it has {how_large}, and at most {limit:,} bytes are read from server "
-        f"{server.name!r}. "
-        "Ask for less: a narrower filter, fewer fields, a page of it. The operator can raise `max_result_bytes`.",
+        f"The result was refused: {actual} at most {limit:,} bytes are read from server {server.name!r}. "
+        "Ask for less: a narrower filter, fewer fields, or one page. The operator can raise `max_result_bytes`.",
         limit=limit,
         size=size,
     )
 
 
-async def _while_delivering(on_progress: Progress, work: Callable[[ProgressFnT], Awaitable[None]]) -> None:
-    """Hands progress on in order, from a bounded queue: a chatty server cannot fill our memory, nor a slow listener
-    hold up others.
-    """
-    into, out = anyio.create_memory_object_stream[tuple[float, float | None, str | None]](256)
+async def _with_progress(on_progress: OnProgress, work: Callable[[ProgressFnT], Awaitable[None]]) -> None:
+    """Run `work` and deliver its progress in order from a bounded queue.
 
-    async def note(progress: float, total: float | None, message: str | None) -> None:
+    A server that sends much progress cannot fill the memory, and a slow callback does not delay other messages.
+    """
+    send, receive = anyio.create_memory_object_stream[tuple[float, float | None, str | None]](256)
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
         with contextlib.suppress(anyio.WouldBlock, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            into.send_nowait((progress, total, message))
+            send.send_nowait((progress, total, message))
 
     async def deliver() -> None:
-        async for step in out:
+        async for step in receive:
             try:
                 await on_progress(*step)
             except Exception:  # noqa: BLE001
-                # The listener's own affair; the call it listens to goes on.
+                # An error in the callback must not end the call.
                 return
 
     failure: ToolError | None = None
-    with into, out:
+    with send, receive:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(deliver)
             try:
-                await work(note)
+                await work(report)
             except ToolError as problem:
                 # Raised outside the group, which would wrap it.
                 failure = problem
-            into.close()
+            send.close()
             tasks.cancel_scope.deadline = anyio.current_time() + 1
     if failure:
         raise failure
@@ -465,30 +463,34 @@ async def _while_delivering(on_progress: Progress, work: Callable[[ProgressFnT],
 
 @asynccontextmanager
 async def opened(
-    server: Server, *, notified: Notified, asked: Asked | None = None, environment: Mapping[str, str] | None = None
+    server: Server,
+    *,
+    on_message: OnMessage,
+    on_request: OnRequestFromServer | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[UpstreamSession]:
-    """A connection, negotiated and ready for requests. Servers are told that they may ask us only if somebody answers.
+    """Connect and negotiate. Capabilities for requests from the server are declared only if `on_request` is given.
 
     Raises:
-        ToolError: Why there is none.
+        ToolError: The connection failed; the message gives the reason.
     """
 
-    async def hear(message: IncomingMessage) -> None:
+    async def handle(message: IncomingMessage) -> None:
         if isinstance(message, Exception):
             return
         data = message.model_dump(by_alias=True, mode="json", exclude_none=True)
-        notified(data["method"], data.get("params") or {})
+        on_message(data["method"], data.get("params") or {})
 
     async with _transport(server, environment) as line:
         inbox = Inbox(line.incoming)
         dispatcher = _Dispatcher(inbox, line.outgoing)
-        dispatcher.asked = asked
+        dispatcher.on_request_from_server = on_request
         client = ClientSession(
             dispatcher=dispatcher,
-            message_handler=hear,
-            sampling_callback=_never_called if asked else None,
-            elicitation_callback=_never_called if asked else None,
-            list_roots_callback=_never_called if asked else None,
+            message_handler=handle,
+            sampling_callback=_never_called if on_request else None,
+            elicitation_callback=_never_called if on_request else None,
+            list_roots_callback=_never_called if on_request else None,
             client_info=types.Implementation(name="tersely", version=version("tersely")),
         )
         async with client:
@@ -498,9 +500,11 @@ async def opened(
             except MCPError as problem:
                 raise session._explained(problem, _Exchange(0)) from None
             except (ValidationError, RuntimeError) as problem:
-                why = "its introduction cannot be read" if isinstance(problem, ValidationError) else str(problem)
+                why = (
+                    "its initialize response cannot be parsed" if isinstance(problem, ValidationError) else str(problem)
+                )
                 raise ToolUnavailable(
-                    f"Server {server.name!r} speaks no protocol we know: {why}.", sent=False
+                    f"Server {server.name!r} supports no known protocol version: {why}.", sent=False
                 ) from None
             yield session
 
@@ -517,12 +521,12 @@ def _transport(server: Server, environment: Mapping[str, str] | None) -> Abstrac
 
 
 async def _negotiate(client: ClientSession, protocol: str) -> None:
-    """The newer protocol where the server knows it, else the handshake of the older."""
+    """Use the newer protocol if the server supports it, else the handshake of the older one."""
     if protocol == "handshake-first":
         try:
             await client.initialize()
         except (MCPError, ValidationError, RuntimeError) as problem:
-            if isinstance(problem, MCPError) and not _may_be_other(problem):
+            if isinstance(problem, MCPError) and not _may_be_other_era(problem):
                 raise
             await client.discover()
         return
@@ -530,7 +534,7 @@ async def _negotiate(client: ClientSession, protocol: str) -> None:
         try:
             await client.discover()
         except (MCPError, ValidationError, RuntimeError) as problem:
-            if protocol != "auto" or (isinstance(problem, MCPError) and not _may_be_other(problem)):
+            if protocol != "auto" or (isinstance(problem, MCPError) and not _may_be_other_era(problem)):
                 raise
         else:
             return
@@ -539,28 +543,29 @@ async def _negotiate(client: ClientSession, protocol: str) -> None:
     except MCPError as problem:
         if protocol != "auto" or problem.error.code != types.UNSUPPORTED_PROTOCOL_VERSION:
             raise
-        # Slow to start: it took our first question after we had given it up, and has been a newer server since.
+        # A slow start: the server received `discover` after we gave up on it, and now expects the newer protocol.
         await client.discover()
 
 
-def _may_be_other(problem: MCPError) -> bool:
-    """Whether a refusal only says that the server speaks the other era."""
-    trouble = TransportProblem.of(problem.error.data) or TransportProblem.from_text(problem.error.message)
-    if trouble is None:
-        return problem.error.code != types.CONNECTION_CLOSED
-    return trouble.kind == "http" and trouble.status in _WORTH_A_HANDSHAKE
+def _may_be_other_era(error: MCPError) -> bool:
+    """Whether a refusal may only mean that the server uses the other era of the protocol."""
+    problem = TransportProblem.of(error.error.data) or TransportProblem.from_text(error.error.message)
+    if problem is None:
+        return error.error.code != types.CONNECTION_CLOSED
+    return problem.kind == "http" and problem.status in _OLDER_SERVER_STATUSES
 
 
 def as_json(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that can be written to a wire.
+    """Check that arguments can be serialized as JSON, and return a copy.
 
     Raises:
-        ToolError: They are not JSON.
+        ToolError: The arguments are not JSON.
     """
     try:
         json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError):
         raise ToolError(
-            "The arguments are not JSON: a number such as NaN, half a character, or a value of another kind."
+            "The arguments are not valid JSON: they contain NaN or infinity, a lone surrogate, or a value of another "
+            "type."
         ) from None
     return dict(arguments)

@@ -1,9 +1,9 @@
-"""A server that we start: its process, its pipes, and its end.
+"""The stdio transport: start a server as a child process and exchange messages over its pipes.
 
-The library's own reader joins its buffer again for every chunk and has no limit;
-this one reads in a straight line and drops what is too long. The process lives
-in a group of its own, and whatever way the connection ends the whole group is
-gone afterwards: asked first (its input is closed), then told, then killed.
+The SDK's reader copies its whole buffer for every chunk and has no size limit; this
+one is linear and drops messages over the limit. The process runs in its own process
+group. However the connection ends, the whole group is terminated: stdin is closed
+first, then SIGTERM, then SIGKILL.
 """
 
 import os
@@ -25,17 +25,19 @@ from tersely.errors import ToolUnavailable
 from tersely.mcp.connect.wire import Inbound, Line, LineSplitter, TooLong, TransportProblem, answered, id_in, parse
 from tersely.mcp.servers import TransportOptions
 
-ASKED_SECONDS = 2.0
-"""How long a server may take to leave after its input was closed."""
+CLOSE_SECONDS = 2.0
+"""How long a server may take to exit after its stdin was closed."""
 
-TOLD_SECONDS = 2.0
+TERMINATE_SECONDS = 2.0
+"""How long a server may take to exit after a signal."""
+
 _OVERHEAD = 64 * 1024
-_PARSE_ELSEWHERE = 1024 * 1024
-"""Messages from this size are parsed in a thread, so that other servers' answers do not wait."""
+_PARSE_IN_THREAD = 1024 * 1024
+"""Messages of at least this many bytes are parsed in a thread, so that they do not delay other servers' responses."""
 
 
 class _Child(Line):
-    """A line to a process of ours."""
+    """A transport to a child process."""
 
     def __init__(self, process: Process, limit: int) -> None:
         self.from_server, incoming = anyio.create_memory_object_stream[Inbound](0)
@@ -45,55 +47,55 @@ class _Child(Line):
         self.limit = limit
         self.knows_what_was_sent = True
         self.pid = process.pid
-        self._said: deque[bytes] = deque(maxlen=16)
-        self._said_all = anyio.Event()
+        self._stderr: deque[bytes] = deque(maxlen=16)
+        self._stderr_closed = anyio.Event()
 
-    def complaint(self) -> str:
-        said = b"".join(self._said)[-2_000:].decode("utf-8", "replace").strip()
+    def last_error(self) -> str:
+        stderr = b"".join(self._stderr)[-2_000:].decode("utf-8", "replace").strip()
         code = self.process.returncode
-        ended = "" if code is None else f"ended with status {code}" if code >= 0 else f"was ended by signal {-code}"
-        last = said.rsplit("\n", 1)[-1].strip()[:300]
-        return f"the process {ended}{': ' if last else ''}{last}" if ended else last
+        ended = "" if code is None else f"exited with status {code}" if code >= 0 else f"was ended by signal {-code}"
+        last_line = stderr.rsplit("\n", 1)[-1].strip()[:300]
+        return f"the process {ended}{': ' if last_line else ''}{last_line}" if ended else last_line
 
     async def read(self) -> None:
         lines = LineSplitter(self.limit + _OVERHEAD)
-        told: set[types.RequestId] = set()
+        refused: set[types.RequestId] = set()
         assert self.process.stdout
         async with self.from_server:
             with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
                 while True:
-                    await self._pass_on(lines, await self.process.stdout.receive(), told)
-            await self.last_words()
-        # Nobody listens any more; a server that is still writing must not get stuck in it, or it never reads that it
-        # should go.
+                    await self._deliver(lines, await self.process.stdout.receive(), refused)
+            await self.exit_or_timeout()
+        # Drain the pipe although the output is no longer used: a server blocked on a full pipe would never notice that
+        # its stdin was closed.
         with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             while True:
                 await self.process.stdout.receive()
 
-    async def _pass_on(self, lines: LineSplitter, chunk: bytes, told: set[types.RequestId]) -> None:
-        """On its own, so that nothing of a large message is held while the next one is waited for."""
+    async def _deliver(self, lines: LineSplitter, chunk: bytes, refused: set[types.RequestId]) -> None:
+        """Deliver the messages a chunk completes. A separate function, so that a large message is freed on return."""
         for line in lines.feed(chunk):
-            for message in await self._messages(line, told):
+            for message in await self._messages(line, refused):
                 await self.from_server.send(message)
 
-    async def _messages(self, line: bytes | TooLong, told: set[types.RequestId]) -> list[SessionMessage]:
+    async def _messages(self, line: bytes | TooLong, refused: set[types.RequestId]) -> list[SessionMessage]:
         if isinstance(line, TooLong):
             request_id = id_in(line)
             if request_id is None and line.size is not None and len(self.unanswered) == 1:
-                # No name on it; but only one request can have been meant.
+                # The line has no readable id, but only one request is waiting for a response.
                 (request_id,) = self.unanswered
-            if request_id is None or request_id in told:
+            if request_id is None or request_id in refused:
                 return []
-            told.add(request_id)
+            refused.add(request_id)
             return [TransportProblem("too_large", "", size=line.size).answer(request_id)]
-        message = parse(line) if len(line) < _PARSE_ELSEWHERE else await anyio.to_thread.run_sync(parse, line)
+        message = parse(line) if len(line) < _PARSE_IN_THREAD else await anyio.to_thread.run_sync(parse, line)
         if message is not None:
             self.note_answer(message)
             return [SessionMessage(message)]
         request_id = answered(line)
         if request_id in self.unanswered and request_id is not None:
             return [TransportProblem("malformed", "it is not a valid message").answer(request_id)]
-        # Servers print greetings and debug lines where only messages belong. Nobody asked for them.
+        # Many servers print banners and debug output to stdout, where only messages belong. Ignore them.
         return []
 
     async def write(self) -> None:
@@ -103,35 +105,35 @@ class _Child(Line):
                 async for item in self.to_server:
                     line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
                     if isinstance(item.message, types.JSONRPCRequest):
-                        # Before it is written: a part of it may arrive even if the rest does not.
+                        # Before writing: the server may receive part of the message even if the write fails.
                         self.unanswered.add(item.message.id)
                     await self.process.stdin.send(line)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
-            # It no longer listens, so it is no longer there: whoever waits for an answer is told.
-            await self.last_words()
+            # The server no longer reads, so the connection is over: fail the requests that still wait for a response.
+            await self.exit_or_timeout()
             await self.from_server.aclose()
 
-    async def last_words(self) -> None:
-        """Its exit and its last complaint come on other ways than its last message, and may be a little later."""
+    async def exit_or_timeout(self) -> None:
+        """Wait up to a second for the exit status and the rest of stderr, which may arrive after the last message."""
         with anyio.move_on_after(1):
-            await self._said_all.wait()
+            await self._stderr_closed.wait()
             while self.process.returncode is None:  # noqa: ASYNC110
                 await anyio.sleep(0.01)
 
-    async def listen_to_complaints(self) -> None:
+    async def read_stderr(self) -> None:
         assert self.process.stderr
         with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             while True:
-                self._said.append(await self.process.stderr.receive(4096))
-        self._said_all.set()
+                self._stderr.append(await self.process.stderr.receive(4096))
+        self._stderr_closed.set()
 
     async def watch(self) -> None:
-        """Notices an end that no pipe tells of: a grandchild may hold them open."""
+        """Notice an exit that closes no pipe, because a grandchild still has them open."""
         # Polled, because waiting for a process also waits for its pipes.
         while self.process.returncode is None:  # noqa: ASYNC110
             await anyio.sleep(0.5)
-        # What it wrote last may still be in the pipes.
-        await self.last_words()
+        # The last output may still be in the pipes.
+        await self.exit_or_timeout()
         await anyio.sleep(0.1)
         await self.from_server.aclose()
 
@@ -140,7 +142,7 @@ class _Child(Line):
 async def started(
     options: TransportOptions, *, name: str, limit: int, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[Line]:
-    """The server's process, for as long as the block lasts.
+    """Run the server's process for the duration of the block.
 
     Args:
         environment: Where the variables named by `inherit_env` are looked up.
@@ -149,12 +151,12 @@ async def started(
         ToolUnavailable: The command cannot be started.
     """
     assert options.command
-    # Not the whole environment: it holds keys that the server must not see.
+    # Do not pass on the whole environment: it contains keys that the server must not see.
     variables = get_default_environment()
     variables |= {variable: value for variable, value in (environment or {}).items() if variable in options.inherit_env}
     variables |= {variable: value.get_secret_value() for variable, value in options.env.items()}
     try:
-        # Shielded: cancelled half-way, a process would be left that nobody knows.
+        # Shielded: a cancellation halfway would leave a process behind that is not tracked.
         with anyio.CancelScope(shield=True):
             process = await anyio.open_process(
                 [options.command, *options.args],
@@ -167,18 +169,18 @@ async def started(
             )
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) and problem.strerror else type(problem).__name__
-        raise ToolUnavailable(f"Server {name!r} cannot be started: {options.command}: {why}.", sent=False) from None
+        raise ToolUnavailable(f"Server {name!r} could not be started: {options.command}: {why}.", sent=False) from None
     child = _Child(process, limit)
     try:
         async with anyio.create_task_group() as tasks:
-            for work in (child.read, child.write, child.listen_to_complaints, child.watch):
+            for work in (child.read, child.write, child.read_stderr, child.watch):
                 tasks.start_soon(work)
             try:
                 yield child
             finally:
-                # Shielded: a process left behind would outlive us all.
+                # Shielded: a cancellation here would leave the process running.
                 with anyio.CancelScope(shield=True):
-                    await _ended(child)
+                    await _terminate(child)
                 tasks.cancel_scope.cancel()
     finally:
         for stream in (child.from_server, child.to_server, child.incoming, child.outgoing):
@@ -186,32 +188,32 @@ async def started(
                 await stream.aclose()
 
 
-async def _ended(child: _Child) -> None:
+async def _terminate(child: _Child) -> None:
     process = child.process
     assert process.stdin and process.stdout and process.stderr
-    # Nothing more goes in, and nothing that comes out is kept.
+    # Accept no more messages in either direction.
     await child.incoming.aclose()
     await child.outgoing.aclose()
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.BusyResourceError):
         await process.stdin.aclose()
-    if not await _gone(process, ASKED_SECONDS):
+    if not await _has_exited(process, CLOSE_SECONDS):
         _signal(process, "SIGTERM")
-        if not await _gone(process, TOLD_SECONDS):
+        if not await _has_exited(process, TERMINATE_SECONDS):
             _signal(process, "SIGKILL")
-            await _gone(process, TOLD_SECONDS)
-    # Its children, too, if it left some behind.
+            await _has_exited(process, TERMINATE_SECONDS)
+    # Kill remaining children of the process as well.
     _signal(process, "SIGKILL")
     for pipe in (process.stdout, process.stderr):
         with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.BusyResourceError):
             await pipe.aclose()
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
-        # Nothing public closes it, and a surviving grandchild with our pipe in hand would keep it open.
+        # There is no public way to close it, and a surviving grandchild that inherited the pipe would keep it open.
         with suppress(PermissionError):
             transport.close()
 
 
-async def _gone(process: Process, seconds: float) -> bool:
+async def _has_exited(process: Process, seconds: float) -> bool:
     with anyio.move_on_after(seconds):
         while process.returncode is None:  # noqa: ASYNC110
             await anyio.sleep(0.01)
@@ -219,6 +221,7 @@ async def _gone(process: Process, seconds: float) -> bool:
 
 
 def _signal(process: Process, name: str) -> None:
+    """Send a signal to the process group; on Windows, kill the process."""
     with suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             process.kill()

@@ -1,8 +1,8 @@
-"""Messages on their way between a transport and the session: read leniently, bounded, at a bearable timeouts.
+"""Messages between a transport and the session: lenient parsing, size limits and a rate limit.
 
-Whatever goes wrong below the protocol (no connection, an answer over the limit, a
-line that is not JSON) is told to the one request it concerns, as a protocol error
-that carries a `TransportProblem` only this process can have written.
+A failure below the protocol (no connection, a response over the limit, a line that
+is not JSON) is reported to the one request it concerns, as a protocol error that
+carries a `TransportProblem`. A random key marks it, so that no server can forge one.
 """
 
 import json
@@ -20,17 +20,17 @@ import mcp_types as types
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 
-TroubleKind = Literal["not_sent", "broken", "too_large", "http", "session_gone", "malformed"]
+ProblemKind = Literal["not_sent", "broken", "too_large", "http", "session_gone", "malformed"]
 
 Inbound = SessionMessage | Exception
 
 _SEAL = f"tersely-{secrets.token_hex(12)}"
-"""Nobody outside knows it, so no server can make its own error look like ours."""
+"""Random per process, so that no server can make its own error look like ours."""
 
 
 @dataclass(frozen=True)
 class TransportProblem:
-    kind: TroubleKind
+    kind: ProblemKind
     message: str
     size: int | None = None
     status: int = 0
@@ -44,13 +44,13 @@ class TransportProblem:
 
     @classmethod
     def of(cls, data: object) -> "TransportProblem | None":
-        """The trouble in an error's data, if we put one there."""
+        """The problem in an error's data, if this process put one there."""
         if isinstance(data, dict) and isinstance(sealed := data.get(_SEAL), list):
             return cls(*sealed)
         return None
 
     def in_text(self) -> str:
-        """For where the library passes on nothing but an exception's words."""
+        """As text, for places where the SDK passes on only the message of an exception."""
         return f"{_SEAL}:{json.dumps([self.kind, self.message, self.size, self.status])}:{_SEAL}"
 
     @classmethod
@@ -61,16 +61,16 @@ class TransportProblem:
 
 @dataclass(frozen=True)
 class TooLong:
-    """A line that went over the limit and was dropped."""
+    """A line over the limit, which was dropped."""
 
     head: bytes
     tail: bytes
     size: int | None
-    """None while its end is not in sight."""
+    """None until the end of the line arrives."""
 
 
 class LineSplitter:
-    """Cuts a stream of bytes into lines, each of them bounded; the work grows with the bytes, not with their square."""
+    """Split a byte stream into lines of limited length, in linear time."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -79,14 +79,12 @@ class LineSplitter:
         self._head = self._tail = b""
 
     def feed(self, chunk: bytes) -> Iterator[bytes | TooLong]:
-        """Lines that ended with this chunk. A line over the limit is reported when it crosses it, and again when it
-        ends.
-        """
+        """The lines this chunk completes. A line over the limit is reported when it crosses it and when it ends."""
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
             yield from self._add(piece)
             size, self._size = self._size, 0
-            # Let go of the pieces before the line is used: it may be as large as the limit.
+            # Free the pieces before the line is used: together they may be as large as the limit.
             line, self._pieces = b"".join(self._pieces), []
             if size > self._limit:
                 yield TooLong(self._head, self._tail, size)
@@ -113,29 +111,30 @@ _ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,60}")')
 
 
 def id_in(long: TooLong) -> types.RequestId | None:
-    """Which request a dropped line answered. Servers write the id first, or last; the middle is content."""
+    """Which request a dropped line answered. Servers write the id first or last; the rest is content."""
     before_content = long.head.split(b'"result"')[0].split(b'"error"')[0]
     found = _ID.search(before_content) or next(reversed(list(_ID.finditer(long.tail))), None)
     return None if found is None else json.loads(found[1])
 
 
 def parse(line: bytes | str) -> types.JSONRPCMessage | None:
-    """A message, or None for what is none."""
+    """The parsed message, or None if the line is not one."""
     try:
         return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
         pass
-    # The fast parser refuses bytes that are no UTF-8 and halves of characters; an answer should not be lost for one
-    # letter.
+    # The fast parser rejects invalid UTF-8 and lone surrogates; a response should not be lost because of one character.
     try:
-        loose = _mended(json.loads(line.decode("utf-8", "replace") if isinstance(line, bytes) else line))
-        return types.jsonrpc_message_adapter.validate_python(loose, by_name=False)
+        repaired = _without_lone_surrogates(
+            json.loads(line.decode("utf-8", "replace") if isinstance(line, bytes) else line)
+        )
+        return types.jsonrpc_message_adapter.validate_python(repaired, by_name=False)
     except (ValueError, RecursionError):
         return None
 
 
 def answered(line: bytes | str) -> types.RequestId | None:
-    """Which request an unreadable line seems to answer."""
+    """Which request an unreadable line appears to answer."""
     raw = line.encode("utf-8", "replace") if isinstance(line, str) else line
     return id_in(TooLong(raw[:400], raw[-400:], len(raw)))
 
@@ -150,10 +149,10 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class HalfCharacters:
-    """Mends JSON on its way in: half a character, written as an escape, becomes a replacement character.
+    """Replace escaped lone surrogates in a stream of JSON with the replacement character.
 
-    Programs that cut texts by UTF-16 units write such halves, the fast parser
-    refuses the whole message for one, and no store or socket would take it.
+    Programs that cut text by UTF-16 code units produce them. The fast parser rejects
+    the whole message for one, and neither a database nor a socket accepts it.
     """
 
     def __init__(self) -> None:
@@ -163,10 +162,10 @@ class HalfCharacters:
         buffer = self._held + chunk if self._held else chunk
         end = len(buffer) if is_last else self._finished(buffer)
         self._held, ready = buffer[end:], buffer[:end]
-        return _ESCAPE.sub(_whole, ready) if _HALF.search(ready) else ready
+        return _ESCAPE.sub(_replaced, ready) if _HALF.search(ready) else ready
 
     def _finished(self, buffer: bytes) -> int:
-        """Up to where no escape is cut apart. Never holds back the end of a whole message, which is no escape."""
+        """The end of the last complete escape. Never holds back the end of a whole message, which is not an escape."""
         start = max(0, len(buffer) - 12)
         if b"\\" not in buffer[start:]:
             return len(buffer)
@@ -176,25 +175,25 @@ class HalfCharacters:
         return next((at for at in found if _UNFINISHED.fullmatch(buffer, at)), len(buffer))
 
 
-def _whole(escape: re.Match[bytes]) -> bytes:
+def _replaced(escape: re.Match[bytes]) -> bytes:
     return b"\\ufffd" if len(escape[0]) == 6 else escape[0]
 
 
-def _mended(value: Any) -> Any:
+def _without_lone_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, dict):
-        return {_mended(name): _mended(inner) for name, inner in value.items()}
+        return {_without_lone_surrogates(name): _without_lone_surrogates(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_mended(inner) for inner in value]
+        return [_without_lone_surrogates(inner) for inner in value]
     return value
 
 
 class Inbox:
-    """What a server sends, at a timeouts we can bear; says when there will be nothing more.
+    """The messages of a server, rate-limited; `ended` is set when no more will come.
 
-    Answers always pass. Of everything else a server may send a burst, and then so
-    many a second; the rest is dropped and counted.
+    Responses always pass. Notifications and requests pass up to a burst, and then at a
+    fixed rate; the rest are dropped and counted.
     """
 
     BURST = 2_000
@@ -203,8 +202,8 @@ class Inbox:
     def __init__(self, stream: ReadStream[Inbound]) -> None:
         self._stream = stream
         self._allowance = float(self.BURST)
-        self._then = time.monotonic()
-        self.last_heard = self._then
+        self._updated_at = time.monotonic()
+        self.last_received = self._updated_at
         self.dropped = 0
         self.ended = anyio.Event()
 
@@ -215,7 +214,7 @@ class Inbox:
             except (anyio.EndOfStream, anyio.ClosedResourceError):
                 self.ended.set()
                 raise
-            self.last_heard = time.monotonic()
+            self.last_received = time.monotonic()
             if isinstance(item, SessionMessage) and not self._may_pass(item.message):
                 self.dropped += 1
                 continue
@@ -225,8 +224,8 @@ class Inbox:
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             return True
         now = time.monotonic()
-        self._allowance = min(float(self.BURST), self._allowance + (now - self._then) * self.PER_SECOND)
-        self._then = now
+        self._allowance = min(float(self.BURST), self._allowance + (now - self._updated_at) * self.PER_SECOND)
+        self._updated_at = now
         if self._allowance < 1:
             return False
         self._allowance -= 1
@@ -259,16 +258,16 @@ class Inbox:
 
 
 class Line:
-    """An open way to a server: messages in and out, and what its transport knows about them."""
+    """An open transport to a server: streams of messages in and out, and the transport's knowledge about them."""
 
     def __init__(self, incoming: ReadStream[Inbound], outgoing: WriteStream[SessionMessage]) -> None:
         self.incoming = incoming
         self.outgoing = outgoing
         self.unanswered: set[types.RequestId] = set()
-        """Requests that this transport has begun to send."""
+        """Requests that this transport has started to send and that have no response yet."""
 
         self.knows_what_was_sent = False
-        """Whether a request missing from `unanswered` certainly never left."""
+        """Whether a request that is not in `unanswered` was certainly never sent."""
 
         self.pid: int | None = None
 
@@ -276,6 +275,6 @@ class Line:
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
             self.unanswered.discard(message.id)
 
-    def complaint(self) -> str:
-        """What the server said before it went away; empty where nobody knows."""
+    def last_error(self) -> str:
+        """The last error output of the server and its exit status; empty if unknown."""
         return ""

@@ -1,7 +1,7 @@
-// The API, asked. Problems come as Error with the words, the code and the fields that the service named.
+// Client for the REST API. Errors are thrown as `Refused` with the service's message, code and field details.
 
 export class Refused extends Error {
-  constructor(status, { code = "error", message = "The service answered something else.", details = [] } = {}) {
+  constructor(status, { code = "error", message = "The service returned an unexpected response.", details = [] } = {}) {
     super(message);
     this.status = status;
     this.code = code;
@@ -27,8 +27,8 @@ export async function api(path, { method = "GET", body, headers = {}, signal } =
     throw new Refused(401, { code: "unauthenticated", message: "Please log in." });
   }
   if (!answer.ok) {
-    const said = await answer.json().catch(() => null);
-    throw new Refused(answer.status, said?.error);
+    const body = await answer.json().catch(() => null);
+    throw new Refused(answer.status, body?.error);
   }
   return answer.status === 204 ? null : answer.json();
 }
@@ -46,7 +46,7 @@ export function query(values) {
   return text && `?${text}`;
 }
 
-/** Every item of a list, page after page. */
+/** The pages of a list, one after the other. */
 export async function* pages(path, { limit = 200, cursor = "cursor", signal, more = {} } = {}) {
   let next = null;
   do {
@@ -57,7 +57,7 @@ export async function* pages(path, { limit = 200, cursor = "cursor", signal, mor
 }
 
 let known = null;
-/** Who we are and what this service is; asked once. */
+/** Information about the service and the current user; requested once. */
 export function info() {
   known ??= api("/system/info").catch((problem) => {
     known = null;

@@ -1,10 +1,9 @@
-// The shell: which page an address means, the bar above, keys that work everywhere.
+// The application shell: routing, the top bar, global keyboard shortcuts.
 //
-// Addresses are real ones: every page can be opened, reloaded and sent to somebody. Pages are custom elements in files of their
-// own, loaded when they are first asked for.
+// Every page has a URL that can be opened, reloaded and shared. Pages are custom elements in separate files, loaded on first use.
 
 import { info } from "./api.js";
-import { h, say } from "./dom.js";
+import { announce, h } from "./dom.js";
 import { watchLink } from "./live.js";
 
 const ROUTES = [
@@ -19,11 +18,11 @@ const ROUTES = [
 ];
 
 const main = document.getElementById("main");
-const heights = new Map(); // where the reader was, by history entry
+const heights = new Map(); // scroll positions by history entry
 let shown = null;
 let turn = 0;
 
-/** Go to an address of ours, as a link would. */
+/** Navigate to a URL of the dashboard, as a link would. */
 export function go(address, { replace = false } = {}) {
   if (!replace) remember();
   history[replace ? "replaceState" : "pushState"]({ key: replace ? key() : String(Math.random()) }, "", address);
@@ -48,8 +47,8 @@ async function draw() {
     else link.removeAttribute("aria-current");
   }
   if (!found) {
-    document.title = "Nothing here · tersely";
-    main.replaceChildren(h("div.empty", null, h("h1", null, "Nothing here"), h("p", null, "No page has this address. ", h("a", { href: "/" }, "All sessions"))));
+    document.title = "Page not found · tersely";
+    main.replaceChildren(h("div.empty", null, h("h1", null, "Page not found"), h("p", null, "There is no page at this address. ", h("a", { href: "/" }, "All sessions"))));
     shown = null;
     return;
   }
@@ -63,7 +62,7 @@ async function draw() {
   try {
     await import(file);
   } catch {
-    if (mine === turn) main.replaceChildren(h("div.empty", null, h("h1", null, "Not reachable"), h("p", null, "This page could not be loaded. Is the service running?")));
+    if (mine === turn) main.replaceChildren(h("div.empty", null, h("h1", null, "Service unavailable"), h("p", null, "This page could not be loaded. Is the service running?")));
     return;
   }
   if (mine !== turn) return;
@@ -80,7 +79,7 @@ document.addEventListener("click", (event) => {
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   if (link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
   if (/^\/(?:api|docs|login|logout|openapi\.json|metrics)(?:\/|$)/.test(link.pathname)) return;
-  if (link.pathname === location.pathname && link.search === location.search && link.hash) return; // the browser jumps
+  if (link.pathname === location.pathname && link.search === location.search && link.hash) return; // the browser handles fragments
   event.preventDefault();
   go(link.href).then(() => !link.hash && main.focus({ preventScroll: true }));
 });
@@ -91,18 +90,18 @@ addEventListener("hashchange", () => main.firstElementChild?.addressed?.());
 addEventListener("pagehide", remember);
 addEventListener("scroll", () => heights.set(key(), scrollY), { passive: true });
 
-// The connection, said in words and not only in a colour
+// The state of the connection, as text and not only as a colour
 
-const LINK = { idle: "", connecting: "connecting …", live: "live", waiting: "database away: trying again", offline: "offline: trying again" };
-let told = "idle";
+const LINK = { idle: "", connecting: "connecting …", live: "live", waiting: "database unavailable: retrying", offline: "offline: reconnecting" };
+let announced = "idle";
 watchLink((state) => {
   const place = document.getElementById("link-state");
   place.dataset.state = state;
   place.textContent = LINK[state];
-  if (state === "offline") say("The connection to the service is lost. Trying again.");
-  else if (state === "waiting") say("The service cannot reach its database. Trying again.");
-  else if (state === "live" && (told === "offline" || told === "waiting")) say("Connected again. Nothing is missing.");
-  if (state !== "connecting") told = state;
+  if (state === "offline") announce("Connection to the service lost. Reconnecting.");
+  else if (state === "waiting") announce("The service cannot reach its database. Retrying.");
+  else if (state === "live" && (announced === "offline" || announced === "waiting")) announce("Reconnected. No events were missed.");
+  if (state !== "connecting") announced = state;
 });
 
 // Colours
@@ -113,7 +112,7 @@ const button = document.getElementById("theme");
 function showTheme() {
   const now = document.documentElement.dataset.theme ?? "";
   button.textContent = signs[now];
-  button.setAttribute("aria-label", `Colours: ${now || "as the system has them"}`);
+  button.setAttribute("aria-label", `Colours: ${now || "system setting"}`);
 }
 button.addEventListener("click", () => {
   const next = themes[(themes.indexOf(document.documentElement.dataset.theme ?? "") + 1) % themes.length];
@@ -122,23 +121,23 @@ button.addEventListener("click", () => {
   try {
     localStorage.setItem("tersely-theme", next);
   } catch {
-    // Then it lasts as long as this page.
+    // Without local storage the choice applies to this page only.
   }
   showTheme();
 });
 showTheme();
 
-// Keys
+// Keyboard shortcuts
 
 const KEYS = [
   ["/", "search"],
   ["j  k", "next, previous"],
-  ["Enter", "open what is marked"],
+  ["Enter", "open the focused item"],
   ["u", "up: from a call to its session, from a session to the list"],
   ["g s", "sessions"],
   ["g n", "submit an alert"],
   ["g m", "MCP servers"],
-  ["g t", "tokens: savings"],
+  ["g t", "savings in tokens"],
   ["?", "this list"],
 ];
 const PLACES = { s: "/", n: "/submit", m: "/servers", t: "/savings" };
@@ -148,7 +147,7 @@ function showKeys() {
   const dialog = h(
     "dialog.ask",
     { "aria-labelledby": "keys-title" },
-    h("h2", { id: "keys-title" }, "Keys"),
+    h("h2", { id: "keys-title" }, "Keyboard shortcuts"),
     h("dl.keys", null, KEYS.map(([sign, words]) => [h("dt", null, sign.split(" ").filter(Boolean).map((one) => h("kbd", null, one))), h("dd", null, words)])),
     h("div.buttons", null, h("button", { type: "button", autofocus: true, onclick: () => dialog.close() }, "Close")),
   );
@@ -178,7 +177,7 @@ addEventListener("keydown", (event) => {
   } else if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
 });
 
-/** Move the focus to the next thing worth stopping at. */
+/** Move the focus to the next or previous element with `data-stop`. */
 function step(by) {
   const stops = [...document.querySelectorAll("main [data-stop]")].filter((one) => one.offsetParent);
   if (!stops.length) return;
@@ -193,7 +192,7 @@ function step(by) {
   next.scrollIntoView({ block: "nearest" });
 }
 
-// Who is logged in, where somebody has to be
+// The logged-in user, if the service requires a login
 
 info()
   .then((about) => {

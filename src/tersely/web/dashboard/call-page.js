@@ -1,4 +1,4 @@
-// <call-page session event> or <call-page session handle>: a tool call, before and after side by side.
+// <call-page session event> or <call-page session handle>: one tool call, with the full and the condensed result side by side.
 
 import { api, pages } from "./api.js";
 import { copyButton, h, put } from "./dom.js";
@@ -15,7 +15,7 @@ const METHODS = {
   passthrough: "passed through",
 };
 const MOST_LOST = 200;
-const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"]; // what the service says is an image; others are files
+const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"]; // types that are shown as images; others are files
 
 class CallPage extends HTMLElement {
   #timeline = new Timeline({ keep: Infinity });
@@ -36,7 +36,7 @@ class CallPage extends HTMLElement {
     this.#open().catch((problem) => {
       if (problem.name === "AbortError") return;
       document.title = "Tool call · tersely";
-      put(this.head, h("div.empty", null, h("h1", null, problem.status === 404 ? "Not found" : "This cannot be shown"), h("p", null, problem.message)));
+      put(this.head, h("div.empty", null, h("h1", null, problem.status === 404 ? "Not found" : "Could not load this call"), h("p", null, problem.message)));
     });
   }
 
@@ -45,7 +45,7 @@ class CallPage extends HTMLElement {
     this.#stop();
   }
 
-  /** #L12-20 in the address: those lines. */
+  /** Show the lines of a fragment such as #L12-20. */
   addressed() {
     const match = /^#L(\d{1,15})(?:-(\d{1,15}))?$/.exec(location.hash);
     if (match && this.text) this.text.jump(Number(match[1]), Number(match[2] ?? match[1]));
@@ -61,7 +61,7 @@ class CallPage extends HTMLElement {
       for (const item of items) this.#timeline.apply(item);
       this.#item = wanted ? this.#timeline.items.get(wanted) : this.#timeline.callOf(handle);
       if (this.#item?.parent) this.#item = this.#item.parent;
-      // Its summary may stand on the next page.
+      // Its summary may be on the next page.
       if (this.#item && (this.#item.summary || items.at(-1).sequence > this.#item.sequence + 60)) break;
     }
     if (!this.#item && !handle) throw Object.assign(new Error("This session has no such event."), { status: 404 });
@@ -83,7 +83,7 @@ class CallPage extends HTMLElement {
       const file = await this.#file(this.handle);
       if (!file) put(this.before, this.#beforeHead(), h("p.problem", null, problem.message));
       else {
-        // Not text, so there is nothing to lay side by side.
+        // The result is not text, so there is nothing to compare.
         this.querySelector(".panes").hidden = true;
         this.#kept = file;
         this.#draw();
@@ -109,7 +109,7 @@ class CallPage extends HTMLElement {
     return null;
   }
 
-  /** What the same call returned beside its text. The list has the youngest first, so what is older ends the search. */
+  /** Files that the same call returned in addition to its text. The list is newest first, so an older entry ends the search. */
   async #beside() {
     const { server, tool, called_at } = this.#kept;
     const files = [];
@@ -119,7 +119,7 @@ class CallPage extends HTMLElement {
         if (new Date(found.at(-1)?.created_at) < new Date(called_at)) break;
       }
     } catch {
-      return; // The text stands without them.
+      return; // The text is shown without them.
     }
     this.#show(files.sort((one, other) => one.part - other.part));
   }
@@ -131,7 +131,7 @@ class CallPage extends HTMLElement {
       files.map((file) => {
         const address = `/api/v1/sessions/${this.session}/results/${file.handle}/raw`;
         const type = file.mime_type.split(";", 1)[0].trim().toLowerCase();
-        const picture = PICTURES.includes(type) && h("a", { href: address, target: "_blank", rel: "noopener" }, h("img", { src: address, alt: `Image that ${toolName({ server_name: file.server, tool_name: file.tool })} returned`, decoding: "async" }));
+        const picture = PICTURES.includes(type) && h("a", { href: address, target: "_blank", rel: "noopener" }, h("img", { src: address, alt: `Image returned by ${toolName({ server_name: file.server, tool_name: file.tool })}`, decoding: "async" }));
         return h("figure", null, picture, h("figcaption", null, h("span", null, `${type}, ${bytes(file.bytes)}`), h("code", null, file.handle), h("a", { href: address, download: "" }, "Download")));
       }),
     );
@@ -162,7 +162,7 @@ class CallPage extends HTMLElement {
     return put(
       this.beforeHead,
       h("h2", { id: "before-title" }, "Before"),
-      h("span.under", null, "what the tool returned", kept ? ` · ${number(kept.tokens)} tokens, ${number(kept.lines)} ${kept.lines === 1 ? "line" : "lines"}, ${bytes(kept.bytes)}` : ""),
+      h("span.under", null, "result of the tool", kept ? ` · ${number(kept.tokens)} tokens, ${number(kept.lines)} ${kept.lines === 1 ? "line" : "lines"}, ${bytes(kept.bytes)}` : ""),
     );
   }
 
@@ -170,11 +170,11 @@ class CallPage extends HTMLElement {
     const item = this.#item;
     const about = item?.metadata ?? { server_name: this.#kept?.server, tool_name: this.#kept?.tool, arguments: this.#kept?.arguments, original_tokens: this.#kept?.tokens };
     const summary = item?.summary;
-    const told = summary?.metadata ?? {};
+    const outcome = summary?.metadata ?? {};
     const failed = about.is_error || item?.status === "failed";
     document.title = `${toolName(about)} · ${this.#session.title || this.#session.alert_type} · tersely`;
     const fact = (name, value, title) => value !== null && value !== undefined && value !== "" && h("div", { title }, h("dt", null, name), h("dd", null, value));
-    const unseen = told.status === "fallback" || told.status === "partial" || told.summarization_fallback;
+    const unseen = outcome.status === "fallback" || outcome.status === "partial" || outcome.summarization_fallback;
     put(
       this.head,
       h(
@@ -184,68 +184,68 @@ class CallPage extends HTMLElement {
         failed && h("span.tag.bad", null, "error"),
         item?.status === "streaming" && h("span.tag", null, "running"),
         summary?.status === "streaming" && h("span.tag", null, "condensing"),
-        told.status === "fallback" && h("span.tag.warn", null, "no summary: the model got the ", told.returned === "original" ? "original" : "structural text"),
-        told.status === "partial" && h("span.tag.warn", null, "summary with gaps"),
-        told.status !== "fallback" && told.summarization_fallback && h("span.tag.warn", null, "another model stepped in"),
+        outcome.status === "fallback" && h("span.tag.warn", null, "no summary: the model received the ", outcome.returned === "original" ? "original" : "structural text"),
+        outcome.status === "partial" && h("span.tag.warn", null, "summary with gaps"),
+        outcome.status !== "fallback" && outcome.summarization_fallback && h("span.tag.warn", null, "fallback model used"),
         h("span.grow"),
-        item && h("a.button", { href: `/sessions/${this.session}#event-${item.id}` }, "In the timeline"),
+        item && h("a.button", { href: `/sessions/${this.session}#event-${item.id}` }, "Show in timeline"),
         this.handle && h("a.button", { href: `/api/v1/sessions/${this.session}/results/${this.handle}`, target: "_blank", rel: "noopener" }, "As JSON"),
       ),
-      unseen && told.reason && h("p.problem.mild", null, told.reason),
+      unseen && outcome.reason && h("p.problem.mild", null, outcome.reason),
       h(
         "dl.facts",
         null,
-        about.original_tokens && told.summary_tokens !== undefined
-          ? fact("size", [saved(about.original_tokens, told.summary_tokens), h("span.spared-words", null, `${percent(about.original_tokens - told.summary_tokens, about.original_tokens)} spared`)])
+        about.original_tokens && outcome.summary_tokens !== undefined
+          ? fact("size", [saved(about.original_tokens, outcome.summary_tokens), h("span.saved-share", null, `${percent(about.original_tokens - outcome.summary_tokens, about.original_tokens)} saved`)])
           : fact("size", about.original_tokens ? `${number(about.original_tokens)} tokens` : null),
-        told.summary_tokens ? fact("ratio", `${(about.original_tokens / told.summary_tokens).toFixed(about.original_tokens / told.summary_tokens < 10 ? 1 : 0)} : 1`) : null,
-        fact("method", summary ? (METHODS[told.status] ?? told.status) : about.original_tokens ? "small enough: nothing was left out" : null),
-        fact("model", told.summarization_model ? `${told.summarization_model}${told.summarization_provider ? ` (${told.summarization_provider})` : ""}` : null),
+        outcome.summary_tokens ? fact("ratio", `${(about.original_tokens / outcome.summary_tokens).toFixed(about.original_tokens / outcome.summary_tokens < 10 ? 1 : 0)} : 1`) : null,
+        fact("method", summary ? (METHODS[outcome.status] ?? outcome.status) : about.original_tokens ? "not condensed: below the threshold" : null),
+        fact("model", outcome.summarization_model ? `${outcome.summarization_model}${outcome.summarization_provider ? ` (${outcome.summarization_provider})` : ""}` : null),
         this.paid && fact("price", price(this.paid.price_usd), `${number(this.paid.input_tokens)} tokens in, ${number(this.paid.output_tokens)} out`),
-        told.chunks ? fact("parts", `${told.chunks}${told.cache_hits ? `, ${told.cache_hits} from the cache` : ""}`) : null,
-        fact("took", item?.status === "streaming" ? lasting(item.at, null) : duration(about.duration_ms)),
+        outcome.chunks ? fact("parts", `${outcome.chunks}${outcome.cache_hits ? `, ${outcome.cache_hits} from the cache` : ""}`) : null,
+        fact("duration", item?.status === "streaming" ? lasting(item.at, null) : duration(about.duration_ms)),
         item && fact("called", clock(item.at)),
-        about.cleaned ? fact("taken out", `${number(about.cleaned)} deceiving characters`, "Escapes, zero-width and bidirectional characters") : null,
+        about.cleaned ? fact("removed", `${number(about.cleaned)} hidden characters`, "Escape sequences, zero-width and bidirectional characters") : null,
         this.handle && fact("kept as", h("code", null, this.handle)),
       ),
       about.arguments && Object.keys(about.arguments).length
         ? h("dl.given", { "aria-label": "Arguments" }, Object.entries(about.arguments).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, typeof value === "string" ? value : JSON.stringify(value)))))
         : null,
     );
-    this.#drawAfter(item, summary, told, failed);
-    if (told.summarization_model && summary.status !== "streaming") this.#pay();
+    this.#drawAfter(item, summary, outcome, failed);
+    if (outcome.summarization_model && summary.status !== "streaming") this.#pay();
   }
 
-  #drawAfter(item, summary, told, failed) {
+  #drawAfter(item, summary, outcome, failed) {
     const title = h("h2", { id: "after-title" }, "After");
     const whole = !summary && !failed && item?.metadata.server_name !== "tersely";
     this.querySelector(".panes").classList.toggle("alone", whole || !this.handle);
     if (whole || (!this.handle && !failed)) {
       if (!item) put(this.after);
       else if (item.status === "streaming") put(this.after, h("div.pane-head", null, title, h("span.under", null, "still running")));
-      else put(this.after, h("div.pane-head", null, title, h("span.under", null, "The model got all of it: nothing was left out.")));
+      else put(this.after, h("div.pane-head", null, title, h("span.under", null, "The model received the whole result.")));
       return;
     }
     const text = summary ? summary.content : item.content;
-    const lost = (told.lost ?? []).slice(0, MOST_LOST);
+    const lost = (outcome.lost ?? []).slice(0, MOST_LOST);
     put(
       this.after,
-      h("div.pane-head", null, title, h("span.under", null, failed ? "what the model was told" : "what the model got", told.summary_tokens ? ` · ${number(told.summary_tokens)} tokens` : ""), h("span.grow"), text && copyButton("Copy", text)),
-      h("div.got", { tabindex: 0, role: "group", "aria-label": "What the model got" }, h("pre", null, this.#linked(text)), summary?.status === "streaming" && h("span.caret")),
+      h("div.pane-head", null, title, h("span.under", null, failed ? "error the model received" : "text the model received", outcome.summary_tokens ? ` · ${number(outcome.summary_tokens)} tokens` : ""), h("span.grow"), text && copyButton("Copy", text)),
+      h("div.got", { tabindex: 0, role: "group", "aria-label": "Text the model received" }, h("pre", null, this.#linked(text)), summary?.status === "streaming" && h("span.caret")),
       lost.length
         ? h(
             "div.left-out",
             { tabindex: 0, role: "group", "aria-labelledby": "left-out-title" },
-            h("h3", { id: "left-out-title" }, `Left out`, h("span.under", null, ` ${told.lost.length} ${told.lost.length === 1 ? "thing" : "things"}, all in the text beside`)),
+            h("h3", { id: "left-out-title" }, `Left out`, h("span.under", null, ` ${outcome.lost.length} ${outcome.lost.length === 1 ? "entry" : "entries"}; the full text is shown beside this`)),
             h("ul", null, lost.map((one) => h("li", null, one.what, one.lines?.length ? [" ", lines(one.lines)] : null))),
           )
         : summary && summary.status !== "streaming" && this.handle
-          ? h("p.quiet-words.left-out-none", null, "Which lines were left out was not noted for this call.")
+          ? h("p.quiet-words.left-out-none", null, "The omitted lines were not recorded for this call.")
           : null,
     );
   }
 
-  /** What a model reads names lines too: those are links. */
+  /** Turn references such as "lines 12-20" in the condensed text into links. */
   #linked(text) {
     const parts = [];
     let from = 0;
@@ -267,7 +267,7 @@ class CallPage extends HTMLElement {
         if (this.paid) return this.#draw();
       }
     } catch {
-      // The price is a remark; the page stands without it.
+      // The price is optional; the page works without it.
     }
   }
 }

@@ -1,4 +1,4 @@
-// Elements out of values. Text is always text: nothing here, or anywhere in the dashboard, makes HTML out of a string.
+// Create DOM elements. Strings always become text nodes: no code in the dashboard parses a string as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -45,7 +45,7 @@ export function put(node, ...children) {
   return node;
 }
 
-/** A line icon, drawn from one path. */
+/** A line icon from a single path. */
 export function icon(name) {
   return s("svg.icon", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" }, s("path", { d: ICONS[name] }));
 }
@@ -63,19 +63,19 @@ const ICONS = {
   search: "M7 3a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM10 10l3.5 3.5",
 };
 
-let saying = 0;
-/** Tell readers who listen instead of look. Never more than about one sentence a second. */
-export function say(words) {
-  const place = document.getElementById("said");
-  clearTimeout(saying);
-  saying = setTimeout(() => (place.textContent = words), 300);
+let announcing = 0;
+/** Announce a message to screen readers, debounced. */
+export function announce(words) {
+  const region = document.getElementById("announcer");
+  clearTimeout(announcing);
+  announcing = setTimeout(() => (region.textContent = words), 300);
 }
 
 export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Without a secure context there is no clipboard; the old way still works.
+    // Without a secure context there is no clipboard API; `execCommand` still works.
     const area = h("textarea.unseen", { value: text, "aria-hidden": "true" });
     document.body.append(area);
     area.select();
@@ -91,7 +91,7 @@ export function copyButton(label, text) {
     try {
       await copy(typeof text === "function" ? await text() : text);
       span.textContent = "Copied";
-      say("Copied");
+      announce("Copied");
     } catch (problem) {
       span.textContent = problem.message;
     }
@@ -100,7 +100,7 @@ export function copyButton(label, text) {
   return button;
 }
 
-/** Ask before something that cannot be undone; true when the reader agrees. */
+/** Confirm an action that cannot be undone; resolves to true if confirmed. */
 export function ask(question, detail, yes, no = "Keep it running") {
   return new Promise((resolve) => {
     const dialog = h(

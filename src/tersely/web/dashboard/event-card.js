@@ -1,6 +1,6 @@
-// One item of a session's timeline, drawn: a thought, an answer, a tool call with its summary, an error, an analysis.
+// Renders one item of a session's timeline: a thought, an answer, a tool call with its summary, an error or an analysis.
 //
-// A card draws and updates itself; where it stands, and whether it is in the page at all, is the timeline's business.
+// A card draws and updates itself; <timeline-view> decides where it is placed and whether it is in the page.
 
 import { h, icon, put } from "./dom.js";
 import { clock, duration, lasting, number, saved } from "./format.js";
@@ -59,22 +59,22 @@ export class Card {
     const { item, page } = this;
     const refer = page.refer;
     if (item.type === "error") {
-      put(this.node, this.#line(h("p.problem", null, item.content || "Something went wrong.")));
+      put(this.node, this.#line(h("p.problem", null, item.content || "Unknown error.")));
     } else if (item.type === "llm_thinking") {
       const text = item.content.trim();
-      if (!text) return put(this.node, this.#line(h("p.quiet-words", null, "(thought without words)")));
+      if (!text) return put(this.node, this.#line(h("p.quiet-words", null, "(empty thought)")));
       put(this.node, this.#line(this.#fold(firstLine(text), text, () => h("div.flow.thought", null, text), live)));
     } else if (item.type === "final_analysis") {
       const onTop = item.content === page.analysisOnTop;
-      put(this.node, this.#line(this.#fold(onTop ? "Analysis, as at the top of the page" : "Analysis of this stage", item.content, () => markdown(item.content, { refer }), live)));
+      put(this.node, this.#line(this.#fold(onTop ? "Analysis (shown at the top of the page)" : "Analysis of this stage", item.content, () => markdown(item.content, { refer }), live)));
     } else if (item.status !== "completed" && !item.content) {
       put(this.node, this.#line(h("p.quiet-words", null, item.status === "cancelled" ? "Cancelled." : "Ended without an answer.")));
     } else {
       const body = () => (item.type === "mcp_tool_summary" ? h("pre.plain", { tabindex: 0 }, item.content) : markdown(item.content, { refer }));
-      // The answer that ends it comes again as the analysis; only who saw it stream has it unfolded in both places.
+      // The final answer is repeated as the analysis, so it starts folded unless it was streamed into this page.
       const { final } = item.metadata;
       const unfolded = live || (!final && (item.content.length < 200 || page.isRecent(item)));
-      put(this.node, this.#line(unfolded ? body() : this.#fold(final ? "The last answer: the analysis, as the model gave it" : firstLine(item.content), item.content, body, false)));
+      put(this.node, this.#line(unfolded ? body() : this.#fold(final ? "Final answer (the analysis)" : firstLine(item.content), item.content, body, false)));
     }
   }
 
@@ -84,7 +84,7 @@ export class Card {
     return [h("a.mark", { href: `#event-${item.id}`, title: `${word}: link to this event`, "aria-label": `Link to this event: ${word}` }, icon(sign)), h("div.body", null, body), h("span.at", null, clock(item.at))];
   }
 
-  /** Folded words. While they are folded their text stands there unformatted, so that the browser's own search finds it. */
+  /** Folded text. While folded, the text is in the page unformatted, so that the browser's search finds it. */
   #fold(words, text, body, open) {
     const details = h("details", { open }, h("summary.words-fold", { dataset: { stop: "" } }, h("span.clip", null, words)));
     if (open) details.append(body());
@@ -107,7 +107,7 @@ export class Card {
     const after = summary?.metadata.summary_tokens;
     const fallback = summary && (summary.metadata.summarization_fallback || summary.metadata.status === "fallback" || summary.metadata.status === "partial");
     const state = running ? "running" : failed ? "failed" : item.status === "cancelled" ? "cancelled" : "done";
-    // Streaming text of a summary changes often; the rest of the card does not.
+    // The streamed text of a summary changes often; the rest of the card does not.
     const shape = [item.status, summary?.status, state].join();
     if (this.shape === shape && condensing) return this.#flowSummary();
     this.shape = shape;
@@ -129,7 +129,7 @@ export class Card {
         failed ? h("span.tag.bad", null, "error") : item.status === "cancelled" ? h("span.tag", null, "cancelled") : null,
         fallback ? h("span.tag.warn", { title: summary.metadata.reason ?? "" }, FALLBACK[summary.metadata.status] ?? "fallback") : null,
         !running && !failed && after !== undefined ? saved(metadata.original_tokens, after) : null,
-        !running && !failed && !summary && metadata.original_tokens ? h("span.saved.whole", { title: "Small enough: the model got all of it" }, `${number(metadata.original_tokens)} tokens`) : null,
+        !running && !failed && !summary && metadata.original_tokens ? h("span.saved.whole", { title: "Not condensed: the model received the whole result" }, `${number(metadata.original_tokens)} tokens`) : null,
         !running ? h("span.took", null, duration(metadata.duration_ms)) : h("span.took", null, lasting(item.at, null)),
       ),
     );
@@ -139,10 +139,10 @@ export class Card {
       return h(
         "div.call-body",
         null,
-        h("div.call-actions", null, link, lost ? h("span.quiet-words", null, `${lost} ${lost === 1 ? "thing" : "things"} left out`) : null, fallback ? h("span.quiet-words", null, summary.metadata.reason ?? "") : null),
+        h("div.call-actions", null, link, lost ? h("span.quiet-words", null, `${lost} ${lost === 1 ? "omission" : "omissions"}`) : null, fallback ? h("span.quiet-words", null, summary.metadata.reason ?? "") : null),
         metadata.arguments && Object.keys(metadata.arguments).length ? [h("h4", null, "Arguments"), h("pre.plain", { tabindex: 0 }, JSON.stringify(metadata.arguments, null, 2))] : null,
-        summary?.content ? [h("h4", null, "What the model got"), h("pre.plain.tall", { tabindex: 0 }, summary.content)] : null,
-        item.content ? [h("h4", null, failed ? "What went wrong" : summary ? "What came back (beginning)" : "What came back"), h("pre.plain.tall", { tabindex: 0 }, item.content)] : null,
+        summary?.content ? [h("h4", null, "Text the model received"), h("pre.plain.tall", { tabindex: 0 }, summary.content)] : null,
+        item.content ? [h("h4", null, failed ? "Error" : summary ? "Result (beginning)" : "Result"), h("pre.plain.tall", { tabindex: 0 }, item.content)] : null,
       );
     };
     const fill = () => details.open && details.childElementCount === 1 && details.append(body());
@@ -189,7 +189,7 @@ function firstLine(text) {
   return line.length > 240 ? `${line.slice(0, 240)}…` : line;
 }
 
-/** Arguments on one line: names and values, no quotes. */
+/** Arguments on one line: names and values without quotes. */
 function brief(values) {
   if (!values || typeof values !== "object") return "";
   return Object.entries(values)
@@ -198,7 +198,7 @@ function brief(values) {
     .slice(0, 300);
 }
 
-/** What can be found of an item whose card is not in the page. */
+/** The searchable text of an item whose card is not in the page. */
 export function words({ type, metadata, content }) {
   return type === "llm_tool_call" ? `${toolName(metadata)} ${brief(metadata.arguments)} ${metadata.is_error ? content : ""}` : content;
 }

@@ -1,4 +1,4 @@
-// Numbers and times as people read them. Times are in the reader's zone; the exact one is in the title.
+// Format numbers and times. Times are in the reader's time zone; the exact time is in the title.
 
 import { h } from "./dom.js";
 
@@ -9,7 +9,7 @@ const dayTime = new Intl.DateTimeFormat(undefined, { month: "short", day: "numer
 
 export const number = (value) => whole.format(value ?? 0);
 
-/** 239752 → 240k; for places where the exact figure stands elsewhere. */
+/** 239752 → 240k; for places where the exact figure is shown elsewhere. */
 export function short(value) {
   if (value < 1000) return String(Math.round(value));
   if (value < 10_000) return `${(value / 1000).toFixed(1)}k`;
@@ -59,20 +59,20 @@ function spell(seconds) {
   return `${Math.floor(seconds / 86400)} days`;
 }
 
-/** How long ago, kept true while it is shown. */
+/** A relative time, updated while it is shown. */
 export function when(iso) {
   if (!iso) return h("span", null, "–");
   const moment = new Date(iso);
   return h("time.ago", { datetime: iso, title: exact.format(moment) }, ago(moment));
 }
 
-/** The time of day; the whole date in the title. */
+/** The time of day; the full date in the title. */
 export function clock(iso) {
   const moment = new Date(iso);
   return h("time", { datetime: iso, title: exact.format(moment) }, clockTime.format(moment));
 }
 
-/** How long something took, or has been taking. */
+/** A duration; counts on while there is no end. */
 export function lasting(from, to) {
   if (!from) return h("span", null, "–");
   if (to) return h("span", null, duration(new Date(to) - new Date(from)));
@@ -105,12 +105,12 @@ export function pill(status) {
   return h("span.pill", { dataset: { status } }, statusWord(status));
 }
 
-/** before → after, with a bar that shows how little is left. */
+/** before → after, with a bar for the remaining share. */
 export function saved(before, after, { bar = true } = {}) {
   const share = before ? Math.max(0.4, Math.min(100, (100 * after) / before)) : 100;
   return h(
     "span.saved",
-    { title: `${number(before)} tokens came back, ${number(after)} reached the model` },
+    { title: `${number(before)} tokens returned, ${number(after)} passed to the model` },
     h("span.figures", null, number(before), h("i", null, "→"), h("b", null, number(after))),
     bar && h("span.bar-of", { "aria-hidden": "true" }, h("span", { style: { width: `${share}%` } })),
   );

@@ -1,4 +1,4 @@
-// JSON as rows that fold. Pure: text in, rows out. Every node knows the line it stands in, so that a line can be found in the folds.
+// JSON as foldable rows. Pure: text in, rows out. Every node has its line number, so that a line can be found in the tree.
 
 export class NotJson extends Error {}
 
@@ -79,7 +79,7 @@ export function parseJson(text) {
   return root;
 }
 
-/** The rows in sight, in order: what is folded is one row. */
+/** The visible rows in order; a folded node is one row. */
 export function visibleRows(root) {
   const rows = [];
   const stack = [root];
@@ -100,7 +100,7 @@ export function* everyNode(root) {
   }
 }
 
-/** The node that stands at a line: the last that begins at or before it. */
+/** The node at a line: the last one that begins at or before it. */
 export function nodeAt(root, line) {
   let node = root;
   for (;;) {
@@ -114,13 +114,13 @@ export function unfoldTo(node) {
   for (let above = node.parent; above; above = above.parent) above.open = true;
 }
 
-/** A folded node in a few words. */
+/** A short description of a folded node. */
 export function gist(node) {
   const count = node.children.length;
   const counted = node.kind === "object" ? `${count} ${count === 1 ? "key" : "keys"}` : `${count} ${count === 1 ? "item" : "items"}`;
   const words = [];
   let length = 0;
-  // What something is called says most of it, even where that stands a level deeper.
+  // Show the name first, even if it is one level deeper.
   const named = namesOf(node) ?? namesOf(node.children.find((child) => child.key === "metadata"));
   for (const child of named ? [named, ...node.children.filter((one) => one !== named)] : node.children) {
     if (child.children || length > 60) continue;

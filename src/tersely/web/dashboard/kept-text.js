@@ -1,8 +1,8 @@
-// <kept-text session handle>: the whole of a kept result, to look through. Lines come in blocks as they are looked at; JSON folds;
-// search is the service's for lines and ours for folds.
+// <kept-text session handle>: a viewer for a whole kept result. Lines are fetched in blocks as they become visible; JSON folds. The
+// service searches lines; JSON is searched here.
 
 import { api, query } from "./api.js";
-import { h, icon, put, say } from "./dom.js";
+import { announce, h, icon, put } from "./dom.js";
 import { bytes, number } from "./format.js";
 import { everyNode, gist, nodeAt, parseJson, unfoldTo, visibleRows } from "./json-rows.js";
 import "./virtual-rows.js";
@@ -29,10 +29,10 @@ class KeptText extends HTMLElement {
     if (this.base) return;
     this.base = `/sessions/${encodeURIComponent(this.getAttribute("session"))}/results/${encodeURIComponent(this.getAttribute("handle"))}`;
     this.field = h("input", { type: "search", placeholder: "Find in the whole result", "aria-label": "Find in the whole result", autocomplete: "off", spellcheck: "false" });
-    this.pattern = h("button.small.toggle", { type: "button", "aria-pressed": "false", title: "The words are an expression (re2)", "aria-label": "Regular expression" }, ".*");
-    this.letters = h("button.small.toggle", { type: "button", "aria-pressed": "false", title: "Capitals matter", "aria-label": "Match case" }, "Aa");
+    this.pattern = h("button.small.toggle", { type: "button", "aria-pressed": "false", title: "Regular expression (re2)", "aria-label": "Regular expression" }, ".*");
+    this.letters = h("button.small.toggle", { type: "button", "aria-pressed": "false", title: "Match case", "aria-label": "Match case" }, "Aa");
     this.found = h("span.found", { role: "status" });
-    this.views = h("span.views", { role: "group", "aria-label": "How it is shown", hidden: true });
+    this.views = h("span.views", { role: "group", "aria-label": "View", hidden: true });
     const step = (by, sign, name) => h("button.small", { type: "button", onclick: () => this.#step(by), "aria-label": name, title: name }, icon(sign));
     this.steps = h("span.steps", { hidden: true }, step(-1, "up", "Previous match"), step(1, "down", "Next match"));
     for (const toggle of [this.pattern, this.letters])
@@ -67,7 +67,7 @@ class KeptText extends HTMLElement {
     clearTimeout(this.typing);
   }
 
-  /** Read the beginning and show it; gives what is known of the result. */
+  /** Load and show the beginning; returns the result's metadata. */
   async open({ lost = [] } = {}) {
     const start = await api(`${this.base}?lines=1-${BLOCK}`, { signal: this.#gone.signal });
     this.#about = start;
@@ -92,7 +92,7 @@ class KeptText extends HTMLElement {
       this.text.refresh();
       this.text.to(first - 1, { block: last - first > 10 ? "start" : "center" });
     }
-    say(first === last ? `Line ${first}` : `Lines ${first} to ${last}`);
+    announce(first === last ? `Line ${first}` : `Lines ${first} to ${last}`);
   }
 
   #choose(view) {
@@ -168,7 +168,7 @@ class KeptText extends HTMLElement {
   #take(block, answer) {
     const lines = answer.text.split("\n");
     if (lines.length > 1 && lines.at(-1) === "") lines.pop();
-    // An answer has a largest size: what is behind a very long line is asked for when it is looked at again.
+    // A response has a maximum size: lines after a very long one are requested separately.
     const complete = answer.next === null || lines.length >= BLOCK;
     if (!complete && answer.next.startsWith("bytes=")) lines[lines.length - 1] += " …";
     this.#blocks.set(block, lines);
@@ -201,7 +201,7 @@ class KeptText extends HTMLElement {
       }
       this.#tree = parseJson(text);
     } catch (problem) {
-      return; // Not JSON after all, or too deep: it stays lines.
+      return; // Not JSON, or nested too deeply: show lines.
     }
     const view = (name, words) => h("button.small.toggle", { type: "button", dataset: { view: name }, "aria-pressed": "false", onclick: () => this.#choose(name) }, words);
     put(this.views, view("json", "JSON"), view("lines", "Lines"));
@@ -362,7 +362,7 @@ class KeptText extends HTMLElement {
     return this.#view === "lines" && this.#search.q && this.#search.lines?.get(line);
   }
 
-  /** The text with what was looked for marked. */
+  /** The text with matches of the search marked. */
   #emphasized(text, line = 0) {
     const { q } = this.#search;
     if (!q) return text;
@@ -375,7 +375,7 @@ class KeptText extends HTMLElement {
     if (!wanted) return text;
     const where = this.#caseMatters ? text : text.toLowerCase();
     const what = this.#caseMatters ? wanted : wanted.toLowerCase();
-    if (where.length !== text.length) return text; // a letter whose small form is longer
+    if (where.length !== text.length) return text; // a letter whose lower case is longer
     const parts = [];
     let from = 0;
     for (let at = where.indexOf(what); at >= 0 && parts.length < 100; at = where.indexOf(what, from)) {
@@ -386,7 +386,7 @@ class KeptText extends HTMLElement {
     return parts;
   }
 
-  // What the model did not get
+  // Lines the model did not receive
 
   #isLost(line) {
     let low = 0;
@@ -396,7 +396,7 @@ class KeptText extends HTMLElement {
       if (this.#lost[middle][0] <= line) low = middle + 1;
       else high = middle;
     }
-    // Runs may overlap; a few of those that begin before are enough to look at.
+    // Ranges may overlap; checking a few that begin before the line is enough.
     for (let place = low - 1; place >= Math.max(0, low - 8); place--) if (this.#lost[place][1] >= line) return true;
     return false;
   }

@@ -1,22 +1,22 @@
-// A channel, followed: every stored event once and in order, however often the connection breaks. After each break it is asked for
-// again with the last number that was seen.
+// Follow a channel over the WebSocket: every stored event exactly once and in order, across reconnects. After each reconnect the
+// subscription resumes after the last sequence number received.
 //
-// A connection of its own for every follower: events of a session and of the list of all sessions look alike, and only the
-// connection tells them apart for certain.
+// Every follower has its own connection: events of a session and of the list of all sessions have the same format, so only the
+// connection distinguishes them reliably.
 
 import { toLogin } from "./api.js";
 
 const FIRST_PAUSE = 400;
 const LONGEST_PAUSE = 10_000;
 const PING_EVERY = 20_000;
-const PATIENCE = 8_000;
+const TIMEOUT = 8_000;
 const STORE_PAUSE = 2_000;
 
 const watchers = new Set();
 let state = "idle";
 let current = null;
 
-/** Be told how the connection is: "idle", "connecting", "live", "waiting" for the service's database, or "offline". */
+/** Register a callback for the connection's state: "idle", "connecting", "live", "waiting" (for the database) or "offline". */
 export function watchLink(changed) {
   watchers.add(changed);
   changed(state);
@@ -29,14 +29,14 @@ function become(next) {
 }
 
 /**
- * Follow a channel; returns how to stop.
+ * Follow a channel; returns a function that stops it.
  *
- * after: the number of the last event seen; undefined for what comes from now on.
- * hear(event): stored and transient events alike.
- * joined(again): the subscription stands; `again` when there was a break before.
- * failed(event): the service refuses, e.g. because there is no such session.
+ * after: sequence number of the last event received; undefined for new events only.
+ * onEvent(event): called for stored and transient events.
+ * joined(again): the subscription is confirmed; `again` after a reconnect.
+ * failed(event): the service refused, e.g. because there is no such session.
  */
-export function follow(channel, after, hear, { joined = () => {}, failed = () => {} } = {}) {
+export function follow(channel, after, onEvent, { joined = () => {}, failed = () => {} } = {}) {
   let socket = null;
   let pause = FIRST_PAUSE;
   let timer = 0;
@@ -47,21 +47,21 @@ export function follow(channel, after, hear, { joined = () => {}, failed = () =>
     if (state !== "offline") become("connecting");
     const mine = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/api/v1/ws`);
     socket = mine;
-    let patience = setTimeout(() => mine.close(), PATIENCE);
+    let timeout = setTimeout(() => mine.close(), TIMEOUT);
     let pinging = 0;
     const subscribe = () => mine.send(JSON.stringify({ action: "subscribe", channel, ...(after === undefined ? {} : { last_seq: after }) }));
     mine.onopen = () => {
-      clearTimeout(patience);
-      patience = 0;
+      clearTimeout(timeout);
+      timeout = 0;
       subscribe();
       pinging = setInterval(() => {
         mine.send('{"action":"ping"}');
-        patience ||= setTimeout(() => mine.close(), PATIENCE);
+        timeout ||= setTimeout(() => mine.close(), TIMEOUT);
       }, PING_EVERY);
     };
     mine.onmessage = (message) => {
-      clearTimeout(patience);
-      patience = 0;
+      clearTimeout(timeout);
+      timeout = 0;
       if (over) return;
       const event = JSON.parse(message.data);
       if (event.type === "subscription.confirmed") {
@@ -71,7 +71,7 @@ export function follow(channel, after, hear, { joined = () => {}, failed = () =>
         before = true;
       } else if (event.type === "subscription.error") {
         if (event.code !== "store_unavailable") return failed(event);
-        // The connection stands, but nobody tells us anything until the database is back.
+        // The connection is open, but no events arrive until the database is available again.
         become("waiting");
         setTimeout(() => !over && mine.readyState === WebSocket.OPEN && subscribe(), STORE_PAUSE);
       } else if (event.session_id) {
@@ -79,11 +79,11 @@ export function follow(channel, after, hear, { joined = () => {}, failed = () =>
           if (after !== undefined && event.seq <= after) return;
           after = event.seq;
         }
-        hear(event);
+        onEvent(event);
       }
     };
     mine.onclose = () => {
-      clearTimeout(patience);
+      clearTimeout(timeout);
       clearInterval(pinging);
       if (over) return;
       become("offline");
@@ -97,7 +97,7 @@ export function follow(channel, after, hear, { joined = () => {}, failed = () =>
   }
 
   async function check() {
-    // A refused handshake does not say why; a plain request does.
+    // A refused handshake gives no reason; a plain request does.
     const answer = await fetch("/api/v1/system/info", { cache: "no-store" }).catch(() => null);
     if (over) return;
     if (answer?.status === 401) toLogin();
@@ -105,15 +105,15 @@ export function follow(channel, after, hear, { joined = () => {}, failed = () =>
     else later();
   }
 
-  function hurry() {
+  function retryNow() {
     if (document.hidden || state !== "offline") return;
     clearTimeout(timer);
     pause = FIRST_PAUSE;
     later();
   }
 
-  addEventListener("online", hurry);
-  document.addEventListener("visibilitychange", hurry);
+  addEventListener("online", retryNow);
+  document.addEventListener("visibilitychange", retryNow);
   current?.();
   connect();
   const stop = () => {
@@ -121,8 +121,8 @@ export function follow(channel, after, hear, { joined = () => {}, failed = () =>
     over = true;
     if (current === stop) current = null;
     clearTimeout(timer);
-    removeEventListener("online", hurry);
-    document.removeEventListener("visibilitychange", hurry);
+    removeEventListener("online", retryNow);
+    document.removeEventListener("visibilitychange", retryNow);
     socket.close();
     become("idle");
   };

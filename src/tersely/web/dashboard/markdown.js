@@ -1,8 +1,8 @@
-// Markdown to elements, by an allow-list: headings, paragraphs, lists, quotes, code, tables, emphasis, links.
+// Markdown to DOM elements, by an allow-list: headings, paragraphs, lists, quotes, code, tables, emphasis, links.
 //
-// What models and tools write is not to be trusted: HTML stays text, images stay text (loading one would tell its server), links go
-// to http(s) only, are never followed by themselves, and show the host they lead to. Time is linear: what closes a sign is looked for
-// once and remembered.
+// The text of models and tools is untrusted: HTML stays text, images stay text (loading one would notify its server), links are
+// http(s) only, are never fetched automatically, and show their host. Time is linear: each closing delimiter is searched for once and
+// cached.
 
 import { h } from "./dom.js";
 
@@ -157,7 +157,7 @@ function inline(node, text, how, depth) {
         end = close + sign.length;
       }
     } else if (sign === "![") {
-      // Shown as it was written.
+      // Shown as written.
       const shape = ahead.next("]", after) > 0 && /^!\[[^\]]{0,500}\](?:\([^)]{0,500}\)|\[[^\]]{0,200}\])/.exec(text.slice(at, at + 1_100));
       if (shape) {
         made = document.createTextNode(shape[0]);
@@ -187,7 +187,7 @@ function opens(text, sign, at) {
   return sign[0] !== "_" || !/\w/.test(text[at - 1] ?? " ");
 }
 
-/** What comes next in a text. Each question is answered by looking at each place once, however often it is asked. */
+/** Lookahead in a text. Results are cached, so each position is examined once per delimiter. */
 class Ahead {
   #found = new Map();
   #pairs = null;
@@ -200,7 +200,7 @@ class Ahead {
     return this.#look(sign, from, () => true);
   }
 
-  /** Where an emphasis that began before `from` ends. */
+  /** The end of an emphasis that began before `from`. */
   closing(sign, from) {
     const { text } = this;
     return this.#look(`${sign} closing`, from, (place) => {
@@ -220,7 +220,7 @@ class Ahead {
     return place;
   }
 
-  /** The bracket that closes the one at a place. */
+  /** The closing bracket of the bracket at a position. */
   pair(at) {
     if (!this.#pairs) {
       this.#pairs = new Map();
@@ -248,7 +248,7 @@ function bracket(text, at, ahead, how, depth) {
   return [null, at];
 }
 
-/** A link that leaves us: marked, with its host in sight, and telling the other side nothing. */
+/** A link to another site: marked, with its host visible and without a referrer. */
 export function external(address, words) {
   let url;
   try {

@@ -1,4 +1,4 @@
-// <savings-page>: tokens that tools returned and tokens that models got, over time, by server and tool, through both doors.
+// <savings-page>: tokens returned by tools and tokens passed to models, over time, by server and by tool, for sessions and the gateway.
 
 import { api, query } from "./api.js";
 import { go } from "./app.js";
@@ -10,8 +10,8 @@ const SPANS = [
   [30, "30 days"],
   [90, "90 days"],
 ];
-const DOORS = [
-  ["", "everything"],
+const ENTRY_POINTS = [
+  ["", "all"],
   ["session", "sessions"],
   ["gateway", "gateway"],
 ];
@@ -29,12 +29,12 @@ class SavingsPage extends HTMLElement {
   addressed() {
     const asked = new URLSearchParams(location.search);
     this.days = SPANS.map(([days]) => days).includes(Number(asked.get("days"))) ? Number(asked.get("days")) : 30;
-    this.door = DOORS.map(([door]) => door).includes(asked.get("door") ?? "") ? (asked.get("door") ?? "") : "";
+    this.door = ENTRY_POINTS.map(([door]) => door).includes(asked.get("door") ?? "") ? (asked.get("door") ?? "") : "";
     const chip = (words, on, change) => h("button.chip", { type: "button", "aria-pressed": String(on), onclick: () => go(`/savings${query({ days: this.days, door: this.door, ...change })}`, { replace: true }) }, words);
     put(
       this.chips,
-      h("div.chips", { role: "group", "aria-label": "Which door" }, DOORS.map(([door, words]) => chip(words, door === this.door, { door }))),
-      h("div.chips", { role: "group", "aria-label": "How far back" }, SPANS.map(([days, words]) => chip(words, days === this.days, { days }))),
+      h("div.chips", { role: "group", "aria-label": "Entry point" }, ENTRY_POINTS.map(([door, words]) => chip(words, door === this.door, { door }))),
+      h("div.chips", { role: "group", "aria-label": "Period" }, SPANS.map(([days, words]) => chip(words, days === this.days, { days }))),
     );
     this.#read();
   }
@@ -54,7 +54,7 @@ class SavingsPage extends HTMLElement {
     const fact = (name, value, title) => h("div", { title }, h("dt", null, name), h("dd", null, value));
     if (!items.length) {
       put(this.sums);
-      put(this.plots, h("div.empty", null, h("h2", null, "Nothing came through yet"), h("p", null, "Every tool result that a session or the gateway handles is counted here, from the first one on.")));
+      put(this.plots, h("div.empty", null, h("h2", null, "No tool results yet"), h("p", null, "Every tool result of a session or of the gateway is counted here.")));
       return;
     }
     const calls = items.reduce((sum, one) => sum + one.calls, 0);
@@ -62,13 +62,13 @@ class SavingsPage extends HTMLElement {
     const read = items.reduce((sum, one) => sum + one.read_backs, 0);
     put(
       this.sums,
-      fact("tokens spared", h("b.hero", null, short(found.spared)), number(found.spared)),
+      fact("tokens saved", h("b.hero", null, short(found.spared)), number(found.spared)),
       fact("share", percent(found.spared, found.tokens_before)),
-      fact("tools returned", number(found.tokens_before)),
-      fact("models got", number(found.tokens_after)),
+      fact("returned by tools", number(found.tokens_before)),
+      fact("passed to models", number(found.tokens_after)),
       fact("calls", number(calls)),
       fact("condensed", `${number(condensed)} (${percent(condensed, calls)})`),
-      read ? fact("read back", number(read), "How often a model asked for more of a kept result") : null,
+      read ? fact("read back", number(read), "How often a model read more of a kept result") : null,
     );
     const tools = group(items, (one) => `${one.server}.${one.tool}`);
     const servers = group(items, (one) => one.server);
@@ -76,8 +76,8 @@ class SavingsPage extends HTMLElement {
       this.plots,
       h("section.plot", { "aria-labelledby": "by-day" }, h("h2", { id: "by-day" }, "Over time"), legend(), timePlot(items, since, this.days, this.plots.clientWidth - 42)),
       h("div.plots", null, servers.filter((one) => one.before > one.after).length > 1 && h("section.plot", { "aria-labelledby": "by-server" }, h("h2", { id: "by-server" }, "By server"), bars(servers.filter((one) => one.before > one.after))), h("section.plot", { "aria-labelledby": "by-tool" }, h("h2", { id: "by-tool" }, "By tool"), bars(tools.filter((one) => one.before > one.after).slice(0, 15)))),
-      h("section.plot", { "aria-labelledby": "in-numbers" }, h("h2", { id: "in-numbers" }, "In numbers"), table(tools)),
-      h("p.quiet-words", null, `Tokens are counted in ${found.encoding}. Days are days in UTC.`),
+      h("section.plot", { "aria-labelledby": "in-numbers" }, h("h2", { id: "in-numbers" }, "All figures"), table(tools)),
+      h("p.quiet-words", null, `Tokens are counted with ${found.encoding}. Days are in UTC.`),
     );
   }
 }
@@ -101,10 +101,10 @@ function group(items, name) {
 }
 
 function legend() {
-  return h("p.legend", { "aria-hidden": "true" }, h("span.swatch.before"), "returned by tools", h("span.swatch.after"), "reached a model");
+  return h("p.legend", { "aria-hidden": "true" }, h("span.swatch.before"), "returned by tools", h("span.swatch.after"), "passed to models");
 }
 
-/** Bars by day: pale for what came back, full for what was passed on. */
+/** Bars by day: pale for returned tokens, solid for tokens passed on. */
 function timePlot(items, since, days, across) {
   const width = Math.max(280, Math.min(1200, across));
   const height = 240;
@@ -123,7 +123,7 @@ function timePlot(items, since, days, across) {
   }
   const most = nice(Math.max(1, ...sums.map((one) => one.before)));
   const step = (width - left) / days;
-  const every = Math.ceil(64 / step); // days from one name to the next, so that names never touch
+  const every = Math.ceil(64 / step); // days between two labels, so that labels never touch
   const bar = Math.min(46, step * 0.68);
   const y = (value) => 8 + room * (1 - value / most);
   const label = `Tokens by day. ${sums.filter((one) => one.before).map((one) => `${one.day}: ${number(one.before)} returned, ${number(one.after)} passed on`).slice(-10).join("; ")}`;
@@ -149,7 +149,7 @@ function timePlot(items, since, days, across) {
   );
 }
 
-/** 1.50M → 1.5M: figures of an axis are round. */
+/** 1.50M → 1.5M: axis labels are round figures. */
 const round = (value) => short(value).replace(/\.(\d*?)0+(?=\D|$)/, (_, rest) => (rest ? `.${rest}` : ""));
 
 function nice(value) {
@@ -161,7 +161,7 @@ function dayName(day) {
   return new Date(`${day}T00:00:00Z`).toLocaleDateString(undefined, { month: "short", day: "numeric", timeZone: "UTC" });
 }
 
-/** One bar per name: its length is what came back, the full part what was passed on. */
+/** One bar per name: the length is the returned tokens, the solid part the tokens passed on. */
 function bars(groups) {
   const most = Math.max(1, ...groups.map((one) => one.before));
   return h(
@@ -187,11 +187,11 @@ function bars(groups) {
 function table(tools) {
   return h(
     "div.table",
-    { tabindex: 0, role: "group", "aria-label": "By tool, in numbers" },
+    { tabindex: 0, role: "group", "aria-label": "Figures by tool" },
     h(
       "table",
       null,
-      h("thead", null, h("tr", null, ["Tool", "Calls", "Errors", "Condensed", "From cache", "Read back", "Returned", "Passed on", "Spared", "Mean time"].map((word, place) => h("th", { scope: "col", class: place ? "number" : "" }, word)))),
+      h("thead", null, h("tr", null, ["Tool", "Calls", "Errors", "Condensed", "From cache", "Read back", "Returned", "Passed on", "Saved", "Mean time"].map((word, place) => h("th", { scope: "col", class: place ? "number" : "" }, word)))),
       h(
         "tbody",
         null,

@@ -1,11 +1,11 @@
-// <servers-page>: the MCP servers: how they are, what they can do, what holds for what they return.
+// <servers-page>: the MCP servers: their state, their tools and the policies for their results.
 
 import { api } from "./api.js";
 import { h, put } from "./dom.js";
 import { bytes, duration, number, when } from "./format.js";
 
-const WORDS = { ready: "ready", starting: "starting", retrying: "not reachable", closed: "closed" };
-const LOOK_EVERY = 5_000;
+const WORDS = { ready: "ready", starting: "starting", retrying: "not connected", closed: "closed" };
+const POLL_EVERY = 5_000;
 
 class ServersPage extends HTMLElement {
   #timer = 0;
@@ -28,7 +28,7 @@ class ServersPage extends HTMLElement {
       const { items } = await api("/system/mcp-servers");
       if (!this.isConnected) return;
       if (!items.length)
-        put(this.list, h("div.empty", null, h("h2", null, "No MCP server is configured"), h("p", null, "Name one under ", h("code", null, "mcp_servers"), " in tersely.yaml, or see everything work with ", h("code", null, "tersely demo"), ".")));
+        put(this.list, h("div.empty", null, h("h2", null, "No MCP server is configured"), h("p", null, "Add one under ", h("code", null, "mcp_servers"), " in tersely.yaml, or try ", h("code", null, "tersely demo"), ".")));
       for (const one of items) {
         const { latency_ms, ...lasting } = one;
         const shape = JSON.stringify(lasting);
@@ -37,7 +37,7 @@ class ServersPage extends HTMLElement {
         const fresh = drawServer(one);
         const old = this.#cards.get(one.name);
         if (old) {
-          // Folds stay as the reader left them.
+          // Keep the folds as they are.
           const open = [...old.querySelectorAll("details")].map((fold) => fold.open);
           fresh.querySelectorAll("details").forEach((fold, place) => (fold.open = open[place] ?? false));
           old.replaceWith(fresh);
@@ -49,7 +49,7 @@ class ServersPage extends HTMLElement {
       if (!this.isConnected) return;
       if (!this.querySelector(":scope > .problem")) this.insertBefore(h("p.problem", { role: "alert" }, problem.message), this.list);
     }
-    this.#timer = setTimeout(() => (document.hidden ? (this.#timer = setTimeout(() => this.#read(), LOOK_EVERY)) : this.#read()), LOOK_EVERY);
+    this.#timer = setTimeout(() => (document.hidden ? (this.#timer = setTimeout(() => this.#read(), POLL_EVERY)) : this.#read()), POLL_EVERY);
   }
 }
 
@@ -69,26 +69,26 @@ function drawServer(one) {
       h("span.grow"),
       h("span.under", null, [one.server_info.name && `${one.server_info.name} ${one.server_info.version ?? ""}`.trim(), one.protocol && `MCP ${one.protocol}`].filter(Boolean).join(" · ")),
     ),
-    one.last_error && h("p.problem", { class: one.healthy ? "mild" : "" }, one.healthy ? "Last error: " : "", one.last_error, one.next_try && [" Next try ", when(one.next_try), "."]),
+    one.last_error && h("p.problem", { class: one.healthy ? "mild" : "" }, one.healthy ? "Last error: " : "", one.last_error, one.next_try && [" Next attempt ", when(one.next_try), "."]),
     h(
       "dl.facts",
       null,
       fact("tools", number(one.tools.length)),
-      fact("answers in", one.latency_ms === null ? null : duration(one.latency_ms), "Of the last ping or call"),
+      fact("latency", one.latency_ms === null ? null : duration(one.latency_ms), "Duration of the last tool listing"),
       one.restarts ? fact("restarts", number(one.restarts)) : null,
       fact("condensed", summarization.enabled ? `over ${number(summarization.size_threshold_tokens)} tokens, to at most ${number(summarization.summary_max_token_limit)}` : "never"),
       summarization.llm_provider ? fact("summarized by", summarization.llm_provider) : null,
       fact("masked", data_masking.enabled ? `${data_masking.groups.length} kinds of secrets${data_masking.custom_patterns.length ? `, ${data_masking.custom_patterns.length} of your own` : ""}` : "no", list([...data_masking.groups, ...data_masking.custom_patterns])),
-      fact("may change things", one.policy.allow_destructive ? "yes" : one.policy.read_only ? "no, read only" : "not destructively"),
-      fact("answers within", `${number(one.policy.timeout)} s, ${bytes(one.policy.max_result_bytes)}`),
-      tools.allow ? fact("only", list(tools.allow)) : null,
-      tools.deny?.length ? fact("never", list(tools.deny)) : null,
+      fact("permissions", one.policy.allow_destructive ? "destructive tools allowed" : one.policy.read_only ? "read-only tools" : "no destructive tools"),
+      fact("limits per call", `${number(one.policy.timeout)} s, ${bytes(one.policy.max_result_bytes)}`),
+      tools.allow ? fact("allowed tools", list(tools.allow)) : null,
+      tools.deny?.length ? fact("denied tools", list(tools.deny)) : null,
     ),
     one.instructions && h("details.fold", null, h("summary", null, "Instructions"), h("pre.plain", { tabindex: 0 }, one.instructions)),
     one.tools.length
       ? h("details.fold", { open: one.tools.some((tool) => tool.odd?.length || tool.redefined) }, h("summary", null, `${one.tools.length} tools`), h("ul.tool-list", null, one.tools.map(drawTool)))
       : null,
-    one.unusable.length ? h("details.fold", { open: true }, h("summary", null, `${one.unusable.length} cannot be used`), h("ul", null, one.unusable.map((words) => h("li", null, words)))) : null,
+    one.unusable.length ? h("details.fold", { open: true }, h("summary", null, `${one.unusable.length} unusable tools`), h("ul", null, one.unusable.map((words) => h("li", null, words)))) : null,
   );
 }
 
@@ -98,9 +98,9 @@ function drawTool(tool) {
     null,
     h("code", null, tool.name),
     tool.destructive && h("span.tag.warn", null, "destructive"),
-    tool.read_only && h("span.tag", null, "reads only"),
-    tool.refused && h("span.tag.bad", { title: tool.refused }, "not called"),
-    tool.redefined && h("span.tag.warn", null, "described otherwise than at first"),
+    tool.read_only && h("span.tag", null, "read-only"),
+    tool.refused && h("span.tag.bad", { title: tool.refused }, "refused"),
+    tool.redefined && h("span.tag.warn", null, "definition changed"),
     tool.policy && h("span.tag", { title: JSON.stringify(tool.policy) }, "own policy"),
     h("span.under", null, tool.description.length > 300 ? `${tool.description.slice(0, 300)}…` : tool.description),
     tool.refused && h("span.under.reason", null, tool.refused),

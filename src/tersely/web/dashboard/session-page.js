@@ -1,17 +1,17 @@
-// <session-page session="…">: one investigation, as it happens.
+// <session-page session="…">: one session, updated live.
 //
-// The page is read first and then followed: the timeline comes from the API in pages, what happens from then on over the
-// WebSocket. Both go through `Timeline`, which does not mind hearing something twice; <timeline-view> draws what came of it.
+// First the timeline is loaded from the API in pages, then new events arrive over the WebSocket. Both go through `Timeline`, where
+// applying an event twice has no effect; <timeline-view> draws the result.
 
 import { api, pages } from "./api.js";
-import { ask, h, icon, put, say } from "./dom.js";
+import { announce, ask, h, icon, put } from "./dom.js";
 import { isOpen, lasting, number, percent, pill, price, saved, short, when } from "./format.js";
 import { follow } from "./live.js";
 import { markdown } from "./markdown.js";
 import { Timeline, toolName } from "./state.js";
 import "./timeline-view.js";
 
-const OPEN_CARDS = 60; // answers further up are folded
+const OPEN_CARDS = 60; // earlier answers are folded
 
 class SessionPage extends HTMLElement {
   #timeline = new Timeline();
@@ -22,7 +22,7 @@ class SessionPage extends HTMLElement {
   #loaded = false;
   #fetching = 0;
   #ending = false;
-  following = false; // whether the reader is at the end and stays there
+  following = false; // whether the view is at the end and follows new events
 
   connectedCallback() {
     this.session = this.getAttribute("session");
@@ -51,14 +51,14 @@ class SessionPage extends HTMLElement {
 
   async #open() {
     const detail = await api(`/sessions/${encodeURIComponent(this.session)}`, { signal: this.#gone.signal });
-    const seen = detail.last_seq; // What the pages below show is at least as new as this.
+    const seen = detail.last_seq; // The pages loaded below are at least as new as this.
     this.#show(detail);
     if (isOpen(detail.status)) this.following = document.documentElement.scrollHeight <= innerHeight + 4;
     for await (const items of pages(`/sessions/${this.session}/timeline`, { limit: 100, cursor: "after", signal: this.#gone.signal })) {
       for (const item of items) this.#changed(this.#timeline.apply(item));
     }
     this.#loaded = true;
-    this.#stop = follow(`session:${this.session}`, seen, (event) => this.#hear(event), {
+    this.#stop = follow(`session:${this.session}`, seen, (event) => this.#apply(event), {
       failed: (event) => this.#refused({ message: event.message }),
     });
     this.log.soon();
@@ -68,19 +68,19 @@ class SessionPage extends HTMLElement {
     if (problem.name === "AbortError") return;
     document.title = "Session · tersely";
     const gone = problem.status === 404;
-    put(this.top, h("div.empty", null, h("h1", null, gone ? "No such session" : "This cannot be shown"), h("p", null, problem.message), h("div.buttons", null, !gone && h("button.primary", { type: "button", onclick: () => location.reload() }, "Try again"), h("a.button", { href: "/" }, "All sessions"))));
+    put(this.top, h("div.empty", null, h("h1", null, gone ? "Session not found" : "Could not load this session"), h("p", null, problem.message), h("div.buttons", null, !gone && h("button.primary", { type: "button", onclick: () => location.reload() }, "Try again"), h("a.button", { href: "/" }, "All sessions"))));
   }
 
-  // What happens
+  // Events
 
-  #hear(event) {
+  #apply(event) {
     switch (event.type) {
       case "session.status":
         if (this.#session && this.#session.status !== event.status) {
           this.#session.status = event.status;
           this.#session.reason = event.reason ?? "";
           this.#drawHead();
-          if (!isOpen(event.status)) say(`The session is ${event.status === "completed" ? "done" : event.status.replace("_", " ")}.`);
+          if (!isOpen(event.status)) announce(`The session is ${event.status === "completed" ? "done" : event.status.replace("_", " ")}.`);
         }
         this.#refetch(0);
         break;
@@ -95,7 +95,7 @@ class SessionPage extends HTMLElement {
       default: {
         const item = this.#timeline.apply(event);
         this.#changed(item);
-        if (item && event.type === "timeline_event.created" && item.type === "llm_tool_call") say(`Calling ${toolName(item.metadata)}`);
+        if (item && event.type === "timeline_event.created" && item.type === "llm_tool_call") announce(`Calling ${toolName(item.metadata)}`);
       }
     }
   }
@@ -112,23 +112,23 @@ class SessionPage extends HTMLElement {
       try {
         this.#show(await api(`/sessions/${this.session}`, { signal: this.#gone.signal }));
       } catch {
-        // The next event asks again.
+        // The next event triggers another request.
       }
     }, pause || 30);
   }
 
-  // What is seen
+  // Drawing
 
-  /** Called by the timeline after each of its drawings. */
+  /** Called by the timeline after each draw. */
   drawn() {
     const running = this.#session && isOpen(this.#session.status);
     this.now.hidden = !running || !this.#loaded;
     const words = this.#session?.status === "pending" ? "Waiting for a free worker" : this.#session?.status === "cancelling" ? "Stopping" : (this.progress ?? "Working");
     if (this.now.hidden) {
       put(this.now);
-      this.nowSaid = null;
-    } else if (this.nowSaid !== words) {
-      this.nowSaid = words;
+      this.nowShown = null;
+    } else if (this.nowShown !== words) {
+      this.nowShown = words;
       put(this.now, h("span.spinner", { "aria-hidden": "true" }), words);
     }
     if (this.#loaded && !this.arrived && this.log.isDrawn) {
@@ -180,19 +180,19 @@ class SessionPage extends HTMLElement {
         h("a.button", { href: `/sessions/${one.id}/trace` }, "Trace"),
         h("a.button", { href: `/api/v1/sessions/${one.id}/export`, download: "" }, "Export"),
       ),
-      saysItself(one),
+      annotations(one),
       one.reason && h(one.status === "failed" || one.status === "timed_out" ? "p.problem" : "p.reason", null, one.reason),
-      one.attempt > 1 && h("p.quiet-words", null, `Taken up again after an interruption (attempt ${one.attempt}); finished steps were not repeated.`),
+      one.attempt > 1 && h("p.quiet-words", null, `Resumed after an interruption (attempt ${one.attempt}); finished steps were not repeated.`),
       h(
         "dl.facts",
         null,
-        fact("came in", when(one.created_at)),
-        fact(isOpen(one.status) ? "running for" : "took", one.started_at ? lasting(one.started_at, one.ended_at) : null),
+        fact("received", when(one.created_at)),
+        fact(isOpen(one.status) ? "running for" : "duration", one.started_at ? lasting(one.started_at, one.ended_at) : null),
         fact("stage", one.stage && one.stage.count > 1 ? `${one.stage.name} (${one.stage.index + 1} of ${one.stage.count})` : null),
         fact("tool calls", number(usage.tool_calls)),
         usage.model_calls ? fact("model", `${number(usage.model_calls)} calls · ${short(usage.input_tokens)} in · ${short(usage.output_tokens)} out`, `${number(usage.input_tokens)} tokens in, ${number(usage.output_tokens)} out`) : null,
         usage.model_calls ? fact("price", price(usage.price_usd)) : null,
-        fact("of tool results", tokens.before ? [saved(tokens.before, tokens.after), h("span.spared-words", null, `${percent(tokens.spared, tokens.before)} spared`)] : null),
+        fact("tool results", tokens.before ? [saved(tokens.before, tokens.after), h("span.saved-share", null, `${percent(tokens.spared, tokens.before)} saved`)] : null),
         one.author !== "local" ? fact("from", one.author.replace(/^(token|user):/, "")) : null,
         one.resolved_at ? fact("resolved by its sender", when(one.resolved_at)) : null,
       ),
@@ -214,12 +214,12 @@ class SessionPage extends HTMLElement {
   #drawAnalysis(before) {
     const { analysis, status } = this.#session;
     if (!analysis || before?.analysis === analysis) return;
-    put(this.result, h("h2", null, status === "completed" ? "Analysis" : "What was found until then"), markdown(analysis, { refer: this.refer }));
+    put(this.result, h("h2", null, status === "completed" ? "Analysis" : "Partial analysis"), markdown(analysis, { refer: this.refer }));
     this.result.hidden = false;
     if (before && scrollY > 200) {
-      const button = h("button.primary", { type: "button", onclick: () => (button.remove(), scrollTo({ top: 0, behavior: "smooth" })) }, icon("up"), "The analysis is there");
+      const button = h("button.primary", { type: "button", onclick: () => (button.remove(), scrollTo({ top: 0, behavior: "smooth" })) }, icon("up"), "Analysis available");
       this.jump.append(button);
-      say("The analysis is there, at the top of the page.");
+      announce("The analysis is available at the top of the page.");
     }
   }
 
@@ -240,20 +240,20 @@ class SessionPage extends HTMLElement {
   }
 
   async #cancel() {
-    const agreed = await ask("Cancel this session?", "The agent stops at once. What it found so far stays.", "Cancel the session");
+    const agreed = await ask("Cancel this session?", "The agent stops immediately. The timeline so far is kept.", "Cancel the session");
     if (!agreed) return;
     try {
       const { status } = await api(`/sessions/${this.session}/cancel`, { method: "POST" });
       if (isOpen(this.#session.status)) this.#session.status = status;
       this.#drawHead();
-      say("The session is being cancelled.");
+      announce("The session is being cancelled.");
     } catch (problem) {
       this.jump.append(h("p.problem", { role: "alert" }, problem.message));
     }
     this.#refetch(0);
   }
 
-  // Where the reader is
+  // Scrolling
 
   #watchScroll() {
     const { signal } = this.#gone;
@@ -267,13 +267,13 @@ class SessionPage extends HTMLElement {
       },
       { passive: true, signal },
     );
-    // Who unfolds something wants to read it where it is.
+    // Unfolding an item must not scroll it away.
     this.addEventListener("click", (event) => {
       if (!this.following || !event.target.closest("summary")) return;
       this.following = false;
       requestAnimationFrame(() => (this.following = this.#atEnd()));
     });
-    // Called after the browser's own layout and before it paints: to ask and to scroll costs nothing here, and nobody sees a jump.
+    // Called after layout and before paint: reading layout and scrolling here is cheap and causes no visible jump.
     this.grown = new ResizeObserver(() => this.#stick());
     this.grown.observe(this);
   }
@@ -282,12 +282,12 @@ class SessionPage extends HTMLElement {
     return innerHeight + scrollY >= document.documentElement.scrollHeight - 40;
   }
 
-  /** Whoever reads the end sees the end; nobody else is moved. */
+  /** At the bottom, the view follows new events; otherwise it stays put. */
   #stick() {
     const running = this.#session && isOpen(this.#session.status);
     if (!running && !this.#ending) return;
     if (this.following && this.#loaded) scrollTo(0, document.documentElement.scrollHeight);
-    // The last cards are drawn after the session has ended.
+    // The last cards are drawn after the end of the session.
     this.#ending = running || !this.log.isDrawn;
   }
 
@@ -312,15 +312,15 @@ class SessionPage extends HTMLElement {
   }
 }
 
-/** What an alert of Alertmanager's or Grafana's says in words, where its name alone is the title. */
-function saysItself(session) {
+/** Summary and description of an Alertmanager or Grafana alert, whose title is only its name. */
+function annotations(session) {
   if (!session.alert.startsWith("{")) return null;
   let found;
   try {
     const alert = JSON.parse(session.alert);
     found = alert.commonAnnotations ?? alert.annotations ?? alert.alerts?.[0]?.annotations ?? alert;
   } catch {
-    return null; // Masking may have cut what was JSON.
+    return null; // Masking may have made the JSON invalid.
   }
   const words = ["summary", "description"].map((name) => found?.[name]).filter((text) => typeof text === "string" && text && text !== session.title);
   return words.length ? h("p.what-it-says", null, words.map((text, place) => h(place ? "span" : "b", null, text.slice(0, 500)))) : null;

@@ -1,4 +1,4 @@
-// <sessions-page>: all sessions, the newest first, kept true while they change. What is looked for stands in the address.
+// <sessions-page>: all sessions, newest first, updated as they change. The filters are part of the URL.
 
 import { api, query } from "./api.js";
 import { go } from "./app.js";
@@ -24,7 +24,7 @@ class SessionsPage extends HTMLElement {
       clearTimeout(this.typing);
       this.typing = setTimeout(() => this.#look({ q: this.field.value.trim() }), 250);
     });
-    this.types = h("select", { "aria-label": "Alert type", onchange: () => this.#look({ alert_type: this.types.value }) }, h("option", { value: "" }, "every type"));
+    this.types = h("select", { "aria-label": "Alert type", onchange: () => this.#look({ alert_type: this.types.value }) }, h("option", { value: "" }, "all types"));
     this.chips = h("div.chips", { role: "group", "aria-label": "Status" });
     this.list = h("div.sessions");
     this.foot = h("p.more");
@@ -47,7 +47,7 @@ class SessionsPage extends HTMLElement {
     this.#turn++;
   }
 
-  /** The address changed: what is looked for is read from it. */
+  /** The URL changed: read the filters from it. */
   addressed() {
     const asked = new URLSearchParams(location.search);
     this.asked = { q: asked.get("q") ?? "", alert_type: asked.get("alert_type") ?? "", status: asked.getAll("status").filter((one) => STATUSES.includes(one)) };
@@ -88,7 +88,7 @@ class SessionsPage extends HTMLElement {
     try {
       const page = await api(`/sessions${query({ ...this.asked, limit: 50, cursor })}`);
       if (mine !== this.#turn) return;
-      // What was loaded further down stays while the top is looked at again.
+      // Older pages that are already loaded stay while the first page is refreshed.
       const items = cursor || this.#older ? [...this.#sessions.values(), ...page.items] : page.items;
       const order = new Map(items.map((one) => [one.id, one]));
       if (!cursor && this.#older) for (const one of page.items) order.set(one.id, one);
@@ -102,7 +102,7 @@ class SessionsPage extends HTMLElement {
     }
     if (mine !== this.#turn) return;
     const open = [...this.#sessions.values()].some((one) => isOpen(one.status));
-    // Tokens and stages of what runs are not told on this channel, so they are looked up while somebody looks.
+    // This channel does not publish tokens and stages of running sessions, so poll while the page is visible.
     this.#soon(document.hidden ? 10 * REFRESH : open ? REFRESH : 10 * REFRESH);
   }
 
@@ -139,16 +139,16 @@ class SessionsPage extends HTMLElement {
 
   #empty() {
     if (this.asked.q || this.asked.alert_type || this.asked.status.length)
-      return h("div.empty", null, h("h2", null, "Nothing matches"), h("p", null, h("a", { href: "/" }, "Show all sessions")));
+      return h("div.empty", null, h("h2", null, "No matching sessions"), h("p", null, h("a", { href: "/" }, "Show all sessions")));
     const address = `${location.origin}/api/v1/alerts`;
     return h(
       "div.empty",
       null,
-      h("h2", null, "No alert has come in yet"),
-      h("p", null, "Send one from here, from a terminal, or point Alertmanager at this service."),
+      h("h2", null, "No alerts yet"),
+      h("p", null, "Submit one here or from a terminal, or configure Alertmanager to send alerts to this service."),
       h("p", null, h("a.button.primary", { href: "/submit" }, "Submit an alert")),
-      h("pre.command", null, `curl ${address} \\\n  -H 'Content-Type: application/json' \\\n  -d '{"data": "Pod web-1 in shop restarts again and again"}'`),
-      h("p.quiet-words", null, "Alertmanager and Grafana: a webhook to ", h("code", null, `${address}/alertmanager`)),
+      h("pre.command", null, `curl ${address} \\\n  -H 'Content-Type: application/json' \\\n  -d '{"data": "Pod web-1 in shop restarts repeatedly"}'`),
+      h("p.quiet-words", null, "Webhook URL for Alertmanager and Grafana: ", h("code", null, `${address}/alertmanager`)),
     );
   }
 }
@@ -160,10 +160,10 @@ function head() {
     h("span", null, "Alert"),
     h("span", null, "Status"),
     h("span", null, "Stage"),
-    h("span.number", null, "Took"),
+    h("span.number", null, "Duration"),
     h("span.number", null, "Model tokens"),
     h("span.number", null, "Price"),
-    h("span.number", null, "Spared"),
+    h("span.number", null, "Saved"),
     h("span.number", null, "Age"),
   );
 }
@@ -182,12 +182,12 @@ function drawRow(one) {
     ),
     h("span", null, pill(one.status), one.reason && h("span.under.reason", { title: one.reason }, one.reason)),
     h("span.stage", { title: one.stage?.name }, one.stage ? (one.stage.count > 1 ? `${one.stage.name} ${one.stage.index + 1}/${one.stage.count}` : one.stage.name) : "–"),
-    h("span.number", { dataset: { label: "took" } }, lasting(one.started_at, one.ended_at)),
+    h("span.number", { dataset: { label: "duration" } }, lasting(one.started_at, one.ended_at)),
     h("span.number", { class: used ? "" : "none", dataset: { label: "model tokens" }, title: `${number(usage.input_tokens)} in, ${number(usage.output_tokens)} out, ${usage.model_calls} calls` }, used ? short(used) : "–"),
     h("span.number", { class: usage.model_calls ? "" : "none", dataset: { label: "price" } }, usage.model_calls ? price(usage.price_usd) : "–"),
     h(
-      "span.number.spared",
-      { class: tokens.spared ? "" : "none", dataset: { label: "spared" }, title: `Tools returned ${number(tokens.before)} tokens; ${number(tokens.after)} of them reached the model` },
+      "span.number.tokens-saved",
+      { class: tokens.spared ? "" : "none", dataset: { label: "saved" }, title: `Tools returned ${number(tokens.before)} tokens; ${number(tokens.after)} were passed to the model` },
       tokens.spared ? [h("b", null, short(tokens.spared)), h("span.under", null, percent(tokens.spared, tokens.before))] : "–",
     ),
     h("span.number", { dataset: { label: "age" } }, when(one.created_at)),

@@ -1,18 +1,18 @@
-// A session's timeline, as a viewer has it: events in, items out. Pure: knows neither the page nor the network.
+// The state of a session's timeline: events in, items out. Pure: knows neither the page nor the network.
 //
-// Every event may come twice (a page of the API and the log overlap on purpose), so everything here can be applied again without
-// changing anything. An item never goes back: what is completed stays completed.
+// Every event may arrive twice (a page of the API and the event stream overlap on purpose), so applying an event is idempotent.
+// A completed item never changes back.
 
 const KEPT_OF_RESULT = 4_000;
 const OURS = "tersely"; // the server name of the tools that read kept results
 
 export class Timeline {
   items = new Map();
-  order = []; // items that stand on their own, by sequence; summaries belong to their call
+  order = []; // top-level items by sequence; a summary belongs to its call
   #byHandle = new Map();
   #most;
 
-  /** keep: how many characters of what a tool returned are held; the whole is kept by the service. */
+  /** keep: number of characters held of a tool result; the service keeps the whole. */
   constructor({ keep = KEPT_OF_RESULT } = {}) {
     this.#most = keep;
   }
@@ -48,7 +48,7 @@ export class Timeline {
       at,
       ended: event.status === "streaming" ? null : at,
       points: 0, // code points of the content while it streams
-      late: 0, // code points that streamed before we listened
+      late: 0, // code points that were streamed before we subscribed
       parent: null,
       summary: null,
     };
@@ -78,7 +78,7 @@ export class Timeline {
     return item;
   }
 
-  /** An item as the API's page has it. */
+  /** Apply an item in the format of the API. */
   #read(event) {
     const known = this.items.get(event.event_id);
     if (!known) {
@@ -94,7 +94,7 @@ export class Timeline {
     if (!item || item.status !== "streaming") return null;
     const have = item.late + item.points;
     if (offset > have) {
-      // We came in the middle: what is missing comes with the completed event.
+      // We subscribed in the middle: the completed event will contain the missing part.
       item.late = offset;
       item.content = "";
       item.points = 0;
@@ -111,7 +111,7 @@ export class Timeline {
   #keep(item, content) {
     const { handle, server_name } = item.metadata;
     if (item.type === "llm_tool_call" && content.length > this.#most && handle && server_name !== OURS) {
-      // The whole is one request away. Copied, because a slice would keep the whole string alive.
+      // The whole can be requested. Copied, because a slice would keep the whole string in memory.
       item.content = JSON.parse(JSON.stringify(content.slice(0, this.#most)));
       item.cut = true;
     } else {
@@ -146,7 +146,7 @@ export function codePoints(text) {
   return count;
 }
 
-/** Where in a string its first `points` characters end. */
+/** The UTF-16 offset after the first `points` code points of a string. */
 export function utf16(text, points) {
   let place = 0;
   while (points > 0 && place < text.length) {

@@ -1,13 +1,13 @@
-// <submit-page>: an alert by hand. Only what was changed is sent; what is wrong is said at its field.
+// <submit-page>: a form for submitting an alert. Only changed fields are sent; errors are shown at their fields.
 
 import { api } from "./api.js";
 import { go } from "./app.js";
-import { h, put, say } from "./dom.js";
+import { announce, h, put } from "./dom.js";
 
 const NATIVE = [
   ["google_search", "Google search", "Search the web with Google."],
   ["code_execution", "Code execution", "Run code in the provider's sandbox."],
-  ["url_context", "URL context", "Read the pages whose addresses stand in the conversation."],
+  ["url_context", "URL context", "Read the pages whose URLs appear in the conversation."],
 ];
 const DRAFT = "tersely-draft";
 
@@ -17,11 +17,11 @@ class SubmitPage extends HTMLElement {
 
   connectedCallback() {
     document.title = "Submit an alert · tersely";
-    this.data = h("textarea", { id: "data", name: "data", rows: 9, required: true, spellcheck: "false", placeholder: "Text, or a JSON object: what the alert says", "aria-describedby": "data-hint" });
+    this.data = h("textarea", { id: "data", name: "data", rows: 9, required: true, spellcheck: "false", placeholder: "The alert as text or as a JSON object", "aria-describedby": "data-hint" });
     this.hint = h("p.quiet-words", { id: "data-hint" }, "Sent as text.");
     this.type = h("select", { id: "alert_type" }, h("option", { value: "" }, "the default"));
     this.about = h("p.quiet-words");
-    this.runbook = h("textarea", { id: "runbook", rows: 5, spellcheck: "false", placeholder: "How such an alert is worked on. Text; an address in it is not fetched." });
+    this.runbook = h("textarea", { id: "runbook", rows: 5, spellcheck: "false", placeholder: "Instructions for this alert, as text. URLs in it are not fetched." });
     this.choosing = h("input", { type: "checkbox", id: "choosing" });
     this.servers = h("div.choices", { hidden: true });
     this.natives = NATIVE.map(([name]) =>
@@ -37,18 +37,18 @@ class SubmitPage extends HTMLElement {
       this.whole,
       field("data", "Alert", this.data, this.hint),
       field("alert_type", "Type", this.type, this.about),
-      h("details.fold", { dataset: { field: "runbook" } }, h("summary", null, "Runbook"), field("runbook", "Runbook of this alert", this.runbook)),
+      h("details.fold", { dataset: { field: "runbook" } }, h("summary", null, "Runbook"), field("runbook", "Runbook for this alert", this.runbook)),
       h(
         "details.fold",
         { id: "override", dataset: { field: "mcp" } },
-        h("summary", null, "Servers and tools for this alert alone"),
+        h("summary", null, "Servers and tools for this alert only"),
         h("p.wrong", { id: "mcp-wrong" }),
-        h("p.quiet-words", null, "Left as it is, the alert's chain decides. What is chosen here replaces the chain's servers, it does not add to them."),
+        h("p.quiet-words", null, "By default the alert's chain decides. Servers chosen here replace the chain's servers; they are not added to them."),
         h("label.check", null, this.choosing, "Choose the servers"),
         h("div", { dataset: { field: "mcp.servers" } }, h("p.wrong", { id: "mcp-servers-wrong" }), this.servers),
-        h("fieldset", null, h("legend", null, "Tools that run at the model's provider"), h("div.natives", null, NATIVE.map(([name, words, title], place) => h("div.field", { title, dataset: { field: `mcp.native_tools.${name}` } }, h("label", { for: `native-${name}` }, words), this.natives[place], h("p.wrong", { id: `mcp-native_tools-${name}-wrong` }))))),
+        h("fieldset", null, h("legend", null, "Tools run by the model provider"), h("div.natives", null, NATIVE.map(([name, words, title], place) => h("div.field", { title, dataset: { field: `mcp.native_tools.${name}` } }, h("label", { for: `native-${name}` }, words), this.natives[place], h("p.wrong", { id: `mcp-native_tools-${name}-wrong` }))))),
       ),
-      h("details.fold", null, h("summary", null, "What will be sent"), this.preview),
+      h("details.fold", null, h("summary", null, "Request preview"), this.preview),
       h("div.buttons", null, this.button),
     );
     put(this, h("div.page-head", null, h("h1", null, "Submit an alert")), this.form);
@@ -67,7 +67,7 @@ class SubmitPage extends HTMLElement {
     try {
       this.data.value = sessionStorage.getItem(DRAFT) ?? "";
     } catch {
-      // Then there is no draft.
+      // Without session storage there is no draft.
     }
     this.#changed();
     this.#known();
@@ -104,7 +104,7 @@ class SubmitPage extends HTMLElement {
           "div.choice",
           { dataset: { place } },
           h("label.check", null, all, h("b", null, server.name), count),
-          boxes.length ? h("details.fold", null, h("summary", null, "its tools"), h("div.tools-of", null, tools.map((tool, index) => h("label.check", { title: tool.description }, boxes[index], h("code", null, tool.name))))) : null,
+          boxes.length ? h("details.fold", null, h("summary", null, "tools"), h("div.tools-of", null, tools.map((tool, index) => h("label.check", { title: tool.description }, boxes[index], h("code", null, tool.name))))) : null,
           h("p.wrong"),
         );
       }),
@@ -113,7 +113,7 @@ class SubmitPage extends HTMLElement {
     this.#changed();
   }
 
-  /** What the form says now; nothing that was left as it is. */
+  /** The request body: only the fields that differ from their defaults. */
   #body() {
     const text = this.data.value;
     const body = { data: asObject(text) ?? text };
@@ -135,7 +135,7 @@ class SubmitPage extends HTMLElement {
   }
 
   #changed() {
-    // Another body is another alert.
+    // A changed body is a different alert, so it needs a new idempotency key.
     this.#key = newKey();
     this.hint.textContent = asObject(this.data.value) ? "Sent as a JSON object." : this.data.value.trimStart().startsWith("{") ? "Not complete JSON: sent as text." : "Sent as text.";
     this.about.textContent = this.types?.find((one) => one.alert_type === this.type.value || (!this.type.value && one.default))?.description ?? "";
@@ -143,24 +143,24 @@ class SubmitPage extends HTMLElement {
     try {
       sessionStorage.setItem(DRAFT, this.data.value);
     } catch {
-      // A draft is a comfort.
+      // Drafts are optional.
     }
   }
 
   async #send() {
     this.#clear();
     const body = this.#body();
-    if (!this.data.value.trim()) return this.#wrong([{ field: "data", message: "is empty: there is nothing to investigate" }]);
-    if (body.mcp?.servers && !body.mcp.servers.length) return this.#wrong([{ field: "mcp.servers", message: "choose at least one, or leave the choice to the chain" }]);
+    if (!this.data.value.trim()) return this.#wrong([{ field: "data", message: "The alert is empty." }]);
+    if (body.mcp?.servers && !body.mcp.servers.length) return this.#wrong([{ field: "mcp.servers", message: "Choose at least one server, or leave the choice to the chain." }]);
     this.button.disabled = true;
     try {
       const accepted = await api("/alerts", { method: "POST", body, headers: { "Idempotency-Key": this.#key } });
       try {
         sessionStorage.removeItem(DRAFT);
       } catch {
-        // See above.
+        // Drafts are optional.
       }
-      say(accepted.message);
+      announce(accepted.message);
       await go(`/sessions/${accepted.session_id}`);
     } catch (problem) {
       this.#wrong(problem.details ?? [], problem.message, body);
@@ -194,14 +194,14 @@ class SubmitPage extends HTMLElement {
       first ??= input;
     }
     if (rest.length || !details.length) {
-      this.whole.textContent = rest.join("\n") || message || "It was not accepted.";
+      this.whole.textContent = rest.join("\n") || message || "The alert was not accepted.";
       this.whole.hidden = false;
     }
-    say(message || details[0]?.message || "It was not accepted.");
+    announce(message || details[0]?.message || "The alert was not accepted.");
     first?.focus();
   }
 
-  /** The element for a field's name: mcp.servers.1.tools.0 is the second chosen server. */
+  /** The element of a field: mcp.servers.1.tools.0 is the second chosen server. */
   #placeOf(field, body) {
     const server = /^mcp\.servers\.(\d+)/.exec(field);
     const name = server && body?.mcp?.servers?.[Number(server[1])]?.name;

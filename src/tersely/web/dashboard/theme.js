@@ -1,8 +1,8 @@
-// Before anything is drawn: the colours that the reader chose last, so that the page never flashes in the others.
-// Not a module, because modules wait for the page.
+// Apply the stored colour theme before the first paint, so that the page never flashes in the other one.
+// Not a module, because modules are deferred until the page is parsed.
 try {
   const chosen = localStorage.getItem("tersely-theme");
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
 } catch {
-  // A browser that keeps nothing shows what the system has.
+  // Without local storage the system setting applies.
 }

@@ -1,29 +1,29 @@
-// <timeline-view>: the cards of a session, of which only those near the reader exist.
+// <timeline-view>: the cards of a session; only those near the viewport exist.
 //
-// Cards stand in groups. Of a long session the groups far from the reader give up their cards and keep their height and their words,
-// hidden until the browser's own search finds them. So what a frame costs does not grow with the session. Nothing here asks where
-// something stands on the screen: the browser tells it after its own layout.
+// Cards are placed in groups. In a long session, groups far from the viewport drop their cards and keep their height and their text,
+// hidden until the browser's search finds it (`hidden="until-found"`). So the cost of a frame does not grow with the session. No code
+// here queries layout: an IntersectionObserver reports positions after the browser's own layout.
 
 import { h } from "./dom.js";
 import { Card, words } from "./event-card.js";
 
 const GROUP = 20;
-const WHOLE = 15; // groups; a session that is not longer is in the page as a whole
+const WHOLE = 15; // groups; a session with at most this many is in the page as a whole
 const NEAR = "1500px 0px";
-const END = 3; // groups; who follows a flood sees these, and what ran past is put aside undrawn
+const END = 3; // groups drawn at the end while following a fast session; earlier ones are skipped undrawn
 const BUDGET_MS = 6;
-const PAUSE_MS = 40; // between two drawings while something streams: faster is not seen, only paid for
-const SLOW_MS = 28; // a frame, from the first line of ours to what the browser makes of it
+const PAUSE_MS = 40; // between two draws while text streams: a higher rate is not visible
+const SLOW_MS = 28; // duration of a frame, from the start of our code to the end of the browser's layout and paint
 const FEWEST = 2;
 const MOST = 24;
 
 class TimelineView extends HTMLElement {
   #groups = [];
   #groupOf = new Map(); // item id -> group
-  #cards = new Map(); // item id -> card, where there is one
-  #arrived = new Set(); // items that have no group yet
+  #cards = new Map(); // item id -> card, for items that have one
+  #arrived = new Set(); // items without a group
   #waiting = new Set(); // items to be drawn
-  #unfolded = new Set(); // items that the reader had unfolded when they were put aside
+  #unfolded = new Set(); // items that were unfolded when their group dropped its cards
   #marked = null;
   #cardHeight = 40;
   #most = MOST / 2; // cards in one frame
@@ -46,13 +46,13 @@ class TimelineView extends HTMLElement {
     removeEventListener("beforeprint", this.#everything);
   }
 
-  /** page: what a card needs to know, and `following`, `isLoaded`, `stageWords`, `drawn`; see <session-page>. */
+  /** page: the context of the cards, and `following`, `isLoaded`, `stageWords`, `drawn`; see <session-page>. */
   of(page) {
     this.page = page;
     return this;
   }
 
-  /** Something new of an item; it is seen with one of the next frames. */
+  /** An item changed; it is drawn in one of the next frames. */
   changed(item) {
     const shown = item.parent ?? item;
     if (!this.#groupOf.has(shown.id)) this.#arrived.add(shown);
@@ -80,12 +80,12 @@ class TimelineView extends HTMLElement {
     return !this.#waiting.size;
   }
 
-  /** The heads of the stages, whose words come from elsewhere. */
+  /** Redraw the headings of the stages from the page's current data. */
   redrawHeads() {
     for (const { head, stage } of this.#groups) head?.replaceChildren(...this.page.stageWords(stage));
   }
 
-  /** Have an item's card in sight, marked and unfolded. */
+  /** Scroll to the card of an item, mark it and unfold it. */
   to(item, { block = "start" } = {}) {
     const group = this.#groupOf.get(item.id);
     if (!group) return false;
@@ -96,7 +96,7 @@ class TimelineView extends HTMLElement {
     card.open();
     card.node.classList.add("marked");
     card.node.scrollIntoView({ block });
-    // Groups above get their real height only now.
+    // Groups above get their actual height only now.
     requestAnimationFrame(() => {
       card.node.scrollIntoView({ block });
       card.node.querySelector("[data-stop]")?.focus({ preventScroll: true });
@@ -119,7 +119,7 @@ class TimelineView extends HTMLElement {
       if (group.drawn) {
         this.#place(item, group);
         most--;
-      } else this.#standIn(item, group);
+      } else this.#placeholder(item, group);
       if (!most || performance.now() > end) break;
     }
     this.dataset.cards = Math.max(0, this.#groupOf.size - this.#waiting.size);
@@ -127,7 +127,7 @@ class TimelineView extends HTMLElement {
     this.page.drawn();
   }
 
-  /** What the frame cost, all in all: the next one takes as many cards as can be afforded. */
+  /** Adjust the number of cards per frame to the measured duration of the last frame. */
   #learn(took) {
     if (took > SLOW_MS) this.#most = Math.max(FEWEST, this.#most >> 1);
     else this.#most = Math.min(MOST, this.#most + 2);
@@ -156,7 +156,7 @@ class TimelineView extends HTMLElement {
 
   // Groups
 
-  /** The group an item belongs to: the last one, or that of what happened before it. */
+  /** Add an item to its group: the last one, or the one of the item before it. */
   #join(item) {
     let index = this.#groups.length - 1;
     while (index > 0 && this.#groups[index].items[0].sequence > item.sequence) index--;
@@ -222,7 +222,7 @@ class TimelineView extends HTMLElement {
       else this.#unfolded.delete(id);
       this.#cards.delete(id);
     }
-    // A list of its own: the old one would keep its layout, and with it every card, for as long as it is not laid out again.
+    // A new list: the old one would keep its layout, and with it every card, until the next layout.
     group.list.replaceWith((group.list = h("ol", { hidden: "until-found" }, group.items.map(hidden))));
   }
 
@@ -230,8 +230,8 @@ class TimelineView extends HTMLElement {
     return Math.round(group.items.length * this.#cardHeight) + (group.head ? 45 : 0);
   }
 
-  /** An item of a group that is put aside. */
-  #standIn(item, group) {
+  /** Add or update the placeholder of an item in a group without cards. */
+  #placeholder(item, group) {
     const place = group.items.indexOf(item);
     const there = group.list.children[place];
     if (there?.item === item) there.replaceWith(hidden(item));
@@ -242,14 +242,14 @@ class TimelineView extends HTMLElement {
     }
   }
 
-  /** The browser's own search met the words of an item that is put aside. */
+  /** The browser's search found the text of an item in a group without cards. */
   #found(item) {
     if (!item) return;
     this.page.following = false;
     this.to(item, { block: "center" });
   }
 
-  /** What is printed is the whole. */
+  /** Printing includes everything. */
   #everything = () => this.#groups.forEach((group) => this.#bring(group));
 }
 
@@ -259,7 +259,7 @@ function hidden(item) {
   return node;
 }
 
-/** Somebody has the focus in it, or marked words of it. */
+/** Whether the node contains the focus or part of the selection. */
 function isInUse(node) {
   if (node.contains(document.activeElement)) return true;
   const selection = getSelection();

@@ -1,4 +1,4 @@
-// <trace-page session>: every exchange with a model or a tool, what it used and what it cost.
+// <trace-page session>: every call of a model or a tool, with its tokens, price and duration.
 
 import { api, pages } from "./api.js";
 import { copyButton, h, put } from "./dom.js";
@@ -30,9 +30,9 @@ class TracePage extends HTMLElement {
       this.crumbs,
       h("div.page-head", null, h("h1", null, "Trace"), h("span.grow"), all),
       this.sums,
-      h("div.sessions", null, h("div.row.head.trace-row", { "aria-hidden": "true" }, ["Time", "What", "With", "Tokens in", "out", "Price", "Took"].map((word, place) => h(place > 2 ? "span.number" : "span", null, word))), this.rows),
+      h("div.sessions", null, h("div.row.head.trace-row", { "aria-hidden": "true" }, ["Time", "Type", "Model or tool", "Tokens in", "out", "Price", "Duration"].map((word, place) => h(place > 2 ? "span.number" : "span", null, word))), this.rows),
     );
-    this.#open().catch((problem) => problem.name !== "AbortError" && put(this, this.crumbs, h("div.empty", null, h("h1", null, "This cannot be shown"), h("p", null, problem.message))));
+    this.#open().catch((problem) => problem.name !== "AbortError" && put(this, this.crumbs, h("div.empty", null, h("h1", null, "Could not load the trace"), h("p", null, problem.message))));
   }
 
   disconnectedCallback() {
@@ -86,9 +86,9 @@ class TracePage extends HTMLElement {
       this.sums,
       fact("tool calls", number(this.#shown.size - this.#sum.calls)),
       fact("model calls", number(this.#sum.calls)),
-      this.#sum.calls ? [fact("tokens in", number(this.#sum.input)), fact("tokens out", number(this.#sum.output)), fact("price", this.#sum.unknown ? `${price(this.#sum.price)} and what is unknown` : price(this.#sum.price))] : null,
+      this.#sum.calls ? [fact("tokens in", number(this.#sum.input)), fact("tokens out", number(this.#sum.output)), fact("price", this.#sum.unknown ? `${price(this.#sum.price)} plus calls of unknown price` : price(this.#sum.price))] : null,
     );
-    if (!this.#shown.size) put(this.rows, h("li.empty", null, h("p", null, "Neither a model nor a tool was asked yet.")));
+    if (!this.#shown.size) put(this.rows, h("li.empty", null, h("p", null, "No model or tool calls yet.")));
     else this.rows.querySelector(".empty")?.remove();
   }
 
@@ -106,7 +106,7 @@ class TracePage extends HTMLElement {
         h("span.number", { class: isTool ? "none" : "", dataset: { label: "in" }, title: number(one.input_tokens) }, isTool ? "–" : short(one.input_tokens)),
         h("span.number", { dataset: { label: "out" }, title: number(one.output_tokens) }, isTool ? (one.response.tokens ? short(one.response.tokens) : "–") : short(one.output_tokens)),
         h("span.number", { class: isTool ? "none" : "", dataset: { label: "price" } }, isTool ? "–" : price(one.price_usd)),
-        h("span.number", { dataset: { label: "took" } }, duration(one.duration_ms)),
+        h("span.number", { dataset: { label: "duration" } }, duration(one.duration_ms)),
       ),
     );
     details.addEventListener("toggle", () => details.open && details.childElementCount === 1 && this.#unfold(details, one));
@@ -130,10 +130,10 @@ class TracePage extends HTMLElement {
       body,
       h("div.call-actions", null, copyButton("Copy as JSON", JSON.stringify(whole, null, 2)), whole.response.handle && h("a.button.small", { href: `/sessions/${this.session}/results/${whole.response.handle}` }, "Before and after"), h("a.small", { href: `#interaction-${one.id}` }, "Link")),
       whole.error && h("p.problem", null, whole.error),
-      whole.messages.length ? h("details.fold", null, h("summary", null, `${whole.messages.length} messages as the model got them`), whole.messages.map(message)) : null,
+      whole.messages.length ? h("details.fold", null, h("summary", null, `${whole.messages.length} messages sent to the model`), whole.messages.map(message)) : null,
       part("Request", whole.request),
       part("Response", text ?? content),
-      part("Response, the rest", rest),
+      part("Response, other fields", rest),
     );
   }
 }

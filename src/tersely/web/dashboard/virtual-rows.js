@@ -1,7 +1,7 @@
-// <virtual-rows>: as many rows as one likes, of which only those in sight exist.
+// <virtual-rows>: a list of any length that renders only the visible rows.
 //
-// All rows are equally high. Browsers end at about 33 million pixels, so beyond half of that the scroll bar stands for a share of
-// the rows instead of for pixels.
+// All rows have the same height. Browsers limit elements to about 33 million pixels, so beyond half of that the scroll position is
+// scaled to the rows.
 
 import { h } from "./dom.js";
 
@@ -32,7 +32,7 @@ class VirtualRows extends HTMLElement {
     cancelAnimationFrame(this.#frame);
   }
 
-  /** draw(index) gives the row's element; seen(first, last) is told what is in sight, so that it can be fetched. */
+  /** draw(index) returns the element of a row; seen(first, last) is called with the visible range, so that it can be fetched. */
   show(count, draw, seen = () => {}) {
     this.#count = count;
     this.#draw = draw;
@@ -41,7 +41,7 @@ class VirtualRows extends HTMLElement {
     this.refresh();
   }
 
-  /** Draw all rows in sight again. */
+  /** Redraw all visible rows. */
   refresh() {
     this.#rows.clear();
     this.room.replaceChildren();
@@ -50,7 +50,7 @@ class VirtualRows extends HTMLElement {
 
   get #scale() {
     const full = this.#count * ROW;
-    // How many pixels of rows stand behind one of the scroll bar.
+    // Pixels of rows per pixel of the scroll range.
     return full <= TALLEST ? 1 : (full - this.clientHeight) / (TALLEST - this.clientHeight);
   }
 
