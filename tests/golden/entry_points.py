@@ -44,7 +44,7 @@ from tersely.llm.messages import ToolCall
 from tersely.mcp.registry import registered
 from tersely.pipeline.process import Intent, Scope
 from tersely.results.kept import KeptResults
-from tersely.servers import summarizer
+from tersely.servers.summarizer import build_summarizer_server
 from tersely.settings.model import Settings
 from tersely.store.database import Database
 from tests.fakes.executing import execute, read_back, tool_executor
@@ -229,7 +229,7 @@ async def serve() -> Record:
     async with summarizer_app(
         Settings.load({"TERSELY_SUMMARY_CACHE": "no", "TERSELY_DATA_DIR": os.environ["TERSELY_DATA_DIR"]})
     ) as parts:
-        async with Client(summarizer.build(parts.summarizer)) as client:
+        async with Client(build_summarizer_server(parts.summarizer)) as client:
             record["serve tools/list"] = {
                 tool.name: normal(tool.model_dump(mode="json", exclude_none=True)) for tool in await client.list_tools()
             }
