@@ -194,7 +194,7 @@ async def test_nothing_but_the_text_can_be_reached(sql: str, tmp_path: Path) -> 
     "sql", ["DELETE FROM result", "SELECT 1; SELECT 2", "SET threads = 8", "PRAGMA version", "EXPLAIN SELECT 1"]
 )
 async def test_what_is_not_one_select_is_told_so(sql: str) -> None:
-    with pytest.raises(InputError, match="One SELECT is allowed"):
+    with pytest.raises(InputError, match="Only one SELECT"):
         await query(CSV, sql)
 
 
