@@ -1,9 +1,8 @@
-"""What can be wrong with the simulated cluster: each cause sets its marks on pods, nodes, events, logs and metrics
-alike.
+"""The causes of simulated incidents: each changes pods, nodes, events, logs and metrics of the cluster.
 
-A cause never writes what a condenser or an agent looks for; it does to the cluster
-what the real thing does to a real one. `ExpectedFinding` says how somebody who names the
-cause can be told from somebody who names another.
+A cause writes nothing for the benefit of condensers or agents; it has the effects
+that it has in a real cluster. `ExpectedFinding` describes how a report that names
+the cause is recognized.
 """
 
 import random
@@ -36,16 +35,16 @@ Level = Literal["INFO", "WARN", "ERROR", "FATAL"]
 
 @dataclass(frozen=True)
 class ExpectedFinding:
-    """A statement is about this when it shows one of the signs together with one of the subjects."""
+    """A statement names this cause if it contains one of the signs together with one of the subjects."""
 
     what: str
-    """As a person on call would say it."""
+    """Description in the words of a person on call."""
 
     sign: str
-    """An expression for the decisive sign."""
+    """Regular expression for the decisive sign."""
 
     subjects: tuple[str, ...]
-    """Names of things it happens to."""
+    """Names of the affected objects."""
 
     def is_named_in(self, statement: str) -> bool:
         return self.shows_in(statement) and self.concerns(statement)
@@ -65,24 +64,24 @@ class Cause(ExpectedFinding):
 
 @dataclass
 class Scene:
-    """Where a cause acts: one service, from one moment on."""
+    """Where a cause acts: one service, from a point in time on."""
 
     world: World
     chance: random.Random
     victim: Service
     began: datetime
     timeouts: float = 4
-    """Seconds between two complaints of the ill service."""
+    """Seconds between two error messages of the affected service."""
 
     ill: str = ""
-    """In the scene of a look-alike: the service that is really ill, whose namesakes are left alone."""
+    """In the scene of a decoy: the service that is really affected; services of the same name are left alone."""
 
     @property
     def now(self) -> datetime:
         return self.world.now
 
     def roll_out(self, change: str, *, tag: str = "", memory: str = "") -> list[Pod]:
-        """A new revision of the victim, with fresh pods."""
+        """Deploy a new revision of the victim, with new pods."""
         history = self.world.rollouts[self.victim.key]
         last = history[-1]
         tag = tag or _next_patch(last.image)
@@ -144,7 +143,7 @@ class Scene:
         since: datetime | None = None,
         trace: bool = False,
     ) -> None:
-        """A line again and again, about every so many seconds, from one of the pods."""
+        """Log a line repeatedly, at about this interval, from one of the pods."""
         at = (since or self.began) + timedelta(seconds=self.chance.uniform(1, every))
         while at < self.now:
             text = message if isinstance(message, str) else message()
@@ -154,11 +153,11 @@ class Scene:
     def crash(
         self, pods: list[Pod], ending: str, exit_code: int, *, says: str = "", complains: str = "", lasts: float = 20
     ) -> None:
-        """Each pod starts, works for as long as it lasts, ends, and starts again, more and more rarely.
+        """Make each pod start, run for a while, end, and restart at growing intervals.
 
         Args:
-            says: Its last words, if it has any.
-            complains: What it says again and again towards the end.
+            says: The last line it logs, if any.
+            complains: A line it logs repeatedly before it ends.
         """
         for pod in pods:
             at, pause = max(pod.created, self.began) + timedelta(seconds=2), 10.0
@@ -188,7 +187,7 @@ class Scene:
             self.warn("Pod", pod.name, "BackOff", message, count=max(pod.restarts * 6, 3))
 
     def _live(self, pod: Pod, since: datetime, seconds: float, complains: str) -> None:
-        """What a pod says between its start and its end: two requests a second, and what troubles it."""
+        """The log of a pod between its start and its end: two requests a second, and its warnings."""
         name = pod.service.name
         for _ in range(int(max(0.0, seconds - 3) * 2)):
             at = since + timedelta(seconds=self.chance.uniform(3, seconds))
@@ -206,7 +205,7 @@ class Scene:
         self.world.shifts.append(Shift(metric, of, self.began + timedelta(seconds=40), value))
 
     def change_config(self, key: str, after: str) -> str:
-        """Somebody edits the victim's configuration; returns what stood there before."""
+        """Edit the victim's configuration and return the previous value."""
         entries = self.world.config[self.victim.key]
         before = entries.get(key, "")
         entries[key] = after
@@ -667,7 +666,7 @@ def probe_path_wrong(scene: Scene) -> Cause:
 
 
 def _requests_fail(scene: Scene, pods: list[Pod], status: int) -> None:
-    """What every failing request leaves behind, whatever made it fail."""
+    """The traces of failing requests that all causes share."""
     name = scene.victim.name
 
     def message() -> str:

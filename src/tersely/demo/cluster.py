@@ -1,7 +1,8 @@
 """The simulated cluster as an MCP server: `python -m tersely.demo.cluster --seed N`.
 
-A real server on standard input and output whose answers are drawn. All tools but
-one declare that they only read; the other declares that it destroys, and says that it was called.
+A real server on standard input and output with generated answers. All tools but one
+declare themselves read-only; the other declares itself destructive and reports that
+it was called.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""What looks like a cause and is none: old troubles, harmless warnings, and services that suffer from the one that is
-ill.
+"""Decoys: old problems, harmless warnings, and services that fail because they depend on the affected one.
 
-Each happens to the victim of its own scene, never to the one that is really ill, and
-leaves a `ExpectedFinding`, so that a report that blames it can be told from one that is right.
+Each acts on the victim of its own scene, never on the service that is really
+affected, and returns an `ExpectedFinding`, so that a report that blames it is
+recognized as wrong.
 """
 
 from collections.abc import Callable
@@ -185,7 +185,7 @@ def node_that_was_replaced(scene: Scene) -> ExpectedFinding:
 
 
 HISTORY = ExpectedFinding("an incident of the past", r"\bINC-\d", ("INC-",))
-"""The knowledge base is full of them, and none of them is today's."""
+"""The knowledge base describes many past incidents; none of them is the current one."""
 
 LOOK_ALIKES: tuple[Callable[[Scene], ExpectedFinding], ...] = (
     old_memory_kill,
@@ -204,7 +204,7 @@ LOOK_ALIKES: tuple[Callable[[Scene], ExpectedFinding], ...] = (
 
 
 def callers_suffer(scene: Scene, cause: Cause) -> None:
-    """Whoever calls the victim fails as well, and says so loudly."""
+    """The callers of the victim fail as well, and log many errors."""
     for caller in scene.world.callers_of(scene.victim):
         pods = scene.world.pods_of(caller)
         status = 503 if cause.symptom == "unavailable" else 502
@@ -227,9 +227,7 @@ def callers_suffer(scene: Scene, cause: Cause) -> None:
 
 
 def _staging_pod(scene: Scene) -> Pod:
-    """One that nothing has happened to yet, and whose namesake in production is well: else even a person could not tell
-    the two apart.
-    """
+    """A healthy pod whose service is healthy in production too; otherwise the two could not be distinguished."""
     free = [
         pod
         for pod in scene.world.pods

@@ -1,7 +1,7 @@
-"""An incident of the simulated cluster: a cause drawn by a seed, look-alikes around it, and the alert that it raises.
+"""An incident of the simulated cluster: a cause drawn by a seed, decoys, and the alert.
 
-The alert says what somebody watching from outside would notice, never why. The
-servers (`cluster`, `knowledge`) show the rest; `judge` knows what was drawn.
+The alert describes the visible symptom, never the cause. The servers (`cluster`,
+`knowledge`) show the rest; `judge` knows which cause was drawn.
 """
 
 import random
@@ -83,7 +83,7 @@ class Incident:
 
     @property
     def question(self) -> str:
-        """The alert in one line, as somebody on call would put it."""
+        """The alert in one line, in the words of a person on call."""
         alert = self.alert["alerts"][0]
         return (
             f"{alert['labels']['alertname']} {self.victim.namespace}/{self.victim.name}: "
@@ -117,7 +117,7 @@ def draw_incident(seed: int, now: datetime | None = None, *, cause: str | None =
     drawn_cause = act(scene)
     callers_suffer(scene, drawn_cause)
 
-    # Look-alikes happen to others: what happens to the victim itself is hard to tell from the cause, even for a person.
+    # Decoys act on other services: on the victim itself, even a person could hardly distinguish them from the cause.
     others = [
         service for service in world.production() if service.name not in (EDGE, IDENTITY, victim.name, *victim.calls)
     ]
@@ -131,9 +131,7 @@ def draw_incident(seed: int, now: datetime | None = None, *, cause: str | None =
 
 
 def server_commands(seed: int, now: datetime) -> dict[str, list[str]]:
-    """How to start the two MCP servers of an incident, each as a process that speaks on its standard input and
-    output.
-    """
+    """The commands of the two MCP servers of an incident, which use standard input and output."""
     return {
         name: [sys.executable, "-m", f"tersely.demo.{name}", "--seed", str(seed), "--at", now.isoformat()]
         for name in ("cluster", "knowledge")
@@ -141,7 +139,7 @@ def server_commands(seed: int, now: datetime) -> dict[str, list[str]]:
 
 
 def _daily_events(world: World) -> None:
-    """What the last hour of a cluster's events is full of when nothing is wrong."""
+    """Add the usual events of the last hour in a healthy cluster."""
     chance = world.chance("daily-events")
     for minutes in range(58, 0, -2):
         job = f"{chance.choice(('heartbeat', 'sync-rates', 'expire-carts', 'rotate-logs'))}-{29_700_000 - minutes}"

@@ -1,7 +1,7 @@
 """The simulated cluster as `kubectl` would show it: full objects as JSON, tables, descriptions, YAML.
 
-Values in, text out. The objects carry what real ones carry, managed fields and
-tolerations included, because that is what fills a context window.
+Values in, text out. The objects have the fields of real ones, including managed
+fields and tolerations, because these fill a context window.
 """
 
 import json
@@ -76,7 +76,7 @@ def deployments_table(world: World, *, namespace: str = "") -> str:
 
 
 def rollout_history(world: World, service: Service) -> str:
-    """As `kubectl rollout history`, with the moment of each revision."""
+    """As `kubectl rollout history`, with the time of each revision."""
     rows = [["REVISION", "DEPLOYED", "IMAGE", "MEMORY LIMIT", "CHANGE-CAUSE"]]
     rows += [
         [str(rollout.revision), _stamp(rollout.at), rollout.image, rollout.memory or "none", rollout.change]

@@ -1,9 +1,8 @@
-"""What the services of the simulated cluster write: thousands of lines of routine, each in its own dialect, and what a
-cause adds.
+"""Logs of the simulated services: thousands of routine lines, each service in its own format, and the lines of a cause.
 
-The dialects are those met in practice: Spring Boot with stack traces, logfmt, JSON
-lines, Python's logging with tracebacks, nginx access and error logs, klog. Here is
-only how things are said; that something is said at all is decided elsewhere.
+The formats are common ones: Spring Boot with stack traces, logfmt, JSON lines,
+Python's logging with tracebacks, nginx access and error logs, klog. This module only
+formats; other modules decide what is logged.
 """
 
 import json
@@ -14,7 +13,7 @@ from datetime import datetime, timedelta
 from tersely.demo.world import LogLine, Pod, Service, Speech, World
 
 KEPT = timedelta(hours=3)
-"""How far back logs reach."""
+"""How far back the logs go."""
 
 _LINES_PER_SERVICE = 6_000
 
@@ -22,7 +21,7 @@ _LINES_PER_SERVICE = 6_000
 def lines_of(
     world: World, service: Service, *, pod: str = "", lines: int = 3_000, since: timedelta = KEPT
 ) -> list[str]:
-    """The last lines of a service, or of one of its pods; each entry may hold a stack trace."""
+    """The last log entries of a service or of one of its pods; an entry may contain a stack trace."""
     entries = [(said.at, said.pod, _spoken(world, said)) for said in world.said if said.pod.service.key == service.key]
     entries += _routine(world, service)
     earliest = world.now - since
@@ -48,7 +47,7 @@ def say(
     trace: bool = False,
     component: str = "",
 ) -> str:
-    """One entry in the dialect of a service."""
+    """One entry in the format of a service."""
     name = pod.service.name
     match speech:
         case "java":

@@ -1,4 +1,4 @@
-"""`tersely demo`: everything at once. A real `tersely up`, two simulated systems behind real MCP servers, one alert."""
+"""`tersely demo`: a real `tersely up`, two simulated systems behind real MCP servers, and one alert."""
 
 import json
 import random
@@ -33,8 +33,8 @@ SERVICE_SETTINGS = ("TERSELY_", "MCP_SUMMARIZER_", "DEFAULT_")
 
 
 def show(*, seed: int | None, once: bool, port: int) -> int:
-    """Run the demonstration; with `once` the exit code says whether the cause it names is the one drawn."""
-    # Told to stop in whichever way, it takes along what it started.
+    """Run the demonstration; with `once`, the exit code is 0 only if the report names the drawn cause."""
+    # SIGTERM too ends the processes that were started here.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(highlight=False)
     seed = random.randrange(1_000_000) if seed is None else seed
@@ -44,8 +44,8 @@ def show(*, seed: int | None, once: bool, port: int) -> int:
         _service(Path(name), seed, now, port, console) as address,
     ):
         alert = incident.alert["alerts"][0]
-        said = Text.assemble((alert["annotations"]["summary"], "bold"), "\n", alert["annotations"]["description"])
-        console.print(Panel(said, title=f"an alert comes in · seed {seed}", title_align="left", border_style="yellow"))
+        summary = Text.assemble((alert["annotations"]["summary"], "bold"), "\n", alert["annotations"]["description"])
+        console.print(Panel(summary, title=f"incoming alert · seed {seed}", title_align="left", border_style="yellow"))
         session_id = _submit(address, incident)
         console.print(f"[dim]In the browser:[/] {address}/sessions/{session_id}\n")
         status = anyio.run(follow, address, "", session_id, False, console)
@@ -62,7 +62,7 @@ def show(*, seed: int | None, once: bool, port: int) -> int:
 
 
 def _report(console: Console, address: str, session_id: str, incident: Incident) -> bool:
-    session = _asked("GET", f"{address}/api/v1/sessions/{session_id}").json()
+    session = _request("GET", f"{address}/api/v1/sessions/{session_id}").json()
     tokens = session["tokens"]
     console.print(
         f"\n[bold]{tokens['before']:,} → {tokens['after']:,} tokens[/] of tool results reached the agent; "
@@ -79,24 +79,24 @@ def _report(console: Console, address: str, session_id: str, incident: Incident)
 
 
 def _submit(address: str, incident: Incident) -> str:
-    answer = _asked("POST", f"{address}/api/v1/alerts", json={"data": incident.alert})
+    answer = _request("POST", f"{address}/api/v1/alerts", json={"data": incident.alert})
     if answer.status_code != 202:
         raise TerselyError(f"The alert was not accepted: {answer.text[:500]}")
     return str(answer.json()["session_id"])
 
 
-def _asked(method: str, url: str, **body: Any) -> httpx2.Response:
+def _request(method: str, url: str, **body: Any) -> httpx2.Response:
     try:
         return httpx2.request(method, url, timeout=30, **body)
     except httpx2.HTTPError as problem:
         raise TerselyError(
-            f"The demonstration's own service has gone ({problem}). Start it again: tersely demo"
+            f"The service of the demonstration cannot be reached ({problem}). Start it again: tersely demo"
         ) from None
 
 
 @contextmanager
 def _service(folder: Path, seed: int, now: datetime, port: int, console: Console) -> Iterator[str]:
-    """A `tersely up` of its own, in a folder that goes away with it."""
+    """Run a separate `tersely up` in a temporary folder; yields its address."""
     servers = {
         name: {"transport": {"command": command[0], "args": command[1:]}, "read_only": True}
         for name, command in server_commands(seed, now).items()
@@ -149,7 +149,7 @@ def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
             break
         time.sleep(0.05)
     last = log.read_text("utf-8", "replace").strip().splitlines()[-3:]
-    raise TerselyError("tersely up did not start: " + (" ".join(last) or "it said nothing."))
+    raise TerselyError("tersely up did not start: " + (" ".join(last) or "it logged nothing."))
 
 
 def _lines(log: Path) -> Iterator[dict[str, Any]]:

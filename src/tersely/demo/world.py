@@ -1,8 +1,8 @@
-"""A cluster that does not exist, on a day when nothing is wrong: services, nodes, pods, and what is said of them.
+"""The simulated cluster in its healthy state: services, nodes, pods, and their configuration.
 
-Drawn from a seed, so that every process that is given the same seed and the same
-moment sees the same cluster. What goes wrong in it is decided in `causes` and
-`look_alikes`; how it looks to somebody who asks, in `kubernetes`, `logs` and `metrics`.
+Generated from a seed, so that every process with the same seed and time sees the
+same cluster. `causes` and `decoys` decide what goes wrong in it; `kubernetes`,
+`logs` and `metrics` present it.
 """
 
 import random
@@ -60,7 +60,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Rollout:
-    """One revision of a service: what was deployed, when, and what was said about it."""
+    """One revision of a service: what was deployed, when, and the description of the change."""
 
     revision: int
     at: datetime
@@ -94,7 +94,7 @@ class Pod:
     restarts: int = 0
     probe_path: str = "/healthz"
     waiting: tuple[str, str] | None = None
-    """Reason and message, when the container waits instead of running."""
+    """Reason and message if the container waits instead of running."""
 
     last_ending: Ending | None = None
     reason: str = ""
@@ -102,7 +102,7 @@ class Pod:
     """Of the pod as a whole, e.g. Evicted and why."""
 
     serves_until: datetime | None = None
-    """From then on it takes no requests, so its log says only what a cause makes it say; None while all is well."""
+    """Time from which it serves no requests, so that only a cause adds to its log; None while it is healthy."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Event:
 
 @dataclass(frozen=True)
 class LogLine:
-    """One line of a log that is no routine."""
+    """One log line that is not routine."""
 
     pod: Pod
     at: datetime
@@ -151,7 +151,7 @@ class LogLine:
 
 @dataclass(frozen=True)
 class Shift:
-    """From `since` on, a metric of one service, pod or node stands somewhere else."""
+    """A change of a metric of one service, pod or node from `since` on."""
 
     metric: str
     of: str
@@ -184,14 +184,14 @@ class World:
 
     config_changes: dict[str, list[ConfigChange]]
     environment: dict[str, dict[str, str]]
-    """Per service, the variables of its containers, secrets in the clear as careless people have them."""
+    """Per service, the variables of its containers; some contain secrets in plain text."""
 
     events: list[Event] = field(default_factory=list)
     said: list[LogLine] = field(default_factory=list)
     shifts: list[Shift] = field(default_factory=list)
 
     def chance(self, what: str) -> random.Random:
-        """Dice of their own for each purpose, so that asking for one thing never changes another."""
+        """A random generator per purpose, so that one query does not affect another."""
         return random.Random(f"{self.seed}/{what}")
 
     def production(self) -> list[Service]:
@@ -207,7 +207,7 @@ class World:
         return next(node for node in self.nodes if node.name == name)
 
     def secrets(self) -> list[str]:
-        """Every value that must not be seen behind the masker."""
+        """All values that the masker has to remove."""
         return [
             value
             for entries in self.environment.values()
@@ -224,7 +224,7 @@ def suffix(chance: random.Random, length: int = 5) -> str:
 
 
 def draw_world(seed: int, now: datetime) -> World:
-    """The cluster of a seed, healthy."""
+    """The healthy cluster of a seed."""
     chance = random.Random(f"{seed}/world")
     theme = chance.choice(sorted(_THEMES))
     namespace = chance.choice([theme, f"{theme}-prod", "production"])
@@ -330,7 +330,7 @@ def _deploy(world: World, service: Service) -> None:
 
 
 def replace_pods(world: World, service: Service, chance: random.Random) -> list[Pod]:
-    """Fresh pods of the latest revision instead of those there are."""
+    """Replace the pods by new ones of the latest revision."""
     latest = world.rollouts[service.key][-1]
     world.pods = [pod for pod in world.pods if pod.service.key != service.key]
     homes = (
