@@ -52,9 +52,7 @@ class Summarizer:
     pipeline: Pipeline
     masker: Masker
     fallback: Literal["original", "structural"] = "original"
-    """What is returned if the model fails: the caller's own text (the service), or a text within the budget (the
-    shell).
-    """
+    """What is returned if the model fails: the caller's own text, or a text within the budget."""
 
     handles_of: str | None = None
     """The scope whose kept results may be passed as content by handle (`result:r_…`); None to disallow handles."""
