@@ -17,7 +17,7 @@ the order of the question.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -251,20 +251,57 @@ def _in_window(found: re.Match[str], since: str, until: str) -> bool | None:
     return True
 
 
-def _parse(text: str) -> Focus:
-    terms: dict[tuple[str, bool], Term] = {}
+class _TermList:
+    """Terms in the order of the question; of two equal ones the heavier."""
 
-    def add(name: str, kind: TermKind, weight: float, whole: str = "") -> None:
+    def __init__(self) -> None:
+        self._terms: dict[tuple[str, bool], Term] = {}
+
+    def __iter__(self) -> Iterator[Term]:
+        return iter(self._terms.values())
+
+    def add(self, name: str, kind: TermKind, weight: float, whole: str = "") -> None:
         name = name.lower()
         key = (name, kind in ("phrase", "identifier"))
-        old = terms.get(key)
+        old = self._terms.get(key)
         if name and (old is None or old.weight < weight):
-            terms[key] = Term(name, kind, weight, whole)
+            self._terms[key] = Term(name, kind, weight, whole)
 
+
+def _parse(text: str) -> Focus:
+    terms = _TermList()
+    _add_phrases(terms, text)
+    words = _add_identifiers(terms, text)
+    _add_words(terms, words, text)
+    _add_character_pairs(terms, text)
+    _add_quoted_words(terms, text)
+    since, until = _SINCE.search(text), _UNTIL.search(text)
+    around = _AROUND.search(text) if not since and not until else None
+    up, down = _UP.search(text), _DOWN.search(text)
+    kept = tuple(terms)
+    return Focus(
+        text=text,
+        terms=kept,
+        trouble=bool(_TROUBLE.search(text) or _TROUBLE.search(_JOINT.sub(" ", text))) or not text.strip(),
+        unusual=bool(_UNUSUAL.search(text)) or not text.strip(),
+        superlative=1 if up and (not down or up.start() <= down.start()) else -1 if down else 0,
+        comparisons=_comparisons(text),
+        negated=_negated(text),
+        since=since.group(1) if since else around.group(1) if around else "",
+        until=until.group(1) if until and since else "",
+        _automaton=_build(kept),
+    )
+
+
+def _add_phrases(terms: _TermList, text: str) -> None:
     for groups in _QUOTED.findall(text):
         phrase = " ".join(next(part for part in groups if part).split())
         if len(phrase) > 1:
-            add(phrase, "phrase", _WEIGHTS["phrase"])
+            terms.add(phrase, "phrase", _WEIGHTS["phrase"])
+
+
+def _add_identifiers(terms: _TermList, text: str) -> list[str]:
+    """Add identifiers, their parts and numbers; return the plain words."""
     identifiers = 0
     words: list[str] = []
     measures = [match.span() for match in _MEASURE.finditer(text)]
@@ -274,87 +311,81 @@ def _parse(text: str) -> Focus:
             continue
         if any(start <= match.start() < end for start, end in measures):
             if word.lower() not in STOP:
-                add(word, "identifier", _ASKING_WEIGHT)
+                terms.add(word, "identifier", _ASKING_WEIGHT)
             continue
-        parts = subwords(word)
-        plain = len(parts) == 1 and word.isalpha()
-        if not plain and len(word) > 1 and (not word.isdigit() or len(word) > 1):
-            # Each further identifier says less about what is meant.
-            add(word, "identifier", _WEIGHTS["identifier"] / (1 + 0.25 * identifiers))
+        plain = word.isalpha() and len(subwords(word)) == 1
+        if not plain and len(word) > 1:
+            _add_identifier(terms, word, identifiers)
             identifiers += 1
-            for piece in re.split(r"[/:@]", word):
-                if len(piece) > 3 and piece != word and not piece.isalpha() and not piece.isdigit():
-                    add(piece, "identifier", 0.8 * _WEIGHTS["identifier"] / (1 + 0.25 * identifiers))
-            for part in parts:
-                if len(part) >= 3 and not part.isdigit() and part not in STOP:
-                    add(stem(part), "part", _WEIGHTS["part"] / (1 + 0.15 * max(0, identifiers - 1)), word.lower())
-                    # `HighLatency` is the name of an alert: what is meant is in its words.
-                    for synonym in (SYNONYMS.get(part) or SYNONYMS.get(stem(part)) or ()) if word.isalpha() else ():
-                        add(stem(synonym), "synonym", 0.5 * _WEIGHTS["synonym"])
         elif word.isdigit():
-            add(word, "identifier", 0.5)
+            terms.add(word, "identifier", 0.5)
         elif plain and not _CJK.search(word):
             words.append(word)
+    return words
+
+
+def _add_identifier(terms: _TermList, word: str, before: int) -> None:
+    """Add an identifier and its parts; each further identifier of a question says less about what is meant."""
+    terms.add(word, "identifier", _WEIGHTS["identifier"] / (1 + 0.25 * before))
+    for piece in re.split(r"[/:@]", word):
+        if len(piece) > 3 and piece != word and not piece.isalpha() and not piece.isdigit():
+            terms.add(piece, "identifier", 0.8 * _WEIGHTS["identifier"] / (1 + 0.25 * (before + 1)))
+    for part in subwords(word):
+        if len(part) >= 3 and not part.isdigit() and part not in STOP:
+            terms.add(stem(part), "part", _WEIGHTS["part"] / (1 + 0.15 * before), word.lower())
+            # `HighLatency` is the name of an alert: its words carry the meaning.
+            for synonym in (SYNONYMS.get(part) or SYNONYMS.get(stem(part)) or ()) if word.isalpha() else ():
+                terms.add(stem(synonym), "synonym", 0.5 * _WEIGHTS["synonym"])
+
+
+def _add_words(terms: _TermList, words: list[str], text: str) -> None:
     unwanted = {word.lower() for word in _NOT.findall(text)}
     for word in words:
         lower = word.lower()
         if lower in unwanted and lower not in STOP:
-            add(stem(lower), "word", 0.15)  # What should not be is looked for by what else is there.
+            terms.add(stem(lower), "word", 0.15)  # A negated state is found by the other states of its column.
             continue
         if lower in STOP or len(lower) < 2:
             continue
-        asking = lower in ASKING
-        superlative = bool(_UP.fullmatch(lower) or _DOWN.fullmatch(lower) or _UNUSUAL.fullmatch(lower))
-        weight = (
-            _ASKING_WEIGHT
-            if asking
-            else 0.6
-            if lower[:3] in ("min", "max")
-            else 0.3
-            if superlative
-            else _WEIGHTS["word"]
-        )
-        # Two letters, or capitals in mid-sentence, are names: "ML", "DB", "Tinian".
-        if (
-            word[0].isupper()
-            and not asking
-            and not superlative
-            and (word.isupper() or not text.lstrip().startswith(word))
-        ):
-            weight *= 1.2
-        add(stem(lower), "word", weight)
-        if not asking:
+        terms.add(stem(lower), "word", _word_weight(word, text))
+        if lower not in ASKING:
             for synonym in SYNONYMS.get(lower) or SYNONYMS.get(stem(lower)) or ():
-                add(stem(synonym), "synonym", _WEIGHTS["synonym"])
+                terms.add(stem(synonym), "synonym", _WEIGHTS["synonym"])
+
+
+def _word_weight(word: str, text: str) -> float:
+    lower = word.lower()
+    if lower in ASKING:
+        return _ASKING_WEIGHT
+    superlative = bool(_UP.fullmatch(lower) or _DOWN.fullmatch(lower) or _UNUSUAL.fullmatch(lower))
+    weight = 0.6 if lower[:3] in ("min", "max") else 0.3 if superlative else _WEIGHTS["word"]
+    # Two letters, or capitals in mid-sentence, are names: "ML", "DB", "Tinian".
+    if word[0].isupper() and not superlative and (word.isupper() or not text.lstrip().startswith(word)):
+        weight *= 1.2
+    return weight
+
+
+def _add_character_pairs(terms: _TermList, text: str) -> None:
+    """Add every two neighbouring characters of scripts that do not separate words."""
     for run in _CJK.findall(text):
         for index in range(len(run) - 1):
-            add(run[index : index + 2], "phrase", 0.6)
+            terms.add(run[index : index + 2], "phrase", 0.6)
+
+
+def _add_quoted_words(terms: _TermList, text: str) -> None:
     for groups in _QUOTED.findall(text):
         for word in re.findall(r"[A-Za-z]{3,}", next(part for part in groups if part)):
             if word.lower() not in STOP:
-                add(stem(word.lower()), "word", 0.7)
+                terms.add(stem(word.lower()), "word", 0.7)
 
-    comparisons = []
+
+def _comparisons(text: str) -> tuple[Comparison, ...]:
+    found = []
     for match in _COMPARISON.finditer(text):
         amount = _AMOUNT.match(text, match.end())
         if amount and not _TIME_IN_TEXT.match(text, amount.start(1)):
-            comparisons.append(Comparison(match.group("up") is not None, float(amount.group(1)), amount.group(2)))
-    since, until = _SINCE.search(text), _UNTIL.search(text)
-    around = _AROUND.search(text) if not since and not until else None
-    up, down = _UP.search(text), _DOWN.search(text)
-    kept = tuple(terms.values())
-    return Focus(
-        text=text,
-        terms=kept,
-        trouble=bool(_TROUBLE.search(text) or _TROUBLE.search(_JOINT.sub(" ", text))) or not text.strip(),
-        unusual=bool(_UNUSUAL.search(text)) or not text.strip(),
-        superlative=1 if up and (not down or up.start() <= down.start()) else -1 if down else 0,
-        comparisons=tuple(comparisons),
-        negated=_negated(text),
-        since=since.group(1) if since else around.group(1) if around else "",
-        until=until.group(1) if until and since else "",
-        _automaton=_build(kept),
-    )
+            found.append(Comparison(match.group("up") is not None, float(amount.group(1)), amount.group(2)))
+    return tuple(found)
 
 
 _NOT_SEVERE = re.compile(
@@ -475,38 +506,39 @@ def _scan_block(
             elif how == "stem":
                 if before.isalpha() and not (joined[first].isupper() and not joined[first - 1].isupper()):
                     continue
-                if following.isalpha() and not joined[after].isupper():
-                    stop = after
-                    edge = min(size, after + 10)
-                    while (
-                        stop < edge
-                        and low[stop].isalpha()
-                        and not (joined[stop].isupper() and not joined[stop - 1].isupper())
-                    ):
-                        stop += 1
-                    if stem(low[first:stop]) != low[first:after]:
-                        continue
+                if following.isalpha() and not joined[after].isupper() and not _is_form(joined, low, first, after):
+                    continue
             else:
-                if level <= severity[at]:
-                    continue
-                if following.isalpha() and not (following == "s" or joined[after].isupper()):
-                    continue
-                if before.isalpha() and not joined[first].isupper():
-                    continue
-                ending = after + (following == "s")
-                if _NOT_SEVERE.match(low, ending, ending + 12) or (
-                    first and _NO_BEFORE.search(low, max(0, first - 10), first)
-                ):
-                    level = min(level, 0.5)
-                    if level <= severity[at]:
-                        continue
-                severity[at] = level
+                if level > severity[at]:
+                    severity[at] = max(severity[at], _severity_of(joined, low, first, after, level))
                 continue
             seen = hits[at]
             if seen is None:
                 hits[at] = {index: 1}
             else:
                 seen[index] = seen.get(index, 0) + 1
+
+
+def _is_form(joined: str, low: str, first: int, after: int) -> bool:
+    """Whether the word that starts at `first` is a form of the stem that ends before `after`."""
+    stop = after
+    edge = min(len(low), after + 10)
+    while stop < edge and low[stop].isalpha() and not (joined[stop].isupper() and not joined[stop - 1].isupper()):
+        stop += 1
+    return stem(low[first:stop]) == low[first:after]
+
+
+def _severity_of(joined: str, low: str, first: int, after: int, level: float) -> float:
+    """The severity of a word at this place: 0 inside a longer word, little where it is denied ("errors: 0")."""
+    following = low[after] if after < len(low) else " "
+    if following.isalpha() and not (following == "s" or joined[after].isupper()):
+        return 0.0
+    if first and low[first - 1].isalpha() and not joined[first].isupper():
+        return 0.0
+    ending = after + (following == "s")
+    if _NOT_SEVERE.match(low, ending, ending + 12) or (first and _NO_BEFORE.search(low, max(0, first - 10), first)):
+        return min(level, 0.5)
+    return level
 
 
 def _rank(texts: Sequence[str], focus: Focus, severity: list[float], hits: list[dict[int, int] | None]) -> Found:
