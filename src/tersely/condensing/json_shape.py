@@ -159,97 +159,117 @@ def _document(
 def _inside(
     tree: Tree, text: str, position: int, is_object: bool, root: int, breaks: list[int], depth: int = 0, line: int = 0
 ) -> int:
-    """Read iteratively what stands inside a bracket that is open at `position`; returns the position after its end."""
-    size = len(text)
+    """Read iteratively what is inside a bracket that is open at `position`; returns the position after its end."""
+    return _Scanner(tree, text, breaks, depth, line).read(position, is_object, root)
 
-    def line_at(at: int) -> int:
-        return line or bisect_right(breaks, at) + 1
 
-    node = tree.add(root, "", OBJECT if is_object else LIST, line=line_at(max(0, position - 1)))
-    open_nodes = [node]
-    kind_bytes = tree.kind
+class _Scanner:
+    """One bracket and everything inside it; the methods take a position and return the next one."""
 
-    def opened(owner: int, key: str, bracket: str, at: int) -> int:
-        """The node of a bracket that opens, and is open from now on."""
-        nonlocal position
-        if len(open_nodes) == DEEPEST:
-            position = _passed(text, position)
-            return owner
-        open_nodes.append(tree.add(owner, key, OBJECT if bracket == "{" else LIST, line=at))
-        return open_nodes[-1]
+    __slots__ = ("breaks", "depth", "line", "open_nodes", "text", "tree")
 
-    entry_match, item_match = _ENTRY.match, _ITEM.match
-    while open_nodes and position < size:
-        if kind_bytes[node] == OBJECT:
-            match = entry_match(text, position)
-            if match is not None:
-                key, string, scalar, bracket = match.groups()
-                if "\\" in key:
-                    key = unescape(key)
-                position = match.end()
-                at = line_at(match.start(1))
-                if bracket is not None:
-                    node = opened(node, key, bracket, at)
-                elif string is not None:
-                    _add_string(tree, node, key, string, at, depth)
-                else:
-                    tree.add_value(node, key, scalar, at)
-                continue
-            loose = _LOOSE_ENTRY.match(text, position)
-            if loose is not None:
-                double, single, bare, string, quoted, scalar, bracket = loose.groups()
-                key = unescape(double if double is not None else single if single is not None else bare)
-                position = loose.end()
-                at = line_at(loose.start())
-                if bracket is not None:
-                    node = opened(node, key, bracket, at)
-                elif scalar is not None:
-                    tree.add_value(node, key, scalar, at)
-                else:
-                    _add_string(tree, node, key, string if string is not None else quoted, at, depth)
-                continue
-        elif (quoted_item := _QUOTED_ITEM.match(text, position)) is not None:
-            position = quoted_item.end()
-            _add_string(tree, node, "", quoted_item.group(1), line_at(quoted_item.start(1)), depth)
-            continue
-        match = item_match(text, position)
+    def __init__(self, tree: Tree, text: str, breaks: list[int], depth: int, line: int) -> None:
+        self.tree = tree
+        self.text = text
+        self.breaks = breaks
+        self.depth = depth
+        self.line = line
+        self.open_nodes: list[int] = []
+
+    def read(self, position: int, is_object: bool, root: int) -> int:
+        text, open_nodes, kinds = self.text, self.open_nodes, self.tree.kind
+        size = len(text)
+        kind = OBJECT if is_object else LIST
+        open_nodes.append(self.tree.add(root, "", kind, line=self._line_at(max(0, position - 1))))
+        entry_match = _ENTRY.match
+        while open_nodes and position < size:
+            if kinds[open_nodes[-1]] != OBJECT:
+                position = self._item(position)
+            elif (match := entry_match(text, position)) is not None:
+                position = self._entry(match)
+            elif (match := _LOOSE_ENTRY.match(text, position)) is not None:
+                position = self._loose_entry(match)
+            else:
+                position = self._damaged_entry(position)
+        return position
+
+    def _line_at(self, at: int) -> int:
+        return self.line or bisect_right(self.breaks, at) + 1
+
+    def _entry(self, match: re.Match[str]) -> int:
+        key, string, scalar, bracket = match.groups()
+        if "\\" in key:
+            key = unescape(key)
+        at = self._line_at(match.start(1))
+        if bracket is not None:
+            return self._open(key, bracket, at, match.end())
+        if string is not None:
+            _add_string(self.tree, self.open_nodes[-1], key, string, at, self.depth)
+        else:
+            self.tree.add_value(self.open_nodes[-1], key, scalar, at)
+        return match.end()
+
+    def _loose_entry(self, match: re.Match[str]) -> int:
+        double, single, bare, string, quoted, scalar, bracket = match.groups()
+        key = unescape(double if double is not None else single if single is not None else bare)
+        at = self._line_at(match.start())
+        if bracket is not None:
+            return self._open(key, bracket, at, match.end())
+        if scalar is not None:
+            self.tree.add_value(self.open_nodes[-1], key, scalar, at)
+        else:
+            _add_string(self.tree, self.open_nodes[-1], key, string if string is not None else quoted, at, self.depth)
+        return match.end()
+
+    def _damaged_entry(self, position: int) -> int:
+        """In an object: its end, or a value without a key, or a key without a value, where the text is cut."""
+        match = _ITEM.match(self.text, position)
         if match is None:
-            position = _recover(tree, text, node, position, line_at)
-            if position >= size:
-                break
-            continue
+            return _recover(self.tree, self.text, self.open_nodes[-1], position, self._line_at)
+        if match.group(4) is not None:
+            return self._close(match)
+        if match.group(3) is not None:
+            return self._open("", match.group(3), self._line_at(match.start(3)), match.end())
+        key = _KEY.match(self.text, position)
+        if key and self.text[key.end() : key.end() + 1] == '"':
+            # The string never ends: the text was cut inside it.
+            value = unescape(self.text[key.end() + 1 :].rstrip())
+            self.tree.add_value(self.open_nodes[-1], unescape(key.group(1)), value, self._line_at(position))
+            return len(self.text)
+        return match.end()
+
+    def _item(self, position: int) -> int:
+        """In a list: an item, or the end of the list."""
+        node = self.open_nodes[-1]
+        match = _QUOTED_ITEM.match(self.text, position)
+        if match is not None:
+            _add_string(self.tree, node, "", match.group(1), self._line_at(match.start(1)), self.depth)
+            return match.end()
+        match = _ITEM.match(self.text, position)
+        if match is None:
+            return _recover(self.tree, self.text, node, position, self._line_at)
         string, scalar, bracket, closing = match.groups()
         if closing is not None:
-            open_nodes.pop()
-            position = match.end()
-            if not open_nodes:
-                # A comma after the last bracket belongs to whoever follows.
-                return match.end(4)
-            node = open_nodes[-1]
-            continue
-        if kind_bytes[node] == OBJECT:
-            # A value without a key, or a key without a value: a cut or damaged place.
-            if bracket is not None:
-                position = match.end()
-                node = opened(node, "", bracket, line_at(match.start(3)))
-                continue
-            key_only = _KEY.match(text, position)
-            if key_only and text[key_only.end() : key_only.end() + 1] == '"':
-                # The string never ends: the text was cut inside it.
-                tree.add_value(
-                    node, unescape(key_only.group(1)), unescape(text[key_only.end() + 1 :].rstrip()), line_at(position)
-                )
-                return size
-            position = match.end()
-            continue
-        position = match.end()
+            return self._close(match)
         if bracket is not None:
-            node = opened(node, "", bracket, line_at(match.start(3)))
-        elif string is not None:
-            _add_string(tree, node, "", string, line_at(match.start(1)), depth)
+            return self._open("", bracket, self._line_at(match.start(3)), match.end())
+        if string is not None:
+            _add_string(self.tree, node, "", string, self._line_at(match.start(1)), self.depth)
         else:
-            tree.add_value(node, "", scalar, line_at(match.start(2)))
-    return position
+            self.tree.add_value(node, "", scalar, self._line_at(match.start(2)))
+        return match.end()
+
+    def _open(self, key: str, bracket: str, at: int, position: int) -> int:
+        if len(self.open_nodes) == DEEPEST:
+            return _passed(self.text, position)
+        kind = OBJECT if bracket == "{" else LIST
+        self.open_nodes.append(self.tree.add(self.open_nodes[-1], key, kind, line=at))
+        return position
+
+    def _close(self, match: re.Match[str]) -> int:
+        self.open_nodes.pop()
+        # A comma after the last bracket belongs to the next document.
+        return match.end() if self.open_nodes else match.end(4)
 
 
 def _passed(text: str, position: int) -> int:

@@ -111,6 +111,8 @@ class _Outline:
         self.root = self.tree.add(-1, "", LIST if records or bulleted else OBJECT)
         self.records = records
         self.stack: list[tuple[float, int]] = [(-1.0, self.root)]
+        self.fresh = True  # Nothing was added to the current record yet.
+        self.after_blank = True
         self._parse()
         self._settle()
         if not yaml and not records:
@@ -119,95 +121,110 @@ class _Outline:
     def _new_record(self, line: int) -> None:
         node = self.tree.add(self.root, "", OBJECT, line=line)
         self.stack = [(-1.0, node)]
+        self.fresh = True
 
     def _parse(self) -> None:
-        lines, tree = self.lines, self.tree
-        count = len(lines)
-        at = 0
-        blank_before = True
+        """Read all lines; a step may take several of them (a block scalar) and returns the next one."""
         if self.records:
             self._new_record(1)
-        fresh = True
-        while at < count:
-            line = lines[at]
+        at = 0
+        while at < len(self.lines):
+            line = self.lines[at]
             content = line.strip()
-            if not content:
-                blank_before = True
-                at += 1
-                continue
-            indent = len(line) - len(line.lstrip())
-            number = at + 1
             at += 1
-            if self.yaml:
-                if content[0] == "#" and len(content) < 200:
-                    continue
-                if line.startswith(("---", "...")):
-                    if self.many and not fresh:
-                        self._new_record(number)
-                        fresh = True
-                    continue
-            elif content[0] in "-=_*~#" and _RULE.match(line):
-                continue
-            if self.by_blank and blank_before and indent == 0 and not fresh:
-                self._new_record(number)
-                fresh = True
-            blank_before = False
-            if indent == 0 and content[0] == "[" and not self.yaml and (section := _SECTION.match(content)):
-                base = self.stack[0]
-                node = tree.add(base[1], section.group(1), OBJECT, line=number)
-                self.stack = [base, (-0.5, node)]
-                fresh = False
-                continue
-            if indent == 0 and content[0] == "#" and self.headed and (heading := _HEADING.match(content)):
-                depth = -0.99 + 0.05 * len(heading.group(1))
-                node = tree.add(self._parent(depth), content, OBJECT, line=number)
-                self.stack.append((depth, node))
-                fresh = False
-                continue
-            if not self.yaml and content[:2] in ("* ", "• ", "+ ", "– "):
-                content = "- " + content[2:]
-            while (content.startswith("- ") or content == "-") and (self.yaml or len(content) > 2):
-                parent = self._parent(indent + 0.5)
-                rest = content[1:].lstrip()
-                step = len(content) - len(rest)
-                if tree.kind[parent] == OBJECT and tree.value[parent]:
-                    # Bullets under a bullet that is a name: its fields.
-                    indent += step
-                    content = rest
-                    break
-                if tree.kind[parent] == OBJECT and parent == len(tree) - 1:
-                    tree.kind[parent] = LIST
-                if self._split(rest) is None and not rest.startswith("- "):
-                    # A plain item.
-                    at = self._value(parent, "", rest, number, at, indent)
-                    self.stack.append((indent + 0.5, len(tree) - 1))
-                    content = ""
-                    break
-                node = tree.add(parent, "", OBJECT, line=number)
-                self.stack.append((indent + 0.5, node))
-                indent += step
-                content = rest
             if not content:
-                fresh = False
-                continue
-            split = self._split(content)
-            if self.first_key is not None and indent == 0 and split and split[0] == self.first_key and not fresh:
+                self.after_blank = True
+            elif not self._is_skipped(line, content, at):
+                at = self._line(content, len(line) - len(line.lstrip()), at)
+
+    def _is_skipped(self, line: str, content: str, number: int) -> bool:
+        """Whether a line only separates or comments; a separator between YAML documents opens a new record."""
+        if not self.yaml:
+            return content[0] in "-=_*~#" and bool(_RULE.match(line))
+        if content[0] == "#" and len(content) < 200:
+            return True
+        if line.startswith(("---", "...")):
+            if self.many and not self.fresh:
                 self._new_record(number)
-            fresh = False
-            parent = self._parent(indent)
-            if split is None:
-                at = self._plain(parent, content, number, at, indent)
-                continue
-            key, value = split
-            if value:
-                at = self._value(parent, key, value, number, at, indent)
-                node = self._last_under(parent)
-                joint = content[len(key) : len(content) - len(value)].strip()
-                if not self.yaml and joint != ":":
-                    tree.joint[node] = joint if joint == "=" else f" {joint} " if joint else " "
-            else:
-                node = tree.add(parent, key, OBJECT, line=number)
-            self.stack.append((float(indent), node))
+            return True
+        return False
+
+    def _line(self, content: str, indent: int, number: int) -> int:
+        """Add one line to the tree; returns the index of the next line, which is `number` unless a value goes on."""
+        if self.by_blank and self.after_blank and indent == 0 and not self.fresh:
+            self._new_record(number)
+        self.after_blank = False
+        if indent == 0 and self._opens_section(content, number):
+            self.fresh = False
+            return number
+        if not self.yaml and content[:2] in ("* ", "• ", "+ ", "– "):
+            content = "- " + content[2:]
+        at = number
+        if content[0] == "-":
+            content, indent, at = self._items(content, indent, number)
+            if not content:
+                self.fresh = False
+                return at
+        split = self._split(content)
+        if self.first_key is not None and indent == 0 and split and split[0] == self.first_key and not self.fresh:
+            self._new_record(number)
+        self.fresh = False
+        parent = self._parent(indent)
+        if split is None:
+            return self._plain(parent, content, number, at, indent)
+        return self._entry(parent, split, content, indent, number)
+
+    def _opens_section(self, content: str, number: int) -> bool:
+        """Add an INI section or a Markdown heading, if the line is one."""
+        if content[0] == "[" and not self.yaml and (section := _SECTION.match(content)):
+            base = self.stack[0]
+            node = self.tree.add(base[1], section.group(1), OBJECT, line=number)
+            self.stack = [base, (-0.5, node)]
+            return True
+        if content[0] == "#" and self.headed and (heading := _HEADING.match(content)):
+            depth = -0.99 + 0.05 * len(heading.group(1))
+            node = self.tree.add(self._parent(depth), content, OBJECT, line=number)
+            self.stack.append((depth, node))
+            return True
+        return False
+
+    def _items(self, content: str, indent: int, number: int) -> tuple[str, int, int]:
+        """Add the list items that a line opens; returns the rest of the line, its indentation and the next line."""
+        tree = self.tree
+        while (content.startswith("- ") or content == "-") and (self.yaml or len(content) > 2):
+            parent = self._parent(indent + 0.5)
+            rest = content[1:].lstrip()
+            step = len(content) - len(rest)
+            if tree.kind[parent] == OBJECT and tree.value[parent]:
+                # Bullets under a bullet that is a name: its fields.
+                return rest, indent + step, number
+            if tree.kind[parent] == OBJECT and parent == len(tree) - 1:
+                tree.kind[parent] = LIST
+            if self._split(rest) is None and not rest.startswith("- "):
+                # A plain item.
+                at = self._value(parent, "", rest, number, number, indent)
+                self.stack.append((indent + 0.5, len(tree) - 1))
+                return "", indent, at
+            node = tree.add(parent, "", OBJECT, line=number)
+            self.stack.append((indent + 0.5, node))
+            indent += step
+            content = rest
+        return content, indent, number
+
+    def _entry(self, parent: int, split: tuple[str, str], content: str, indent: int, number: int) -> int:
+        """Add a key with its value, or as the owner of the lines below it."""
+        key, value = split
+        at = number
+        if value:
+            at = self._value(parent, key, value, number, at, indent)
+            node = self._last_under(parent)
+            joint = content[len(key) : len(content) - len(value)].strip()
+            if not self.yaml and joint != ":":
+                self.tree.joint[node] = joint if joint == "=" else f" {joint} " if joint else " "
+        else:
+            node = self.tree.add(parent, key, OBJECT, line=number)
+        self.stack.append((float(indent), node))
+        return at
 
     def _last_under(self, parent: int) -> int:
         node = len(self.tree) - 1
