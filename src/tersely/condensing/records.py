@@ -271,43 +271,77 @@ def weigh_columns(scores: list[float], columns: list[Column], focus: Focus, lead
     best_measured = max((matches[at] for at in measured), default=0.0)
     odd_weight = 2.4 if focus.unusual else 1.2 if not focus else 0.9 if focus.trouble else 0.6
     oddest: dict[int, float] = {}
+    found = leaders if leaders is not None else set()
     for at, column in enumerate(columns):
-        rows, values = column.rows, column.values
         match = matches[at] / best if best else 0.0
         numbers = measured.get(at)
-        for position, odd in oddness(values, numbers).items():
+        for position, odd in oddness(column.values, numbers).items():
             # One strange cell makes a row strange; ten of them hardly more so.
-            worth, row = odd_weight * odd * (0.6 + 0.8 * match), rows[position]
+            worth, row = odd_weight * odd * (0.6 + 0.8 * match), column.rows[position]
             before = oddest.get(row, 0.0)
             oddest[row] = max(before, worth) + 0.2 * min(before, worth)
         if numbers is not None:
-            asked = matches[at] / best_measured if best_measured else 0.0
-            if focus.superlative and len(set(numbers)) > 2:
-                # The answer must stand above all that merely has the right words.
-                bonus = 4.0 * asked if best_measured else 1.5
-                for rank, position in enumerate(extremes(numbers, focus.superlative, 6 if asked else 2)):
-                    scores[rows[position]] += bonus / (1 + 0.12 * rank)
-                    if leaders is not None and asked > 0.3:
-                        leaders.add(rows[position])
-            elif not focus:
-                for direction in (1, -1):
-                    for position in extremes(numbers, direction, 1):
-                        scores[rows[position]] += 0.4
-            if focus.comparisons and (asked > 0.3 or not best_measured):
-                for comparison in focus.comparisons:
-                    for position in beyond(comparison, values, numbers, named=asked > 0.3):
-                        scores[rows[position]] += 2.4
-                        if leaders is not None:
-                            leaders.add(rows[position])
-        if focus.negated and len(kinds := set(values)) <= 40:
-            normal = {value for value in kinds if len(value) < 60 and focus.rejects(value)}
-            if normal and sum(1 for value in values if value in normal) >= 0.15 * len(values):
-                for position, value in enumerate(values):
-                    scores[rows[position]] += -0.3 if value in normal else 1.0 + 1.5 * match
-                    if leaders is not None and value not in normal and match > 0.3:
-                        leaders.add(rows[position])
+            asked = matches[at] / best_measured if best_measured else None
+            _raise_extremes(scores, column, numbers, focus, asked, found)
+            _raise_beyond_limits(scores, column, numbers, focus, asked, found)
+        if focus.negated:
+            _raise_other_states(scores, column, focus, match, found)
     for row, worth in oddest.items():
         scores[row] += worth
+
+
+def _raise_extremes(
+    scores: list[float],
+    column: Column,
+    numbers: list[float | None],
+    focus: Focus,
+    asked: float | None,
+    leaders: set[int],
+) -> None:
+    """Raise the rows with the highest or lowest numbers; `asked` is None where no column of numbers is named."""
+    if focus.superlative and len(set(numbers)) > 2:
+        # The answer must rank above everything that merely has the right words.
+        bonus = 1.5 if asked is None else 4.0 * asked
+        for rank, position in enumerate(extremes(numbers, focus.superlative, 6 if asked else 2)):
+            scores[column.rows[position]] += bonus / (1 + 0.12 * rank)
+            if asked is not None and asked > 0.3:
+                leaders.add(column.rows[position])
+    elif not focus:
+        for direction in (1, -1):
+            for position in extremes(numbers, direction, 1):
+                scores[column.rows[position]] += 0.4
+
+
+def _raise_beyond_limits(
+    scores: list[float],
+    column: Column,
+    numbers: list[float | None],
+    focus: Focus,
+    asked: float | None,
+    leaders: set[int],
+) -> None:
+    """Raise the rows beyond a limit of the question, in the column it names or, where it names none, in any."""
+    named = asked is not None and asked > 0.3
+    if not named and asked is not None:
+        return
+    for comparison in focus.comparisons:
+        for position in beyond(comparison, column.values, numbers, named=named):
+            scores[column.rows[position]] += 2.4
+            leaders.add(column.rows[position])
+
+
+def _raise_other_states(scores: list[float], column: Column, focus: Focus, match: float, leaders: set[int]) -> None:
+    """Raise the rows in another state than the one the question negates, and lower those in it."""
+    states = set(column.values)
+    if len(states) > 40:
+        return
+    normal = {value for value in states if len(value) < 60 and focus.rejects(value)}
+    if not normal or sum(1 for value in column.values if value in normal) < 0.15 * len(column.values):
+        return
+    for row, value in zip(column.rows, column.values, strict=True):
+        scores[row] += -0.3 if value in normal else 1.0 + 1.5 * match
+        if value not in normal and match > 0.3:
+            leaders.add(row)
 
 
 _ASSIGNED = re.compile(r"([A-Za-z_][\w.\-/]*)=(\"[^\"]*\"|'[^']*'|[^\s,;|\])}]+)")

@@ -165,6 +165,10 @@ def grouped_by_dots(tree: Tree) -> Tree:
     return grouped
 
 
+_Fields = dict[int, list[tuple[int, int]]]
+"""Path of a field → (record, leaf) for each record that has it."""
+
+
 class _Shape:
     """Paths, records and identities of a tree."""
 
@@ -297,62 +301,11 @@ class _Shape:
             if tree.kind[node] == OBJECT and parent >= 0 and self.record[node] and not tree.value[node]:
                 groups.setdefault(self.paths[node], []).append(node)
         for records in groups.values():
-            fields: dict[int, list[tuple[int, int]]] = {}
-            for record in records:
-                for leaf in self._near_leaves(record):
-                    fields.setdefault(self.paths[leaf], []).append((record, leaf))
-            # A text that was cut may have lost a field of its first and its last record.
-            everywhere = 1 - 2 / len(records) if len(records) >= 20 else 1.0
-            ranked = []
-            for place, (path, found) in enumerate(fields.items()):
-                values = [tree.value[leaf] for _, leaf in found]
-                distinct = len(set(values)) / len(values)
-                coverage = len({record for record, _ in found}) / len(records)
-                length = sum(map(len, values[:50])) / len(values[:50])
-                if length > 120 or length == 0 or (len(records) > 1 and len(set(values)) <= 1):
-                    continue
-                worth = sounds_like_a_name(self.path_key[path]) + looks_like_a_name(values[:40]) + distinct * coverage
-                worth += 0.2 * (coverage >= everywhere) - 0.02 * min(place, 10) - 0.006 * max(0.0, length - 32)
-                ranked.append((worth, -place, path))
-            ranked.sort(reverse=True)
-            chosen: list[int] = []
-            signature: dict[int, tuple[str, ...]] = dict.fromkeys(records, ())
-            distinct_before = 1
-            maps = tree.parent[records[0]] in self.maps
-            for worth, _, path in ranked[:6]:
-                if worth < 0.5 or len(chosen) == 3:
-                    break
-                if chosen and distinct_before >= 0.95 * len(records):
-                    # Distinct already; a second name only where the choice was a close one.
-                    length = sum(len(tree.value[leaf]) for _, leaf in fields[path][:20]) / len(fields[path][:20])
-                    if worth >= ranked[0][0] - 0.12 and length < 40:
-                        chosen.append(path)
-                    break
-                trial = dict(signature)
-                for record, leaf in fields[path]:
-                    trial[record] = (*trial[record], tree.value[leaf])
-                distinct_now = len(set(trial.values()))
-                if chosen and distinct_now <= distinct_before * 1.02:
-                    continue
-                chosen.append(path)
-                signature, distinct_before = trial, distinct_now
-            if chosen and not maps and _is_opaque([tree.value[leaf] for _, leaf in fields[chosen[0]][:20]]):
-                # A number or a hash identifies, but a name tells the reader what it is.
-                for _, _, path in ranked[:12]:
-                    if (
-                        path not in chosen
-                        and sounds_like_a_name(self.path_key[path]) >= 0.4
-                        and not _is_opaque([tree.value[leaf] for _, leaf in fields[path][:20]])
-                    ):
-                        chosen.append(path)
-                        break
-            if maps:
-                chosen = [path for path in chosen[:1] if sounds_like_a_name(self.path_key[path])]
-            wanted = set(chosen)
-            for path in chosen:
+            fields = self._fields(records)
+            for path in self._identifying_paths(records, fields):
                 seen = set()
                 for record, leaf in fields[path]:
-                    if record not in seen and path in wanted:
+                    if record not in seen:
                         identity.setdefault(record, []).append(leaf)
                         seen.add(record)
         for node in tree.named:
@@ -363,6 +316,78 @@ class _Shape:
         for leaves in identity.values():
             leaves.sort()
         return identity
+
+    def _fields(self, records: list[int]) -> _Fields:
+        fields: _Fields = {}
+        for record in records:
+            for leaf in self._near_leaves(record):
+                fields.setdefault(self.paths[leaf], []).append((record, leaf))
+        return fields
+
+    def _identifying_paths(self, records: list[int], fields: _Fields) -> list[int]:
+        """The fields that identify these records, the best first."""
+        ranked = self._ranked_fields(records, fields)
+        chosen = self._distinguishing(records, fields, ranked)
+        if self.tree.parent[records[0]] in self.maps:
+            return [path for path in chosen[:1] if sounds_like_a_name(self.path_key[path])]
+        if chosen and self._is_opaque(fields[chosen[0]]):
+            # A number or a hash identifies, but only a name means something to the reader.
+            for _, path in ranked[:12]:
+                if (
+                    path not in chosen
+                    and sounds_like_a_name(self.path_key[path]) >= 0.4
+                    and not self._is_opaque(fields[path])
+                ):
+                    return [*chosen, path]
+        return chosen
+
+    def _ranked_fields(self, records: list[int], fields: _Fields) -> list[tuple[float, int]]:
+        """(worth as an identity, path), best first: named like a name, distinct, in every record, short, early."""
+        # A text that was cut may have lost a field of its first and its last record.
+        everywhere = 1 - 2 / len(records) if len(records) >= 20 else 1.0
+        ranked = []
+        for place, (path, found) in enumerate(fields.items()):
+            values = [self.tree.value[leaf] for _, leaf in found]
+            distinct = len(set(values)) / len(values)
+            coverage = len({record for record, _ in found}) / len(records)
+            length = sum(map(len, values[:50])) / len(values[:50])
+            if length > 120 or length == 0 or (len(records) > 1 and len(set(values)) <= 1):
+                continue
+            worth = sounds_like_a_name(self.path_key[path]) + looks_like_a_name(values[:40]) + distinct * coverage
+            worth += 0.2 * (coverage >= everywhere) - 0.02 * min(place, 10) - 0.006 * max(0.0, length - 32)
+            ranked.append((worth, -place, path))
+        ranked.sort(reverse=True)
+        return [(worth, path) for worth, _, path in ranked]
+
+    def _distinguishing(self, records: list[int], fields: _Fields, ranked: list[tuple[float, int]]) -> list[int]:
+        """At most three fields that together tell (nearly) all records apart."""
+        value = self.tree.value
+        chosen: list[int] = []
+        signature: dict[int, tuple[str, ...]] = dict.fromkeys(records, ())
+        distinct_before = 1
+        for worth, path in ranked[:6]:
+            if worth < 0.5 or len(chosen) == 3:
+                break
+            if chosen and distinct_before >= 0.95 * len(records):
+                # Distinct already; a second name only where the choice was a close one.
+                length = sum(len(value[leaf]) for _, leaf in fields[path][:20]) / len(fields[path][:20])
+                if worth >= ranked[0][0] - 0.12 and length < 40:
+                    chosen.append(path)
+                break
+            trial = dict(signature)
+            for record, leaf in fields[path]:
+                trial[record] = (*trial[record], value[leaf])
+            distinct_now = len(set(trial.values()))
+            if chosen and distinct_now <= distinct_before * 1.02:
+                continue
+            chosen.append(path)
+            signature, distinct_before = trial, distinct_now
+        return chosen
+
+    def _is_opaque(self, found: list[tuple[int, int]]) -> bool:
+        """Whether the values of a field are mostly numbers and hashes."""
+        values = [self.tree.value[leaf] for _, leaf in found[:20]]
+        return sum(1 for value in values if _OPAQUE.fullmatch(value)) > 0.7 * len(values)
 
     def _near_leaves(self, record: int) -> list[int]:
         """Leaves of the record itself and of its plain sub-objects (`metadata`, `labels`), not of lists in it."""
@@ -383,10 +408,6 @@ def _without_figures(line: str) -> str:
     18h)`.
     """
     return " ".join(_FIGURES_ASIDE.sub("", _VARIABLE.sub("#", line[:160])).split())[:100]
-
-
-def _is_opaque(values: list[str]) -> bool:
-    return sum(1 for value in values if _OPAQUE.fullmatch(value)) > 0.7 * len(values)
 
 
 def read_tree(tree: Tree, focus: Focus, budget: int, kind: str, *, noun: str = "values") -> Reading:
@@ -821,7 +842,7 @@ class _TreeReading:
         best = heapq.nlargest(32, ((scores[node], -node) for node in leaves))
         self.answers = {-node for _, node in best}
 
-    def _owner(self, node: int) -> tuple[int, str]:
+    def owner(self, node: int) -> tuple[int, str]:
         """The nearest record a leaf belongs to, and its name; -1 when there is none."""
         tree, shape = self.tree, self.shape
         above = tree.parent[node]
@@ -863,16 +884,16 @@ class _TreeReading:
             family: Hashable = shape.paths[node]
             if not tree.key[node] and tree.kind[parent] == OBJECT:
                 family = (family, _without_figures(tree.value[node]))
-            return Unit(self._leaf_text(node) + ", ", line, line, self.scores[node], owner, family=family)
-        text = self._label(node)
+            return Unit(self.leaf_text(node) + ", ", line, line, self.scores[node], owner, family=family)
+        text = self.label(node)
         score = self.scores[node] if tree.value[node] else -1.0
         identity = shape.identity.get(node)
         if identity:
-            text += ", ".join(self._leaf_text(leaf) for leaf in identity)
+            text += ", ".join(self.leaf_text(leaf) for leaf in identity)
             score = max(score, *(self.scores[leaf] for leaf in identity))
         return Unit(" " + text, line, line, score, owner, family=shape.paths[node])
 
-    def _label(self, node: int) -> str:
+    def label(self, node: int) -> str:
         key = self.tree.key[node]
         parent = self.tree.parent[node]
         value = self.tree.value[node]
@@ -882,7 +903,7 @@ class _TreeReading:
             return f"{key}{self.tree.joint.get(node, ': ')}{value}, " if key else f"{value}, "
         return f"{key}: " if key else ""
 
-    def _leaf_text(self, node: int) -> str:
+    def leaf_text(self, node: int) -> str:
         tree = self.tree
         value = tree.value[node]
         parent = tree.parent[node]
@@ -892,103 +913,11 @@ class _TreeReading:
 
     def layout(self, kept: set[int], changed: dict[int, str]) -> str:
         """One line for each object: its path, then its values; a blank deeper for each level."""
-        tree, shape = self.tree, self.shape
         shown = {self.nodes[index] for index in kept}
-        text_of = {self.nodes[index]: text.removesuffix(", ") for index, text in changed.items()}
-        for node in list(shown):
-            for leaf in shape.identity.get(node, ()):
-                shown.add(leaf)
-                above = tree.parent[leaf]
-                while above not in shown:
-                    shown.add(above)
-                    above = tree.parent[above]
-        inside: dict[int, list[int]] = {}
-        for node in sorted(shown):
-            inside.setdefault(tree.parent[node], []).append(node)
-        lines: list[str] = []
-        current: list[str] = []
-        start = ""
-        written = 0
-        named_at: dict[int, int] = {}
-        naming = {leaf: record for record, leaves in shape.identity.items() for leaf in leaves[:1] if record in shown}
+        changed_text = {self.nodes[index]: text.removesuffix(", ") for index, text in changed.items()}
+        return _Layout(self, shown, changed_text).text()
 
-        def flush() -> None:
-            nonlocal start, current
-            if current or start.strip():
-                lines.append((start + ", ".join(current)).rstrip().removesuffix(","))
-            start, current = "", []
-
-        # (node, depth, path so far) for objects still to be written, in order, without recursion.
-        stack: list[tuple[int, int, str]] = [(node, 0, "") for node in reversed(inside.get(-1, ()))]
-        pad_at = 0
-        while stack:
-            node, depth, prefix = stack.pop()
-            children = inside.get(node, [])
-            if tree.kind[node] == LEAF:
-                if depth != pad_at or not (current or start):
-                    flush()
-                    start = " " * depth
-                    pad_at = depth
-                text = text_of.get(node) or self._leaf_text(node)
-                written += len(text) + 2
-                if node in naming:
-                    named_at[naming[node]] = written
-                elif node in self.answers:
-                    owner, name = self._owner(node)
-                    if owner >= 0 and written - named_at.get(owner, written) > 110 and len(name) < 80:
-                        # So far from its owner's name a value would hang in the air.
-                        text = f"[{name}] {text}"
-                        named_at[owner] = written
-                alone = not tree.key[node] and tree.kind[tree.parent[node]] == OBJECT
-                if alone and current:
-                    flush()
-                    start = " " * depth
-                current.append(text)
-                if alone or len(text) > 160 or sum(map(len, current)) > 400:
-                    flush()
-                continue
-            label = prefix + self._label(node)
-            written += len(label) + depth
-            if tree.value[node] or tree.parent[node] in shape.maps:
-                named_at[node] = written
-            total = len(shape.children[node] or ())
-            in_list = label.lstrip().startswith("- ")
-            if tree.kind[node] == TEXT:
-                flush()
-                joined = self._joined(children)
-                lines.append(" " * depth + label + joined)
-                continue
-            plain = tree.kind[node] == LIST and all(tree.kind[child] == LEAF for child in children) and children
-            if plain:
-                flush()
-                note = f" [{len(children)} of {total}]" if len(children) < total else ""
-                lines.append(
-                    " " * depth
-                    + label
-                    + ", ".join(text_of.get(child) or self._leaf_text(child) for child in children)
-                    + note
-                )
-                continue
-            if (
-                len(children) == 1
-                and tree.kind[children[0]] == OBJECT
-                and tree.kind[node] == OBJECT
-                and not in_list
-                and label.endswith(": ")
-            ):
-                stack.append((children[0], depth, label.removesuffix(": ") + "."))
-                continue
-            flush()
-            many = tree.kind[node] == LIST or node in shape.maps
-            note = f"[{len(children)} of {total}] " if many and len(children) < total else ""
-            start = " " * depth + label + note
-            deeper = depth + 1 if label else depth
-            pad_at = deeper
-            stack.extend((child, deeper, "") for child in reversed(children))
-        flush()
-        return "\n".join(lines)
-
-    def _joined(self, pieces: list[int]) -> str:
+    def joined(self, pieces: list[int]) -> str:
         if not pieces:
             return ""
         first = self.shape.children[self.tree.parent[pieces[0]]] or []
@@ -1044,3 +973,121 @@ class _TreeReading:
                 parts.append(shape.path_key[path])
             path = shape.path_parent[path]
         return ".".join(reversed(parts)) or "records"
+
+
+class _Layout:
+    """The lines of the nodes that are shown, written in one pass without recursion."""
+
+    def __init__(self, reading: _TreeReading, shown: set[int], changed_text: dict[int, str]) -> None:
+        self.reading, self.changed_text = reading, changed_text
+        self.tree, self.shape = tree, shape = reading.tree, reading.shape
+        for node in list(shown):
+            for leaf in shape.identity.get(node, ()):
+                shown.add(leaf)
+                above = tree.parent[leaf]
+                while above not in shown:
+                    shown.add(above)
+                    above = tree.parent[above]
+        self.inside: dict[int, list[int]] = {}
+        for node in sorted(shown):
+            self.inside.setdefault(tree.parent[node], []).append(node)
+        self.naming = {
+            leaf: record for record, leaves in shape.identity.items() for leaf in leaves[:1] if record in shown
+        }
+        """The leaf that names a record → the record."""
+        self.named_at: dict[int, int] = {}
+        """Record → how many characters were written when its name was."""
+        self.written = 0
+        self.lines: list[str] = []
+        self.start = ""
+        """Beginning of the current line: indentation, label, count."""
+        self.values: list[str] = []
+        """Values on the current line."""
+        self.indent = 0
+        """Depth of the values on the current line."""
+        self.stack: list[tuple[int, int, str]] = []
+        """(node, depth, path so far) of the nodes still to be written, the next one last."""
+
+    def text(self) -> str:
+        self.stack = [(node, 0, "") for node in reversed(self.inside.get(-1, ()))]
+        while self.stack:
+            node, depth, path = self.stack.pop()
+            if self.tree.kind[node] == LEAF:
+                self._leaf(node, depth)
+            else:
+                self._owner(node, depth, path)
+        self._flush()
+        return "\n".join(self.lines)
+
+    def _flush(self) -> None:
+        if self.values or self.start.strip():
+            self.lines.append((self.start + ", ".join(self.values)).rstrip().removesuffix(","))
+        self.start, self.values = "", []
+
+    def _leaf(self, node: int, depth: int) -> None:
+        if depth != self.indent or not (self.values or self.start):
+            self._flush()
+            self.start = " " * depth
+            self.indent = depth
+        text = self.changed_text.get(node) or self.reading.leaf_text(node)
+        self.written += len(text) + 2
+        if node in self.naming:
+            self.named_at[self.naming[node]] = self.written
+        elif node in self.reading.answers:
+            text = self._with_owner(node, text)
+        alone = not self.tree.key[node] and self.tree.kind[self.tree.parent[node]] == OBJECT
+        if alone and self.values:
+            self._flush()
+            self.start = " " * depth
+        self.values.append(text)
+        if alone or len(text) > 160 or sum(map(len, self.values)) > 400:
+            self._flush()
+
+    def _with_owner(self, node: int, text: str) -> str:
+        """Repeat the record's name where it is so far above that the reader would lose it."""
+        owner, name = self.reading.owner(node)
+        if owner >= 0 and self.written - self.named_at.get(owner, self.written) > 110 and len(name) < 80:
+            self.named_at[owner] = self.written
+            return f"[{name}] {text}"
+        return text
+
+    def _owner(self, node: int, depth: int, path: str) -> None:
+        tree, shape = self.tree, self.shape
+        children = self.inside.get(node, [])
+        label = path + self.reading.label(node)
+        self.written += len(label) + depth
+        if tree.value[node] or tree.parent[node] in shape.maps:
+            self.named_at[node] = self.written
+        if tree.kind[node] == TEXT:
+            self._flush()
+            self.lines.append(" " * depth + label + self.reading.joined(children))
+        elif tree.kind[node] == LIST and children and all(tree.kind[child] == LEAF for child in children):
+            self._flush()
+            self._plain_list(node, depth, label, children)
+        elif self._is_only_step(node, label, children):
+            self.stack.append((children[0], depth, label.removesuffix(": ") + "."))
+        else:
+            self._flush()
+            total = len(shape.children[node] or ())
+            many = tree.kind[node] == LIST or node in shape.maps
+            note = f"[{len(children)} of {total}] " if many and len(children) < total else ""
+            self.start = " " * depth + label + note
+            self.indent = depth + 1 if label else depth
+            self.stack.extend((child, self.indent, "") for child in reversed(children))
+
+    def _plain_list(self, node: int, depth: int, label: str, children: list[int]) -> None:
+        total = len(self.shape.children[node] or ())
+        note = f" [{len(children)} of {total}]" if len(children) < total else ""
+        values = (self.changed_text.get(child) or self.reading.leaf_text(child) for child in children)
+        self.lines.append(" " * depth + label + ", ".join(values) + note)
+
+    def _is_only_step(self, node: int, label: str, children: list[int]) -> bool:
+        """Whether an object only leads to another one, so that both share a line: `spec.template: `."""
+        kind = self.tree.kind
+        return (
+            len(children) == 1
+            and kind[children[0]] == OBJECT
+            and kind[node] == OBJECT
+            and not label.lstrip().startswith("- ")
+            and label.endswith(": ")
+        )
