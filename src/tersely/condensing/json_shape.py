@@ -1,8 +1,8 @@
-"""JSON as a tree: whole, cut in the middle, several documents, JSON lines, JSON inside strings.
+"""JSON as a tree: complete, truncated, several documents, JSON lines, JSON inside strings.
 
-A tolerant scanner of our own instead of `json.loads`: one regular expression match
-for each value, positions for line numbers, no recursion, and a document that breaks
-off is read as far as it goes. Values keep the spelling of the source.
+A tolerant scanner instead of `json.loads`: one regular expression match per value,
+positions for line numbers, no recursion, and a truncated document is read as far as it
+goes. Values keep the spelling of the source.
 """
 
 import re
@@ -20,17 +20,17 @@ _LOOSE_ENTRY = re.compile(
     rf'\s*(?:{_STRING}|{_QUOTED}|([A-Za-z_$][\w$.-]*))\s*:\s*(?:{_STRING}|{_QUOTED}|([^\s,{{}}\[\]"\']+(?:\([^()]*\))?)|([{{\[]))\s*,?',
     re.S,
 )
-"""Also with single quotes or bare keys, as Python and JavaScript print their values."""
+"""Also accepts single quotes and bare keys, as Python and JavaScript print their values."""
 _ITEM = re.compile(rf'\s*(?:{_STRING}|([^\s,{{}}\[\]"]+)|([{{\[])|([}}\]]))\s*,?', re.S)
 _QUOTED_ITEM = re.compile(rf"\s*{_QUOTED}\s*,?", re.S)
 _KEY = re.compile(rf"\s*{_STRING}\s*:\s*", re.S)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.S)
 _PLAIN = {"n": "\n", "t": "\t", "r": "", "b": "", "f": "", "/": "/", '"': '"', "\\": "\\"}
 DEEPEST_INSIDE = 3
-"""JSON inside a string inside JSON …: further down it stays a string."""
+"""Levels of JSON inside a JSON string; deeper levels stay strings."""
 
 DEEPEST = 1_000
-"""Brackets open at once; what stands deeper is passed over: no reader could be shown the way to it."""
+"""Open brackets at once; deeper values are skipped, because no output could show the path to them."""
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
@@ -47,7 +47,7 @@ _WHOLE_STRING = re.compile(rf"\s*{_STRING}\s*", re.S)
 
 
 def one_string(text: str) -> str | None:
-    """What the text says when it is nothing but one JSON string of several lines."""
+    """Return the content of a text that is a single JSON string of several lines."""
     if text.count("\\n", 0, 20_000) < 3 or not text.lstrip().startswith('"'):
         return None
     string = _WHOLE_STRING.fullmatch(text)
@@ -68,7 +68,7 @@ def _one_escape(match: re.Match[str]) -> str:
 
 
 def parse(text: str, start: int = 0) -> tuple[Tree, int]:
-    """The tree of the JSON documents that follow each other from `start` on, and where they end."""
+    """Parse the consecutive JSON documents from `start` on; return the tree and the position after them."""
     tree = Tree()
     breaks = [match.start() for match in re.finditer("\n", text)]
     root, documents, position = -1, 0, start
@@ -88,7 +88,7 @@ _NEXT_DOCUMENT = re.compile(r"\s*,?\s*[{\[]\s*[\"\]}{\[]")
 
 
 def end_of(text: str, start: int = 0) -> int:
-    """Where the JSON documents that follow each other from `start` on end; the end of the text when one is cut off."""
+    """Return where the consecutive JSON documents from `start` on end; the end of the text if the last is truncated."""
     position = start
     while True:
         depth = 0
@@ -111,7 +111,7 @@ _FIELD_LINE = re.compile(r'\s*"[^"\n]{1,120}"\s*:\s')
 
 
 def read_cut(text: str, focus: Focus, budget: int) -> Reading | None:
-    """JSON whose beginning is missing: from the first field on, with everything that is never opened taken as open."""
+    """Read JSON whose beginning is missing, from the first field on; brackets that were never opened count as open."""
     start = _FIELD_LINE.search(text)
     if start is None:
         return None
@@ -139,7 +139,7 @@ def read_cut(text: str, focus: Focus, budget: int) -> Reading | None:
 
 
 def _wrap(tree: Tree) -> int:
-    """Put what is there into a list, so that more documents can follow."""
+    """Wrap the tree in a list, so that more documents can follow."""
     tree.parent = [-1, *(parent + 1 if parent >= 0 else 0 for parent in tree.parent)]
     tree.key.insert(0, "")
     tree.value.insert(0, "")
@@ -152,19 +152,19 @@ def _wrap(tree: Tree) -> int:
 def _document(
     tree: Tree, text: str, opening: re.Match[str], root: int, breaks: list[int], depth: int = 0, line: int = 0
 ) -> int:
-    """Read the document that `opening` opens; returns the position after it."""
+    """Read the document that `opening` opens; return the position after it."""
     return _inside(tree, text, opening.end(), opening.group(3) == "{", root, breaks, depth, line)
 
 
 def _inside(
     tree: Tree, text: str, position: int, is_object: bool, root: int, breaks: list[int], depth: int = 0, line: int = 0
 ) -> int:
-    """Read iteratively what is inside a bracket that is open at `position`; returns the position after its end."""
+    """Read the inside of a bracket that is open at `position`, without recursion; return the position after its end."""
     return _Scanner(tree, text, breaks, depth, line).read(position, is_object, root)
 
 
 class _Scanner:
-    """One bracket and everything inside it; the methods take a position and return the next one."""
+    """Scanner for one bracket and everything inside it; the methods take a position and return the next one."""
 
     __slots__ = ("breaks", "depth", "line", "open_nodes", "text", "tree")
 
@@ -222,7 +222,7 @@ class _Scanner:
         return match.end()
 
     def _damaged_entry(self, position: int) -> int:
-        """In an object: its end, or a value without a key, or a key without a value, where the text is cut."""
+        """Read the end of an object, a value without a key or, where the text is truncated, a key without a value."""
         match = _ITEM.match(self.text, position)
         if match is None:
             return _recover(self.tree, self.text, self.open_nodes[-1], position, self._line_at)
@@ -232,14 +232,14 @@ class _Scanner:
             return self._open("", match.group(3), self._line_at(match.start(3)), match.end())
         key = _KEY.match(self.text, position)
         if key and self.text[key.end() : key.end() + 1] == '"':
-            # The string never ends: the text was cut inside it.
+            # The string has no end: the text was truncated inside it.
             value = unescape(self.text[key.end() + 1 :].rstrip())
             self.tree.add_value(self.open_nodes[-1], unescape(key.group(1)), value, self._line_at(position))
             return len(self.text)
         return match.end()
 
     def _item(self, position: int) -> int:
-        """In a list: an item, or the end of the list."""
+        """Read an item of a list, or the end of the list."""
         node = self.open_nodes[-1]
         match = _QUOTED_ITEM.match(self.text, position)
         if match is not None:
@@ -261,7 +261,7 @@ class _Scanner:
 
     def _open(self, key: str, bracket: str, at: int, position: int) -> int:
         if len(self.open_nodes) == DEEPEST:
-            return _passed(self.text, position)
+            return _after_bracket(self.text, position)
         kind = OBJECT if bracket == "{" else LIST
         self.open_nodes.append(self.tree.add(self.open_nodes[-1], key, kind, line=at))
         return position
@@ -272,8 +272,8 @@ class _Scanner:
         return match.end() if self.open_nodes else match.end(4)
 
 
-def _passed(text: str, position: int) -> int:
-    """The position after the end of a bracket that is open at `position`."""
+def _after_bracket(text: str, position: int) -> int:
+    """Return the position after the end of a bracket that is open at `position`."""
     depth = 1
     for match in _BRACKET.finditer(text, position):
         sign = text[match.start()]
@@ -284,7 +284,7 @@ def _passed(text: str, position: int) -> int:
 
 
 def _recover(tree: Tree, text: str, node: int, position: int, line_at: Callable[[int], int]) -> int:
-    """At a place that is no JSON: a string that is cut off is kept, anything else skipped."""
+    """Handle a place that is not JSON: keep a truncated string, skip anything else."""
     key = _KEY.match(text, position)
     at = (
         key.end()
@@ -304,7 +304,7 @@ def _add_string(tree: Tree, node: int, key: str, string: str, line: int, depth: 
 
 
 def add_string(tree: Tree, node: int, key: str, value: str, line: int, depth: int = 0) -> None:
-    """Add a value; when it is JSON itself, as what it holds."""
+    """Add a string value; if it is JSON itself, add its content."""
     if len(value) > 20 and value[0] in "{[" and value[-1] in "}]" and depth < DEEPEST_INSIDE:
         opening = _ITEM.match(value)
         if (opening and opening.group(3) and _ENTRY.match(value, opening.end())) or (opening and value[0] == "["):
@@ -313,11 +313,11 @@ def add_string(tree: Tree, node: int, key: str, value: str, line: int, depth: in
             if end >= len(value) - 1 and len(tree) > before + 1:
                 tree.key[before] = key
                 return
-            _forget(tree, before)
+            _truncate(tree, before)
     tree.add_value(node, key, value, line)
 
 
-def _forget(tree: Tree, size: int) -> None:
+def _truncate(tree: Tree, size: int) -> None:
     del tree.parent[size:], tree.key[size:], tree.value[size:], tree.kind[size:], tree.line[size:]
     for node in [node for node in tree.whole if node >= size]:
         del tree.whole[node]

@@ -1,7 +1,7 @@
-"""Which strategy a text comes to stand on: whole, structural, summary, fallback.
+"""Choice of the condensing strategy: passthrough, structural, summary, fallback.
 
-`condense` is the public half without a model: synchronous, nothing stored,
-nothing sent. `condense_with` may ask a model, and says on which strategy it ended.
+`condense` is the public function without a model: synchronous, stores and sends nothing.
+`condense_with` may call a model; the result names the strategy that was used.
 """
 
 import logging
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def condense(text: str, budget: int = 1000, focus: str = "") -> Condensed:
-    """Bring a text down to `budget` tokens without a model: what matters to the focus stays, the rest is counted.
+    """Condense a text to `budget` tokens without a model: keep what matters to the focus and count the rest.
 
     Raises:
         InputError: The budget is under 16 tokens.
@@ -45,9 +45,9 @@ async def condense_with(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_text: OnText | None = None,
 ) -> Condensed:
-    """The text within the request's target, by the gentlest means that get it there.
+    """Fit the text into the request's target with the least lossy strategy.
 
-    When the model fails, `fallback` decides what is returned; the result says which, and why.
+    If the model fails, `fallback` decides what is returned; the result names it and the reason.
     """
     if whole := await anyio.to_thread.run_sync(whole_text, text, request.target):
         return whole
@@ -66,8 +66,8 @@ async def condense_with(
             text, request=request, llm=llm, cache=cache, on_progress=on_progress, on_text=on_text
         )
     except LLMError as failure:
-        # The one place that decides what a failed summary becomes; the failure itself goes into the result.
-        # Its words may quote the content or a key, so the log gets only its type.
+        # The only place that decides what replaces a failed summary; the failure is part of the result. Its message may
+        # quote the content or a key, so the log gets its type only.
         logger.warning(
             "summarize_failed", extra={"model": llm.model, "problem": type(failure).__name__, "returned": fallback}
         )
@@ -84,7 +84,7 @@ async def condense_in_time(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_text: OnText | None = None,
 ) -> Condensed:
-    """What the request asks for; where a model takes too long, the structure decides, and the result says so."""
+    """Condense within a time limit; if the model takes too long, condense structurally and record the reason."""
     with anyio.move_on_after(seconds):
         return await condense_with(
             text, request=request, llm=llm, cache=cache, fallback="structural", on_progress=on_progress, on_text=on_text
@@ -95,7 +95,7 @@ async def condense_in_time(
 
 
 def whole_text(text: str, budget: int) -> Condensed | None:
-    """The text itself, if it fits. Finding out costs in proportion to the budget, not to the text."""
+    """Return the text unchanged if it fits. The cost depends on the budget, not on the length of the text."""
     if O200K.exceeds(text, budget):
         return None
     tokens = O200K.count(text)

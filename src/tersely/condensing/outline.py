@@ -1,8 +1,8 @@
 """Indented text as a tree: YAML (many documents), `describe` output, INI, stanzas of `key: value`.
 
-One fast parser by indentation. It is no validator: tags, anchors and odd
-indentation are taken as they come, a line it cannot take apart becomes a value
-without a key, and nothing is ever refused for being wrong.
+One fast parser by indentation. Not a validator: it accepts tags, anchors and odd
+indentation as they are, turns a line it cannot split into a value without a key, and
+never rejects a text.
 """
 
 import re
@@ -15,7 +15,7 @@ from tersely.condensing.tree import LEAF, LIST, OBJECT, TEXT, Tree, grouped_by_d
 from tersely.condensing.units import Reading
 
 LONGEST_LINE = 4_000
-"""Longer lines are taken apart at the first `: ` only; patterns with several repeats stay cheap."""
+"""Longer lines are split at the first `: ` only, to keep patterns with several repeats cheap."""
 
 _YAML_KEY = re.compile(
     r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s#\"'\[{&*!|>%@`-][^#]*?|-[^\s][^#]*?|[*&!?][^:]*?)\s*:(?:\s+(.*))?$"
@@ -38,7 +38,7 @@ def read_yaml(text: str, focus: Focus, budget: int) -> Reading | None:
 
 
 def read_parsed(tree: Tree, focus: Focus, budget: int) -> Reading | None:
-    """YAML that was parsed already."""
+    """Read YAML that is already parsed."""
     return _reading(tree, focus, budget, "yaml")
 
 
@@ -57,15 +57,16 @@ def parse(text: str, *, yaml: bool) -> Tree:
     if not yaml:
         if any(sign in text for sign in ("├", "└", "|--", "`--")):
             lines = [_BRANCH.sub(lambda match: " " * len(match.group()), line) for line in lines]
-        # A counted rule between records says no more than a blank line does.
+        # A counted rule between records means the same as a blank line.
         lines = ["" if line[:1] in "-*=" and _COUNTED_RULE.match(line) else line for line in lines]
-    _mend_cut_start(lines)
+    _repair_cut_start(lines)
     return _Outline(lines, yaml).tree
 
 
-def _mend_cut_start(lines: list[str]) -> None:
-    """A list that begins in the middle of a record, mended in place: the rest becomes an item too, and all start at the
-    margin.
+def _repair_cut_start(lines: list[str]) -> None:
+    """Repair, in place, a list that begins in the middle of a record.
+
+    The partial record becomes an item too, and all items move to the margin.
     """
     filled = [at for at, line in enumerate(lines[:400]) if line.strip()]
     items = Counter(_indent(lines[at]) for at in filled if lines[at].lstrip().startswith("- "))
@@ -73,8 +74,7 @@ def _mend_cut_start(lines: list[str]) -> None:
         return
     depth, times = min(items.items(), key=lambda pair: (-pair[1], pair[0]))
     first = next(at for at in filled if _indent(lines[at]) == depth and lines[at].lstrip().startswith("- "))
-    # Only what the cut left over may stand before the first item, and nothing but items at their depth, nothing above
-    # it.
+    # Before the first item only the partial record is allowed; after it only items at their depth and deeper lines.
     if times < 3 or first > 100 or (first == filled[0] and depth == 0):
         return
     if any(_indent(lines[at]) < depth + (not lines[at].lstrip().startswith("- ")) for at in filled if at > first):
@@ -84,7 +84,7 @@ def _mend_cut_start(lines: list[str]) -> None:
     if first != filled[0]:
         rest = lines[filled[0]].strip()
         if rest.endswith(":") or rest.startswith(("---", "#", "%")):
-            return  # A heading: the list is whole.
+            return  # A heading: the list is complete.
         lines[filled[0]] = " " * depth + "- " + rest.removeprefix("- ")
     for at, line in enumerate(lines):
         lines[at] = line[min(depth, _indent(line)) :]
@@ -95,7 +95,7 @@ def _indent(line: str) -> int:
 
 
 class _Outline:
-    """The state of one pass over the lines."""
+    """State of one pass over the lines."""
 
     def __init__(self, lines: list[str], yaml: bool) -> None:
         self.lines = lines
@@ -114,7 +114,7 @@ class _Outline:
         self.fresh = True  # Nothing was added to the current record yet.
         self.after_blank = True
         self._parse()
-        self._settle()
+        self._demote_empty_owners()
         if not yaml and not records:
             self.tree = grouped_by_dots(self.tree)
 
@@ -124,7 +124,7 @@ class _Outline:
         self.fresh = True
 
     def _parse(self) -> None:
-        """Read all lines; a step may take several of them (a block scalar) and returns the next one."""
+        """Read all lines; a step may consume several lines (a block scalar) and returns the next one."""
         if self.records:
             self._new_record(1)
         at = 0
@@ -138,7 +138,7 @@ class _Outline:
                 at = self._line(content, len(line) - len(line.lstrip()), at)
 
     def _is_skipped(self, line: str, content: str, number: int) -> bool:
-        """Whether a line only separates or comments; a separator between YAML documents opens a new record."""
+        """Whether a line is only a separator or comment; a separator between YAML documents opens a new record."""
         if not self.yaml:
             return content[0] in "-=_*~#" and bool(_RULE.match(line))
         if content[0] == "#" and len(content) < 200:
@@ -150,7 +150,7 @@ class _Outline:
         return False
 
     def _line(self, content: str, indent: int, number: int) -> int:
-        """Add one line to the tree; returns the index of the next line, which is `number` unless a value goes on."""
+        """Add one line to the tree; return the next line's index, which is `number` unless the value spans lines."""
         if self.by_blank and self.after_blank and indent == 0 and not self.fresh:
             self._new_record(number)
         self.after_blank = False
@@ -189,14 +189,14 @@ class _Outline:
         return False
 
     def _items(self, content: str, indent: int, number: int) -> tuple[str, int, int]:
-        """Add the list items that a line opens; returns the rest of the line, its indentation and the next line."""
+        """Add the list items that a line opens; return the rest of the line, its indentation and the next line."""
         tree = self.tree
         while (content.startswith("- ") or content == "-") and (self.yaml or len(content) > 2):
             parent = self._parent(indent + 0.5)
             rest = content[1:].lstrip()
             step = len(content) - len(rest)
             if tree.kind[parent] == OBJECT and tree.value[parent]:
-                # Bullets under a bullet that is a name: its fields.
+                # Bullets under a bullet that is a name are its fields.
                 return rest, indent + step, number
             if tree.kind[parent] == OBJECT and parent == len(tree) - 1:
                 tree.kind[parent] = LIST
@@ -238,7 +238,7 @@ class _Outline:
             stack.pop()
         parent = stack[-1][1]
         if tree.kind[parent] == LEAF:
-            # A value with lines under it: it keeps its value and becomes their owner.
+            # A value with lines under it keeps its value and becomes their owner.
             tree.kind[parent] = OBJECT
         elif tree.kind[parent] == TEXT:
             parent = tree.parent[parent]
@@ -254,7 +254,7 @@ class _Outline:
                 return None
             key, value = match.group(1), match.group(2) or ""
             if value and value[0] in "!&" and " " not in value:
-                value = ""  # A tag or an anchor; what it stands for follows.
+                value = ""  # A tag or an anchor; its value follows.
             if key[0] in "\"'" and key[-1] == key[0]:
                 key = key[1:-1]
             return key, value
@@ -270,7 +270,7 @@ class _Outline:
         return None
 
     def _plain(self, parent: int, content: str, number: int, at: int, indent: int) -> int:
-        """A line without a key: the rest of a value in YAML, a value of its own elsewhere."""
+        """Add a line without a key: in YAML the rest of a value, elsewhere a value of its own."""
         tree = self.tree
         last = len(tree) - 1
         if self.yaml and parent == last and tree.kind[parent] == OBJECT and tree.value[parent]:
@@ -278,13 +278,13 @@ class _Outline:
             if len(tree.value[parent]) < 4_000:
                 tree.value[parent] += " " + content
             return at
-        # Rows of a table stand here too; their alignment says nothing any more.
+        # Rows of a table end up here too; their alignment is lost already.
         node = tree.add_value(parent, "", " ".join(content.split()), number)
         self.stack.append((float(indent), node))
         return at
 
     def _value(self, parent: int, key: str, value: str, number: int, at: int, indent: int) -> int:
-        """Add a value, with the lines of a block scalar when it opens one; returns the line to go on with."""
+        """Add a value, including the lines of a block scalar if it opens one; return the next line."""
         tree = self.tree
         if self.yaml and _BLOCK.match(value):
             block: list[str] = []
@@ -318,8 +318,8 @@ class _Outline:
         tree.add_value(parent, key, value, number)
         return at
 
-    def _settle(self) -> None:
-        """Owners that turned out to own nothing are values after all."""
+    def _demote_empty_owners(self) -> None:
+        """Turn owners without children into values."""
         tree = self.tree
         owning = bytearray(len(tree))
         for parent in tree.parent:
@@ -331,7 +331,7 @@ class _Outline:
 
 
 def _stanzas(lines: list[str]) -> tuple[str | None, bool]:
-    """How records follow each other in a flat text: by a key that starts each of them, or by blank lines."""
+    """Find how records are separated in a flat text: by a key that starts each of them, or by blank lines."""
     if sum(1 for line in lines[:2_000] if line[:1] == "[" and _SECTION.match(line)) >= 3:
         return None, False
     first_keys: Counter[str] = Counter()

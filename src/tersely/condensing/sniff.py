@@ -1,8 +1,8 @@
-"""What kind of text this is, from a sample of its lines.
+"""Detection of the kind of a text from a sample of its lines.
 
-Cheap and careful: a kind is only named on good grounds, because a reader of the
-wrong kind does worse than the generic one. The readers look again at the whole
-text and may still decline.
+Cheap and careful: returns a specific kind only on strong evidence, because a reader of
+the wrong kind does worse than the generic one. The readers examine the whole text and
+may still decline.
 """
 
 import re
@@ -36,7 +36,7 @@ Kind = Literal[
 
 SAMPLE_LINES = 400
 LONGEST_SAMPLED = 2_000
-"""What a line is shows in its beginning; patterns with several repeats stay cheap on it."""
+"""The beginning of a line shows its kind; the limit keeps patterns with several repeats cheap."""
 
 _JSON_START = re.compile(
     r"\s*(?:\{\s*(?:[\"'}]|\w+\s*:)|\[\s*(?:[{\[\"\]]|-?\d+(?:\.\d+)?\s*[,\]]|(?:true|false|null)\s*[,\]]))"
@@ -44,7 +44,7 @@ _JSON_START = re.compile(
 _JSON_LINE = re.compile(r'\s*(?:"[^"]{1,120}"\s*:\s*(?:"|[\d{\[-]|true|false|null)|[}\]]+,?\s*$|[{\[]\s*$|\}, ?\{$)')
 _JSON_FIELD = re.compile(r'(?<=[{,\s])"[^"\n]{1,60}"\s*:\s*["\d{\[tfn-]')
 _OBJECT_BEHIND = re.compile(r"[^{}\"']{1,160}\s\{\"[^\"]{1,120}\"\s*:(?:.*\}\s*$|.{1500})")
-"""Who wrote it, then an object, as the logs of several sources are shown together."""
+"""A source, then an object, as when the logs of several sources are shown together."""
 
 _CLOCK = r"\d{1,2}:\d\d(?::\d\d)?"
 _DAY = (
@@ -87,7 +87,7 @@ _CELLS = re.compile(r"\S+(?: \S+)*")
 
 
 def sample_of(text: str) -> list[str]:
-    """Lines from the beginning and from the middle, none of them blank, long ones only by their beginning."""
+    """Return non-blank lines from the beginning and the middle, cut to `LONGEST_SAMPLED` characters."""
     start = [line[:LONGEST_SAMPLED] for line in text[:120_000].split("\n") if line and not line.isspace()][
         : SAMPLE_LINES * 3 // 4
     ]
@@ -98,22 +98,22 @@ def sample_of(text: str) -> list[str]:
 
 
 class _Sample:
-    """Sampled lines and the shares of them that match a pattern, each computed when a rule first needs it."""
+    """Sampled lines with the shares of them that match a pattern, each computed when a rule first needs it."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
         self.many = len(lines)
 
     def share(self, pattern: re.Pattern[str]) -> float:
-        """The share of lines that begin like this."""
+        """Return the share of lines that match at their beginning."""
         return sum(1 for line in self.lines if pattern.match(line)) / self.many
 
     def share_within(self, pattern: re.Pattern[str], reach: int) -> float:
-        """The share of lines with a match in their first `reach` characters."""
+        """Return the share of lines with a match in their first `reach` characters."""
         return sum(1 for line in self.lines if pattern.search(line[:reach])) / self.many
 
     def share_of_several(self, pattern: re.Pattern[str]) -> float:
-        """The share of lines with at least three matches."""
+        """Return the share of lines with at least three matches."""
         return sum(1 for line in self.lines if len(pattern.findall(line[:600])) >= 3) / self.many
 
     @cached_property
@@ -162,7 +162,7 @@ class _Sample:
 
     @cached_property
     def marked(self) -> float:
-        """Markdown: marks at the beginning of lines, links inside them."""
+        """Share of Markdown: marks at the beginning of lines, links inside them."""
         return self.share(_MARKDOWN) + sum(1 for line in self.lines if "](" in line) / self.many
 
     @cached_property
@@ -175,14 +175,14 @@ class _Sample:
 
     @cached_property
     def is_sentences(self) -> bool:
-        """Whether most lines end with a sentence and have as many blanks as prose has."""
+        """Whether most lines end with a sentence and contain as many blanks as prose."""
         ended = sum(1 for line in self.lines if _SENTENCE_END.search(line) and line.rstrip()[-1:] in ".!?。！？")
         blanks = sum(line.count(" ") for line in self.lines) / max(1, sum(map(len, self.lines)))
         return ended / self.many > 0.6 and blanks > 0.12
 
 
 def sniff(text: str, *, json: bool = True) -> Kind:
-    """The kind of the text; with `json` off it is known not to be JSON, whatever it begins with."""
+    """Detect the kind of a text; with `json` off, the caller knows that it is not JSON."""
     lines = sample_of(text)
     if not lines:
         return "text"
@@ -222,7 +222,7 @@ def _markup_or_json(text: str, sample: _Sample, *, json: bool) -> Kind | None:
 
 
 def _tool_output(text: str, sample: _Sample) -> Kind | None:
-    """Formats with signs of their own: diffs, drawn trees, numbered records, grep, metrics."""
+    """Detect formats with signs of their own: diffs, drawn trees, numbered records, grep, metrics."""
     lines = sample.lines
     if _DIFF.search(text[:20_000]):
         return "diff"
@@ -238,9 +238,9 @@ def _tool_output(text: str, sample: _Sample) -> Kind | None:
 
 
 def _rows_or_log(sample: _Sample) -> Kind | None:
-    """One record on each line: CSV, logs, tables; and dialogue, which is told from a log here."""
+    """Detect one record per line: CSV, logs, tables; and dialogue, which resembles a log."""
     if sample.columns == "csv" and _is_labelled(sample):
-        return "text"  # Each value has its name beside it; a reader of tables would take the first row for the names.
+        return "text"  # Each value has its name beside it; the table reader would take the first row for a header.
     if sample.columns == "csv" and _is_csv(sample):
         return "csv"
     if _is_log(sample):
@@ -263,7 +263,7 @@ def _is_labelled(sample: _Sample) -> bool:
 
 
 def _is_csv(sample: _Sample) -> bool:
-    """Whether lines with as many separators each are rows, and neither stack traces, a log nor sentences."""
+    """Whether lines with equal numbers of separators are rows, and not stack traces, a log or sentences."""
     if sample.framed >= 0.2 or _TIME_START.match(sample.lines[0]):
         return False
     return not sample.is_sentences and not sample.is_page
@@ -291,7 +291,7 @@ def _prose_or_outline(sample: _Sample) -> Kind | None:
         return "outline"
     keyed_start = sum(1 for line in lines[:12] if _KEY_LINE.match(line)) >= 0.75 * min(12, sample.many)
     if keys >= 0.3 and marked < 0.15 and keyed_start:
-        return "outline"  # Described things often end in a table of events.
+        return "outline"  # `describe` output often ends with a table of events.
     return None
 
 
@@ -307,12 +307,12 @@ def _by_weak_signs(sample: _Sample) -> Kind:
     if sample.keys + sample.assigns + sample.sections > 0.5:
         return "outline"
     if max(sample.fields, sample.tight_fields) <= 0.7 and (looks_timed(sample.lines) or looks_repetitive(sample.lines)):
-        return "log"  # No level or time that we know, but messages that repeat.
+        return "log"  # No known level or time, but repeated messages.
     return "text"
 
 
 def _is_dialogue(lines: list[str]) -> bool:
-    """Turns of a few speakers: a name, a colon, spoken sentences."""
+    """Whether the lines are turns of a few speakers: a name, a colon, spoken sentences."""
     speakers = [match.group().split(":")[0] for line in lines if (match := _SPEAKER.match(line))]
     many = len(lines)
     if len(speakers) < 0.8 * many or many < 8 or not 1 < len(set(speakers)) <= max(4, many // 4) or _repeats(speakers):
@@ -321,7 +321,7 @@ def _is_dialogue(lines: list[str]) -> bool:
 
 
 def _repeats(speakers: list[str]) -> bool:
-    """Whether the "speakers" follow each other in a fixed cycle, as the keys of records do."""
+    """Whether the "speakers" follow each other in a fixed cycle, like the keys of records."""
     first = speakers[0]
     distances: Counter[int] = Counter()
     last = None
@@ -339,7 +339,7 @@ def _repeats(speakers: list[str]) -> bool:
 
 
 def _yaml_like(lines: list[str]) -> bool:
-    """YAML nests under a bare `key:` by two blanks or `- `; described things align their values instead."""
+    """Whether lines nest by two blanks or `- ` under a bare `key:` as in YAML; `describe` output aligns values."""
     aligned = sum(1 for line in lines if re.match(r"\s*[^:\s][^:]{0,40}:\s{3,}\S", line))
     nested = 0
     for before, after in pairwise(lines):
@@ -352,7 +352,7 @@ def _yaml_like(lines: list[str]) -> bool:
 
 
 def column_table(lines: list[str]) -> Literal["csv", "table"] | None:
-    """Whether the lines are rows: separated by a sign, drawn with lines, or set in columns."""
+    """Detect rows: separated by a sign, drawn with lines, or aligned in columns."""
     rows = [line.strip("\t") for line in lines if not re.fullmatch(r"[\s|+=:\-─│┼┬┴├┤╋━┃]+", line)]
     if len(rows) < 3:
         return None
@@ -372,7 +372,7 @@ def column_table(lines: list[str]) -> Literal["csv", "table"] | None:
                 return "csv"
     if sum(1 for row in rows if row.lstrip()[:1] in "|│┃" and row.strip()) >= 0.7 * len(rows):
         return "table"
-    # The header may stand below a few lines of something else.
+    # The header may follow a few other lines.
     return "table" if any(_aligned(rows[skip:]) for skip in range(min(8, len(rows) - 2))) else None
 
 
@@ -383,7 +383,7 @@ def _cells_between(row: str, sign: str) -> int:
 
 
 def _aligned(rows: list[str]) -> bool:
-    """Columns set with blanks: the words of the header start (or end) where the cells below do."""
+    """Whether columns are aligned with blanks: the header words start (or end) where the cells below do."""
     header = rows[0]
     starts = [match.start() for match in re.finditer(r"(?:(?<=\s\s)|^)\S", header)]
     single = [match.start() for match in re.finditer(r"(?:(?<=\s)|^)\S", header)]
