@@ -191,7 +191,7 @@ async def test_an_answer_that_broke_off_early_is_asked_for_again() -> None:
     async with FakeLLMServer([early, "A whole summary."]).listening() as server, model_at(server.url) as llm:
         condensed = await run(llm, pages(60))
     assert condensed.text == "A whole summary."
-    assert "could not be used: the answer broke off" in question(server.requests[1])
+    assert "could not be used: the answer was cut off" in question(server.requests[1])
 
 
 @pytest.mark.parametrize(
