@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -58,8 +58,13 @@ class SessionsApp:
 
 
 @asynccontextmanager
-async def sessions_app(settings: Settings, *, version: str) -> AsyncIterator[SessionsApp]:
+async def sessions_app(
+    settings: Settings, *, version: str, on_point: Callable[[str], None] = lambda point: None
+) -> AsyncIterator[SessionsApp]:
     """Sessions, from the alert to the end, for as long as the block lasts; at its end in good order.
+
+    Args:
+        on_point: Called with the name of each crash point as it is passed; a test ends the process there.
 
     Raises:
         ConfigError: Something cannot be as it is configured, e.g. another process works on the same file.
@@ -89,6 +94,7 @@ async def sessions_app(settings: Settings, *, version: str) -> AsyncIterator[Ses
             codec=RecordCodec((*SESSION_TYPES, *RESEARCH_TYPES)),
             timeouts=WorkerTimeouts(lease=queue.lease, session=queue.session_timeout, grace=queue.grace),
             version=version,
+            on_point=on_point,
         )
         works["investigation"] = Investigations(
             plan=plan, models=models, registry=registry, kept=kept, cache=cache, step=worker.step
@@ -115,6 +121,7 @@ async def sessions_app(settings: Settings, *, version: str) -> AsyncIterator[Ses
             servers=registry.connections,
             max_pending=queue.max_pending,
             checks={"research": lambda chain, data: request_of(data, plan.chains[chain].stages, settings.research)},
+            on_point=on_point,
         )
         hooks = settings.webhooks
         keeper = Housekeeping(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tersely.cli.errors import fail
+from tersely.cli.hooks import Hooks, pass_hooks
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,7 +59,9 @@ CHAIN = "research"
 )
 @click.option("--fresh", is_flag=True, help="Begin anew, even if the same research is there already.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
+@pass_hooks
 def research(
+    hooks: Hooks,
     subject: str,
     topics: Path,
     schema: Path | None,
@@ -95,7 +98,7 @@ def research(
     if schema:
         data["schema"] = _schema(schema)
     settings = _arranged(settings, data, mcp_config)
-    raise SystemExit(_run(settings, data, output, fresh=fresh, quiet=quiet))
+    raise SystemExit(_run(settings, data, output, hooks, fresh=fresh, quiet=quiet))
 
 
 def _topics(path: Path) -> dict[str, str]:
@@ -169,7 +172,9 @@ def _arranged(settings: Settings, data: dict[str, Any], mcp_config: Path | None)
     )
 
 
-def _run(settings: Settings, data: dict[str, Any], output: Path | None, *, fresh: bool, quiet: bool) -> int:
+def _run(
+    settings: Settings, data: dict[str, Any], output: Path | None, hooks: Hooks, *, fresh: bool, quiet: bool
+) -> int:
     import anyio
     from rich.console import Console
 
@@ -178,7 +183,7 @@ def _run(settings: Settings, data: dict[str, Any], output: Path | None, *, fresh
     configure_logging("tersely", "error")
     console = Console(highlight=False, stderr=True, quiet=quiet)
     try:
-        result, reason = anyio.run(_researched, settings, data, fresh, console)
+        result, reason = anyio.run(_researched, settings, data, fresh, console, hooks)
     except KeyboardInterrupt:
         click.secho("Stopped. The same command goes on from here.", err=True)
         return 130
@@ -210,7 +215,7 @@ def _write(path: Path, text: str) -> None:
 
 
 async def _researched(
-    settings: Settings, data: dict[str, Any], fresh: bool, console: Console
+    settings: Settings, data: dict[str, Any], fresh: bool, console: Console, hooks: Hooks
 ) -> tuple[dict[str, Any] | None, str]:
     """The result, or why there is none."""
     from tersely.app.sessions import sessions_app
@@ -228,7 +233,7 @@ async def _researched(
         if before is not None and before.status == "completed" and (result := await result_of(kept, before)):
             console.print("[dim]This was researched before; here is what was found. --fresh begins anew.[/]")
             return result, ""
-    async with sessions_app(settings, version=VERSION) as parts:
+    async with sessions_app(settings, version=VERSION, on_point=hooks.on_point) as parts:
         if before is not None and not before.has_ended:
             console.print("[dim]Going on with what was begun.[/]")
             session_id = before.id

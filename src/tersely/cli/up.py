@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tersely.cli.errors import fail
+from tersely.cli.hooks import Hooks, pass_hooks
 from tersely.errors import TerselyError
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ CONFIG = click.option(
 @click.option("--host", help="Address to listen on  [env: TERSELY_HOST; default: 127.0.0.1]")
 @click.option("--port", type=int, help="Port to listen on, 0 for a free one  [env: TERSELY_PORT; default: 8010]")
 @CONFIG
-def up(host: str | None, port: int | None, file: Path | None) -> None:
+@pass_hooks
+def up(hooks: Hooks, host: str | None, port: int | None, file: Path | None) -> None:
     """Take alerts and investigate them: API, dashboard and workers in one process.
 
     \b
@@ -40,7 +42,7 @@ def up(host: str | None, port: int | None, file: Path | None) -> None:
 
     settings = Settings.load(file=find_file(file), TERSELY_HOST=host, TERSELY_PORT=port)
     try:
-        _run(settings, door=True)
+        _run(settings, hooks, door=True)
     except OSError as problem:
         fail(f"Cannot listen on {settings.up.host}:{settings.up.port}: {problem.strerror}. Try another --port.")
     except KeyboardInterrupt:
@@ -49,7 +51,8 @@ def up(host: str | None, port: int | None, file: Path | None) -> None:
 
 @click.command()
 @CONFIG
-def work(file: Path | None) -> None:
+@pass_hooks
+def work(hooks: Hooks, file: Path | None) -> None:
     """Work on sessions without a door of its own, beside other processes on the same PostgreSQL."""
     from tersely.settings.model import Settings, find_file
 
@@ -59,17 +62,17 @@ def work(file: Path | None) -> None:
             "tersely work needs a PostgreSQL that it shares with tersely up: set TERSELY_DATABASE_URL. On SQLite "
             "tersely up does it all."
         )
-    _run(settings, door=False)
+    _run(settings, hooks, door=False)
 
 
-def _run(settings: Settings, *, door: bool) -> None:
+def _run(settings: Settings, hooks: Hooks, *, door: bool) -> None:
     import anyio
 
     from tersely.logging_setup import configure_logging
 
     configure_logging("tersely", settings.log_level)
     try:
-        anyio.run(_serve if door else _work, settings)
+        anyio.run(_serve if door else _work, settings, hooks)
     except BaseExceptionGroup as several:
         # Raised inside of task groups, each of which wrapped it once more; it is the same mistake, with the same
         # sentence.
@@ -85,7 +88,7 @@ def _first(group: BaseException) -> BaseException:
     return group
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, hooks: Hooks) -> None:
     import logging
 
     from tersely.app.sessions import sessions_app
@@ -111,7 +114,7 @@ async def _serve(settings: Settings) -> None:
             },
         )
 
-    async with sessions_app(settings, version=VERSION) as parts:
+    async with sessions_app(settings, version=VERSION, on_point=hooks.on_point) as parts:
         app = build(
             WebDependencies(
                 settings=settings,
@@ -129,7 +132,7 @@ async def _serve(settings: Settings) -> None:
         )
 
 
-async def _work(settings: Settings) -> None:
+async def _work(settings: Settings, hooks: Hooks) -> None:
     import logging
     import signal
 
@@ -138,7 +141,7 @@ async def _work(settings: Settings) -> None:
     from tersely.app.sessions import sessions_app
     from tersely.web.version import VERSION
 
-    async with sessions_app(settings, version=VERSION) as parts:
+    async with sessions_app(settings, version=VERSION, on_point=hooks.on_point) as parts:
         logging.getLogger("tersely.work").info("working", extra={"executor": parts.worker.name})
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async for _ in signals:

@@ -21,7 +21,6 @@ from tersely.errors import LostSession, StoreUnavailable
 from tersely.events import types
 from tersely.events.bus import Bus
 from tersely.events.types import Phase
-from tersely.faults import crash_point
 from tersely.llm.messages import Message
 from tersely.masking.masked import Masked
 from tersely.store import events, interactions, sessions, timeline
@@ -60,6 +59,7 @@ class SessionRecorder:
         stage_id: str | None = None,
         execution_id: str | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        on_point: Callable[[str], None] = lambda point: None,
     ) -> None:
         self._database = database
         self._bus = bus
@@ -68,6 +68,7 @@ class SessionRecorder:
         self.stage_id = stage_id
         self.execution_id = execution_id
         self._clock = clock
+        self._on_point = on_point
         self._common = _Common()
 
     def within(self, stage_id: str, execution_id: str) -> "SessionRecorder":
@@ -80,6 +81,7 @@ class SessionRecorder:
             stage_id=stage_id,
             execution_id=execution_id,
             clock=self._clock,
+            on_point=self._on_point,
         )
         inner._common = self._common
         return inner
@@ -246,7 +248,7 @@ class SessionRecorder:
 
     async def _tell(self, work: Callable[[AsyncConnection], Awaitable[Logged | None]]) -> bool:
         logged = await self._write(work)
-        crash_point("stored, before it is told")
+        self._on_point("stored, before it is told")
         if logged is not None:
             self._bus.publish(logged)
         return logged is not None

@@ -28,7 +28,6 @@ from tersely.errors import (
     StoreUnavailable,
 )
 from tersely.events.bus import Bus
-from tersely.faults import crash_point
 from tersely.masking.clean import clean
 from tersely.masking.masked import Masked, assume_masked
 from tersely.sessions import overrides
@@ -89,10 +88,12 @@ class AlertIntake:
         servers: Mapping[str, Connected],
         max_pending: int,
         checks: Mapping[str, Check] = {},
+        on_point: Callable[[str], None] = lambda point: None,
     ) -> None:
         """
         Args:
             checks: By kind, what an alert has to hold to be worked on at all.
+            on_point: Called with the name of each crash point as it is passed; a test ends the process there.
         """
         self._database = database
         self._bus = bus
@@ -102,6 +103,7 @@ class AlertIntake:
         self.servers = servers
         self._max_pending = max_pending
         self._checks = checks
+        self._on_point = on_point
 
     async def submit(
         self, submission: Submission, *, principal: str, idempotency_key: str | None = None, group: Group | None = None
@@ -159,14 +161,14 @@ class AlertIntake:
             message = "This alert was accepted before; nothing was started a second time."
             return Accepted(session_id=created.session_id, message=message)
         self._bus.publish(*created.events)
-        crash_point("accepted, before it is queued")
+        self._on_point("accepted, before it is queued")
         try:
             with anyio.fail_after(ENQUEUE_SECONDS):
                 await self._engine.enqueue(session_id)
         except (StoreUnavailable, TimeoutError) as problem:
             # It is accepted all the same: the worker queues what was not.
             logger.warning("not_queued_yet", extra={"session_id": session_id, "reason": str(problem)})
-        crash_point("queued, before it is answered")
+        self._on_point("queued, before it is answered")
         return Accepted(session_id=session_id, message=self._welcome(alert_type, submission.override))
 
     async def _check_room(self) -> None:

@@ -22,6 +22,7 @@ remembered is `sessions.durable`. All times are the database's.
 
 import logging
 import math
+import re
 import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -37,7 +38,6 @@ import anyio.lowlevel
 from tersely.errors import LostSession, SessionNotFound, StoreUnavailable, TerselyError
 from tersely.events.bus import Bus
 from tersely.events.recorder import SessionRecorder
-from tersely.faults import crash_point, place_of
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.sessions.codec import RecordCodec
@@ -155,6 +155,9 @@ class Worker:
     """Of this process: never used before, never again."""
 
     launch: Launch = Engine.launched
+    on_point: Callable[[str], None] = lambda point: None
+    """Called with the name of each crash point as it is passed; a test ends the process there."""
+
     leaving: bool = False
     _left: bool = False
     _running: dict[str, _Running] = field(default_factory=dict)
@@ -211,16 +214,16 @@ class Worker:
         assert self._engine is not None
         if self.leaving:
             await running.halted("leave")
-        place = place_of(name)
+        place = _kind_of_step(name)
 
         async def piece() -> T:
-            crash_point(f"before {place}")
+            self.on_point(f"before {place}")
             try:
                 result = await self._patiently(work)
             except LostSession:
                 # Not to be remembered: it says nothing about the step.
                 await running.halted("lost")
-            crash_point(f"after {place}, before it is stored")
+            self.on_point(f"after {place}, before it is stored")
             running.cleared()
             return result
 
@@ -230,7 +233,7 @@ class Worker:
             await running.halted("lost")
         except StoreUnavailable:
             await running.halted("again")
-        crash_point(f"after {place} is stored")
+        self.on_point(f"after {place} is stored")
         return result
 
     async def leave(self) -> None:
@@ -317,14 +320,14 @@ class Worker:
         return False
 
     async def _to_its_end(self, session_id: str, running: _Running) -> None:
-        crash_point("before claim")
+        self.on_point("before claim")
         session = await self._claimed(session_id, running)
-        crash_point("after claim")
+        self.on_point("after claim")
         if session is None:
             return  # It has its end; only the engine did not know.
         clock = self.database.clock
         running.recorder = recorder = SessionRecorder(
-            self.database, self.bus, session_id, session.attempt, clock=clock.now
+            self.database, self.bus, session_id, session.attempt, clock=clock.now, on_point=self.on_point
         )
         if session.status == "cancelling":
             await self._end(session_id, session.attempt, "cancelled", session.reason or "Cancelled on request.")
@@ -417,10 +420,10 @@ class Worker:
             self.bus.publish(*told)
 
         # An end that was reached is written, whoever has lost patience meanwhile.
-        crash_point("before the end is written")
+        self.on_point("before the end is written")
         with anyio.CancelScope(shield=True):
             await self._patiently(end)
-        crash_point("after the end is written")
+        self.on_point("after the end is written")
         logger.info("session_ended", extra={"session_id": session_id, "status": status, "reason": reason})
 
     async def _end_cancelled(self, session_id: str, attempt: int | None) -> None:
@@ -516,9 +519,9 @@ class Worker:
             for executor, session_ids in left.items():
                 for session_id in session_ids:
                     await rows.record_crash(db, session_id, executor)
-                crash_point("before requeue")
+                self.on_point("before requeue")
                 await engine.requeue(session_ids, taken_from=executor)
-                crash_point("after requeue")
+                self.on_point("after requeue")
                 logger.warning("taken_over", extra={"sessions": len(session_ids), "from": executor})
 
     def _may_judge(self) -> bool:
@@ -594,6 +597,14 @@ def _first(raised: BaseException) -> BaseException:
     while isinstance(raised, BaseExceptionGroup):
         raised = raised.exceptions[0]
     return raised
+
+
+_IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
+
+
+def _kind_of_step(name: str) -> str:
+    """A step's name without the ids and numbers that differ between sessions."""
+    return "/".join(part for part in _IDS.sub("", name).split("/") if part)
 
 
 class _NoRoom(Exception):
