@@ -222,13 +222,14 @@ async def _researched(
     from tersely.app.summarizer import kept_results
     from tersely.research.work import result_of
     from tersely.sessions.intake import Submission
+    from tersely.store import listing
     from tersely.store import sessions as rows
     from tersely.web.version import VERSION
 
     # Looked at before anything is started: what is through needs no servers.
     async with kept_results(settings) as kept:
         async with kept.database.reading() as db:
-            listed, _ = await rows.list_page(db, rows.Filters(), limit=1)
+            listed, _ = await listing.list_page(db, listing.Filters(), limit=1)
         before = listed[0].session if listed and not fresh else None
         if before is not None and before.status == "completed" and (result := await result_of(kept, before)):
             console.print("[dim]This was researched before; here is what was found. --fresh begins anew.[/]")

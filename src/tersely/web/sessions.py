@@ -10,14 +10,16 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
-from sqlalchemy.ext.asyncio import AsyncConnection
 from starlette.responses import StreamingResponse
 
 from tersely.errors import InputError, ResultExpired, ResultNotFound, SessionNotFound
-from tersely.store import events, interactions, timeline
+from tersely.store import events, interactions, listing, stages, timeline
 from tersely.store import sessions as rows
+from tersely.store.database import Connection
 from tersely.store.interactions import StoredInteraction
-from tersely.store.sessions import Execution, Filters, Session, Stage
+from tersely.store.listing import Filters
+from tersely.store.sessions import Session
+from tersely.store.stages import Execution, Stage
 from tersely.web.auth import Administers, Principal, Reads, needs
 from tersely.web.dependencies import WebDependencies
 from tersely.web.paging import After, Cursor, Limit, SessionId, Time, Words, bad_cursor, from_cursor, plain, to_cursor
@@ -76,7 +78,7 @@ def routes(parts: WebDependencies) -> APIRouter:
         )
         async with database.reading() as db:
             try:
-                found, following = await rows.list_page(db, filters, cursor=cursor or None, limit=limit)
+                found, following = await listing.list_page(db, filters, cursor=cursor or None, limit=limit)
             except InputError:
                 raise bad_cursor() from None
         return CursorPage(
@@ -188,7 +190,7 @@ def routes(parts: WebDependencies) -> APIRouter:
     return router
 
 
-async def _exists(db: AsyncConnection, session_id: str) -> int:
+async def _exists(db: Connection, session_id: str) -> int:
     """The last number of the session's event log.
 
     Raises:
@@ -260,22 +262,22 @@ def summarized(session: Session, stage: Stage | None, count: int) -> dict[str, A
     }
 
 
-async def detailed(db: AsyncConnection, session_id: str) -> SessionDetailOut:
+async def detailed(db: Connection, session_id: str) -> SessionDetailOut:
     """A session with its stages.
 
     Raises:
         SessionNotFound: There is none.
     """
     session = await rows.find(db, session_id)
-    stages = await rows.stages_of(db, session_id)
-    executions = await rows.executions_of(db, session_id)
+    planned = await stages.stages_of(db, session_id)
+    executions = await stages.executions_of(db, session_id)
     return SessionDetailOut(
-        **summarized(session, rows.current(stages), len(stages)),
+        **summarized(session, stages.current(planned), len(planned)),
         alert=session.alert,
         runbook=session.runbook,
         mcp=None if session.override is None else dict(session.override),
         analysis=session.analysis,
-        stages=[_stage(stage, [one for one in executions if one.stage_id == stage.id]) for stage in stages],
+        stages=[_stage(stage, [one for one in executions if one.stage_id == stage.id]) for stage in planned],
     )
 
 
