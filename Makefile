@@ -64,6 +64,10 @@ browser: .venv/.ready ## A Chromium and axe-core for the tests of the dashboard,
 screenshots: .venv/.ready ## Every page of the dashboard, light and dark, wide and narrow, into docs/screenshots
 	@$(BIN)/python -m tests.browser.screenshots
 
+.PHONY: event-schema
+event-schema: .venv/.ready ## The JSON Schema of all events, into docs/reference/events.schema.json
+	@$(BIN)/python -m tersely.events.schema > docs/reference/events.schema.json
+
 .PHONY: lint
 lint: .venv/.ready ## Lint, types, import contract
 	@$(BIN)/ruff check .

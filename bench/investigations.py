@@ -597,9 +597,9 @@ def plain_insert(url: str, folder: Path) -> float:
 async def long_session(url: str, events: int = EVENTS, words: int = 20) -> str:
     """A session with many events, or with large ones, written before the service starts."""
     from tersely.events.bus import Bus
+    from tersely.events.log import claim_session, create_session
     from tersely.events.recorder import SessionRecorder
     from tersely.masking.masked import assume_masked
-    from tersely.store import sessions
     from tersely.store.database import Database
     from tersely.store.sessions import NewSession
 
@@ -616,9 +616,9 @@ async def long_session(url: str, events: int = EVENTS, words: int = 20) -> str:
             mark_key=b"x" * 32,
         )
         async with database.transaction() as db:
-            await sessions.create(db, new, now=datetime.now(UTC))
+            await create_session(db, new, now=datetime.now(UTC))
         async with database.transaction() as db:
-            claim = await sessions.claim(db, new.id, "bench", now=datetime.now(UTC))
+            claim, _ = await claim_session(db, new.id, "bench", now=datetime.now(UTC))
         recorder = SessionRecorder(database, Bus(database), new.id, claim.attempt)
         for number in range(events):
             await recorder.record(str(number), "llm_response", assume_masked(f"word {number} " * words))

@@ -15,9 +15,13 @@ from hypothesis import strategies as st
 
 from tersely.errors import InputError, SessionNotFound
 from tersely.events.bus import GROWING_CHARACTERS, Bus
-from tersely.store import events, sessions, timeline
+from tersely.events.log import append, complete_timeline_event, create_timeline_event, end_session
+from tersely.events.types import InteractionCreated, stored_row
+from tersely.store import events, sessions
+from tersely.store.claims import SessionEnd
 from tersely.store.database import Database
-from tersely.store.events import InteractionCreated, Logged
+from tersely.store.events import EventRow, Logged
+from tersely.store.timeline import NewTimelineEvent, TimelineCompletion
 from tests.fakes.begun import NOON, begun, log, pending
 
 
@@ -42,7 +46,7 @@ class Story:
         self.steps += 1
         event = InteractionCreated(interaction_id=str(self.steps), interaction_type="mcp")
         async with self.database.transaction() as db:
-            logged = await events.append(db, self.session_id, 1, f"step {self.steps}", event, now=NOON)
+            logged = await append(db, self.session_id, 1, f"step {self.steps}", event, now=NOON)
         assert logged is not None
         self.head = logged.seq
         return logged
@@ -52,11 +56,14 @@ class Story:
         if id_ in self.created_at:
             return
         async with self.database.transaction() as db:
-            logged = await timeline.create(
-                db, self.session_id, 1, name, event_id=id_, stage_id=None, execution_id=None,
-                event_type="llm_response", content="",
-                metadata={}, now=NOON,
-            )  # fmt: skip
+            logged = await create_timeline_event(
+                db,
+                self.session_id,
+                1,
+                name,
+                NewTimelineEvent(event_id=id_, event_type="llm_response", metadata={}),
+                now=NOON,
+            )
         assert logged is not None
         self.head = self.created_at[id_] = logged.seq
         self.texts[id_] = ""
@@ -82,15 +89,12 @@ class Story:
         if self.texts.pop(id_, None) is None:
             return
         async with self.database.transaction() as db:
-            logged = await timeline.complete(
+            logged = await complete_timeline_event(
                 db,
                 self.session_id,
                 1,
                 name,
-                event_id=id_,
-                event_type="llm_response",
-                content="all",
-                metadata={},
+                TimelineCompletion(event_id=id_, event_type="llm_response", content="all", metadata={}),
                 now=NOON,
             )
         assert logged is not None
@@ -113,7 +117,7 @@ class Viewer:
 
     async def watch(self, bus: Bus, channel: str, after: int | None, *, task_status: Any) -> None:
         async with bus.subscribe(channel, after) as subscription:
-            self.after = subscription.place
+            self.after = subscription.position
             task_status.started()
             while True:
                 while not self.at_will and not self.allowed:
@@ -201,7 +205,7 @@ async def test_no_viewer_misses_or_doubles_anything_whatever_happens_in_between(
                     bus.publish(second)
                     bus.publish(first)
                 case "look":
-                    await bus.look()
+                    await bus.poll()
                 case "open":
                     await story.open(*values)
                 case "restart":
@@ -223,7 +227,7 @@ async def test_no_viewer_misses_or_doubles_anything_whatever_happens_in_between(
         for viewer in viewers:
             viewer.at_will = True
             viewer.changed.set()
-        await bus.look()
+        await bus.poll()
         with anyio.fail_after(20):
             while not all(viewer.place == story.head and viewer.waiting for viewer in viewers):
                 await anyio.sleep(0.001)
@@ -288,14 +292,14 @@ _batches = iter(range(10**9))
 
 async def many_steps(database: Database, session_id: str, number: int, *, size: int) -> list[Logged]:
     batch = next(_batches)
-    told: list[tuple[str, events.StoredEvent]] = [
-        (f"{batch}/{one}", InteractionCreated(interaction_id="x" * size, interaction_type="mcp"))
+    rows: list[EventRow] = [
+        stored_row(f"{batch}/{one}", InteractionCreated(interaction_id="x" * size, interaction_type="mcp"))
         for one in range(number)
     ]
     async with database.transaction() as db:
         row = await events.advance(db, session_id, 1, by=number)
         assert row is not None
-        return await events.write(db, session_id, row.last_seq, told, NOON)
+        return await events.write(db, session_id, row.last_seq, rows, now=NOON)
 
 
 async def test_live_later_and_from_the_store_an_event_is_the_same_text(database: Database) -> None:
@@ -317,9 +321,9 @@ async def test_the_channel_of_all_sessions_tells_of_each(database: Database) -> 
     first = await begun(database)
     async with watching(bus, "sessions") as everything, watching(bus, "sessions", None) as from_now_on:
         async with database.transaction() as db:
-            bus.publish(*await sessions.end_all(db, first, 1, "failed", "it broke", now=NOON))
+            bus.publish(*await end_session(db, first, 1, SessionEnd(status="failed", reason="it broke"), now=NOON))
         second = await pending(database)
-        await bus.look()
+        await bus.poll()
         await until(lambda: everything.place == from_now_on.place == 4)
     told = [(event["session_id"], event["status"], event["seq"]) for event in map(json.loads, everything.payloads)]
     assert told == [(first, "pending", 1), (first, "in_progress", 2), (first, "failed", 3), (second, "pending", 4)]
@@ -384,7 +388,7 @@ async def test_of_progress_only_the_last_word_counts_and_it_ends_with_the_sessio
         await until(lambda: len(viewer.payloads) == 2)
         assert viewer.payloads == ["line 999", "stage 1 of 2"]
     async with lite.transaction() as db:
-        bus.publish(*await sessions.end_all(db, session_id, 1, "completed", now=NOON))
+        bus.publish(*await end_session(db, session_id, 1, SessionEnd(status="completed"), now=NOON))
     async with watching(bus, channel, 2) as late:
         await until(lambda: late.payloads)
         await settle()
@@ -395,7 +399,7 @@ async def test_a_viewer_of_a_deleted_session_waits_instead_of_asking_on_and_on(l
     session_id = await begun(lite)
     bus = Bus(lite, recent_events=1)
     async with lite.transaction() as db:
-        told = await sessions.end_all(db, session_id, 1, "completed", now=NOON)
+        told = await end_session(db, session_id, 1, SessionEnd(status="completed"), now=NOON)
     async with bus.subscribe(f"session:{session_id}", 0) as subscription:
         async with lite.transaction() as db:
             await sessions.delete(db, session_id)

@@ -96,3 +96,24 @@ async def test_replicas_find_each_other_again_after_their_connections_were_cut(a
                     # Only the wire carries chunks: looking would not find them.
                     event.delta(assume_masked("again"))
                     assert json.loads(await anext(subscription))["delta"] == "again"
+
+
+async def test_a_malformed_notification_is_ignored(address: str) -> None:
+    """Any client of the database can send anything on the channel."""
+    async with replica(address) as (database, here), replica(address) as (_, there):
+        await listeners(address, 2)
+        session_id = await begun(database)
+        recorder = SessionRecorder(database, here, session_id, 1)
+        async with there.subscribe(f"session:{session_id}", 2) as subscription:
+            async with await psycopg.AsyncConnection.connect(address, autocommit=True) as admin:
+                for text in (
+                    "no json",
+                    "[]",
+                    '["x", "stored"]',
+                    '["x", "stored", "sessions", 9, "no json", null]',
+                    '["x"]',
+                ):
+                    await admin.execute("SELECT pg_notify('tersely_events', %s)", (text,))
+            with anyio.fail_after(20):
+                await recorder.record("1", "error", assume_masked("oh"))
+                assert json.loads(await anext(subscription))["content"] == "oh"

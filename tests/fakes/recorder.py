@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tersely.agent.recorder import Ending, EventType, Phase
+from tersely.events.types import EventType, FinalStatus, Phase
 from tersely.masking.masked import Masked
 from tersely.store.interactions import Interaction
 
@@ -31,7 +31,7 @@ class TimelineEvent:
         self.restarts += 1
 
     async def complete(
-        self, content: Masked, metadata: Mapping[str, Any] = {}, *, status: Ending = "completed"
+        self, content: Masked, metadata: Mapping[str, Any] = {}, *, status: FinalStatus = "completed"
     ) -> None:
         assert self.status == "streaming", f"{self.id} ended twice"
         self.content, self.status = content, status

@@ -17,6 +17,8 @@ import pytest
 from tests.fakes.researching import WEB, Servers, listening
 from tests.research.test_configuration import SEED_003
 
+ROOT = Path(__file__).parents[2]
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 
 
@@ -32,11 +34,12 @@ def folder(tmp_path: Path) -> Path:
 async def run(folder: Path, addresses: Mapping[str, str], fault: str = "") -> CompletedProcess[bytes]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("FAULT_", "TERSELY_"))}
     environment |= {"MCP_WEB_SEARCH_URL": addresses["search"], "MCP_SUMMARIZER_URL": addresses["summarizer"]}
+    environment |= {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     environment |= {"TERSELY_DATA_DIR": str(folder / "data"), **({"FAULT_AT": fault} if fault else {})}
     command = [
         sys.executable,
         "-m",
-        "tersely",
+        "tests.survival.replica",
         "research",
         WEB.subject,
         "--topics",

@@ -17,10 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tersely.events.log import end_session
 from tersely.sessions import housekeeping
 from tersely.sessions.durable import Engine
 from tersely.sessions.housekeeping import Housekeeping, Webhooks
-from tersely.store import sessions
+from tersely.store.claims import SessionEnd
 from tersely.store.database import Database
 from tests.fakes.begun import begun
 from tests.fakes.llm_server import serving
@@ -59,7 +60,7 @@ async def keeping(database: Database, *urls: str) -> AsyncIterator[None]:
         database=database, engine=nobody, keep_sessions=timedelta(days=9), sweep_every=timedelta(days=1), webhooks=hooks
     )
     async with anyio.create_task_group() as group:
-        group.start_soon(keeper._tell_again_and_again)
+        group.start_soon(keeper._deliver_forever)
         yield
         group.cancel_scope.cancel()
 
@@ -68,7 +69,7 @@ async def ended(database: Database) -> str:
     now = datetime.now(UTC)
     session_id = await begun(database, now=now, title="Disk full")
     async with database.transaction() as db:
-        await sessions.end_all(db, session_id, 1, "completed", "", analysis="It was the log.", now=now)
+        await end_session(db, session_id, 1, SessionEnd(status="completed", analysis="It was the log."), now=now)
     return session_id
 
 
@@ -80,7 +81,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(housekeeping, "TELL_EVERY", 0.02)
+    monkeypatch.setattr(housekeeping, "DELIVERY_POLL_SECONDS", 0.02)
     monkeypatch.setattr(housekeeping, "_pause", lambda tries: timedelta(milliseconds=20))
 
 

@@ -6,12 +6,13 @@ import anyio
 import pytest
 
 from tersely.errors import IdempotencyConflict, InputError, QueueFull, SessionEnded
+from tersely.events.log import claim_session, create_session
 from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import assume_masked
 from tersely.sessions.durable import Interrupted
 from tersely.sessions.intake import Submission
 from tersely.sessions.worker import SessionOutcome, Worker, WorkerTimeouts
-from tersely.store import events, executors
+from tersely.store import claims, events, executors
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.sessions import Session
@@ -65,7 +66,7 @@ async def test_a_session_that_waits_is_cancelled_at_once_and_never_begun(opened:
         assert (await app.session(second.session_id)).reason == "Cancelled by ada."
         assert await app.intake.cancel(first.session_id, by="ada") == "cancelling"
         assert (await app.until(first.session_id, "cancelled")).reason == "Cancelled by ada."
-        with pytest.raises(SessionEnded, match="ended as cancelled already"):
+        with pytest.raises(SessionEnded, match="already ended as cancelled"):
             await app.intake.cancel(first.session_id, by="ada")
         assert begun == [first.session_id]
 
@@ -93,7 +94,7 @@ async def test_a_mistake_of_our_own_is_an_end_as_well(opened: Opening) -> None:
     async def failed(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
         raise InputError("There is no server 'x' any more, and the key is sk-ant-REDACTED.")
 
-    for work, reason in ((broken, "An error of our own (KeyError)"), (failed, "There is no server 'x' any more")):
+    for work, reason in ((broken, "An internal error (KeyError)"), (failed, "There is no server 'x' any more")):
         async with opened(work) as app:
             accepted = await app.intake.submit(ALERT, principal="me")
             ended = await app.until(accepted.session_id, "failed")
@@ -186,7 +187,7 @@ async def test_whoever_lost_a_session_in_the_middle_of_a_step_neither_ends_nor_r
             if len(calls) == 1:
                 # As a survivor does it who takes this process for dead.
                 async with app.database.transaction() as db:
-                    await rows.record_crash(db, session.id, worker.name)
+                    await claims.record_crash(db, session.id, worker.name)
                 await app.engine.requeue([session.id], taken_from=worker.name)
             return f"run {len(calls)}"
 
@@ -222,8 +223,8 @@ async def test_cancelling_what_nobody_works_on_at_the_moment_ends_it_at_once(ope
         second = await app.intake.submit(ALERT, principal="me")
         async with app.database.transaction() as db:
             # Begun once, given back, and waiting behind the first: as after a restart.
-            await rows.claim(db, second.session_id, "gone", now=app.database.clock.now())
-            await rows.release(db, second.session_id, 1)
+            await claim_session(db, second.session_id, "gone", now=app.database.clock.now())
+            await claims.release(db, second.session_id, 1)
         assert await app.intake.cancel(second.session_id, by="ada") == "cancelled"
 
 
@@ -234,8 +235,8 @@ async def test_a_session_that_ends_its_workers_is_given_up_and_says_so(opened: O
         poison = await app.intake.submit(ALERT, principal="me")
         async with app.database.transaction() as db:
             for name in ("a", "b", "c"):
-                await rows.claim(db, poison.session_id, name, now=app.database.clock.now())
-                await rows.record_crash(db, poison.session_id, name)
+                await claim_session(db, poison.session_id, name, now=app.database.clock.now())
+                await claims.record_crash(db, poison.session_id, name)
         await app.intake.cancel(first.session_id, by="ada")
         assert "3 times in a row" in (await app.until(poison.session_id, "failed")).reason
 
@@ -256,11 +257,11 @@ async def test_no_more_sessions_are_claimed_than_may_run_whatever_the_engine_han
                 encoding="o200k_base",
                 mark_key=b"k",
             )
-            await rows.create(db, new, now=now)
-        await rows.heartbeat(db, "alive", host="h", version="1")
-        await rows.claim(db, ids[0], "alive", now=now)
-        await rows.claim(db, ids[1], "long gone", now=now)
+            await create_session(db, new, now=now)
+        await executors.heartbeat(db, "alive", host="h", version="1")
+        await claim_session(db, ids[0], "alive", now=now)
+        await claim_session(db, ids[1], "long gone", now=now)
         assert await executors.is_room_for(db, ids[2], 2), "what the dead held does not count"
-        await rows.claim(db, ids[1], "alive", now=now)
+        await claim_session(db, ids[1], "alive", now=now)
         assert not await executors.is_room_for(db, ids[2], 2)
         assert await executors.is_room_for(db, ids[1], 2), "who has a place keeps it"

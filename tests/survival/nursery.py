@@ -183,8 +183,6 @@ def _become(words: Sequence[str], environment: Mapping[str, str], log: Path) -> 
             os.fdopen(number, mode, buffering=1) for number, mode in ((0, "r"), (1, "w"), (2, "w"))
         )
         sys.argv = ["replica", *words]
-        # Reads its environment when it is imported; whoever imported it before has the same module still.
-        importlib.reload(importlib.import_module("tersely.faults"))
         runpy.run_module("tests.survival.replica", run_name="__main__")
         code = 0
     except SystemExit as end:

@@ -150,7 +150,7 @@ async def _passed(it: House) -> list[str]:
     return passed
 
 
-_NAMED = re.compile(r'crash_point\(f?"([^"]+)"\)')
+_NAMED = re.compile(r'on_point\(f?"([^"]+)"\)')
 
 
 async def bad_models_and_tools(

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tersely.errors import StoreUnavailable
-from tersely.store import sessions
+from tersely.store import idempotency
 from tests.web.running import ALERT, Running
 
 MIB = 2**20
@@ -248,7 +248,7 @@ async def test_a_group_that_fires_on_for_days_while_alerts_join_and_leave_it_is_
     first = await send(("firing", "a", "08:00"))
     await door.until(first, "completed")
     async with door.parts.database.transaction() as db:
-        await sessions.forget_keys(db, before=datetime.now(UTC) + timedelta(days=30))
+        await idempotency.delete_before(db, datetime.now(UTC) + timedelta(days=30))
     assert await send(("firing", "a", "08:00"), ("firing", "b", "09:00")) == first
     assert await send(("firing", "b", "09:00")) == first, "the one that began it is over, and not told of any more"
     assert await send(("resolved", "b", "09:00"), ("firing", "c", "10:00")) == first, (
