@@ -1,9 +1,9 @@
-"""Whether a report names the cause that was drawn.
+"""Decides whether a report names the drawn cause.
 
-Looks at what the report concludes, not at everything it quotes: the section headed
-as the cause or conclusion when there is one, else what stands before the second
-heading; and of that the headline with the three pieces of evidence that come first.
-A look-alike that is named before the cause is an answer too, and a wrong one.
+Only the conclusion of the report counts: the section with a heading such as "cause" or
+"conclusion" if there is one, otherwise the text before the second heading; of that, the
+headline and the first three pieces of evidence. A report that names a decoy before the
+cause is wrong.
 """
 
 import re
@@ -19,12 +19,12 @@ _CONCLUDES = re.compile(r"\b(?:cause|conclusion|diagnosis|verdict|what happened|
 
 
 def names_cause(analysis: str, incident: Incident) -> bool:
-    """True when the conclusion shows the drawn cause, and no look-alike before it."""
+    """Whether the conclusion names the drawn cause, and no decoy before it."""
     return _first_named(analysis, incident) is incident.cause
 
 
-def blamed_look_alike(analysis: str, incident: Incident) -> ExpectedFinding | None:
-    """The look-alike a wrong conclusion names first, if any."""
+def blamed_decoy(analysis: str, incident: Incident) -> ExpectedFinding | None:
+    """The decoy that a wrong conclusion names first, if any."""
     named = _first_named(analysis, incident)
     return None if named is incident.cause else named
 
@@ -32,17 +32,17 @@ def blamed_look_alike(analysis: str, incident: Incident) -> ExpectedFinding | No
 def _first_named(analysis: str, incident: Incident) -> ExpectedFinding | None:
     lines = conclusion_of(analysis).splitlines()
     for line in lines:
-        # Evidence may leave out what the headline has named already.
+        # Evidence may omit the subject that the headline names.
         if incident.cause.is_named_in(line) or (incident.cause.shows_in(line) and incident.cause.concerns(lines[0])):
             return incident.cause
-        for look_alike in incident.look_alikes:
-            if look_alike.is_named_in(line):
-                return look_alike
+        for decoy in incident.decoys:
+            if decoy.is_named_in(line):
+                return decoy
     return None
 
 
 def conclusion_of(analysis: str) -> str:
-    """The part of a report that says what it was."""
+    """The conclusion of a report."""
     sections: list[list[str]] = [[]]
     for line in analysis.splitlines():
         if _HEADING.match(line):
@@ -55,7 +55,7 @@ def conclusion_of(analysis: str) -> str:
     if headed:
         chosen = headed[0]
     else:
-        # A title alone says nothing: what follows it belongs to the first section.
+        # A title alone is not a conclusion: the next section belongs to it.
         chosen = (
             sections[0]
             if len([line for line in sections[0] if line.strip()]) > 1

@@ -16,7 +16,7 @@ READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_
 
 
 def build(incident: Incident) -> FastMCP:
-    """The server over the knowledge base of the people who run the cluster."""
+    """The server over the knowledge base of the cluster's operators."""
     server = FastMCP(
         name="knowledge",
         instructions="Runbooks and past incidents of the people on call: what to do, not what is wrong now.",

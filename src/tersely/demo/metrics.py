@@ -1,6 +1,4 @@
-"""The simulated cluster in numbers: series over time as Prometheus answers a range query, and node metrics as it
-scrapes them.
-"""
+"""Renders metrics of the simulated cluster: series as in a Prometheus range query, and node metrics as in a scrape."""
 
 import json
 import random
@@ -36,7 +34,7 @@ _OF_NODES = {
 
 
 def service_series(world: World, service: Service, *, minutes: int = 120) -> str:
-    """What the metrics of a service were over the last minutes, as the answer to a range query."""
+    """The metrics of a service over the last minutes, as the result of a range query."""
     result = []
     for metric, usual in _OF_SERVICES.items():
         result.append(

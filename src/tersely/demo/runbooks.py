@@ -1,7 +1,7 @@
-"""The pages of a knowledge base that does not exist: runbooks with menus around them, and incidents of the past.
+"""Pages of a simulated knowledge base: runbooks with menus around them, and past incidents.
 
-Pages are as such pages are: a short useful core between navigation, tables of
-contacts and transcripts of old sessions. None of them knows what is wrong today.
+As in real ones, each page has a short useful core between navigation, contact tables
+and transcripts of old sessions. None of them knows the current cause.
 """
 
 import random
@@ -23,7 +23,7 @@ class RunbookPage:
     section: str
     tags: tuple[str, ...]
     core: str
-    """What the page is for; the rest is made around it."""
+    """The useful part of the page; the rest is generated around it."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def pages(world: World) -> list[RunbookPage]:
 
 
 def search(world: World, query: str, *, limit: int = 8) -> list[RunbookPage]:
-    """The pages that share most words with the query."""
+    """The pages that share the most words with the query."""
     words = {word.strip(".,:;!?()/").lower() for word in query.replace("-", " ").replace("/", " ").split()}
 
     def score(page: RunbookPage) -> int:
@@ -92,7 +92,7 @@ def search(world: World, query: str, *, limit: int = 8) -> list[RunbookPage]:
 
 
 def render(world: World, page: RunbookPage) -> str:
-    """The page as the wiki shows it, menu and all."""
+    """The whole page, with its menu."""
     chance = world.chance(f"page/{page.id}")
     parts = [
         _menu(world),
@@ -115,7 +115,7 @@ def render(world: World, page: RunbookPage) -> str:
 
 
 def past_incidents(incident: Incident) -> list[PastIncident]:
-    """What happened in the months before, newest first; never the same as today."""
+    """Incidents of the last months, newest first; never with the current cause."""
     world = incident.world
     chance = world.chance("past")
     names = [service.name for service in world.production()]
@@ -123,7 +123,7 @@ def past_incidents(incident: Incident) -> list[PastIncident]:
     at = world.now - timedelta(days=chance.uniform(9, 14))
     number = chance.randint(2_000, 4_000)
     while len(found) < 40:
-        # The ill service has a past of its own: what it had before is the nearest look-alike of all.
+        # The faulty service has past incidents too: they are the closest decoys.
         service = incident.victim.name if chance.random() < 0.25 else chance.choice(names)
         topic = chance.choice(_WRITTEN["Troubleshooting"])
         if (service, topic["id"]) == (incident.victim.name, incident.cause.name):

@@ -1,4 +1,4 @@
-"""`tersely demo`: everything at once. A real `tersely up`, two simulated systems behind real MCP servers, one alert."""
+"""`tersely demo`: runs `tersely up` with two simulated systems behind real MCP servers, and sends one alert."""
 
 import json
 import random
@@ -33,8 +33,8 @@ SERVICE_SETTINGS = ("TERSELY_", "MCP_SUMMARIZER_", "DEFAULT_")
 
 
 def show(*, seed: int | None, once: bool, port: int) -> int:
-    """Run the demonstration; with `once` the exit code says whether the cause it names is the one drawn."""
-    # Told to stop in whichever way, it takes along what it started.
+    """Run the demonstration. With `once`, the exit code is 0 if the analysis names the drawn cause."""
+    # SIGTERM stops the child processes too, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(highlight=False)
     seed = random.randrange(1_000_000) if seed is None else seed
@@ -44,15 +44,17 @@ def show(*, seed: int | None, once: bool, port: int) -> int:
         _service(Path(name), seed, now, port, console) as address,
     ):
         alert = incident.alert["alerts"][0]
-        said = Text.assemble((alert["annotations"]["summary"], "bold"), "\n", alert["annotations"]["description"])
-        console.print(Panel(said, title=f"an alert comes in · seed {seed}", title_align="left", border_style="yellow"))
+        summary = Text.assemble((alert["annotations"]["summary"], "bold"), "\n", alert["annotations"]["description"])
+        console.print(
+            Panel(summary, title=f"an alert comes in · seed {seed}", title_align="left", border_style="yellow")
+        )
         session_id = _submit(address, incident)
         console.print(f"[dim]In the browser:[/] {address}/sessions/{session_id}\n")
         status = anyio.run(follow, address, "", session_id, False, console)
         found = _report(console, address, session_id, incident) and status == 0
         if once:
             return 0 if found else 1
-        console.print(f"\nStill serving at [bold]{address}[/]. Ctrl-C ends it and leaves nothing behind.")
+        console.print(f"\nStill serving at [bold]{address}[/]. Ctrl-C stops it and deletes its data.")
         try:
             while True:
                 time.sleep(3600)
@@ -66,7 +68,7 @@ def _report(console: Console, address: str, session_id: str, incident: Incident)
     tokens = session["tokens"]
     console.print(
         f"\n[bold]{tokens['before']:,} → {tokens['after']:,} tokens[/] of tool results reached the agent; "
-        f"{tokens['spared']:,} were saved, all of them one call away."
+        f"{tokens['spared']:,} were saved; all of them can be read back."
     )
     found = names_cause(session["analysis"], incident)
     verdict = (
@@ -90,13 +92,13 @@ def _asked(method: str, url: str, **body: Any) -> httpx2.Response:
         return httpx2.request(method, url, timeout=30, **body)
     except httpx2.HTTPError as problem:
         raise TerselyError(
-            f"The demonstration's own service has gone ({problem}). Start it again: tersely demo"
+            f"The service of the demonstration does not answer ({problem}). Start it again: tersely demo"
         ) from None
 
 
 @contextmanager
 def _service(folder: Path, seed: int, now: datetime, port: int, console: Console) -> Iterator[str]:
-    """A `tersely up` of its own, in a folder that goes away with it."""
+    """Run `tersely up` in a temporary folder."""
     servers = {
         name: {"transport": {"command": command[0], "args": command[1:]}, "read_only": True}
         for name, command in server_commands(seed, now).items()
@@ -108,7 +110,7 @@ def _service(folder: Path, seed: int, now: datetime, port: int, console: Console
     environment["TERSELY_DATA_DIR"] = str(folder / "data")
     log = folder / "log"
     has_model = any(inherited.get(variable) for variable in model_variables())
-    who = "the configured model investigates" if has_model else "no key is set, so no language model is involved"
+    who = "the configured model investigates" if has_model else "no key is set, so no language model is used"
     console.print(
         f"\n[dim]Starting tersely up with a simulated cluster and a knowledge base behind MCP servers; {who} …[/]"
     )
@@ -149,7 +151,7 @@ def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
             break
         time.sleep(0.05)
     last = log.read_text("utf-8", "replace").strip().splitlines()[-3:]
-    raise TerselyError("tersely up did not start: " + (" ".join(last) or "it said nothing."))
+    raise TerselyError("tersely up did not start: " + (" ".join(last) or "it logged nothing."))
 
 
 def _lines(log: Path) -> Iterator[dict[str, Any]]:
