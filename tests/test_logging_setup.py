@@ -31,7 +31,7 @@ def test_a_line_is_one_json_object_with_its_service_and_its_extras() -> None:
     )
 
 
-def test_what_is_said_all_the_same_is_masked() -> None:
+def test_messages_fields_and_exceptions_are_masked() -> None:
     """Exceptions quote what they choked on."""
     try:
         raise ValueError(f"cannot use token={SECRET}")
@@ -40,7 +40,7 @@ def test_what_is_said_all_the_same_is_masked() -> None:
         made.exc_info = (type(problem), problem, problem.__traceback__)
     line = said(made)
     assert SECRET not in json.dumps(line) and "[MASKED:" in str(line["exception"])
-    assert str(line["where"]).startswith("['test_journal.py:") and "token" not in str(line["where"]), (
+    assert str(line["where"]).startswith("['test_logging_setup.py:") and "token" not in str(line["where"]), (
         "the place, without source or values"
     )
 

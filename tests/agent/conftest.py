@@ -37,7 +37,9 @@ def ops(name: str = "ops", page: Path | None = None, **options: Any) -> Server:
         "args": ["-m", "tests.fakes.mcp_servers.ops", *([str(page)] if page else [])],
         "env": {"PYTHONPATH": str(ROOT)},
     }
-    return Server(name=name, options=ServerOptions.model_validate({"transport": transport, **options}))
+    return Server(
+        name=name, options=ServerOptions.model_validate({"transport": transport, "start_timeout": 300, **options})
+    )
 
 
 def call(name: str, arguments: str = "{}", id: str = "c1") -> dict[str, Any]:
@@ -101,7 +103,7 @@ def workplace(tmp_path: Path) -> Callable[..., Any]:
     async def at(*servers: Server, **executor: Any) -> AsyncIterator[Workplace]:
         async with (
             Database.open(f"sqlite:///{tmp_path / 'tersely.db'}") as database,
-            registered(servers or (ops(),)) as registry,
+            registered(servers or (ops(),), wait=60) as registry,
         ):
             yield Workplace(registry, ToolExecutor(registry=registry, results=KeptResults(database), **executor))
 

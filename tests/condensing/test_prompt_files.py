@@ -1,4 +1,4 @@
-"""Prompts with checked holes, and fences that nobody inside can close."""
+"""Prompts with checked placeholders, and fences that their content cannot close."""
 
 import re
 from importlib.resources import files

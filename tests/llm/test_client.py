@@ -147,7 +147,7 @@ async def test_a_model_that_takes_no_temperature_is_asked_without() -> None:
         Reply(raw=b"[]", headers={"content-type": "application/json"}),
     ],
 )
-async def test_somebody_elses_shape_is_a_plain_error(page: Reply) -> None:
+async def test_a_response_that_is_no_chat_completion_is_a_plain_error(page: Reply) -> None:
     """F26."""
     async with FakeLLMServer([page]).listening() as server, model_at(server.url) as llm:
         with pytest.raises(LLMMisconfigured, match="no chat completion"):
@@ -238,10 +238,10 @@ async def test_a_web_page_in_place_of_a_stream_is_a_plain_error_and_not_asked_fo
 @pytest.mark.parametrize("parts", [(), (CHUNK,)])
 async def test_a_silent_server_is_given_up_and_the_slot_is_free_again(parts: tuple[bytes, ...]) -> None:
     """F19: no first byte, or a stream that falls silent."""
-    patience = Timeouts(first_byte=0.2, between_bytes=0.2, total=60)
+    patience = Timeouts(first_byte=0.2, between_bytes=0.2, total=3600)
     async with serving(raw_http(*parts, hang=True)) as address:
         async with model_at(f"{address}/v1", retry_policy=RetryPolicy(delays=()), patience=patience) as llm:
-            with anyio.fail_after(20), pytest.raises(LLMUnavailable):
+            with anyio.fail_after(300), pytest.raises(LLMUnavailable):
                 _ = [delta async for delta in llm.stream(say("hello"), max_tokens=50)]
             assert llm.in_use == 0
 
@@ -251,11 +251,11 @@ async def test_a_server_that_drips_is_given_up_in_the_end() -> None:
     patience = Timeouts(first_byte=1, between_bytes=1, total=0.5)
     async with serving(raw_http(*[b": still here\n\n"] * 1_000, pause=0.05)) as address:
         async with model_at(f"{address}/v1", retry_policy=RetryPolicy(delays=()), patience=patience) as llm:
-            with anyio.fail_after(20), pytest.raises(LLMUnavailable):
+            with anyio.fail_after(300), pytest.raises(LLMUnavailable):
                 await llm.complete(say("hello"), max_tokens=50)
 
 
-async def test_nobody_at_the_address_is_unavailable() -> None:
+async def test_a_refused_connection_is_unavailable() -> None:
     """F18: connection refused."""
     async with model_at("http://127.0.0.1:9/v1", retry_policy=QUICK) as llm:
         with pytest.raises(LLMUnavailable):

@@ -18,6 +18,9 @@ from tersely.llm.providers import NativeTools
 from tersely.masking.masked import assume_masked
 from tests.fakes.llm_server import serving
 
+pytestmark = pytest.mark.slow
+"""The clients of these providers take seconds to import."""
+
 MESSAGES = [Message("system", assume_masked("be brief")), Message("user", assume_masked("two and two?"))]
 
 
@@ -133,7 +136,7 @@ async def test_an_anthropic_answer_that_hit_its_limit_says_so(stop: str, finish:
         ),
     ],
 )
-async def test_their_errors_are_typed_like_everybody_elses_and_not_retried_behind_our_back(
+async def test_their_errors_have_our_types_and_their_clients_do_not_retry(
     which: tuple[Provider, str, str], status: int, error: dict[str, Any], kind: type[Exception]
 ) -> None:
     async with provider(*which, error, status) as (llm, asked):

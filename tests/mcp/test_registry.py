@@ -12,7 +12,9 @@ from tersely.errors import ToolForbidden, ToolNotFound
 from tersely.mcp.connect.supervisor import Backoff
 from tersely.mcp.registry import Changed, ToolRegistry, registered
 from tersely.mcp.servers import Server, ServerOptions, TransportOptions
-from tests.mcp.test_connect import stdio, until
+from tests.mcp.connections import stdio, until
+
+pytestmark = pytest.mark.process
 
 HASTY = Backoff(first_delay=0.05, longest_delay=0.4, between_lists=0.05)
 MISSING = Server(name="missing", options=ServerOptions(transport=TransportOptions(command="/no/such/program")))
@@ -20,7 +22,7 @@ MISSING = Server(name="missing", options=ServerOptions(transport=TransportOption
 
 @asynccontextmanager
 async def over(*servers: Server, **how: Any) -> AsyncIterator[ToolRegistry]:
-    with anyio.fail_after(20):
+    with anyio.fail_after(300):
         async with registered(servers, patience=HASTY, **how) as registry:
             yield registry
 

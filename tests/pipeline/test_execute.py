@@ -140,6 +140,7 @@ async def test_what_only_deceives_is_taken_out_and_counted(results: KeptResults)
     assert observation.text == "all well" and observation.cleaned > 0
 
 
+@pytest.mark.slow
 async def test_an_error_result_is_never_given_to_a_model_and_still_fits_the_window(results: KeptResults) -> None:
     """LESSONS: fail-open put a result of any size into the conversation and killed the session."""
     failed = RawResult(parts=(ContentPart(kind="text", text=PODS),), is_error=True)
@@ -189,16 +190,14 @@ async def test_when_the_model_fails_the_structure_decides_and_the_observation_sa
 async def test_a_summarizer_that_stalls_has_its_own_time_limit(results: KeptResults) -> None:
     """LESSONS: a stalled summarizer ate the whole iteration's time."""
     executor = ToolExecutor(registry=OneTool(PODS), results=results, condense_seconds=0.3)
-    async with FakeLLMServer(lambda body: Reply("late", delay=20)).listening() as server, model_at(server.url) as llm:
-        with anyio.fail_after(20):
+    async with FakeLLMServer(lambda body: Reply("late", delay=3600)).listening() as server, model_at(server.url) as llm:
+        with anyio.fail_after(300):
             observation = await executor.execute(ask(), scope=ME, llm=llm)
     assert observation.status == "fallback" and "CrashLoopBackOff" in observation.text
 
 
 @pytest.mark.parametrize("arguments", ["{not json", "[1]", '"x"'])
-async def test_arguments_that_are_no_object_are_answered_and_nobody_is_called(
-    results: KeptResults, arguments: str
-) -> None:
+async def test_arguments_that_are_no_object_are_refused_without_a_call(results: KeptResults, arguments: str) -> None:
     registry = OneTool("never")
     observation = await ToolExecutor(registry=registry, results=results).execute(ask(arguments), scope=ME)
     assert observation.is_error and "JSON" in observation.text and not registry.calls
