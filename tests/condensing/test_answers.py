@@ -22,7 +22,7 @@ def test_a_summary_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     "text", ["Sorry, the service said it was out of stock. " * 20, "I apologise, wrote the mayor. " * 40]
 )
-def test_a_long_text_that_begins_like_a_refusal_is_none(text: str) -> None:
+def test_a_long_text_that_begins_like_a_refusal_is_not_one(text: str) -> None:
     assert look(text, limit=1000)[0].startswith(text[:10])
 
 

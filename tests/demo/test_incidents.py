@@ -40,6 +40,7 @@ def test_the_same_seed_gives_the_same_incident_and_another_seed_another() -> Non
     assert first != other
 
 
+@pytest.mark.slow
 def test_seeds_draw_every_cause_about_equally_often() -> None:
     drawn = Counter(draw_incident(seed, NOW).cause.name for seed in range(360))
     assert set(drawn) == set(NAMES)

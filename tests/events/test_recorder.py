@@ -1,4 +1,4 @@
-"""What is told is stored first; a repeated step tells nothing; nothing is left streaming; on both databases."""
+"""Events are stored before they are published; a repeated step publishes nothing; none is left streaming."""
 
 import json
 import uuid
@@ -221,7 +221,7 @@ async def test_a_long_conversation_is_found_in_every_exchange(database: Database
     assert uuid.UUID(last)
 
 
-async def test_a_worker_that_lost_its_session_hears_of_it_before_it_acts(
+async def test_a_worker_that_lost_its_session_notices_before_it_acts(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F03: it stood still, another one has taken over, and nothing that it wrote since could have told it."""

@@ -1,4 +1,4 @@
-"""The caller's side of an agent's recorder, kept in memory: what was told, in the order in which it was told."""
+"""The caller's side of an agent's recorder, kept in memory: what was recorded, in order."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -179,7 +179,7 @@ _STAGE = StageOptions(name="research", agent="researcher")
 
 
 async def ended(parts: SessionsApp, session_id: str) -> Ended:
-    with anyio.fail_after(120):
+    with anyio.fail_after(300):
         while True:
             async with parts.database.reading() as db:
                 session = await rows.find(db, session_id)

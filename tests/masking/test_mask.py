@@ -360,7 +360,7 @@ def test_mask_is_the_short_way_with_all_groups() -> None:
 
 
 class Unreadable(str):
-    """A text that breaks whoever reads it."""
+    """A text that raises in its reader."""
 
     __slots__ = ()
 
@@ -458,6 +458,7 @@ def shape(value: Any) -> Any:
     return [shape(inner) for inner in value] if isinstance(value, list) else "leaf"
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(document=DOCUMENTS, indent=st.sampled_from([None, 2]), ascii_only=st.booleans())
 def test_json_stays_json_of_the_same_shape_and_masking_again_changes_nothing(

@@ -19,7 +19,7 @@ from tests.research.test_configuration import SEED_003
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+pytestmark = [pytest.mark.process, pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")]
 
 
 @pytest.fixture
@@ -48,10 +48,11 @@ async def run(folder: Path, addresses: Mapping[str, str], fault: str = "") -> Co
         "schema.json",
     ]
     command += ["-o", "out.json", "--mcp-config", "mcp_config.json", "--pages", "4", "--quiet"]
-    with anyio.fail_after(240):
+    with anyio.fail_after(300):
         return await anyio.run_process(command, cwd=folder, env=environment, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "in_flight"),
     [
@@ -78,6 +79,7 @@ async def test_a_killed_research_goes_on_and_repeats_nothing_that_was_stored(
     assert len(summarized) == 4 == sum(summarized.values()), "no summary is paid twice"
 
 
+@pytest.mark.slow
 async def test_what_is_through_is_shown_again_and_not_made_again(folder: Path) -> None:
     servers = Servers(WEB)
     async with listening(servers) as addresses:

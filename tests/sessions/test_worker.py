@@ -140,14 +140,18 @@ async def test_a_session_given_back_goes_on_after_its_last_finished_step(opened:
     )
 
 
-async def test_at_most_as_many_run_as_may(opened: Opening) -> None:
+async def test_never_more_sessions_run_than_the_limit(opened: Opening) -> None:
     now, most = 0, 0
+    two_run = anyio.Event()
 
     async def count(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
         nonlocal now, most
         now += 1
         most = max(most, now)
-        await anyio.sleep(0.1)
+        if now == 2:
+            two_run.set()
+        await two_run.wait()
+        await anyio.sleep(0.1)  # So that a third would be seen.
         now -= 1
         return SessionOutcome(status="completed")
 
@@ -178,7 +182,7 @@ async def test_an_alert_is_refused_with_what_would_be_right(opened: Opening) -> 
         assert full.value.retry_after > 0
 
 
-async def test_whoever_lost_a_session_in_the_middle_of_a_step_neither_ends_nor_remembers_it(opened: Opening) -> None:
+async def test_a_worker_that_lost_a_session_during_a_step_neither_ends_it_nor_stores_the_step(opened: Opening) -> None:
     calls: list[str] = []
 
     async def in_steps(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
@@ -207,7 +211,7 @@ async def test_what_is_ours_by_name_and_does_not_run_here_is_taken_up_again(open
     async def forgets_the_first_time(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
         runs.append(session.id)
         if len(runs) == 1:
-            raise Interrupted  # The engine began it, and that is the last anybody hears of it.
+            raise Interrupted  # The engine began it, and it was never finished.
         return SessionOutcome(status="completed")
 
     async with opened(forgets_the_first_time) as app:
@@ -216,7 +220,7 @@ async def test_what_is_ours_by_name_and_does_not_run_here_is_taken_up_again(open
     assert len(runs) == 2
 
 
-async def test_cancelling_what_nobody_works_on_at_the_moment_ends_it_at_once(opened: Opening) -> None:
+async def test_cancelling_a_session_that_no_worker_holds_ends_it_at_once(opened: Opening) -> None:
     async with opened(wait_for_ever, at_once=1) as app:
         first = await app.intake.submit(ALERT, principal="me")
         await app.until(first.session_id, "in_progress")

@@ -1,4 +1,4 @@
-"""The event log: numbered without a gap, each step told once, the same text for everybody; on both databases."""
+"""The event log: numbered without a gap, each step published once, the same text for every reader."""
 
 import json
 import uuid
@@ -156,7 +156,7 @@ async def test_the_feed_of_all_sessions_has_a_count_of_its_own_without_gaps(data
         assert [payload["status"] for payload in payloads if payload["session_id"] == id_] == ["pending", "in_progress"]
 
 
-async def test_what_the_feed_told_long_ago_is_forgotten_and_the_count_goes_on(database: Database) -> None:
+async def test_old_feed_entries_are_deleted_and_the_sequence_continues(database: Database) -> None:
     await begun(database, now=NOON - timedelta(days=10))
     await pending(database)
     async with database.transaction() as db:
@@ -167,7 +167,7 @@ async def test_what_the_feed_told_long_ago_is_forgotten_and_the_count_goes_on(da
         assert [one.seq for one in await events.feed_page(db)] == [3, 4]
 
 
-async def test_where_a_session_stands_is_one_moment(database: Database) -> None:
+async def test_the_position_of_a_session_is_a_consistent_snapshot(database: Database) -> None:
     session_id = await begun(database)
     event_id = str(uuid.uuid4())
     async with database.transaction() as db:

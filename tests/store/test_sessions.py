@@ -242,7 +242,7 @@ async def test_a_session_that_has_ended_takes_no_more_writes_and_keeps_its_end(d
     assert (cancelled.status, cancelled.events) == (status, ())
 
 
-async def test_everything_that_is_open_ends_with_the_session_and_is_told(database: Database) -> None:
+async def test_open_stages_and_executions_end_with_the_session_and_are_published(database: Database) -> None:
     session_id = await begun(database)
     async with database.transaction() as db:
         done, running, waiting = await stages.plan_stages(db, session_id, 1, ["look", "dig", "conclude"])

@@ -57,7 +57,7 @@ async def shown(database: Database, session_id: str, **which: int) -> list[Timel
         return await timeline.page(db, session_id, **which)
 
 
-async def test_an_event_is_begun_and_ended_and_told_twice(database: Database) -> None:
+async def test_an_event_is_published_when_it_begins_and_when_it_ends(database: Database) -> None:
     session_id = await begun(database)
     first = await create(database, session_id, "s")
     second = await complete(database, session_id, "s", "pods", metadata={"server_name": "cluster", "is_error": False})
@@ -104,7 +104,7 @@ async def test_beginning_and_ending_again_changes_nothing(database: Database) ->
     assert [one.seq for one in await log(database, session_id)] == [1, 2, 3, 4]
 
 
-async def test_an_event_that_is_whole_at_once_is_told_once(database: Database) -> None:
+async def test_an_event_that_is_complete_at_once_is_published_once(database: Database) -> None:
     session_id = await begun(database)
     logged = await create(database, session_id, "s", status="completed", content="the cause")
     assert logged is not None and json.loads(logged.payload)["status"] == "completed"

@@ -56,7 +56,7 @@ LONGEST = 400.0
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Where everybody waits, time is over at once."""
+    """When every task waits, time jumps to the next deadline."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -494,7 +494,7 @@ async def day(seed: int) -> History:
 
 
 async def _submitted(world: World, processes: list[Process], expected: str) -> str:
-    """As the intake does it: the row first, then the queue; whoever accepts it may die in between."""
+    """As the intake does it: the row first, then the queue; the process may die in between."""
     session_id = str(uuid.UUID(int=world.draw.getrandbits(128), version=4))
     new = NewSession(
         id=session_id,

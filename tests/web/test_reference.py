@@ -10,8 +10,8 @@ from tests.web.running import Running
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
 
 
-async def test_the_reference_names_every_route_and_no_other(door: Running) -> None:
-    document = (await door.http.get("/openapi.json")).json()
+async def test_the_reference_names_every_route_and_no_other(service: Running) -> None:
+    document = (await service.http.get("/openapi.json")).json()
     routes = {path.removeprefix("/api/v1") for path in document["paths"]}
     text = PAGE.read_text(encoding="utf-8")
     told = {
