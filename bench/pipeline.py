@@ -20,7 +20,7 @@ import anyio
 from bench.arguments import parser
 
 if TYPE_CHECKING:
-    from tersely.pipeline.observation import Observation
+    from tersely.agent.tool_executor import Observation
     from tersely.store.database import Database
 
 SIZES = (10_000, 1_000_000, 100_000_000)
@@ -47,10 +47,11 @@ def text_of(size: int) -> str:
 
 async def process(text: str, database: "Database") -> "Observation":
     """Send one text through the pipeline. The only function here that knows its interface."""
+    from tersely.agent.tool_executor import ToolExecutor
     from tersely.llm.messages import ToolCall
     from tersely.mcp.raw import ContentPart, RawResult, Tool
     from tersely.mcp.servers import Server, ServerOptions
-    from tersely.pipeline.execute import Intent, Scope, ToolExecutor
+    from tersely.pipeline.process import Intent, Pipeline, Scope
     from tersely.results.kept import KeptResults
 
     class OneResult:
@@ -63,10 +64,11 @@ async def process(text: str, database: "Database") -> "Observation":
         async def call(self, tool: Tool, arguments: object, **options: object) -> RawResult:
             return RawResult(parts=(ContentPart(kind="text", text=text),))
 
-    executor = ToolExecutor(registry=OneResult(), results=KeptResults(database, max_bytes=2**33))
-    return await executor.execute(
-        ToolCall("c1", "bench__log"), scope=Scope("user:bench"), intent=Intent(looking_for=QUESTION)
-    )
+    kept = KeptResults(database, max_bytes=2**33)
+    executor = ToolExecutor(registry=OneResult(), results=kept, pipeline=Pipeline(results=kept))
+    call, scope = ToolCall("c1", "bench__log"), Scope("user:bench")
+    fetched = await executor.fetch(call, scope)
+    return await executor.observe(call, fetched, scope=scope, window=10**9, intent=Intent(looking_for=QUESTION))
 
 
 async def measure(size: int) -> dict[str, float]:

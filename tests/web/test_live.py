@@ -205,7 +205,7 @@ async def closed_with(viewer: Viewer) -> int:
 
 
 async def test_who_goes_on_making_mistakes_is_sent_away(service: Running) -> None:
-    async with door.viewer() as viewer:
+    async with service.viewer() as viewer:
         for _ in range(live.MAX_INVALID_MESSAGES):
             await viewer.say(action="dance")
         assert await closed_with(viewer) == 1008
@@ -213,15 +213,17 @@ async def test_who_goes_on_making_mistakes_is_sent_away(service: Running) -> Non
 
 @pytest.mark.parametrize("size", [live.MAX_MESSAGE + 1, 5 * live.MAX_MESSAGE])
 async def test_a_viewer_with_much_to_say_is_sent_away(service: Running, size: int) -> None:
-    async with door.viewer() as viewer:
+    async with service.viewer() as viewer:
         await viewer.socket.send("x" * size)
         assert await closed_with(viewer) == 1009
 
 
-async def test_one_viewer_follows_a_bounded_number_of_channels(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_viewer_follows_a_bounded_number_of_channels(
+    service: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(live, "MAX_SUBSCRIPTIONS", 1)
-    session_id = await door.submit(data={"events": 1})
-    async with door.viewer() as viewer:
+    session_id = await service.submit(data={"events": 1})
+    async with service.viewer() as viewer:
         await viewer.say(action="subscribe", channel="sessions")
         await viewer.say(action="subscribe", channel=f"session:{session_id}")
         heard = [await viewer.hear()]
