@@ -47,7 +47,14 @@ demo-kill: .venv/.ready ## See it survive: three replicas on PostgreSQL, the one
 
 .PHONY: test
 test: .venv/.ready $(if $(filter true,$(CI)),browser) ## All tests
-	@$(BIN)/python -m pytest -n auto --dist loadfile
+	@$(BIN)/python -m pytest -n auto --dist loadgroup
+
+# Nothing in them is fast, and importing them takes seconds.
+FAST_IGNORES := --ignore tests/browser --ignore tests/web/test_schemathesis.py
+
+.PHONY: test-fast
+test-fast: .venv/.ready ## Tests without a browser, PostgreSQL or processes (about a minute)
+	@$(BIN)/python -m pytest -m "not (browser or postgres or process or slow)" -n auto --dist loadgroup $(FAST_IGNORES)
 
 # Never fails: where no browser can be had, the tests that need one say so.
 .PHONY: browser
@@ -63,6 +70,10 @@ browser: .venv/.ready ## A Chromium and axe-core for the tests of the dashboard,
 .PHONY: screenshots
 screenshots: .venv/.ready ## Every page of the dashboard, light and dark, wide and narrow, into docs/screenshots
 	@$(BIN)/python -m tests.browser.screenshots
+
+.PHONY: event-schema
+event-schema: .venv/.ready ## The JSON Schema of all events, into docs/reference/events.schema.json
+	@$(BIN)/python -m tersely.events.schema > docs/reference/events.schema.json
 
 .PHONY: lint
 lint: .venv/.ready ## Lint, types, import contract
@@ -84,15 +95,11 @@ check: lint test ## Everything that must be green before a change goes in
 
 .PHONY: bench
 bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
-	@$(BENCH)/python -m bench.tokens
-	@$(BENCH)/python -m bench.chunks
-	@$(BENCH)/python -m bench.masking
-	@$(BIN)/python -m bench.map_reduce
-	@$(BIN)/python -m bench.spine
-	@$(BIN)/python -m bench.gateway
-	@$(BIN)/python -m bench.dashboard
-	@$(BIN)/python -m bench.investigations
-	@$(BIN)/python -m bench.research
+	@failed=; \
+	for name in tokens chunks masking; do $(BENCH)/python -m bench.$$name || failed="$$failed $$name"; done; \
+	for name in map_reduce pipeline gateway dashboard investigations research; do \
+		$(BIN)/python -m bench.$$name || failed="$$failed $$name"; done; \
+	test -z "$$failed" || { echo "Targets not met, or failed:$$failed"; exit 1; }
 
 .PHONY: bench-condense
 bench-condense: .venv-bench/.ready ## The structural condenser on the yardstick and on invented cases, beside the peers

@@ -1,6 +1,6 @@
 """The dashboard in a real Chromium: size of the first view, and the cost of a session with 5,000 events.
 
-    python -m bench.dashboard [--events 5000]
+    python -m bench.dashboard [--events 5000] [--smoke]
 
 Targets: a first view under 150 kB; while 5,000 events stream, no task over 100 ms; afterwards less than 150 MB in the
 page's heap. Measured with the browser's DevTools protocol, once while following the end and once for a page that is
@@ -13,7 +13,6 @@ exceeds the target too, the wall-clock time measures the machine and not the pag
 verdict says so.
 """
 
-import argparse
 import os
 import tempfile
 from collections.abc import AsyncIterator
@@ -25,6 +24,7 @@ from typing import Any
 import anyio
 from playwright.async_api import Browser, CDPSession, Page
 
+from bench.arguments import parser
 from tests.browser.chromium import chromium, find_chromium
 from tests.browser.long_session import MEASURE, long_work
 from tests.web.running import Running, running
@@ -81,14 +81,14 @@ async def traced(browser: Browser, page: Page) -> AsyncIterator[Tasks]:
             tasks.cpu.append(one.get("tdur", 0) / 1000)
 
 
-async def first_view(browser: Browser, door: Running, path: str) -> int:
-    """Bytes transferred until the page is idle."""
+async def first_view(browser: Browser, service: Running, path: str) -> int:
+    """Bytes over the wire until the page is at rest."""
     page = await browser.new_page()
     wire = await page.context.new_cdp_session(page)
     await wire.send("Network.enable")
     sizes: list[int] = []
     wire.on("Network.loadingFinished", lambda event: sizes.append(int(event["encodedDataLength"])))
-    await page.goto(door.address + path)
+    await page.goto(service.address + path)
     await page.wait_for_load_state("networkidle")
     await page.close()
     return sum(sizes)
@@ -143,13 +143,13 @@ async def main(events: int) -> bool:
     begin = anyio.Event()
     with tempfile.TemporaryDirectory() as folder:
         store = f"sqlite:///{Path(folder) / 'tersely.db'}"
-        async with running(store, work=long_work(events, begin)) as door, chromium(path) as browser:
+        async with running(store, work=long_work(events, begin)) as service, chromium(path) as browser:
             weights = {
-                name: await first_view(browser, door, where)
+                name: await first_view(browser, service, where)
                 for name, where in {"sessions": "/", "submit": "/submit"}.items()
             }
-            session = await door.submit()
-            weights["session"] = await first_view(browser, door, f"/sessions/{session}")
+            session = await service.submit()
+            weights["session"] = await first_view(browser, service, f"/sessions/{session}")
             for name, weight in weights.items():
                 print(
                     f"first view, {name:<10} {weight / 1000:6.1f} kB   "
@@ -157,7 +157,7 @@ async def main(events: int) -> bool:
                 )
             idle = await (await browser.new_context()).new_page()
             await idle.evaluate(IDLE, IDLE_MS)
-            address = f"{door.address}/sessions/{session}"
+            address = f"{service.address}/sessions/{session}"
             shown = 3 * (events // 4) + 1  # summaries are part of their call's card
 
             page, wire = await opened(browser)
@@ -186,6 +186,8 @@ async def main(events: int) -> bool:
 
 
 if __name__ == "__main__":
-    options = argparse.ArgumentParser()
-    options.add_argument("--events", type=int, default=5_000)
-    raise SystemExit(0 if anyio.run(main, options.parse_args().events) else 1)
+    options = parser(__doc__)
+    options.add_argument("--events", type=int, help="events of the long session (5,000; smoke: 200)")
+    given = options.parse_args()
+    met = anyio.run(main, given.events or (200 if given.smoke else 5_000))
+    raise SystemExit(0 if met or given.smoke else 1)

@@ -1,14 +1,14 @@
 """Ten texts of different kinds, before and after condensing: generates docs/gallery.md.
 
     python -m bench.gallery            write the page
-    python -m bench.gallery --print    only print it
+    python -m bench.gallery --print    print it
+    python -m bench.gallery --smoke    make it, write nothing, list what is missing
 
 The texts are generated from a seed and contain no real data. Each has a question and the
 phrases that are needed to find the cause; the page lists missing ones, and the command
 exits with an error if there are any.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from bench.arguments import parser
 from bench.generator.vocabulary import ADJECTIVES, FAMILY_NAMES, PLACES, THINGS, hex_digits
 from tersely.condensing.structural import condense_structurally
 
@@ -513,13 +514,12 @@ After:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.gallery", description="Ten texts, before and after.")
-    parser.add_argument("--print", action="store_true", help="print the page instead of writing it")
-    asked = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--print", action="store_true", help="print the page instead of writing it")
+    asked = options.parse_args()
     sections = [
-        "# Gallery\n\nTen texts of different kinds, before and after the structural condenser: no model, no key, "
-        "nothing sent.\n"
-        "`python -m bench.gallery` makes this page.\n"
+        "# Gallery\n\nTen texts of different kinds, before and after the structural condenser, which uses no model, needs "
+        "no key\nand sends nothing. `python -m bench.gallery` generates this page.\n"
     ]
     lacking = []
     for exhibit in EXHIBITS:
@@ -529,12 +529,12 @@ def main() -> None:
     content = "\n".join(sections)
     if asked.print:
         print(content)
-    else:
+    elif not asked.smoke:
         PAGE.parent.mkdir(exist_ok=True)
         PAGE.write_text(content, encoding="utf-8")
     if lacking:
         print("Missing in the answers:\n  " + "\n  ".join(lacking), file=sys.stderr)
-        sys.exit(1)
+        sys.exit(0 if asked.smoke else 1)
 
 
 if __name__ == "__main__":

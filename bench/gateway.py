@@ -1,6 +1,6 @@
 """Compare the gateway with a direct connection and with FastMCP's proxy: latency, routing of messages, leaks.
 
-    python -m bench.gateway
+    python -m bench.gateway [--smoke]
 
 A small call direct, through the gateway and through `create_proxy`, alternating, so that other load on the machine
 affects all three; both protocol eras. Targets: p50 at most 2.3 × direct, or direct + 8 ms; on 2026-07-28 at least 4 ×
@@ -18,6 +18,7 @@ import anyio
 import psutil
 from fastmcp import Client
 
+from bench.arguments import parser
 from conformance.processes import PROXY, TERSELY, listening
 
 UPSTREAM = [sys.executable, "-m", "bench.gateway_upstream"]
@@ -31,20 +32,20 @@ CALLS, AT_ONCE = 1000, 50
 ROOM_MB = 16
 
 
-async def latency(addresses: dict[str, str], era: str) -> dict[str, list[float]]:
-    """Seconds of each call, alternating between the routes, round by round."""
+async def latency(addresses: dict[str, str], era: str, warm: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds of each call, one way after the other, round by round."""
     took: dict[str, list[float]] = {way: [] for way in addresses}
     async with AsyncExitStack() as opened:
         clients = {
             way: await opened.enter_async_context(Client(address, mode=ERAS[era])) for way, address in addresses.items()
         }
-        for number in range(WARM + ROUNDS):
+        for number in range(warm + rounds):
             for way, client in clients.items():
                 began = time.perf_counter()
                 result = await client.call_tool("small", {"number": number})
                 seconds = time.perf_counter() - began
                 assert f"number {number}: ok" in str(result.content), f"{way} answered {result.content}"
-                if number >= WARM:
+                if number >= warm:
                     took[way].append(seconds)
     return took
 
@@ -92,10 +93,10 @@ async def progress(address: str, era: str) -> bool:
     return good
 
 
-async def load(address: str, pid: int, era: str) -> bool:
+async def load(address: str, pid: int, era: str, count: int, at_once: int) -> bool:
     async def calls(count: int) -> int:
         failed = 0
-        gate = anyio.Semaphore(AT_ONCE)
+        free = anyio.Semaphore(at_once)
         async with Client(address, mode=ERAS[era]) as client, anyio.create_task_group() as group:
 
             async def one(number: int) -> None:
@@ -107,26 +108,28 @@ async def load(address: str, pid: int, era: str) -> bool:
                     failed += 1
                     print(f"    call {number}: {problem!r}")
                 finally:
-                    gate.release()
+                    free.release()
 
             for number in range(count):
-                await gate.acquire()
+                await free.acquire()
                 group.start_soon(one, number)
         return failed
 
     async with Client(address, mode=ERAS[era]) as client:
-        await client.call_tool("long", {})  # load what condensing needs before measuring
-    await calls(4 * AT_ONCE)
+        await client.call_tool(
+            "long", {}
+        )  # what is loaded once, when a result has to be condensed, is there before we look
+    await calls(4 * at_once)
     await _settled(lambda: _quiet(pid))
     before = _state(pid)
     began = time.perf_counter()
-    failed = await calls(CALLS)
+    failed = await calls(count)
     seconds = time.perf_counter() - began
     await _settled(lambda: _back(pid, before))
     after = _state(pid)
     good = not failed and _is_back(before, after)
     print(
-        f"  {era}: {CALLS:,} calls, {AT_ONCE} in flight: {failed} failed, {CALLS / seconds:,.0f} a second · memory "
+        f"  {era}: {count:,} calls, {at_once} in flight: {failed} failed, {count / seconds:,.0f} a second · memory "
         f"{before[0]:.0f} → {after[0]:.0f} MB · processes {before[1]} → {after[1]} · open files {before[2]} → "
         f"{after[2]}"
         f"{'' if good else ': NOT met'}"
@@ -163,7 +166,8 @@ async def _settled(condition: Callable[[], Awaitable[bool]]) -> None:
             await anyio.sleep(0.1)
 
 
-def main() -> int:
+def main(*, smoke: bool = False) -> int:
+    warm, rounds, count, at_once = (1, 3, 20, 5) if smoke else (WARM, ROUNDS, CALLS, AT_ONCE)
     met = True
     with ExitStack() as running:
         upstream = running.enter_context(listening(UPSTREAM))
@@ -171,17 +175,18 @@ def main() -> int:
         theirs = running.enter_context(listening([*PROXY, upstream.address]))
         print("\nA small call: direct, through the gateway, through FastMCP's create_proxy")
         for era in ERAS:
-            took = anyio.run(latency, {DIRECT: upstream.address, OURS: ours.address, THEIRS: theirs.address}, era)
-            met &= report_latency(took, era)
-        print(f"\n{CLIENTS} concurrent clients, {STEPS} progress messages each")
+            ways = {DIRECT: upstream.address, OURS: ours.address, THEIRS: theirs.address}
+            took = anyio.run(latency, ways, era, warm, rounds)
+            met &= report_latency(took, era) or smoke
+        print(f"\n{CLIENTS} clients at once, {STEPS} progress messages each")
         for era in ERAS:
             met &= anyio.run(progress, ours.address, era)
     with listening([*GATEWAY, "--", *UPSTREAM, "--stdio"]) as gateway:
         print("\nConcurrent load, with a server over stdio behind the gateway")
         for era in ERAS:
-            met &= anyio.run(load, gateway.address, gateway.pid, era)
+            met &= anyio.run(load, gateway.address, gateway.pid, era, count, at_once)
     return 0 if met else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(smoke=parser(__doc__).parse_args().smoke))

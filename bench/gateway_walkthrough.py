@@ -1,6 +1,6 @@
 """One client, one chatty server, before and after: the figures of docs/how-to/gateway-walkthrough.md.
 
-    python -m bench.gateway_walkthrough
+    python -m bench.gateway_walkthrough [--smoke]
 
 Six calls that an agent makes to find the cause of an incident, each with the text that answers it: made directly,
 through `tersely gateway`, and through the gateway without `looking_for`. No model is involved; the figures are the
@@ -19,6 +19,7 @@ import anyio
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
+from bench.arguments import parser
 from conformance.processes import ROOT, TERSELY, own_environment
 from tersely.text.tokens import O200K
 
@@ -125,4 +126,5 @@ async def run() -> bool:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()  # Takes seconds anyway: --smoke changes nothing.
     sys.exit(0 if anyio.run(run) else 1)

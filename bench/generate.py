@@ -5,12 +5,12 @@
     python -m bench.generate --fresh                       new random seeds; prints the first one
     python -m bench.generate --shape csv --ask extreme     a part of it
     python -m bench.generate --show csv/extreme/0          one case: question, needles, our output
-    python -m bench.generate --lost --shape csv            ids of the cases with lost needles
+    python -m bench.generate --lost --shape csv            the ids of the cases that lost something
+    python -m bench.generate --smoke                       csv only
 
 Held-out shapes are counted in one total and never shown.
 """
 
-import argparse
 import sys
 import time
 from collections import defaultdict
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from multiprocessing import Pool
 from random import SystemRandom
 
+from bench.arguments import parser
 from bench.engines import ENGINES, named
 from bench.generator.cases import all_shapes, draw, find
 from tersely.text.tokens import O200K
@@ -168,23 +169,23 @@ def show(case_id: str, engine: str, budgets: tuple[int, ...]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.generate", description="Share of answers kept by condensing, on generated texts."
+    options = parser(__doc__)
+    options.add_argument("--engine", default="tersely,bm25+mmr", help=f"separated by commas: {', '.join(ENGINES)}")
+    options.add_argument("--seeds", type=int, default=1, help="cases per shape and ask")
+    options.add_argument("--first-seed", type=int, default=0)
+    options.add_argument("--fresh", action="store_true", help="begin at a seed nobody has seen")
+    options.add_argument("--shape", default="", help="only shapes whose name contains this")
+    options.add_argument("--ask", default="", help="only asks whose name contains this")
+    options.add_argument("--budgets", default=",".join(map(str, BUDGETS)))
+    options.add_argument("--jobs", type=int, default=1)
+    options.add_argument("--show", metavar="CASE", help="print one case and what the first engine makes of it")
+    options.add_argument("--text", metavar="CASE", help="print the text of one case, nothing else")
+    options.add_argument(
+        "--lost", action="store_true", help="list the cases in which the first engine lost something at 1000 tokens"
     )
-    parser.add_argument("--engine", default="tersely,bm25+mmr", help=f"separated by commas: {', '.join(ENGINES)}")
-    parser.add_argument("--seeds", type=int, default=1, help="cases per shape and ask")
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--fresh", action="store_true", help="start at a new random seed")
-    parser.add_argument("--shape", default="", help="only shapes whose name contains this")
-    parser.add_argument("--ask", default="", help="only asks whose name contains this")
-    parser.add_argument("--budgets", default=",".join(map(str, BUDGETS)))
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--show", metavar="CASE", help="print one case and the output of the first engine")
-    parser.add_argument("--text", metavar="CASE", help="print the text of one case, nothing else")
-    parser.add_argument(
-        "--lost", action="store_true", help="list the cases in which the first engine lost needles at 1000 tokens"
-    )
-    asked = parser.parse_args()
+    asked = options.parse_args()
+    if asked.smoke:
+        asked.shape = asked.shape or "csv"
     budgets = tuple(int(budget) for budget in asked.budgets.split(","))
     engines = list(named(asked.engine))
     if asked.show:

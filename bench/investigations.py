@@ -1,6 +1,6 @@
 """Investigations under load, on two cores: latency for viewers, latency of submissions, memory.
 
-    python -m bench.investigations [--quick] [--store sqlite|postgresql] [--only running,flood]
+    python -m bench.investigations [--quick | --smoke] [--store sqlite|postgresql] [--only running,flood]
 
 The service (`tersely up`), a model server of fixed latency and an MCP server are separate processes; viewers and
 submitters run in this process, whose CPU time is printed separately. Where possible, each figure is compared with the
@@ -15,7 +15,6 @@ Other load on the machine affects every figure. So each part also prints how lon
 to run and waited for a core (Linux): if that is more than a little, the figures reflect the machine.
 """
 
-import argparse
 import json
 import os
 import random
@@ -32,6 +31,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +42,34 @@ import psutil
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidMessage
 
+from bench.arguments import parser
 from conformance.processes import ROOT, own_environment
 
-SESSIONS, VIEWERS = 50, 4
+VIEWERS = 4
 LATENCY = 0.05
-EVENTS = 5_000
 ENDS = ("completed", "failed", "cancelled", "timed_out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How much of everything a run does."""
+
+    sessions: int = 50
+    """Sessions at once; the service may run twice as many."""
+
+    alerts: int = 60
+    events: int = 5_000
+    memory_sessions: int = 1_000
+    viewers: int = 200
+    cuts: int = 500
+    flood: int = 1_000
+    pace: float = 1
+    """What planned waiting and the model's thinking are multiplied by."""
+
+
+FULL = Scale()
+QUICK = Scale(memory_sessions=200)
+SMOKE = Scale(sessions=2, alerts=3, events=50, memory_sessions=20, viewers=20, cuts=10, flood=20, pace=0.1)
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -153,7 +175,7 @@ def costs(up: Service) -> Iterator[None]:
 
 @asynccontextmanager
 async def service(
-    url: str, folder: Path, model: str, *, at_most: int = 2 * SESSIONS, most_waiting: int = 5_000
+    url: str, folder: Path, model: str, *, at_most: int, most_waiting: int = 5_000
 ) -> AsyncIterator[Service]:
     configuration = {
         "llm_providers": {
@@ -273,8 +295,10 @@ async def report(
     )
 
 
-async def running(up: Service, marks: Marks, plain_ms: float) -> None:
-    """Fifty concurrent sessions with four viewers each: alerts arrive continuously, each takes about 15 seconds."""
+async def running(up: Service, marks: Marks, plain_ms: float, sessions: int) -> None:
+    """Fifty sessions at once, four viewers each, for as long as it lasts: alerts keep coming, each takes some fifteen
+    seconds.
+    """
     took: list[float] = []
     heard: dict[str, list[Heard]] = {}
     most, cpu = 0, up.cpu()
@@ -290,7 +314,7 @@ async def running(up: Service, marks: Marks, plain_ms: float) -> None:
         async with anyio.create_task_group() as around:
             around.start_soon(count)
             async with anyio.create_task_group() as group:
-                for number in range(2 * SESSIONS):
+                for number in range(2 * sessions):
                     group.start_soon(watched, up, f"alert number {number}, take your time", took, heard)
                     await anyio.sleep(0.3)
             around.cancel_scope.cancel()
@@ -298,8 +322,10 @@ async def running(up: Service, marks: Marks, plain_ms: float) -> None:
     await report(up, marks, title, took, heard, up.cpu() - cpu, plain_ms)
 
 
-async def at_once(up: Service, marks: Marks, plain_ms: float) -> None:
-    """Fifty simultaneous alerts with four viewers each and a model without latency: more than one core can handle."""
+async def at_once(up: Service, marks: Marks, plain_ms: float, sessions: int) -> None:
+    """Fifty alerts in the same moment, four viewers each, a model that answers at once: more than one core can do at a
+    time.
+    """
     took: list[float] = []
     heard: dict[str, list[Heard]] = {}
     there = 0
@@ -308,24 +334,24 @@ async def at_once(up: Service, marks: Marks, plain_ms: float) -> None:
     async def together() -> None:
         nonlocal there
         there += 1
-        if there == SESSIONS:
+        if there == sessions:
             all_there.set()
         await go.wait()
 
     with ExitStack() as from_then_on:
         async with anyio.create_task_group() as group:
-            for number in range(SESSIONS):
+            for number in range(sessions):
                 group.start_soon(watched, up, f"alert number {number}", took, heard, together)
             await all_there.wait()
             from_then_on.enter_context(costs(up))
             cpu = up.cpu()
             go.set()
     cpu = up.cpu() - cpu
-    await report(up, marks, f"{SESSIONS} simultaneous alerts, {VIEWERS} viewers each", took, heard, cpu, plain_ms)
+    await report(up, marks, f"{sessions} alerts in the same moment, {VIEWERS} viewers each", took, heard, cpu, plain_ms)
 
 
-async def one_by_one(up: Service, marks: Marks, insert_ms: float) -> None:
-    """Ten alerts per second."""
+async def one_by_one(up: Service, marks: Marks, insert_ms: float, alerts: int) -> None:
+    """Alerts that come every tenth of a second, as they do on a bad day."""
     took: list[float] = []
     ids: list[str] = []
 
@@ -336,7 +362,7 @@ async def one_by_one(up: Service, marks: Marks, insert_ms: float) -> None:
 
     with costs(up):
         async with anyio.create_task_group() as group:
-            for number in range(60):
+            for number in range(alerts):
                 group.start_soon(submit, number)
                 await anyio.sleep(0.1)
         await _all_ended(up, ids)
@@ -354,7 +380,7 @@ async def one_by_one(up: Service, marks: Marks, insert_ms: float) -> None:
     marks.say("accepted to begun p50", statistics.median(begun), 150, beside=f"   (p95 {percentile(begun, 0.95):.0f})")
 
 
-async def catch_up(up: Service, marks: Marks, session_id: str) -> None:
+async def catch_up(up: Service, marks: Marks, session_id: str, events: int) -> None:
     seconds = []
     for _ in range(5):
         heard = Heard()
@@ -365,16 +391,17 @@ async def catch_up(up: Service, marks: Marks, session_id: str) -> None:
                 event = json.loads(text)
                 if "seq" in event:
                     heard.seqs.append(event["seq"])
-                    if event["seq"] >= EVENTS:
+                    if event["seq"] >= events:
                         break
             seconds.append(time.perf_counter() - began)
-        assert heard.seqs == list(range(1, EVENTS + 1)), "a gap in the catch-up"
-    print(f"  Catch-up of {EVENTS:,} events over the WebSocket")
+        assert heard.seqs == list(range(1, events + 1)), "a gap in the catch-up"
+    print(f"  Catch-up of {events:,} events over the WebSocket")
     marks.say("all of them", statistics.median(seconds) * 1000, 1000)
 
 
-async def slow_viewers(up: Service, marks: Marks, large: str) -> None:
-    """F35: of 200 viewers, ten read one message a second and ten none; others and memory must not be affected."""
+async def slow_viewers(up: Service, marks: Marks, large: str, viewers: int, pace: float) -> None:
+    """F35: a tenth of the viewers read one message a second, or stop; the others, and the memory, are not to notice."""
+    sessions = slow = viewers // 10
     heard: list[Heard] = []
     told = 0
 
@@ -402,35 +429,37 @@ async def slow_viewers(up: Service, marks: Marks, large: str) -> None:
     before, dropped = up.megabytes(), await up.metric("tersely_websocket_dropped_total")
     began = time.perf_counter()
     with costs(up):
-        ids = [(await up.submit(f"many viewers {number}, word by word"))[0] for number in range(20)]
+        ids = [(await up.submit(f"many viewers {number}, word by word"))[0] for number in range(sessions)]
         async with anyio.create_task_group() as lazy_ones:
-            for number in range(20):
+            for number in range(slow):
                 lazy_ones.start_soon(lazy, ids[number], number % 2 == 0)
             async with anyio.create_task_group() as quick_ones:
-                for number in range(180):
-                    quick_ones.start_soon(quick, ids[number % 20])
+                for number in range(viewers - slow):
+                    quick_ones.start_soon(quick, ids[number % sessions])
             seconds = time.perf_counter() - began
-            for _ in range(50):
-                if await up.metric("tersely_websocket_dropped_total") >= dropped + 10:
+            for _ in range(round(50 * pace)):
+                if await up.metric("tersely_websocket_dropped_total") >= dropped + slow // 2:
                     break
                 await anyio.sleep(0.5)
             grown, dropped = up.megabytes() - before, await up.metric("tersely_websocket_dropped_total") - dropped
             lazy_ones.cancel_scope.cancel()
     waited = [wait * 1000 for one in heard for wait in one.waited]
     print(
-        "  F35: 200 viewers of 20 sessions that stream, 10 of whom read one message a second and 10 nothing: "
-        f"{told:,} messages to the "
-        f"others, {told / seconds:.0f}/s; {dropped:.0f} of the 10 were dropped; memory {grown:+.0f} MB"
+        f"  F35: {viewers} viewers of {sessions} sessions that stream, {slow // 2} of whom read one message a second "
+        f"and {slow // 2} nothing: {told:,} messages to the others, "
+        f"{told / seconds:.0f}/s; {dropped:.0f} of the {slow // 2} were dropped; memory {grown:+.0f} MB"
     )
     marks.say("event to the others p99", percentile(waited, 0.99), 250)
     marks.say("memory for the slow", grown, 20, unit="MB")
 
 
 async def reconnects(
-    open_service: Callable[[], AbstractAsyncContextManager[Service]], marks: Marks, count: int
+    open_service: Callable[[], AbstractAsyncContextManager[Service]], marks: Marks, count: int, before_restart: float
 ) -> None:
     """F36: viewers disconnected every U(0.1, 2) s resume from their last number; the service restarts meanwhile."""
     chance = random.Random(36)
+    viewers = max(1, count // 10)
+    sessions = min(20, viewers)
     cuts = wrong = ended = 0
     ups: list[Service] = []
     ids: list[str] = []
@@ -458,30 +487,29 @@ async def reconnects(
             await anyio.sleep(0.01)
         wrong += seqs != list(range(1, len(seqs) + 1))
         ended += 1
-        if ended == count // 10:
+        if ended == viewers:
             all_ended.set()
 
     async with anyio.create_task_group() as group:
         async with open_service() as up:
             ups.append(up)
-            ids += [(await up.submit(f"cut off {number}, word by word"))[0] for number in range(20)]
-            for number in range(count // 10):
-                group.start_soon(one, ids[number % 20])
-            await anyio.sleep(5)
+            ids += [(await up.submit(f"cut off {number}, word by word"))[0] for number in range(sessions)]
+            for number in range(viewers):
+                group.start_soon(one, ids[number % sessions])
+            await anyio.sleep(before_restart)
         async with open_service() as up:
             ups.append(up)
             with anyio.fail_after(300):
                 await all_ended.wait()
     print(
-        f"  F36: {cuts} connections cut and one restart, {count // 10} viewers, of whom {wrong} missed or doubled "
-        "something"
+        f"  F36: {cuts} connections cut and one restart, {viewers} viewers, of whom {wrong} missed or doubled something"
     )
     if wrong or cuts < count:
         marks.missed.append("F36")
 
 
-async def flood(up: Service, marks: Marks, count: int, most_waiting: int) -> None:
-    """F38: a thousand alerts in ten seconds, with room for five hundred in the queue."""
+async def flood(up: Service, marks: Marks, count: int, most_waiting: int, within: float) -> None:
+    """F38: a thousand alerts in ten seconds, of which five hundred may wait."""
     took: list[float] = []
     ids: list[str] = []
     refused = 0
@@ -502,14 +530,14 @@ async def flood(up: Service, marks: Marks, count: int, most_waiting: int) -> Non
         async with anyio.create_task_group() as group:
             for number in range(count):
                 group.start_soon(one, number)
-                # By the clock: sleeping 10 ms a thousand times takes longer than ten seconds.
-                await anyio.sleep(max(0.0, began + (number + 1) * 10 / count - time.perf_counter()))
+                # By the clock: sleeping a hundredth of a second a thousand times takes longer than ten.
+                await anyio.sleep(max(0.0, began + (number + 1) * within / count - time.perf_counter()))
         answered = time.perf_counter() - began
         await _all_ended(up, ids)
         ended = time.perf_counter() - began
     print(
-        f"  F38: {count:,} alerts in 10 s, {most_waiting} may wait: {len(ids):,} accepted, {refused} asked to come "
-        "later, all answered "
+        f"  F38: {count:,} alerts in {within:g} s, {most_waiting} may wait: {len(ids):,} accepted, {refused} asked to "
+        "come later, all answered "
         f"after {answered:.1f} s; all that were accepted ended after {ended:.0f} s"
     )
     marks.say("submit p95 in the flood", percentile(took, 0.95), 200, beside=f"   (p50 {statistics.median(took):.0f})")
@@ -594,12 +622,12 @@ def plain_insert(url: str, folder: Path) -> float:
 # Helpers
 
 
-async def long_session(url: str, events: int = EVENTS, words: int = 20) -> str:
+async def long_session(url: str, events: int, words: int = 20) -> str:
     """A session with many events, or with large ones, written before the service starts."""
     from tersely.events.bus import Bus
+    from tersely.events.log import claim_session, create_session
     from tersely.events.recorder import SessionRecorder
     from tersely.masking.masked import assume_masked
-    from tersely.store import sessions
     from tersely.store.database import Database
     from tersely.store.sessions import NewSession
 
@@ -616,9 +644,9 @@ async def long_session(url: str, events: int = EVENTS, words: int = 20) -> str:
             mark_key=b"x" * 32,
         )
         async with database.transaction() as db:
-            await sessions.create(db, new, now=datetime.now(UTC))
+            await create_session(db, new, now=datetime.now(UTC))
         async with database.transaction() as db:
-            claim = await sessions.claim(db, new.id, "bench", now=datetime.now(UTC))
+            claim, _ = await claim_session(db, new.id, "bench", now=datetime.now(UTC))
         recorder = SessionRecorder(database, Bus(database), new.id, claim.attempt)
         for number in range(events):
             await recorder.record(str(number), "llm_response", assume_masked(f"word {number} " * words))
@@ -667,16 +695,18 @@ def databases(which: str, folder: Path) -> Iterator[Iterator[tuple[str, str]]]:
 
 
 PARTS = ("arriving", "running", "burst", "catch_up", "slow", "memory", "flood", "reconnects")
-QUICK = ("arriving", "burst", "catch_up", "memory")
+QUICK_PARTS = ("arriving", "burst", "catch_up", "memory")
+SMOKE_PARTS = PARTS[:-2]
+"""All that one start of the service can do."""
 
 
-async def main(which: str, parts: tuple[str, ...], quick: bool) -> int:
+async def main(which: str, parts: tuple[str, ...], scale: Scale) -> int:
     from tersely.store.database import Database
 
     missed: list[str] = []
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as there,
-        process("-m", "bench.investigations_model", str(LATENCY)) as model,
+        process("-m", "bench.investigations_model", str(LATENCY), str(scale.pace)) as model,
     ):
         folder = Path(there)
         assert model.stdout is not None
@@ -690,40 +720,47 @@ async def main(which: str, parts: tuple[str, ...], quick: bool) -> int:
                 if not url.startswith("sqlite"):
                     await Database.migrate(url)
                 insert_ms = plain_insert(url, folder)
-                long = await long_session(url) if "catch_up" in parts else ""
+                long = await long_session(url, scale.events) if "catch_up" in parts else ""
                 large = await long_session(url, 100, 8_000) if "slow" in parts else ""
-                async with service(url, folder, address) as up:
+                many = 2 * scale.sessions
+                async with service(url, folder, address, at_most=many) as up:
                     await _all_ended(up, [(await up.submit(f"warm {number}"))[0] for number in range(4)])
                     if "arriving" in parts:
-                        await one_by_one(up, marks, insert_ms)
+                        await one_by_one(up, marks, insert_ms, scale.alerts)
                     if "running" in parts:
-                        await running(up, marks, plain_ms)
+                        await running(up, marks, plain_ms, scale.sessions)
                     if "burst" in parts:
-                        await at_once(up, marks, plain_ms)
+                        await at_once(up, marks, plain_ms, scale.sessions)
                     if "catch_up" in parts:
-                        await catch_up(up, marks, long)
+                        await catch_up(up, marks, long, scale.events)
                     if "slow" in parts:
-                        await slow_viewers(up, marks, large)
+                        await slow_viewers(up, marks, large, scale.viewers, scale.pace)
                     if "memory" in parts:
-                        await memory(up, marks, 200 if quick else 1_000)
+                        await memory(up, marks, scale.memory_sessions)
                 if "flood" in parts:
-                    async with service(url, folder, address, at_most=SESSIONS, most_waiting=500) as up:
+                    waiting = scale.flood // 2
+                    async with service(url, folder, address, at_most=scale.sessions, most_waiting=waiting) as up:
                         await _all_ended(up, [(await up.submit(f"warm {number}"))[0] for number in range(4)])
-                        await flood(up, marks, 1_000, 500)
+                        await flood(up, marks, scale.flood, waiting, 10 * scale.pace)
                 if "reconnects" in parts:
-                    await reconnects(lambda url=url: service(url, folder, address), marks, 500)
+                    opened = partial(service, url, folder, address, at_most=many)
+                    await reconnects(opened, marks, scale.cuts, 5 * scale.pace)
                 missed += [f"{name}: {one}" for one in marks.missed]
     print(f"\n  Not met: {'; '.join(missed)}" if missed else "\n  All marks met.")
     return 0
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help=f"only {', '.join(QUICK)}; fewer sessions for the memory")
-    parser.add_argument("--only", metavar="PART,PART", help=f"some of {', '.join(PARTS)}")
-    parser.add_argument("--store", choices=["all", "sqlite", "postgresql"], default="all")
-    given = parser.parse_args()
-    chosen = tuple(given.only.split(",")) if given.only else QUICK if given.quick else PARTS
+    options = parser(__doc__)
+    options.add_argument(
+        "--quick", action="store_true", help=f"only {', '.join(QUICK_PARTS)}; fewer sessions for the memory"
+    )
+    options.add_argument("--only", metavar="PART,PART", help=f"some of {', '.join(PARTS)}")
+    options.add_argument("--store", choices=["all", "sqlite", "postgresql"], default="all")
+    given = options.parse_args()
+    usual = SMOKE_PARTS if given.smoke else QUICK_PARTS if given.quick else PARTS
+    chosen = tuple(given.only.split(",")) if given.only else usual
     if unknown := set(chosen) - set(PARTS):
-        parser.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    sys.exit(anyio.run(main, given.store, chosen, given.quick))
+        options.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    scale = SMOKE if given.smoke else QUICK if given.quick else FULL
+    sys.exit(anyio.run(main, given.store, chosen, scale))

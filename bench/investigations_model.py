@@ -12,8 +12,9 @@ import sys
 from typing import Any
 
 LATENCY = float(sys.argv[1]) if len(sys.argv) > 1 else 0.05
-THINKING = 5.0
-BETWEEN_WORDS = 0.1
+PACE = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
+THINKING = 5.0 * PACE
+BETWEEN_WORDS = 0.1 * PACE
 TOOL = "tools__look"
 WORDS = "The database db-1 of the shop does not answer since noon; everything else looks as it always does. " * 4
 

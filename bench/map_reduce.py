@@ -1,9 +1,9 @@
 """Map-reduce with a model server of fixed latency: distance from the ideal schedule, and cost in tokens.
 
-    python -m bench.map_reduce
+    python -m bench.map_reduce [--smoke]
 
-The ideal is max(calls ÷ limit, longest chain) × latency. A tree ends in a last merge that cannot run concurrently with
-anything, so no schedule is below (calls + limit - 1) ÷ limit: that bound is printed too.
+The ideal is max(calls ÷ limit, longest chain) × latency. A tree ends in a last merge that nobody can run beside
+anything, so no schedule gets below (calls + limit - 1) ÷ limit: that bound is printed too.
 """
 
 import json
@@ -14,6 +14,7 @@ import time
 
 import anyio
 
+from bench.arguments import parser
 from tersely.condensing.summarize import SummaryRequest, summarize_text
 from tersely.llm.limits import RetryPolicy, build_llm
 from tersely.llm.messages import Message
@@ -45,12 +46,12 @@ async def complete(request):
     return JSONResponse({"id": "1", "object": "chat.completion", "created": 1, "model": body["model"],
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]})
 
-async def told(request):
-    said = dict(state)
+async def counts(request):
+    found = dict(state)
     state.update(most=0, calls=0)
-    return JSONResponse(said)
+    return JSONResponse(found)
 
-app = Starlette(routes=[Route("/v1/chat/completions", complete, methods=["POST"]), Route("/state", told)])
+app = Starlette(routes=[Route("/v1/chat/completions", complete, methods=["POST"]), Route("/state", counts)])
 config = uvicorn.Config(app, port=0, log_level="error")
 server = uvicorn.Server(config)
 
@@ -76,7 +77,7 @@ def corpus(tokens: int) -> str:
     return "\n\n".join(paragraphs)
 
 
-async def measure(text: str, port: int, chunk_size: int) -> bool:
+async def measure(text: str, port: int, chunk_size: int, latency: float) -> bool:
     import httpx2
 
     llm = build_llm(
@@ -96,8 +97,8 @@ async def measure(text: str, port: int, chunk_size: int) -> bool:
     await llm.aclose()
     assert condensed.work is not None
     calls = state["calls"]
-    ideal = max(calls / LIMIT, condensed.work.levels + 1) * LATENCY
-    bound = max((calls + LIMIT - 1) / LIMIT, condensed.work.levels + 1) * LATENCY
+    ideal = max(calls / LIMIT, condensed.work.levels + 1) * latency
+    bound = max((calls + LIMIT - 1) / LIMIT, condensed.work.levels + 1) * latency
     share = read[0] / condensed.tokens_before
     print(
         f"  parts of {chunk_size:>5}: {calls:>3} calls, {condensed.work.levels} row of merges · {wall:5.2f} s = "
@@ -121,21 +122,22 @@ def _counted(llm: object) -> list[int]:
     return read
 
 
-def main() -> int:
-    text = corpus(TOKENS)
-    server = subprocess.Popen([sys.executable, "-c", SERVER, str(LATENCY)], stdout=subprocess.PIPE, text=True)
+def main(*, smoke: bool = False) -> int:
+    tokens, latency, sizes = (20_000, 0.01, (2000,)) if smoke else (TOKENS, LATENCY, SIZES)
+    text = corpus(tokens)
+    server = subprocess.Popen([sys.executable, "-c", SERVER, str(latency)], stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:
         port = json.loads(server.stdout.readline())
         print(
-            f"\nMap-reduce over {O200K.count(text):,} tokens, every answer takes {LATENCY:g} s, summary of at most "
+            f"\nMap-reduce over {O200K.count(text):,} tokens, every answer takes {latency:g} s, summary of at most "
             "5,000 tokens"
         )
-        met = [anyio.run(measure, text, port, size) for size in SIZES]
+        met = [anyio.run(measure, text, port, size, latency) for size in sizes]
     finally:
         server.terminate()
         server.wait()
-    for size, is_met in zip(SIZES, met, strict=True):
+    for size, is_met in zip(sizes, met, strict=True):
         print(
             f"  parts of {size}: wall ≤ 1.10 × ideal, input ≤ 1.15 × content, peak = limit: "
             f"{'met' if is_met else 'NOT met'}"
@@ -144,4 +146,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(smoke=parser(__doc__).parse_args().smoke))

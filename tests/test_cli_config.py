@@ -15,6 +15,8 @@ import yaml
 
 from tersely.settings.model import Settings
 
+pytestmark = pytest.mark.process
+
 DOCS = Path(__file__).parents[1] / "docs" / "reference"
 OURS = ("OPENROUTER_", "OPENAI_", "ANTHROPIC_", "GOOGLE_", "LLM_", "TERSELY_", "DEFAULT_", "MCP_")
 
@@ -25,7 +27,7 @@ def tersely(folder: Path, *arguments: str, **environment: str) -> subprocess.Com
     clean |= {"XDG_CONFIG_HOME": str(folder / "config"), "TERSELY_DATA_DIR": str(folder / "data")}
     command = [sys.executable, "-m", "tersely", *arguments]
     return subprocess.run(
-        command, cwd=folder, env={**clean, **environment}, capture_output=True, text=True, check=False, timeout=60
+        command, cwd=folder, env={**clean, **environment}, capture_output=True, text=True, check=False, timeout=300
     )
 
 
@@ -146,7 +148,7 @@ queue:
     assert "timeout: 60" not in shown.stdout, "what is built in for every server is for --all"
 
 
-def test_a_token_is_made_once_and_its_entry_opens_the_door(tmp_path: Path) -> None:
+def test_a_token_is_printed_once_and_its_entry_grants_access(tmp_path: Path) -> None:
     done = tersely(tmp_path, "config", "token", "ci", "--scope", "submit")
 
     token = done.stdout.strip()

@@ -27,6 +27,8 @@ from tersely.store.database import Database
 from tersely.store.usage import Tally, add
 from tests.fakes.mcp_servers.web import Honest
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[1]
 HONEST = [sys.executable, "-m", "tests.fakes.mcp_servers.honest"]
 PLAIN = {"env": {"PYTHONPATH": str(ROOT)}}
@@ -57,7 +59,7 @@ def tersely(
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         cwd=cwd,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -299,7 +301,7 @@ def test_a_mistake_about_the_servers_gets_a_sentence(arguments: list[str], says:
     assert code == 2 and says in said and "secret value" not in said
 
 
-def test_a_server_has_a_name_even_if_nobody_gave_it_one() -> None:
+def test_a_server_without_a_name_gets_one() -> None:
     assert name_for(["npx", "-y", "@modelcontextprotocol/server-filesystem@1", "/tmp"]) == "server-filesystem"
     assert name_for(["docker", "run", "-i", "--rm", "ghcr.io/github/github-mcp-server"]) == "github-mcp-server"
     assert name_for(["cmd", "/c", "C:\\tools\\notes.exe"]) == "notes"

@@ -61,9 +61,10 @@ def handles() -> dict[str, str]:
     return anyio.run(keep)
 
 
+@pytest.mark.process
 def test_a_handle_alone_prints_the_whole_and_the_account_goes_to_stderr(handles: dict[str, str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tersely", "read", handles["log"]], capture_output=True, check=False, timeout=60
+        [sys.executable, "-m", "tersely", "read", handles["log"]], capture_output=True, check=False, timeout=300
     )
     assert (done.returncode, done.stdout.decode()) == (0, LOG)
     said = done.stderr.decode()
@@ -93,12 +94,14 @@ def test_grep_shows_numbers_and_neighbours_plain_when_piped(handles: dict[str, s
     assert b"1 of 500 lines match" in done.stderr and b"\x1b[" not in done.stdout + done.stderr
 
 
+@pytest.mark.process
 def test_sql_prints_csv_when_piped(handles: dict[str, str]) -> None:
     done = tersely("read", handles["pods"], "--sql", "SELECT * FROM result WHERE restarts > 0")
     assert list(csv.reader(io.StringIO(done.stdout.decode()))) == [["pod", "restarts"], ["web-2", "12"]]
     assert b"1 rows" in done.stderr and b"CSV, 2 rows" in done.stderr
 
 
+@pytest.mark.process
 def test_json_tells_what_is_known_and_what_was_asked(handles: dict[str, str]) -> None:
     said = json.loads(tersely("read", handles["log"], "--lines", "1:1", "--json").stdout)
     assert (
@@ -123,6 +126,7 @@ def test_an_image_is_written_as_it_is(handles: dict[str, str]) -> None:
     assert tersely("read", handles["chart"]).stdout == b"\x89PNG\xff\x00"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from tersely.app.sessions import _worker_lock
 from tests.fakes.llm_server import FakeLLMServer
 from tests.web.running import running
+
+pytestmark = pytest.mark.process
 
 
 async def tersely(*arguments: str, given: str = "", **environment: str) -> "subprocess.CompletedProcess[bytes]":
@@ -22,30 +25,30 @@ async def tersely(*arguments: str, given: str = "", **environment: str) -> "subp
         if not name.startswith(("TERSELY_", "OPEN", "LLM_", "ANTHROPIC", "GOOGLE"))
     }
     command = [sys.executable, "-m", "tersely", *arguments]
-    with anyio.fail_after(90):
+    with anyio.fail_after(300):
         return await anyio.run_process(command, input=given.encode(), env={**kept, **environment}, check=False)
 
 
 async def test_an_alert_is_sent_watched_and_exported_from_a_shell(tmp_path: Path) -> None:
-    async with running(f"sqlite:///{tmp_path / 'tersely.db'}") as door:
-        sent = await tersely("investigate", "--watch", "--json", "--url", door.address, given="web-7 is down")
+    async with running(f"sqlite:///{tmp_path / 'tersely.db'}") as service:
+        sent = await tersely("investigate", "--watch", "--json", "--url", service.address, given="web-7 is down")
         events = [json.loads(line) for line in sent.stdout.splitlines()]
         assert sent.returncode == 0 and events[-1]["status"] == "completed"
         session_id = events[0]["session_id"]
-        watched = await tersely("watch", session_id, TERSELY_URL=door.address)
+        watched = await tersely("watch", session_id, TERSELY_URL=service.address)
         assert watched.returncode == 0 and "web-7 failed" in watched.stdout.decode()
-        port = door.address.rpartition(":")[2]
+        port = service.address.rpartition(":")[2]
         watched = await tersely("watch", session_id, TERSELY_PORT=port)
         assert watched.returncode == 0, "started with the same environment, both mean the same place"
         file = tmp_path / "out.json"
-        exported = await tersely("export", session_id, "--results", "-o", str(file), "--url", door.address)
+        exported = await tersely("export", session_id, "--results", "-o", str(file), "--url", service.address)
         assert exported.returncode == 0, exported.stderr
         document = json.loads(file.read_text())
         assert document["session"]["id"] == session_id and "pod web-7 Failed" in document["results"][0]["text"]
-        missing = await tersely("export", "nobody", "-o", str(tmp_path / "none.json"), "--url", door.address)
+        missing = await tersely("export", "nobody", "-o", str(tmp_path / "none.json"), "--url", service.address)
         assert missing.returncode == 2 and b"There is no session 'nobody'" in missing.stderr
     assert sorted(path.name for path in tmp_path.glob("*.json*")) == ["out.json"], "nothing half-written is left"
-    away = await tersely("export", session_id, "--url", door.address)
+    away = await tersely("export", session_id, "--url", service.address)
     assert away.returncode == 2 and b"tersely up" in away.stderr and b"Traceback" not in away.stderr
 
 

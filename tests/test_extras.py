@@ -249,10 +249,14 @@ def test_every_command_belongs_to_the_core_or_names_its_extra() -> None:
 @pytest.mark.parametrize(
     ("extra", "code"),
     [
-        ("llm", "from tersely.llm.client import ChatModel, ModelSpec; ChatModel(ModelSpec(model='m', api_key='k'))"),
-        ("serve", "import tersely.servers.http, tersely.servers.summarizer"),
+        (
+            "llm",
+            "from tersely.llm.client import ChatModel; from tersely.llm.providers import ModelSpec; "
+            "ChatModel(ModelSpec(model='m', api_key='k'))",
+        ),
+        ("serve", "import tersely.servers.http_app, tersely.servers.summarizer"),
         ("gateway", "import tersely.servers.gateway.serving, tersely.servers.gateway.web, tersely.mcp.connect.http"),
-        ("up", "import tersely.app.sessions, tersely.web.app, tersely.web.serve, tersely.demo.cluster"),
+        ("up", "import tersely.app.sessions, tersely.web.app, tersely.http.listen, tersely.demo.cluster"),
     ],
 )
 def test_an_extra_brings_all_that_its_commands_import(extra: str, code: str) -> None:

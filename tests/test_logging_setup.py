@@ -31,7 +31,7 @@ def test_a_line_is_one_json_object_with_its_service_and_its_extras() -> None:
     )
 
 
-def test_what_is_said_all_the_same_is_masked() -> None:
+def test_messages_fields_and_exceptions_are_masked() -> None:
     """Exceptions quote what they choked on."""
     try:
         raise ValueError(f"cannot use token={SECRET}")

@@ -12,7 +12,7 @@ from random import Random
 from zlib import crc32
 
 from bench.generator import envelopes, held_out, held_out_later
-from bench.generator.logs import LOG_SHAPES, tell
+from bench.generator.logs import LOG_SHAPES, draw_story
 from bench.generator.pages import PAGE_SHAPES
 from bench.generator.records import Blueprint, Collection, Field, Value, as_number, blueprint, number_text
 from bench.generator.shapes import ALL_ASKS, SHAPES, Shape
@@ -134,9 +134,9 @@ def cases(seeds: range, *, held_out: bool | None = None, shapes: str = "", asks:
 def _log(rng: Random, name: str, ask: str, size: int) -> tuple[str, str, tuple[tuple[str, ...], ...]]:
     write = LOG_SHAPES[name].write
     state = rng.getstate()
-    sample = write(rng, tell(rng, ask, 200, with_stacks="stack" in name).events)
+    sample = write(rng, draw_story(rng, ask, 200, with_stacks="stack" in name).events)
     rng.setstate(state)
-    story = tell(rng, ask, max(150, size * 200 // len(sample)), with_stacks="stack" in name)
+    story = draw_story(rng, ask, max(150, size * 200 // len(sample)), with_stacks="stack" in name)
     return write(rng, story.events), story.focus, tuple(story.needles)
 
 

@@ -214,134 +214,183 @@ class Narrator:
         return tuple(frames)
 
 
-def tell(rng: Random, ask: str, count: int, *, with_stacks: bool = False) -> Story:
+class Draft:
+    """A log that is being written: routine events, and the places where others are put."""
+
+    def __init__(self, rng: Random, count: int, with_stacks: bool) -> None:
+        self.rng = rng
+        self.count = count
+        self.narrator = Narrator(rng)
+        self.events = self.narrator.routine(count)
+        self.with_stacks = with_stacks
+
+    @property
+    def noun(self) -> str:
+        return self.narrator.domain.noun
+
+    def middle(self) -> int:
+        """A place that head and tail cuts do not show by accident."""
+        return self.rng.randint(self.count // 7, self.count * 6 // 7)
+
+    def put(self, level: str, message: str, at: int = -1, part: str = "") -> None:
+        place = self.middle() if at < 0 else at
+        second, part = self.events[place].second, part or self.rng.choice(self.narrator.parts)
+        stack = self.narrator.stack() if self.with_stacks and level == "ERROR" else ()
+        self.events.insert(place, Event(second, level, part, message, {}, stack))
+
+    def story(self, focus: str, *needles: tuple[str, ...]) -> Story:
+        return Story(self.events, focus, list(needles))
+
+
+def draw_story(rng: Random, ask: str, count: int, *, with_stacks: bool = False) -> Story:
     """A log of about `count` events in which `ask` has an answer."""
-    narrator = Narrator(rng)
-    events = narrator.routine(count)
-    stack = narrator.stack if with_stacks else tuple[str, ...]
+    return _ASKS[ask](Draft(rng, count, with_stacks))
 
-    def middle() -> int:
-        """Head and tail cuts must not find it by accident."""
-        return rng.randint(count // 7, count * 6 // 7)
 
-    def put(level: str, message: str, at: int = -1, part: str = "", **fields: str) -> Event:
-        place = middle() if at < 0 else at
-        event = Event(
-            events[place].second,
-            level,
-            part or rng.choice(narrator.parts),
-            message,
-            fields,
-            stack() if level == "ERROR" else (),
+def _trouble(draft: Draft) -> Story:
+    rng = draft.rng
+    message = draft.narrator.fill("could not complete {verb} of {noun} {id}: ") + draft.narrator.fill(
+        rng.choice(CAUSES)
+    )
+    draft.put("ERROR" if rng.random() < 0.7 else "INFO", message)
+    focus = rng.choice(
+        (
+            "What went wrong?",
+            "Is anything failing here?",
+            "Find the cause of the outage",
+            "any errors?",
+            "Why does it not work?",
+            "",
         )
-        events.insert(place, event)
-        return event
+    )
+    return draft.story(focus, (message,))
 
-    noun = narrator.domain.noun
-    if ask == "trouble":
-        message = narrator.fill("could not complete {verb} of {noun} {id}: ") + narrator.fill(rng.choice(CAUSES))
-        put("ERROR" if rng.random() < 0.7 else "INFO", message)
-        focus = rng.choice(
-            (
-                "What went wrong?",
-                "Is anything failing here?",
-                "Find the cause of the outage",
-                "any errors?",
-                "Why does it not work?",
-                "",
-            )
+
+def _rare(draft: Draft) -> Story:
+    rng = draft.rng
+    message = draft.narrator.fill(rng.choice(CALM))
+    draft.put("INFO", message)
+    focus = rng.choice(
+        (
+            "Anything out of the ordinary in this log?",
+            "What happened only once?",
+            "Which entry is unlike the others?",
+            "Overview, please; what stands out?",
         )
-        return Story(events, focus, [(message,)])
-    if ask == "rare":
-        message = narrator.fill(rng.choice(CALM))
-        put("INFO", message)
-        focus = rng.choice(
-            (
-                "Anything out of the ordinary in this log?",
-                "What happened only once?",
-                "Which entry is unlike the others?",
-                "Overview, please; what stands out?",
-            )
+    )
+    return draft.story(focus, (message,))
+
+
+def _trace(draft: Draft) -> Story:
+    rng = draft.rng
+    key = identity(rng, draft.narrator.style, 7)
+    templates = rng.sample(
+        [t for t in ROUTINE if "{id}" in t] + ["{noun} {id} rejected by {host}", "{noun} {id} waits for {place}"],
+        k=3,
+    )
+    messages = [draft.narrator.fill(template, id=key) for template in templates]
+    for place, message in zip(sorted(draft.middle() for _ in messages), messages, strict=True):
+        draft.put("INFO", message, place)
+    focus = rng.choice(
+        ("What happened to {k}?", "Follow {k} through the log", "{k}", "show everything about {noun} {k}")
+    ).format(k=key, noun=draft.noun)
+    return draft.story(focus, *((message,) for message in messages))
+
+
+def _extreme(draft: Draft) -> Story:
+    rng = draft.rng
+    slow = rng.randint(2_000, 90_000)
+    for index in range(draft.count // 8):
+        took = slow if index == draft.count // 16 else rng.randint(5, 900)
+        key = identity(rng, draft.narrator.style, 5_000 + index)
+        draft.put(
+            "INFO",
+            f"{draft.narrator.domain.verbs[0]} {draft.noun} {key} took {took} ms",
+            draft.middle(),
+            draft.narrator.parts[0],
         )
-        return Story(events, focus, [(message,)])
-    if ask == "trace":
-        key = identity(rng, narrator.style, 7)
-        templates = rng.sample(
-            [t for t in ROUTINE if "{id}" in t] + ["{noun} {id} rejected by {host}", "{noun} {id} waits for {place}"],
-            k=3,
+        if index == draft.count // 16:
+            winner = key
+    focus = rng.choice(
+        (
+            f"Which {draft.noun} took longest?",
+            f"slowest {draft.noun}",
+            f"What is the highest time a {draft.noun} took, and for which one?",
         )
-        messages = [narrator.fill(template, id=key) for template in templates]
-        for place, message in zip(sorted(middle() for _ in messages), messages, strict=True):
-            put("INFO", message, place)
-        focus = rng.choice(
-            ("What happened to {k}?", "Follow {k} through the log", "{k}", "show everything about {noun} {k}")
-        ).format(k=key, noun=noun)
-        return Story(events, focus, [(message,) for message in messages])
-    if ask == "extreme":
-        slow = rng.randint(2_000, 90_000)
-        for index in range(count // 8):
-            took = slow if index == count // 16 else rng.randint(5, 900)
-            key = identity(rng, narrator.style, 5_000 + index)
-            put("INFO", f"{narrator.domain.verbs[0]} {noun} {key} took {took} ms", middle(), narrator.parts[0])
-            if index == count // 16:
-                winner = key
-        focus = rng.choice(
-            (
-                f"Which {noun} took longest?",
-                f"slowest {noun}",
-                f"What is the highest time a {noun} took, and for which one?",
-            )
+    )
+    return draft.story(focus, (winner, str(slow)))
+
+
+def _lookup(draft: Draft) -> Story:
+    rng = draft.rng
+    answers = []
+    for index in range(draft.count // 8):
+        key = identity(rng, draft.narrator.style, 5_000 + index)
+        took = rng.randint(1_000, 99_999)
+        draft.put(
+            "INFO",
+            f"{draft.narrator.domain.verbs[0]} {draft.noun} {key} size {took} from {rng.choice(draft.narrator.hosts)}",
+            draft.middle(),
+            draft.narrator.parts[0],
         )
-        return Story(events, focus, [(winner, str(slow))])
-    if ask == "lookup":
-        answers = []
-        for index in range(count // 8):
-            key = identity(rng, narrator.style, 5_000 + index)
-            took = rng.randint(1_000, 99_999)
-            put(
-                "INFO",
-                f"{narrator.domain.verbs[0]} {noun} {key} size {took} from {rng.choice(narrator.hosts)}",
-                middle(),
-                narrator.parts[0],
-            )
-            answers.append((key, str(took)))
-        answer = rng.choice(answers)
-        focus = rng.choice(
-            ("What was the size of {k}?", "size of {noun} {k}", "How big is {k}?  I need its size")
-        ).format(k=answer[0], noun=noun)
-        return Story(events, focus, [answer])
-    if ask == "topic":
-        subjects = [pseudo_word(rng, 3) for _ in range(14)]
-        messages = []
-        for subject in subjects:
-            cause = narrator.fill(rng.choice(CAUSES))
-            for _ in range(rng.randint(1, 4)):
-                message = f"{subject}: operation failed, {cause}"
-                put("ERROR", message)
-            messages.append(message)
-        chosen = rng.randrange(len(subjects))
-        focus = rng.choice(("Any errors about {s}?", "What is the problem with {s}", "errors of {s}")).format(
-            s=subjects[chosen]
-        )
-        return Story(events, focus, [(messages[chosen],)])
-    # since: the loud failures were before, the one that matters came after
-    late = events[count * 3 // 5].second
+        answers.append((key, str(took)))
+    answer = rng.choice(answers)
+    focus = rng.choice(("What was the size of {k}?", "size of {noun} {k}", "How big is {k}?  I need its size")).format(
+        k=answer[0], noun=draft.noun
+    )
+    return draft.story(focus, answer)
+
+
+def _topic(draft: Draft) -> Story:
+    rng = draft.rng
+    subjects = [pseudo_word(rng, 3) for _ in range(14)]
+    messages = []
+    for subject in subjects:
+        cause = draft.narrator.fill(rng.choice(CAUSES))
+        for _ in range(rng.randint(1, 4)):
+            message = f"{subject}: operation failed, {cause}"
+            draft.put("ERROR", message)
+        messages.append(message)
+    chosen = rng.randrange(len(subjects))
+    focus = rng.choice(("Any errors about {s}?", "What is the problem with {s}", "errors of {s}")).format(
+        s=subjects[chosen]
+    )
+    return draft.story(focus, (messages[chosen],))
+
+
+def _since(draft: Draft) -> Story:
+    """The loud failures were before, the one that matters came after."""
+    rng = draft.rng
+    late = draft.events[draft.count * 3 // 5].second
     hour = late // 3600 * 3600
-    early = [index for index, event in enumerate(events) if event.second < hour]
+    early = [index for index, event in enumerate(draft.events) if event.second < hour]
     for _ in range(30):
         if early:
-            put(
+            draft.put(
                 "ERROR",
-                narrator.fill("{word}: could not be read, ") + narrator.fill(rng.choice(CAUSES)),
+                draft.narrator.fill("{word}: could not be read, ") + draft.narrator.fill(rng.choice(CAUSES)),
                 rng.choice(early),
             )
-    after = [index for index, event in enumerate(events) if hour + 60 < event.second][:-20] or [len(events) - 21]
-    message = narrator.fill("{word}: could not be read, ") + narrator.fill(rng.choice(CAUSES))
-    put("ERROR", message, rng.choice(after))
+    after = [index for index, event in enumerate(draft.events) if hour + 60 < event.second][:-20] or [
+        len(draft.events) - 21
+    ]
+    message = draft.narrator.fill("{word}: could not be read, ") + draft.narrator.fill(rng.choice(CAUSES))
+    draft.put("ERROR", message, rng.choice(after))
     focus = rng.choice(("Which errors came after {t}?", "errors since {t}", "What failed later than {t}?")).format(
         t=clock(hour)[:5]
     )
-    return Story(events, focus, [(message,)])
+    return draft.story(focus, (message,))
+
+
+_ASKS: dict[str, Callable[[Draft], Story]] = {
+    "trouble": _trouble,
+    "rare": _rare,
+    "trace": _trace,
+    "extreme": _extreme,
+    "lookup": _lookup,
+    "topic": _topic,
+    "since": _since,
+}
 
 
 # --- How it is written

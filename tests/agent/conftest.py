@@ -36,7 +36,9 @@ def ops(name: str = "ops", page: Path | None = None, **options: Any) -> Server:
         "args": ["-m", "tests.fakes.mcp_servers.ops", *([str(page)] if page else [])],
         "env": {"PYTHONPATH": str(ROOT)},
     }
-    return Server(name=name, options=ServerOptions.model_validate({"transport": transport, **options}))
+    return Server(
+        name=name, options=ServerOptions.model_validate({"transport": transport, "start_timeout": 300, **options})
+    )
 
 
 def call(name: str, arguments: str = "{}", id: str = "c1") -> dict[str, Any]:
@@ -100,7 +102,7 @@ def workplace(tmp_path: Path) -> Callable[..., Any]:
     async def at(*servers: Server, **executor: Any) -> AsyncIterator[Workplace]:
         async with (
             Database.open(f"sqlite:///{tmp_path / 'tersely.db'}") as database,
-            registered(servers or (ops(),)) as registry,
+            registered(servers or (ops(),), wait=60) as registry,
         ):
             yield Workplace(registry, tool_executor(registry, KeptResults(database), **executor))
 

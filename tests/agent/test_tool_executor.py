@@ -136,6 +136,7 @@ async def test_what_only_deceives_is_taken_out_and_counted(results: KeptResults)
     assert observation.text == "all well" and observation.cleaned > 0
 
 
+@pytest.mark.slow
 async def test_an_error_result_is_never_given_to_a_model_and_still_fits_the_window(results: KeptResults) -> None:
     """LESSONS: fail-open put a result of any size into the conversation and killed the session."""
     failed = RawResult(parts=(ContentPart(kind="text", text=PODS),), is_error=True)
@@ -190,9 +191,7 @@ async def test_a_summarizer_that_stalls_has_its_own_time_limit(results: KeptResu
 
 
 @pytest.mark.parametrize("arguments", ["{not json", "[1]", '"x"'])
-async def test_arguments_that_are_no_object_are_answered_and_nobody_is_called(
-    results: KeptResults, arguments: str
-) -> None:
+async def test_arguments_that_are_no_object_are_refused_without_a_call(results: KeptResults, arguments: str) -> None:
     registry = OneTool("never")
     observation = await execute(tool_executor(registry, results), ask(arguments), scope=ME)
     assert observation.is_error and "JSON" in observation.text and not registry.calls

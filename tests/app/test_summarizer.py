@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tersely.app.summarizer import masking_key, summarizer_app
 from tersely.settings.model import Settings
 from tests.condensing.test_summarize import pages
@@ -10,13 +12,14 @@ from tests.fakes.llm_server import FakeLLMServer
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
-def test_the_key_of_the_marks_is_made_once_and_nobody_elses_to_read(tmp_path: Path) -> None:
+def test_the_key_of_the_marks_is_created_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     key = masking_key(tmp_path / "data")
     assert key is not None and masking_key(tmp_path / "data") == key
     assert (tmp_path / "data" / "masking.key").stat().st_mode & 0o077 == 0
     assert masking_key(Path("/proc/nowhere")) is None
 
 
+@pytest.mark.slow
 async def test_a_text_with_secrets_is_found_in_the_cache_by_the_next_process(tmp_path: Path) -> None:
     text = f"token: {SECRET}\n\n" + pages(60)
     async with FakeLLMServer(["Once."]).listening() as server:

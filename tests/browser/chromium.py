@@ -49,7 +49,7 @@ def find_chromium() -> str | None:
 def _runs(path: str) -> bool:
     """On some systems the name is there and only says how to install a browser."""
     try:
-        return subprocess.run([path, "--version"], capture_output=True, timeout=60, check=False).returncode == 0
+        return subprocess.run([path, "--version"], capture_output=True, timeout=300, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 

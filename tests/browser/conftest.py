@@ -41,7 +41,7 @@ class Watched:
     """What the Content-Security-Policy had to stop."""
 
     def left(self) -> list[str]:
-        """Requests to anybody but the service."""
+        """Requests to other hosts than the service."""
         home = urlsplit(self.page.url).netloc
         return [
             url
@@ -81,7 +81,7 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
 
 @pytest.fixture
 async def watched(context: BrowserContext) -> AsyncIterator[Watched]:
-    """A page; at its end nothing of ours has failed in it, and nothing left the house."""
+    """A page; at its end nothing of ours has failed in it, and it sent nothing to other hosts."""
     watched = watch(await context.new_page())
     yield watched
     assert not watched.errors, watched.errors

@@ -59,7 +59,7 @@ class Up:
         ]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # noqa: ASYNC220
-        with anyio.fail_after(60):
+        with anyio.fail_after(300):
             async with httpx2.AsyncClient(trust_env=False) as http:
                 while True:
                     assert self.process.poll() is None, (self.folder / "log").read_text("utf-8", "replace")[-3_000:]
@@ -87,7 +87,7 @@ class Up:
 
     async def ask(self, method: str, path: str, **more: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        async with httpx2.AsyncClient(base_url=self.address, trust_env=False, timeout=60, headers=headers) as http:
+        async with httpx2.AsyncClient(base_url=self.address, trust_env=False, timeout=300, headers=headers) as http:
             answer = await http.request(method, f"/api/v1{path}", **more)
         assert answer.status_code < 300, answer.text
         return answer.json()
@@ -96,7 +96,7 @@ class Up:
         return str((await self.ask("POST", "/alerts", json={"data": data, **more}))["session_id"])
 
     async def until(self, session_id: str, status: str) -> Any:
-        with anyio.fail_after(40):
+        with anyio.fail_after(300):
             while (session := await self.ask("GET", f"/sessions/{session_id}"))["status"] != status:
                 await anyio.sleep(0.05)
         return session

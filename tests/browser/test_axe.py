@@ -30,19 +30,19 @@ def axe() -> str:
 
 
 @pytest.fixture(scope="module")
-async def door(browser: Browser, axe: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+async def service(browser: Browser, axe: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
     begin = anyio.Event()
     begin.set()
     async with running(
         f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}", work=long_work(12, begin)
-    ) as door:
-        yield door
+    ) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")
-async def session(door: Running) -> str:
-    session = await door.submit()
-    await door.until(session, "completed")
+async def session(service: Running) -> str:
+    session = await service.submit()
+    await service.until(session, "completed")
     return session
 
 
@@ -61,15 +61,15 @@ async def session(door: Running) -> str:
     ],
 )
 async def test_axe_finds_nothing_serious(
-    door: Running, session: str, browser: Browser, axe: str, address: str, there: str, scheme: str
+    service: Running, session: str, browser: Browser, axe: str, address: str, there: str, scheme: str
 ) -> None:
-    events = (await door.get(f"/sessions/{session}/timeline"))["items"]
+    events = (await service.get(f"/sessions/{session}/timeline"))["items"]
     call = next(event["event_id"] for event in events if event["event_type"] == "llm_tool_call")
     context = await browser.new_context(
         color_scheme="dark" if scheme == "dark" else "light", viewport={"width": 1280, "height": 860}
     )
     page = await context.new_page()
-    await page.goto(door.address + address.format(session=session, call=call))
+    await page.goto(service.address + address.format(session=session, call=call))
     await expect(page.locator(there).first).to_be_attached()
     if "{session}" in address:
         await page.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")

@@ -63,7 +63,7 @@ def evil() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-async def door(browser: object, evil: list[str], tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+async def service(browser: object, evil: list[str], tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
     async def deceive(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
         whole = "\n\n".join(evil)
         (stage,) = await recorder.plan([evil[0]])
@@ -103,14 +103,14 @@ async def door(browser: object, evil: list[str], tmp_path_factory: pytest.TempPa
         await recorder.stage_status(stage, "completed", analysis=whole)
         return SessionOutcome(status="completed", analysis=assume_masked(whole))
 
-    async with running(f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}", work=deceive) as door:
-        yield door
+    async with running(f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}", work=deceive) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")
-async def session(door: Running, evil: list[str]) -> str:
-    session = await door.submit(data="\n".join(evil), runbook="\n".join(evil))
-    await door.until(session, "completed")
+async def session(service: Running, evil: list[str]) -> str:
+    session = await service.submit(data="\n".join(evil), runbook="\n".join(evil))
+    await service.until(session, "completed")
     return session
 
 
@@ -129,10 +129,10 @@ async def harmless(watched: Watched, place: str = "main") -> None:
 
 
 async def test_a_session_that_is_full_of_it_is_shown_as_text(
-    door: Running, session: str, watched: Watched, evil: list[str]
+    service: Running, session: str, watched: Watched, evil: list[str]
 ) -> None:
     page = watched.page
-    await page.goto(f"{door.address}/sessions/{session}")
+    await page.goto(f"{service.address}/sessions/{session}")
     await expect(page.locator("li.event")).to_have_count(len(evil) * 4 + 1)
     await page.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")
     await expect(page.locator(".call-body")).to_have_count(len(evil))
@@ -143,27 +143,27 @@ async def test_a_session_that_is_full_of_it_is_shown_as_text(
 
 
 async def test_a_call_its_trace_and_the_list_show_it_as_text(
-    door: Running, session: str, watched: Watched, evil: list[str]
+    service: Running, session: str, watched: Watched, evil: list[str]
 ) -> None:
     page = watched.page
-    events = (await door.get(f"/sessions/{session}/timeline", limit=500))["items"]
+    events = (await service.get(f"/sessions/{session}/timeline", limit=500))["items"]
     call = next(event for event in events if event["event_type"] == "llm_tool_call")
-    await page.goto(f"{door.address}/sessions/{session}/calls/{call['event_id']}")
+    await page.goto(f"{service.address}/sessions/{session}/calls/{call['event_id']}")
     await expect(page.locator("virtual-rows .line .words").first).to_be_visible()
     await expect(page.locator(".left-out")).to_be_visible()
     await harmless(watched)
-    await page.goto(f"{door.address}/sessions/{session}/trace")
+    await page.goto(f"{service.address}/sessions/{session}/trace")
     await expect(page.locator("li.trace")).to_have_count(len(evil))
     await page.locator("li.trace > details").evaluate_all("all => all.forEach(one => one.open = true)")
     await expect(page.locator(".trace-body .plain").first).to_be_visible()
     await harmless(watched)
-    await page.goto(f"{door.address}/?q=" + "%3Cscript%3Ealert('own')%3C/script%3E")
+    await page.goto(f"{service.address}/?q=" + "%3Cscript%3Ealert('own')%3C/script%3E")
     await expect(page.locator("li.row")).to_have_count(1)
     await harmless(watched)
 
 
 async def test_pages_about_servers_and_savings_show_it_as_text(
-    door: Running, watched: Watched, evil: list[str]
+    service: Running, watched: Watched, evil: list[str]
 ) -> None:
     """Names of servers and tools come from elsewhere: from other people's MCP servers."""
     page = watched.page
@@ -226,13 +226,13 @@ async def test_pages_about_servers_and_savings_show_it_as_text(
             }
         ),
     )
-    await page.goto(f"{door.address}/servers")
+    await page.goto(f"{service.address}/servers")
     await expect(page.locator("section.server")).to_have_count(len(set(evil)))
     await harmless(watched)
-    await page.goto(f"{door.address}/savings")
+    await page.goto(f"{service.address}/savings")
     await expect(page.locator(".bars li").first).to_be_visible()
     await harmless(watched)
-    await page.goto(f"{door.address}/submit")
+    await page.goto(f"{service.address}/submit")
     await page.locator("#override summary").first.click()
     await page.get_by_label("Choose the servers").check()
     await expect(page.locator(".choice")).to_have_count(len(evil))
@@ -248,32 +248,34 @@ async def test_pages_about_servers_and_savings_show_it_as_text(
         "/login?next=javascript:alert(1)",
     ],
 )
-async def test_an_address_is_not_trusted_either(door: Running, watched: Watched, address: str) -> None:
-    await watched.page.goto(door.address + address)
+async def test_an_address_is_not_trusted_either(service: Running, watched: Watched, address: str) -> None:
+    await watched.page.goto(service.address + address)
     await expect(watched.page.locator("main h1, main h2").first).to_be_visible()
     await harmless(watched)
 
 
-async def test_the_browser_itself_refuses_to_make_html_out_of_a_string(door: Running, context: BrowserContext) -> None:
-    """Should a line of ours ever try: the policy asks for trusted types and allows nobody to make them."""
+async def test_the_browser_itself_refuses_to_make_html_out_of_a_string(
+    service: Running, context: BrowserContext
+) -> None:
+    """Even our own code cannot: the policy requires trusted types and allows none to be created."""
     page = await context.new_page()
     for place in ("/", "/submit", "/docs"):
-        await page.goto(door.address + place)
+        await page.goto(service.address + place)
         said = await page.evaluate(
             "() => { try { document.body.innerHTML = '<b>x</b>'; return 'made'; } catch (e) { return e.name; } }"
         )
         assert said == "TypeError", place
 
 
-async def test_markdown_keeps_what_it_allows_and_nothing_else(door: Running, page: Page) -> None:
-    await page.goto(door.address)
+async def test_markdown_keeps_what_it_allows_and_nothing_else(service: Running, page: Page) -> None:
+    await page.goto(service.address)
     shown = await page.evaluate(
         """async ([address, text]) => {
           const { markdown } = await import(address + '/markdown.js');
           const node = markdown(text, { refer: (handle, first, last) => `/x/${handle}#L${first}-${last}` });
           return [node.innerHTML, node.textContent];
         }""",
-        [door.address, MARKDOWN],
+        [service.address, MARKDOWN],
     )
     html, text = shown
     for wanted in (
@@ -292,11 +294,11 @@ async def test_markdown_keeps_what_it_allows_and_nothing_else(door: Running, pag
     assert html.count("<li>") == 4 and "<img" not in html and "<b>" not in html and "<b>raw</b>" in text
 
 
-async def test_markdown_that_is_made_to_be_slow_is_drawn_all_the_same(door: Running, page: Page) -> None:
+async def test_markdown_that_is_made_to_be_slow_is_drawn_all_the_same(service: Running, page: Page) -> None:
     """Signs that never close, by the ten thousand: where each looked through the whole rest, this would not end in
     time.
     """
-    await page.goto(door.address)
+    await page.goto(service.address)
     drawn = await page.evaluate(
         """async (address) => {
           const { markdown } = await import(address + '/markdown.js');
@@ -305,7 +307,7 @@ async def test_markdown_that_is_made_to_be_slow_is_drawn_all_the_same(door: Runn
             '[a]('.repeat(50000), '![a]('.repeat(50000)];
           return texts.map((text) => markdown(text).childElementCount);
         }""",
-        door.address,
+        service.address,
     )
     assert len(drawn) == 11 and all(drawn)
 

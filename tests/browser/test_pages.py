@@ -58,7 +58,9 @@ async def gate() -> anyio.Event:
 
 
 @pytest.fixture(scope="module")
-async def door(browser: Browser, gate: anyio.Event, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+async def service(
+    browser: Browser, gate: anyio.Event, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Running]:
     """Alerts with the word LONG are long sessions that wait for the gate, PICTURES has some; others are short."""
 
     async def work(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
@@ -70,20 +72,20 @@ async def door(browser: Browser, gate: anyio.Event, tmp_path_factory: pytest.Tem
         opened.set()
         return await long_work(8, opened)(session, recorder, kept)
 
-    async with running(f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}", work=work) as door:
-        yield door
+    async with running(f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}", work=work) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")
-async def session(door: Running) -> str:
-    session = await door.submit(data="Pods of web restart", alert_type="PodRestarts")
-    await door.until(session, "completed")
+async def session(service: Running) -> str:
+    session = await service.submit(data="Pods of web restart", alert_type="PodRestarts")
+    await service.until(session, "completed")
     return session
 
 
-async def test_what_is_looked_for_stands_in_the_address(door: Running, session: str, page: Page) -> None:
-    await door.until(await door.submit(data="Disk of db-1 is full"), "completed")
-    await page.goto(door.address)
+async def test_what_is_looked_for_stands_in_the_address(service: Running, session: str, page: Page) -> None:
+    await service.until(await service.submit(data="Disk of db-1 is full"), "completed")
+    await page.goto(service.address)
     await page.get_by_role("searchbox").fill("restart")
     await expect(page).to_have_url(re.compile(r"/\?q=restart$"))
     await expect(page.locator("li.row")).to_have_count(1)
@@ -99,16 +101,16 @@ async def test_what_is_looked_for_stands_in_the_address(door: Running, session: 
     await expect(page.get_by_role("heading", name="No matching sessions")).to_be_visible()
 
 
-async def test_a_session_that_comes_in_appears_by_itself(door: Running, session: str, page: Page) -> None:
-    await page.goto(door.address)
+async def test_a_session_that_comes_in_appears_by_itself(service: Running, session: str, page: Page) -> None:
+    await page.goto(service.address)
     await expect(page.locator("#link-state")).to_have_text("live")
-    await door.submit(data="Something new")
+    await service.submit(data="Something new")
     await expect(page.locator("li.row").first).to_contain_text("Something new")
     await expect(page.locator("li.row").first.locator(".pill")).to_have_text("done")
 
 
-async def test_the_keyboard_is_enough(door: Running, session: str, page: Page) -> None:
-    await page.goto(f"{door.address}/?q=restart")
+async def test_the_keyboard_is_enough(service: Running, session: str, page: Page) -> None:
+    await page.goto(f"{service.address}/?q=restart")
     await expect(page.locator("li.row")).to_have_count(1)
     await page.keyboard.press("j")
     await page.keyboard.press("Enter")
@@ -135,11 +137,11 @@ async def test_the_keyboard_is_enough(door: Running, session: str, page: Page) -
     await expect(page.get_by_role("heading", name="MCP servers")).to_be_visible()
 
 
-async def test_every_event_has_an_address(door: Running, session: str, page: Page) -> None:
-    events = (await door.get(f"/sessions/{session}/timeline"))["items"]
+async def test_every_event_has_an_address(service: Running, session: str, page: Page) -> None:
+    events = (await service.get(f"/sessions/{session}/timeline"))["items"]
     for event in (events[0], next(one for one in events if one["event_type"] == "mcp_tool_summary")):
         await page.goto("about:blank")
-        await page.goto(f"{door.address}/sessions/{session}#event-{event['event_id']}")
+        await page.goto(f"{service.address}/sessions/{session}#event-{event['event_id']}")
         marked = page.locator(".event.marked")
         await expect(marked).to_have_count(1)
         assert await marked.locator(
@@ -148,10 +150,10 @@ async def test_every_event_has_an_address(door: Running, session: str, page: Pag
         await expect(marked.locator("details")).to_have_attribute("open", "")
 
 
-async def test_lines_that_were_left_out_are_a_click_away(door: Running, session: str, page: Page) -> None:
-    events = (await door.get(f"/sessions/{session}/timeline"))["items"]
+async def test_lines_that_were_left_out_are_a_click_away(service: Running, session: str, page: Page) -> None:
+    events = (await service.get(f"/sessions/{session}/timeline"))["items"]
     handle = next(one["metadata"]["handle"] for one in events if one["event_type"] == "mcp_tool_summary")
-    await page.goto(f"{door.address}/sessions/{session}/results/{handle}#L117")
+    await page.goto(f"{service.address}/sessions/{session}/results/{handle}#L117")
     await expect(page.locator(".line.here .no")).to_have_text("117")
     await expect(page.locator(".line.here")).to_contain_text("items/116 ")
     await page.locator(".left-out a", has_text="1–118").click()
@@ -160,12 +162,12 @@ async def test_lines_that_were_left_out_are_a_click_away(door: Running, session:
 
 
 async def test_pictures_that_a_tool_returned_are_shown_and_what_only_says_it_is_one_is_a_file(
-    door: Running, page: Page
+    service: Running, page: Page
 ) -> None:
-    session = await door.submit(data="PICTURES")
-    await door.until(session, "completed")
-    events = (await door.get(f"/sessions/{session}/timeline"))["items"]
-    await page.goto(f"{door.address}/sessions/{session}/calls/{events[0]['event_id']}")
+    session = await service.submit(data="PICTURES")
+    await service.until(session, "completed")
+    events = (await service.get(f"/sessions/{session}/timeline"))["items"]
+    await page.goto(f"{service.address}/sessions/{session}/calls/{events[0]['event_id']}")
     await expect(page.locator(".pictures figure")).to_have_count(2)
     picture = page.locator(".pictures img")
     await expect(picture).to_have_count(1)
@@ -173,17 +175,17 @@ async def test_pictures_that_a_tool_returned_are_shown_and_what_only_says_it_is_
     await expect(page.locator(".pictures figcaption").nth(1)).to_contain_text("image/svg+xml")
 
     # By its own handle, which an analysis may name.
-    files = (await door.get(f"/sessions/{session}/results"))["items"]
+    files = (await service.get(f"/sessions/{session}/results"))["items"]
     handle = next(one["handle"] for one in files if one["mime_type"] == "image/png")
-    await page.goto(f"{door.address}/sessions/{session}/results/{handle}")
+    await page.goto(f"{service.address}/sessions/{session}/results/{handle}")
     await expect(page.get_by_role("heading", name="graphs.draw")).to_be_visible()
     await page.wait_for_function("() => document.querySelector('.pictures img')?.naturalWidth === 1")
 
 
-async def test_the_answer_that_is_the_analysis_is_read_once(door: Running, page: Page) -> None:
-    session = await door.submit(data="PICTURES")
-    await door.until(session, "completed")
-    await page.goto(f"{door.address}/sessions/{session}")
+async def test_the_answer_that_is_the_analysis_is_read_once(service: Running, page: Page) -> None:
+    session = await service.submit(data="PICTURES")
+    await service.until(session, "completed")
+    await page.goto(f"{service.address}/sessions/{session}")
     await expect(page.get_by_role("region", name="Analysis")).to_contain_text("The disk is full.")
     answer = page.locator(".event[data-type=llm_response]")
     await expect(answer.locator("details:not([open])")).to_have_count(1)
@@ -192,11 +194,11 @@ async def test_the_answer_that_is_the_analysis_is_read_once(door: Running, page:
     await expect(answer).to_contain_text("The disk is full.")
 
 
-async def test_a_database_that_is_away_is_said_and_asked_again(door: Running, session: str, page: Page) -> None:
+async def test_an_unreachable_database_is_reported_and_tried_again(service: Running, session: str, page: Page) -> None:
     asked: list[str] = []
 
     def between(viewer: WebSocketRoute) -> None:
-        service = viewer.connect_to_server()
+        upstream = viewer.connect_to_server()
 
         def heard(message: str | bytes) -> None:
             if "subscribe" in str(message):
@@ -209,25 +211,27 @@ async def test_a_database_that_is_away_is_said_and_asked_again(door: Running, se
                     }
                     viewer.send(json.dumps(refused))
                     return
-            service.send(message)
+            upstream.send(message)
 
         viewer.on_message(heard)
 
     await page.route_web_socket(re.compile("/api/v1/ws"), between)
-    await page.goto(f"{door.address}/sessions/{session}")
+    await page.goto(f"{service.address}/sessions/{session}")
     state = page.locator("#link-state")
     await expect(state).to_have_text(re.compile("database unavailable"))
     await expect(state).to_have_text("live")
     assert len(asked) == 2 and asked[0] == asked[1]
 
 
-async def test_only_what_was_changed_is_sent_and_what_is_wrong_is_said_at_its_field(door: Running, page: Page) -> None:
+async def test_only_what_was_changed_is_sent_and_what_is_wrong_is_said_at_its_field(
+    service: Running, page: Page
+) -> None:
     sent: list[Any] = []
     page.on(
         "request",
         lambda request: sent.append(json.loads(request.post_data or "null")) if request.method == "POST" else None,
     )
-    await page.goto(f"{door.address}/submit")
+    await page.goto(f"{service.address}/submit")
     await page.get_by_role("button", name="Investigate").click()
     await expect(page.locator("#data-wrong")).to_contain_text("empty")
     await expect(page.get_by_label("Alert", exact=True)).to_be_focused()
@@ -248,8 +252,8 @@ async def test_only_what_was_changed_is_sent_and_what_is_wrong_is_said_at_its_fi
     assert sent[-1] == {"data": "Pods restart", "mcp": {"native_tools": {"code_execution": False}}}
 
 
-async def test_the_colours_that_were_chosen_stay(door: Running, page: Page) -> None:
-    await page.goto(door.address)
+async def test_the_colours_that_were_chosen_stay(service: Running, page: Page) -> None:
+    await page.goto(service.address)
     await page.get_by_role("button", name=re.compile("^Colours")).click()
     await page.get_by_role("button", name="Colours: light").click()
     await page.reload()
@@ -257,11 +261,11 @@ async def test_the_colours_that_were_chosen_stay(door: Running, page: Page) -> N
     assert await page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
 
 
-async def test_no_page_is_wider_than_a_phone_however_long_its_words(door: Running, page: Page) -> None:
+async def test_no_page_is_wider_than_a_phone_however_long_its_words(service: Running, page: Page) -> None:
     await page.set_viewport_size({"width": 360, "height": 740})
-    session = await door.submit(data="Disk of " + "x" * 400 + " is full")
-    await door.until(session, "completed")
-    events = (await door.get(f"/sessions/{session}/timeline"))["items"]
+    session = await service.submit(data="Disk of " + "x" * 400 + " is full")
+    await service.until(session, "completed")
+    events = (await service.get(f"/sessions/{session}/timeline"))["items"]
     call = next(one["event_id"] for one in events if one["event_type"] == "llm_tool_call")
     places = (
         "/",
@@ -273,17 +277,17 @@ async def test_no_page_is_wider_than_a_phone_however_long_its_words(door: Runnin
         "/savings",
     )
     for place in places:
-        await page.goto(door.address + place)
+        await page.goto(service.address + place)
         await page.wait_for_load_state("networkidle")
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360, place
 
 
 async def test_a_long_session_is_drawn_whole_and_in_order_while_it_streams(
-    door: Running, gate: anyio.Event, page: Page
+    service: Running, gate: anyio.Event, page: Page
 ) -> None:
     """The small form of bench/dashboard.py, which measures."""
-    session = await door.submit(data="LONG")
-    await page.goto(f"{door.address}/sessions/{session}")
+    session = await service.submit(data="LONG")
+    await page.goto(f"{service.address}/sessions/{session}")
     await expect(page.locator("#link-state")).to_have_text("live")
     gate.set()
     await expect(page.locator(".session-head .pill")).to_have_text("done", timeout=60_000)
@@ -291,7 +295,7 @@ async def test_a_long_session_is_drawn_whole_and_in_order_while_it_streams(
     await expect(page.locator("li.event")).to_have_count(shown)
     events: list[str] = []
     after = 0
-    while items := (await door.get(f"/sessions/{session}/timeline", after=after, limit=500))["items"]:
+    while items := (await service.get(f"/sessions/{session}/timeline", after=after, limit=500))["items"]:
         events += [one["event_id"] for one in items if one["event_type"] != "mcp_tool_summary"]
         after = items[-1]["sequence"]
     assert await page.locator("li.event").evaluate_all("rows => rows.map(row => row.id.slice(6))") == events

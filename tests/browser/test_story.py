@@ -13,6 +13,8 @@ from playwright.async_api import Page, expect
 from tests.browser.model import FIRST_WORDS, THOUGHT, Storyteller
 from tests.browser.service import Up, demo_configuration, demo_incident, service
 
+pytestmark = pytest.mark.process
+
 ANSWER = ".event[data-type=llm_response] .flow"
 
 
@@ -136,7 +138,7 @@ async def test_a_page_goes_on_after_the_server_was_killed_and_started_again(stag
     await expect(page.locator(".event[data-status=streaming], .event[data-status=running]")).to_have_count(0)
 
 
-async def test_streaming_moves_nobody_who_reads_elsewhere(stage: Stage, page: Page) -> None:
+async def test_streaming_does_not_scroll_a_page_that_is_not_at_the_end(stage: Stage, page: Page) -> None:
     """Above the end nothing moves under the reader's eyes; who reads the end is kept there."""
     gate = stage.gated("STILL")
     session = await stage.up.submit("STILL: " + "requests fail\n" * 60)

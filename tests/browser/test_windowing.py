@@ -25,14 +25,14 @@ FIRST, MORE = 900, 120
 
 @dataclass
 class Stage:
-    door: Running
+    service: Running
     session: str
     further: anyio.Event
     events: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def address(self) -> str:
-        return f"{self.door.address}/sessions/{self.session}"
+        return f"{self.service.address}/sessions/{self.session}"
 
     def numbered(self, number: int) -> str:
         """The id of the event that says this number."""
@@ -59,12 +59,12 @@ async def stage(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> A
         await recorder.stage_status(stage, "completed")
         return SessionOutcome(status="completed", analysis=assume_masked("All is well."))
 
-    async with running(f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}", work=work) as door:
-        stage = Stage(door, await door.submit(), further)
-        with anyio.fail_after(90):
+    async with running(f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}", work=work) as service:
+        stage = Stage(service, await service.submit(), further)
+        with anyio.fail_after(300):
             while len(stage.events) < FIRST:
                 after = stage.events[-1]["sequence"] if stage.events else 0
-                found = (await door.get(f"/sessions/{stage.session}/timeline", after=after, limit=500))["items"]
+                found = (await service.get(f"/sessions/{stage.session}/timeline", after=after, limit=500))["items"]
                 stage.events += found
                 await anyio.sleep(0 if found else 0.1)
         yield stage
@@ -157,9 +157,7 @@ async def test_what_was_unfolded_is_unfolded_when_it_comes_back(stage: Stage, pa
     await expect(card).to_contain_text("sign-0014")
 
 
-async def test_streaming_does_not_move_who_reads_further_up_and_who_reads_the_end_is_kept_there(
-    stage: Stage, page: Page
-) -> None:
+async def test_the_view_follows_new_events_at_the_end_and_stays_put_elsewhere(stage: Stage, page: Page) -> None:
     reader = await page.context.new_page()
     for one in (page, reader):
         await one.goto(stage.address)
@@ -180,9 +178,9 @@ async def test_streaming_does_not_move_who_reads_further_up_and_who_reads_the_en
     assert await reader.locator("li.event").count() < 300, "what came far below was not drawn"
 
     await all_drawn(page, FIRST + MORE)
-    last = (await stage.door.get(f"/sessions/{stage.session}/timeline", after=stage.events[-1]["sequence"], limit=500))[
-        "items"
-    ][-1]
+    last = (
+        await stage.service.get(f"/sessions/{stage.session}/timeline", after=stage.events[-1]["sequence"], limit=500)
+    )["items"][-1]
     await expect(page.locator(f"#event-{last['event_id']}")).to_be_in_viewport()
     await reader.close()
 

@@ -22,7 +22,7 @@ def test_a_summary_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     "text", ["Sorry, the service said it was out of stock. " * 20, "I apologise, wrote the mayor. " * 40]
 )
-def test_a_long_text_that_begins_like_a_refusal_is_none(text: str) -> None:
+def test_a_long_text_that_begins_like_a_refusal_is_not_one(text: str) -> None:
     assert look(text, limit=1000)[0].startswith(text[:10])
 
 
@@ -42,7 +42,7 @@ def test_an_answer_as_long_as_its_source_is_no_summary() -> None:
 
 
 def test_what_was_cut_off_early_is_no_summary_and_late_is_one() -> None:
-    with pytest.raises(NotASummary, match="broke off"):
+    with pytest.raises(NotASummary, match="cut off"):
         look("One sentence. And then", finish="length")
     text, cut = look("A sentence of seven words, no more. " * 10 + "And th", finish="length")
     assert cut and text.endswith("no more.")

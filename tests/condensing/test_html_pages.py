@@ -1,4 +1,4 @@
-"""HTML becomes the blocks a reader would see, with where they stand."""
+"""HTML becomes the blocks a reader would see, with their positions."""
 
 from tersely.condensing import pages
 from tersely.condensing.focus import Focus

@@ -3,6 +3,7 @@
 import json
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -140,6 +141,7 @@ _RECORD = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(records=st.lists(_RECORD, min_size=2, max_size=20), budget=st.integers(16, 300))
 def test_no_records_break_it_or_its_budget(records: list[dict[str, object]], budget: int) -> None:

@@ -113,6 +113,7 @@ def test_brackets_that_never_end_cost_no_memory_and_hide_nothing_behind_them() -
     assert "after: 7" in shown(f'{{"deep": {deep}, "after": 7, "other": "x"}}', "after")
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.recursive(

@@ -265,6 +265,7 @@ def test_one_huge_line_is_read_in_pieces() -> None:
     assert "the reactor failed to start" in _condensed(text, "What failed?", 200)
 
 
+@pytest.mark.slow
 def test_lines_without_any_repetition_stay_bounded() -> None:
     chance = random.Random(3)
     syllables = ["ba", "ke", "lo", "mi", "nu", "ra", "so", "ti", "vu", "ze"]

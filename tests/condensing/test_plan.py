@@ -1,4 +1,4 @@
-"""The solver, over all sizes somebody may come with."""
+"""The solver, over all sizes."""
 
 import math
 
@@ -10,6 +10,7 @@ from tersely.condensing.plan import LABEL_TOKENS, Room, chunk_tokens, headroom, 
 from tersely.errors import LLMMisconfigured
 
 
+@pytest.mark.slow
 @settings(max_examples=1000)
 @given(
     window=st.integers(4096, 1_000_000),

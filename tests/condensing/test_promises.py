@@ -41,7 +41,7 @@ QUESTIONS = (
 
 
 def tries(count: int) -> settings:
-    """So many examples, the same ones each time: a test that fails by chance is no use to whoever meets it."""
+    """So many examples, the same ones each time: a test must not fail by chance."""
     return settings(
         max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
     )
@@ -95,6 +95,7 @@ def condense_and_count(text: str, budget: int, focus: str) -> Condensed:
 # --- The budget
 
 
+@pytest.mark.slow
 @tries(120)
 @given(
     st.integers(0, len(SHAPES) - 1),
@@ -142,12 +143,14 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @tries(120)
 @given(JSON, st.integers(1, 30), st.sampled_from((None, 2)), st.integers(16, 300), st.sampled_from(QUESTIONS))
 def test_any_json_is_condensed(value: object, times: int, indent: int | None, budget: int, focus: str) -> None:
     condense_and_count(json.dumps([value] * times, indent=indent, ensure_ascii=False), budget, focus)
 
 
+@pytest.mark.slow
 @tries(150)
 @given(st.integers(0, len(SHAPES) - 1), st.integers(0, 2**32), st.integers(16, 1_500), st.sampled_from(QUESTIONS))
 def test_spoiled_texts_are_condensed(index: int, seed: int, budget: int, focus: str) -> None:
@@ -169,6 +172,7 @@ def real_files() -> list[Path]:
     return []
 
 
+@pytest.mark.slow
 def test_spoiled_outputs_of_real_tools_are_condensed() -> None:
     files = real_files()
     if not files:
@@ -184,6 +188,7 @@ def test_spoiled_outputs_of_real_tools_are_condensed() -> None:
 # --- Hostile texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -239,6 +244,7 @@ print(json.dumps(module.answers()))
 """
 
 
+@pytest.mark.process
 def test_the_same_text_gives_the_same_answer_in_another_process_with_another_hash_seed() -> None:
     for hash_seed in ("1", "77"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(__file__).parents[2])}
@@ -275,6 +281,7 @@ def plain(text: str) -> str:
     )
 
 
+@pytest.mark.slow
 @tries(100)
 @given(st.integers(0, len(SHAPES) - 1), st.integers(0, 2), st.integers(60, 1_200), st.sampled_from(QUESTIONS))
 def test_every_name_in_the_answer_occurs_in_the_source(index: int, seed: int, budget: int, focus: str) -> None:
@@ -301,6 +308,7 @@ _OMISSION = re.compile(r"\[…\]|…")
 _OUR_LINE = re.compile(r"\[.*\]$|…\d*$|\d+ lines(?:; |$)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", LINE_SHAPES)
 def test_every_line_of_the_answer_is_a_line_of_the_source(shape: str) -> None:
     """White space aside; what every line shares may be said once in the head, and `…` stands for what was left out of a
@@ -327,6 +335,7 @@ def test_every_line_of_the_answer_is_a_line_of_the_source(shape: str) -> None:
 _SHARE = re.compile(r"(\d[\d,]*) of (\d[\d,]*) (\S+)")
 
 
+@pytest.mark.slow
 @tries(100)
 @given(st.integers(0, len(SHAPES) - 1), st.integers(0, 2), st.integers(30, 1_500), st.sampled_from(QUESTIONS))
 def test_nothing_is_left_out_that_is_not_there(index: int, seed: int, budget: int, focus: str) -> None:
@@ -362,6 +371,7 @@ RECORD_SHAPES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", RECORD_SHAPES)
 def test_records_shown_and_records_left_out_add_up(shape: str) -> None:
     for seed in range(4):

@@ -1,4 +1,4 @@
-"""Prompts with checked holes, and fences that nobody inside can close."""
+"""Prompts with checked placeholders, and fences that the content between them cannot close."""
 
 import re
 from importlib.resources import files

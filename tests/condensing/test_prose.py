@@ -191,6 +191,7 @@ def test_a_question_in_a_script_without_spaces_finds_its_sentence() -> None:
     assert "三億八千万円" in shown(text, 60, "修理費はいくらですか")
 
 
+@pytest.mark.slow
 def test_a_very_long_text_is_read_where_it_promises_an_answer() -> None:
     dull = "The committee met again and spoke about many things that had been on the list for a while. " * 12 + "\n\n"
     text = dull * 3_000 + "The lighthouse keeper found the missing ledger under the stairs.\n\n" + dull * 1_000

@@ -24,7 +24,7 @@ NOTHING_WAITS = RetryPolicy(delays=(), concurrency=5)
 
 
 def pages(paragraphs: int, seed: int = 1) -> str:
-    """Prose of about 105 tokens a paragraph; the number of each stands in it."""
+    """Prose of about 105 tokens a paragraph; each contains its number."""
     draw = random.Random(seed)
     words = ["".join(draw.choice("abcdefghiklmnoprstu") for _ in range(draw.randint(3, 9))) for _ in range(400)]
     return "\n\n".join(
@@ -48,6 +48,7 @@ async def run(
     )
 
 
+@pytest.mark.slow
 async def test_up_to_one_chunk_is_one_call() -> None:
     async with FakeLLMServer(["A short summary."]).listening() as server, model_at(server.url) as llm:
         condensed = await run(llm, pages(60))
@@ -58,6 +59,7 @@ async def test_up_to_one_chunk_is_one_call() -> None:
     assert condensed.tokens_before == O200K.count(pages(60))
 
 
+@pytest.mark.slow
 async def test_parts_are_merged_with_the_lines_they_come_from() -> None:
     def script(body: Body) -> str:
         return "Merged." if is_merge(body) else "Summary of " + re.findall(r"Entry (\d+)", question(body))[0] + "."
@@ -123,6 +125,7 @@ async def test_a_failed_merge_leaves_the_parts_side_by_side() -> None:
     assert "This part speaks of Entry 0." in condensed.text and "merging" in str(condensed.lost[0])
 
 
+@pytest.mark.slow
 async def test_five_million_tokens_go_through_a_window_of_eight_thousand() -> None:
     """LESSONS: reduce was one call, and 2.1 M tokens made a merge prompt of 135k. Every prompt fits, at every level."""
     draw = random.Random(5)
@@ -156,7 +159,7 @@ async def test_answers_that_do_not_shrink_come_to_an_end() -> None:
         return question(body)
 
     async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm:
-        with anyio.fail_after(30), pytest.raises(LLMRefused, match="no shorter"):
+        with anyio.fail_after(300), pytest.raises(LLMRefused, match="no shorter"):
             await run(llm, pages(60), chunk_size=1000)
     assert len(server.requests) <= 2 * 20
 
@@ -191,7 +194,7 @@ async def test_an_answer_that_broke_off_early_is_asked_for_again() -> None:
     async with FakeLLMServer([early, "A whole summary."]).listening() as server, model_at(server.url) as llm:
         condensed = await run(llm, pages(60))
     assert condensed.text == "A whole summary."
-    assert "could not be used: the answer broke off" in question(server.requests[1])
+    assert "could not be used: the answer was cut off" in question(server.requests[1])
 
 
 @pytest.mark.parametrize(
@@ -244,6 +247,7 @@ async def test_a_window_too_small_for_anything_says_so() -> None:
             await run(llm, pages(100), focus="x " * 900)
 
 
+@pytest.mark.slow
 async def test_the_concurrency_limit_covers_map_and_reduce_and_merges_do_not_wait_for_all_parts() -> None:
     """LESSONS: 23 calls at a limit of 5. And a merge starts as soon as its children are there."""
     order: list[str] = []
@@ -262,16 +266,16 @@ async def test_the_concurrency_limit_covers_map_and_reduce_and_merges_do_not_wai
     assert "part" in order[order.index("merge") :], "a merge ran while parts were still to come"
 
 
-async def test_whoever_asked_goes_away_and_every_call_stops() -> None:
+async def test_when_the_caller_is_cancelled_every_call_stops() -> None:
     """F34, and LESSONS: thirty calls were left running and billing."""
-    async with FakeLLMServer(lambda body: Reply("ok", delay=30)).listening() as server, model_at(server.url) as llm:
+    async with FakeLLMServer(lambda body: Reply("ok", delay=3600)).listening() as server, model_at(server.url) as llm:
         async with anyio.create_task_group() as asker:
             asker.start_soon(lambda: run(llm, pages(400), chunk_size=800))
-            with anyio.fail_after(20):
+            with anyio.fail_after(300):
                 while server.in_flight < 5:
                     await anyio.sleep(0.01)
             asker.cancel_scope.cancel()
-        with anyio.fail_after(20):
+        with anyio.fail_after(300):
             while server.in_flight:
                 await anyio.sleep(0.01)
         assert llm.in_use == 0
@@ -371,6 +375,7 @@ async def test_content_stays_between_its_delimiters(payload: str) -> None:
     await _stays_inside(payload)
 
 
+@pytest.mark.slow
 async def test_the_shared_forgeries_stay_between_their_delimiters(shared: Path) -> None:
     cases = [
         json.loads(line)
@@ -492,7 +497,7 @@ async def test_lines_are_right_after_a_split_under_headings() -> None:
 
 
 async def test_calls_side_by_side_survive_the_first_complaint_about_a_parameter() -> None:
-    """Five calls have sent a temperature before the first of them is told that there is none."""
+    """Five calls have sent a temperature before the first of them learns that there is none."""
 
     def script(body: Body) -> Reply | str:
         return Reply(status=400, error="temperature is not supported", delay=0.05) if "temperature" in body else "Fine."
@@ -538,7 +543,7 @@ async def test_an_error_inside_of_a_good_answer_is_taken_for_what_it_is() -> Non
         assert (await run(llm, pages(60))).text == "Healed."
 
 
-async def test_a_text_that_fits_once_folded_is_given_folded_with_its_legend_and_nobody_is_asked() -> None:
+async def test_a_text_that_fits_once_folded_is_returned_folded_with_its_legend_without_a_model_call() -> None:
     text = "2026-11-15 WARN disk of inventory-1 is at 71 percent\n" * 3000
     async with FakeLLMServer([]).listening() as server, model_at(server.url) as llm:
         condensed = await run(llm, text)

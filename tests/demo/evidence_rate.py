@@ -20,7 +20,7 @@ BUDGET = 1_000
 
 
 def outputs(world: World, victim: Service) -> Iterator[tuple[str, str]]:
-    """What somebody sees who asks the cluster the obvious questions."""
+    """What the obvious questions to the cluster show."""
     yield "list_pods()", kubernetes.pods_json(world)
     yield "list_pods(namespace)", kubernetes.pods_json(world, namespace=victim.namespace)
     yield "list_pods(service)", kubernetes.pods_json(world, service=victim.name)

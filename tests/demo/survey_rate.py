@@ -21,7 +21,7 @@ from tersely.agent.options import AgentOptions
 from tersely.agent.tool_executor import run_now
 from tersely.demo.causes import CAUSES
 from tersely.demo.incidents import Incident, draw_incident, server_commands, this_minute
-from tersely.demo.judge import blamed_look_alike, conclusion_of, names_cause
+from tersely.demo.judge import blamed_decoy, conclusion_of, names_cause
 from tersely.llm.providers import NativeTools
 from tersely.masking.mask import Masker
 from tersely.mcp.registry import registered
@@ -94,7 +94,7 @@ async def main(seeds: int, wanted: list[str]) -> None:
             if names_cause(analysis, incident):
                 found += 1
                 continue
-            blamed = blamed_look_alike(analysis, incident)
+            blamed = blamed_decoy(analysis, incident)
             print(
                 f"--- {name}, seed {seed}: {incident.cause.what}. Blamed: {blamed.what if blamed else 'no look-alike'}."
             )

@@ -1,4 +1,4 @@
-"""The simulated systems as the rest of the house meets them: processes that speak MCP."""
+"""The simulated systems as their clients see them: processes that speak MCP."""
 
 import json
 from collections.abc import AsyncIterator
@@ -41,6 +41,7 @@ async def asked(client: Client[Any], tool: str, **arguments: object) -> str:
     return result.content[0].text
 
 
+@pytest.mark.process
 async def test_both_servers_start_as_processes_and_show_the_same_incident(incident: Incident) -> None:
     async with started("cluster") as cluster, started("knowledge") as knowledge:
         pods = json.loads(await asked(cluster, "list_pods", namespace=incident.victim.namespace))
@@ -96,7 +97,7 @@ async def test_a_name_that_does_not_exist_is_answered_with_what_does(
 
 
 async def test_secrets_stand_in_the_outputs_and_the_masker_takes_them_out(incident: Incident) -> None:
-    """The demonstration shows masking on values that nobody marked as secret but their names."""
+    """The demonstration masks values that only their names mark as secret."""
     async with Client(build_cluster(incident.world)) as cluster:
         pods = await asked(cluster, "list_pods", namespace=incident.victim.namespace)
     secrets = [secret for secret in incident.world.secrets() if secret in pods]

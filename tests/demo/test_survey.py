@@ -11,6 +11,7 @@ from tests.demo.survey_rate import surveyed
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.process
 async def test_a_survey_without_a_model_names_what_is_wrong_with_the_simulated_cluster() -> None:
     incident = draw_incident(3, this_minute(), cause="password-rotated")
     analysis = await surveyed(incident)

@@ -1,4 +1,4 @@
-"""What is told is stored first; a repeated step tells nothing; nothing is left streaming; on both databases."""
+"""Events are stored before they are published; a repeated step publishes nothing; none is left streaming."""
 
 import json
 import uuid
@@ -11,10 +11,12 @@ import pytest
 from tersely.agent.recorder import Recorder
 from tersely.errors import LostSession
 from tersely.events.bus import Bus
+from tersely.events.log import claim_session, end_session
 from tersely.events.recorder import SessionRecorder
 from tersely.llm.messages import Message, Usage
 from tersely.masking.masked import Masked, assume_masked
 from tersely.store import interactions, sessions, timeline
+from tersely.store.claims import SessionEnd
 from tersely.store.database import Database
 from tersely.store.interactions import Interaction
 from tersely.store.timeline import TimelineEvent
@@ -100,7 +102,7 @@ async def test_a_step_that_runs_again_tells_nothing_twice(database: Database) ->
     first = await step(SessionRecorder(database, Bus(database), session_id, 1))
     before = await log(database, session_id)
     async with database.transaction() as db:
-        await sessions.claim(db, session_id, "worker-2", now=NOON)
+        await claim_session(db, session_id, "worker-2", now=NOON)
     assert await step(SessionRecorder(database, Bus(database), session_id, 2)) == first
     assert await log(database, session_id) == before
     async with database.reading() as db:
@@ -115,7 +117,7 @@ async def test_the_next_worker_goes_on_with_an_event_that_a_dead_one_began(datab
     begun_by_it = dead.opened("1", "llm_response")
     await begun_by_it.__aenter__()
     async with database.transaction() as db:
-        await sessions.claim(db, session_id, "worker-2", now=NOON)
+        await claim_session(db, session_id, "worker-2", now=NOON)
     async with SessionRecorder(database, Bus(database), session_id, 2).opened("1", "llm_response") as event:
         await event.complete(words("answer"))
     ((found,), told) = await shown(database, session_id), await types_told(database, session_id)
@@ -180,7 +182,7 @@ async def test_leaving_an_event_of_a_session_that_ended_meanwhile_is_no_error(da
     recorder = SessionRecorder(database, Bus(database), session_id, 1)
     async with recorder.opened("1", "llm_response"):
         async with database.transaction() as db:
-            await sessions.end_all(db, session_id, None, "timed_out", "too long", now=NOON)
+            await end_session(db, session_id, None, SessionEnd(status="timed_out", reason="too long"), now=NOON)
     (found,) = await shown(database, session_id)
     assert found.status == "cancelled"
     with pytest.raises(LostSession):
@@ -219,7 +221,7 @@ async def test_a_long_conversation_is_found_in_every_exchange(database: Database
     assert uuid.UUID(last)
 
 
-async def test_a_worker_that_lost_its_session_hears_of_it_before_it_acts(
+async def test_a_worker_that_lost_its_session_notices_before_it_acts(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F03: it stood still, another one has taken over, and nothing that it wrote since could have told it."""
@@ -227,7 +229,7 @@ async def test_a_worker_that_lost_its_session_hears_of_it_before_it_acts(
     mine = SessionRecorder(database, Bus(database), session_id, 1)
     await mine.still_ours()
     async with database.transaction() as db:
-        await sessions.claim(db, session_id, "another", now=NOON)
+        await claim_session(db, session_id, "another", now=NOON)
     monkeypatch.setattr("tersely.events.recorder.OURS_FOR", 0.0)
     with pytest.raises(LostSession):
         await mine.still_ours()

@@ -4,7 +4,8 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
-from tersely.store import events, sessions
+from tersely.events.log import claim_session, create_session
+from tersely.store import events
 from tersely.store.database import Database
 from tersely.store.events import Logged
 from tersely.store.sessions import NewSession
@@ -29,14 +30,16 @@ def alert(**other: Any) -> NewSession:
 
 async def pending(database: Database, *, now: datetime = NOON, **other: Any) -> str:
     async with database.transaction() as db:
-        return (await sessions.create(db, alert(**other), now=now)).session_id
+        created, _ = await create_session(db, alert(**other), now=now)
+    return created.session_id
 
 
 async def begun(database: Database, *, now: datetime = NOON, **other: Any) -> str:
     """A session that its first worker, "worker-1", has claimed: attempt 1."""
     session_id = await pending(database, now=now, **other)
     async with database.transaction() as db:
-        assert (await sessions.claim(db, session_id, "worker-1", now=now)).attempt == 1
+        claim, _ = await claim_session(db, session_id, "worker-1", now=now)
+    assert claim.attempt == 1
     return session_id
 
 

@@ -32,7 +32,7 @@ ERAS = ["legacy", "2026-07-28"]
 @dataclass(frozen=True)
 class Running:
     url: str
-    door: Gateway
+    gateway: Gateway
 
     @property
     def root(self) -> str:
@@ -41,7 +41,7 @@ class Running:
     @property
     def waiting(self) -> int:
         """Requests of clients that are with a server."""
-        busy = {id(pool.busy): pool.busy for pool in self.door.upstreams.pools.values()}
+        busy = {id(pool.busy): pool.busy for pool in self.gateway.upstreams.pools.values()}
         return sum(len(callers) for pool in busy.values() for callers in pool.values())
 
 
@@ -57,7 +57,7 @@ def by_command(module: str, *args: str, name: str = "one", **options: Any) -> Se
         "args": ["-m", f"tests.fakes.mcp_servers.{module}", *args],
         "cwd": str(ROOT),
     }
-    return Server.model_validate({"name": name, "options": {"transport": transport, **options}})
+    return Server.model_validate({"name": name, "options": {"transport": transport, "start_timeout": 300, **options}})
 
 
 @asynccontextmanager
@@ -66,22 +66,22 @@ async def gateway(
     strict: bool = False,
     models: bool = False,
     stateless: bool = False,
-    wait: float = 8.0,
+    wait: float = 60,
     file: Path | None = None,
     **environment: str,
 ) -> AsyncIterator[Running]:
     settings = Settings.load({"TERSELY_DATA_DIR": os.environ["TERSELY_DATA_DIR"], **environment}, file)
-    async with serving.running_gateway(settings, servers, strict=strict, models=models, wait=wait) as door:
-        await door.upstreams.pool(is_modern=True)
+    async with serving.running_gateway(settings, servers, strict=strict, models=models, wait=wait) as served:
+        await served.upstreams.pool(is_modern=True)
         app = build_gateway_app(
-            door,
+            served,
             verifier=gateway_tokens(settings),
             allowed_hosts=settings.summarizer.allowed_hosts,
             max_body_bytes=settings.summarizer.max_body_bytes,
             stateless=stateless,
         )
         async with listening(app, lifespan="on") as address:
-            yield Running(f"{address}/mcp", door)
+            yield Running(f"{address}/mcp", served)
 
 
 def text_of(result: CallToolResult) -> str:
@@ -91,7 +91,7 @@ def text_of(result: CallToolResult) -> str:
 
 
 async def post(url: str, method: str, params: dict[str, Any] | None = None, **headers: str) -> dict[str, Any]:
-    """One request of the newer protocol, written out; the answer as it stands on the wire."""
+    """One request of the newer protocol, written out; the answer as it is on the wire."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": LATEST_MODERN_VERSION,
         "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
@@ -105,7 +105,7 @@ async def post(url: str, method: str, params: dict[str, Any] | None = None, **he
     }
     if params and (name := params.get("name") or params.get("uri")):
         asked["mcp-name"] = name
-    async with httpx2.AsyncClient(timeout=20) as client:
+    async with httpx2.AsyncClient(timeout=300) as client:
         response = await client.post(url, json=body, headers={**asked, **headers})
     answer: dict[str, Any] = response.json()
     return answer

@@ -171,7 +171,7 @@ async def serving(app: Any, *, lifespan: Literal["on", "off"] = "off") -> AsyncI
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
-        with anyio.fail_after(20):
+        with anyio.fail_after(300):
             while not server.started:
                 await anyio.sleep(0.005)
         port = server.servers[0].sockets[0].getsockname()[1]

@@ -1,11 +1,11 @@
-"""The caller's side of an agent's recorder, kept in memory: what was told, in the order in which it was told."""
+"""The caller's side of an agent's recorder, kept in memory: what was recorded, in order."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tersely.agent.recorder import Ending, EventType, Phase
+from tersely.events.types import EventType, FinalStatus, Phase
 from tersely.masking.masked import Masked
 from tersely.store.interactions import Interaction
 
@@ -31,7 +31,7 @@ class TimelineEvent:
         self.restarts += 1
 
     async def complete(
-        self, content: Masked, metadata: Mapping[str, Any] = {}, *, status: Ending = "completed"
+        self, content: Masked, metadata: Mapping[str, Any] = {}, *, status: FinalStatus = "completed"
     ) -> None:
         assert self.status == "streaming", f"{self.id} ended twice"
         self.content, self.status = content, status

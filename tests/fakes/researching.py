@@ -27,6 +27,7 @@ from tersely.sessions.overrides import Override
 from tersely.settings.model import Settings
 from tersely.store import sessions as rows
 from tersely.store.sessions import Session
+from tersely.store.stages import Stage, stages_of
 from tests.fakes.llm_server import Body, Reply, serving
 from tests.fakes.web.pages import SmallWeb, draw_web
 
@@ -136,7 +137,7 @@ class Ended:
     contents: list[str]
     checkpoints: list[dict[str, Any]]
     raw: list[str]
-    stages: list[rows.Stage]
+    stages: list[Stage]
 
 
 async def research(
@@ -178,11 +179,11 @@ _STAGE = StageOptions(name="research", agent="researcher")
 
 
 async def ended(parts: SessionsApp, session_id: str) -> Ended:
-    with anyio.fail_after(120):
+    with anyio.fail_after(300):
         while True:
             async with parts.database.reading() as db:
                 session = await rows.find(db, session_id)
-                stages = await rows.stages_of(db, session_id)
+                stages = await stages_of(db, session_id)
             if session.has_ended:
                 break
             await anyio.sleep(0.05)

@@ -27,7 +27,7 @@ PLAN = InvestigationPlan(
 
 
 @dataclass
-class SmallOffice:
+class SmallApp:
     database: Database
     worker: Worker
     intake: AlertIntake
@@ -38,7 +38,7 @@ class SmallOffice:
             return await rows.find(db, session_id)
 
     async def until(self, session_id: str, *statuses: str) -> Session:
-        with anyio.fail_after(30):
+        with anyio.fail_after(300):
             while True:
                 session = await self.session(session_id)
                 if session.status in statuses:
@@ -47,7 +47,7 @@ class SmallOffice:
 
 
 Working = Callable[[Session, SessionRecorder, Worker], Awaitable[SessionOutcome]]
-Opening = Callable[..., AbstractAsyncContextManager[SmallOffice]]
+Opening = Callable[..., AbstractAsyncContextManager[SmallApp]]
 
 
 def opening(url: str) -> Opening:
@@ -58,7 +58,7 @@ def opening(url: str) -> Opening:
         at_once: int = 2,
         max_pending: int = 100,
         timeouts: WorkerTimeouts = WorkerTimeouts(lease=2, grace=5),  # noqa: B008 — frozen
-    ) -> AsyncIterator[SmallOffice]:
+    ) -> AsyncIterator[SmallApp]:
         async with Database.open(url) as database:
             bus = Bus(database)
 
@@ -83,6 +83,6 @@ def opening(url: str) -> Opening:
                     servers={},
                     max_pending=max_pending,
                 )
-                yield SmallOffice(database, worker, intake, engine)
+                yield SmallApp(database, worker, intake, engine)
 
     return opened

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.house import House, house, server_of
+from tests.flows.service import FlowService, flow_service, server_of
 
 QUICK = {"size_threshold_tokens": 2_000, "summary_max_token_limit": 500}
 
@@ -87,13 +87,13 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
         },
         "agents": agents,
         "chains": {**chains, "two": two},
-        "defaults": {"alert_type": "plain", "llm_provider": "main", "summarization": {"timeout": 3}},
+        "defaults": {"alert_type": "plain", "llm_provider": "main", "summarization": {"timeout": 10}},
         "queue": {"max_concurrent_sessions": 6, "poll": 0.05, "grace": 2},
     }
 
 
 @pytest.fixture(scope="module")
-async def home(store_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
-    folder: Path = tmp_path_factory.mktemp("home")
-    async with house(store_url, folder, configuration) as home:
-        yield home
+async def service(store_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FlowService]:
+    folder: Path = tmp_path_factory.mktemp("service")
+    async with flow_service(store_url, folder, configuration) as service:
+        yield service

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from tersely.agent.tool_executor import ToolExecutor
 from tersely.app.summarizer import kept_results, summarizer_app
 from tersely.llm.messages import ToolCall
@@ -33,19 +35,22 @@ PAGE = (
 
 @asynccontextmanager
 async def summarizer(tmp_path: Path) -> AsyncIterator[ToolExecutor]:
-    """The spine with a `tersely serve --stdio` as its only MCP server."""
+    """The pipeline with a `tersely serve --stdio` as its only MCP server."""
     transport = {
         "command": sys.executable,
         "args": ["-m", "tersely", "serve", "--stdio"],
         "env": {"TERSELY_DATA_DIR": str(tmp_path / "theirs")},
     }
-    server = Server(name="summarizer", options=ServerOptions.model_validate({"transport": transport}))
+    server = Server(
+        name="summarizer", options=ServerOptions.model_validate({"transport": transport, "start_timeout": 300})
+    )
     settings = Settings.load({"TERSELY_DATA_DIR": str(tmp_path / "ours")})
     async with kept_results(settings) as results, registered([server], wait=30) as registry:
         yield tool_executor(registry, results)
 
 
-async def test_a_page_is_condensed_from_the_whole_although_nobody_wrote_it_out(tmp_path: Path) -> None:
+@pytest.mark.process
+async def test_a_page_passed_by_handle_is_condensed_from_its_whole_text(tmp_path: Path) -> None:
     """LESSONS: the agent passed a 5,000-character cut of each page, and the feature never once did anything."""
     assert 35_000 < O200K.count(PAGE) < 45_000
     async with summarizer(tmp_path) as executor:

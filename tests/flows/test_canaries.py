@@ -1,4 +1,4 @@
-"""Twenty secrets through every door; then we look everywhere a secret could lie. None may be found."""
+"""Twenty secrets through every entry point; then every place that could hold one is searched."""
 
 import io
 import json
@@ -73,7 +73,7 @@ LONG = LOUD + "\n\n" + pages(60) + "\n\n" + LOUD
 
 
 def leaks(where: str, text: str) -> list[str]:
-    """Which secrets, or halves of them, stand in a text."""
+    """Which secrets, or halves of them, a text contains."""
     return [
         f"{where}: {secret}"
         for secret in CANARIES.values()
@@ -82,7 +82,7 @@ def leaks(where: str, text: str) -> list[str]:
 
 
 def loud_server() -> FastMCP:
-    """Tools that have no secrets of their own, but everybody else's."""
+    """Tools that return the secrets of others."""
     server: FastMCP = FastMCP("loud")
 
     @server.tool
@@ -110,7 +110,7 @@ def loud_server() -> FastMCP:
 
 @pytest.fixture
 def journal() -> Iterator[io.StringIO]:
-    """Everything that anybody logs, at every level, as the process would write it."""
+    """All log records, at every level, as the process would write them."""
     out = io.StringIO()
     handler = logging.StreamHandler(out)
     handler.setFormatter(JsonFormatter("canary"))
@@ -127,12 +127,12 @@ def test_the_canaries_would_be_noticed() -> None:
     assert len(CANARIES) == 20 and len(leaks("here", LOUD)) == 20
 
 
-async def test_twenty_secrets_through_every_door_leave_no_trace(tmp_path: Path, journal: io.StringIO) -> None:
+async def test_twenty_secrets_through_every_entry_point_leave_no_trace(tmp_path: Path, journal: io.StringIO) -> None:
     found: list[str] = []
     settings = Settings.load({"TERSELY_DATA_DIR": str(tmp_path)})
     policy = {"size_threshold_tokens": 2000, "summary_max_token_limit": 500}
     upstream = loud_server().http_app(path="/mcp", stateless_http=True)
-    # A model that says back whatever it was told: what it was told is what we look at.
+    # A model that repeats its prompt: what it received is what the test looks at.
     obedient = FakeLLMServer(lambda body: str(body["messages"][-1]["content"])[-1500:])
     async with (
         obedient.listening() as llm_server,
@@ -142,7 +142,7 @@ async def test_twenty_secrets_through_every_door_leave_no_trace(tmp_path: Path, 
         options = ServerOptions.model_validate({"transport": {"url": f"{address}/mcp"}, "summarization": policy})
         async with (
             kept_results(settings) as results,
-            registered([Server(name="loud", options=options)], wait=30) as registry,
+            registered([Server(name="loud", options=options)], wait=300) as registry,
         ):
             executor = tool_executor(registry, results)
             said: list[Message] = []

@@ -1,4 +1,4 @@
-"""The gateway between software nobody here wrote.
+"""The gateway between third-party clients and servers.
 
 Clients: the MCP Inspector's command line and the TypeScript SDK, both generations. Servers: filesystem and everything
 from
@@ -19,6 +19,8 @@ from fastmcp import Client
 
 from conformance.processes import TERSELY, listening
 from tersely.text.tokens import O200K
+
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parent.parent.parent
 INTEROP = ROOT / "conformance" / "interop"

@@ -11,8 +11,10 @@ import pytest
 
 from tests.fakes.llm_server import Reply
 from tests.flows.conftest import configuration
-from tests.flows.house import House, calls, house, is_summary
+from tests.flows.service import FlowService, calls, flow_service, is_summary
 from tests.flows.test_canaries import CANARIES, LOUD, journal, leaks
+
+pytestmark = pytest.mark.process
 
 __all__ = ["journal"]
 
@@ -20,11 +22,11 @@ RUNBOOK = f"First look at the database.\n{LOUD}"
 
 
 @pytest.fixture(scope="module")
-async def home(store_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+async def service(store_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FlowService]:
     folder: Path = tmp_path_factory.mktemp("loud")
-    async with house(store_url, folder, configuration) as home:
-        home.folder = folder
-        yield home
+    async with flow_service(store_url, folder, configuration) as service:
+        service.folder = folder
+        yield service
 
 
 def obedient(body: dict[str, Any]) -> Any:
@@ -44,9 +46,11 @@ def obedient(body: dict[str, Any]) -> Any:
     return f"The cause stands in here:\n{LOUD}"
 
 
-def everywhere(home: House, url: str) -> Iterator[tuple[str, str]]:
+def everywhere(service: FlowService, url: str) -> Iterator[tuple[str, str]]:
     """Every file of the service, and every row where the database is not a file."""
-    for folder in {home.folder, Path(url.split("///", 1)[1]).parent} if url.startswith("sqlite") else {home.folder}:
+    for folder in (
+        {service.folder, Path(url.split("///", 1)[1]).parent} if url.startswith("sqlite") else {service.folder}
+    ):
         for path in folder.rglob("*"):
             if path.is_file() and path.name != "tersely.yaml":
                 yield path.name, path.read_bytes().decode("latin-1")
@@ -62,24 +66,24 @@ def everywhere(home: House, url: str) -> Iterator[tuple[str, str]]:
 
 
 async def test_twenty_secrets_leave_no_trace_of_an_investigation(
-    home: House, store_url: str, journal: io.StringIO
+    service: FlowService, store_url: str, journal: io.StringIO
 ) -> None:
     found: list[str] = []
-    case = home.case(main=obedient)
+    case = service.case(main=obedient)
     alert = case.alert(
         description=LOUD,
         labels={"token": list(CANARIES.values())[7], "notes": list(CANARIES)},
         password="hunter2hunter2",
     )
     heard: list[str] = []
-    session_id = await home.submit(case, data=alert, runbook=RUNBOOK)
-    async with home.door.viewer() as viewer:
+    session_id = await service.submit(case, data=alert, runbook=RUNBOOK)
+    async with service.web.viewer() as viewer:
         await viewer.say(action="subscribe", channel=f"session:{session_id}", last_seq=0)
         while not heard or not (
             '"session.status"' in heard[-1] and json.loads(heard[-1])["status"] in ("completed", "failed")
         ):
             heard.append(await viewer.raw())
-    story = await home.story(session_id)
+    story = await service.story(session_id)
     for text in heard:
         found += leaks(f"frame {json.loads(text)['type']}", text)
     for number, body in enumerate(case.requests()):
@@ -103,12 +107,12 @@ async def test_twenty_secrets_leave_no_trace_of_an_investigation(
         ),
     ]
     for path in answers:
-        answer = await home.door.http.get(path)
+        answer = await service.web.http.get(path)
         assert answer.status_code == 200, (path, answer.text)
         found += leaks(path, answer.text)
     found += leaks("log", journal.getvalue())
     looked = 0
-    for where, text in everywhere(home, store_url):
+    for where, text in everywhere(service, store_url):
         looked += 1
         found += leaks(where, text)
     assert (
@@ -119,7 +123,7 @@ async def test_twenty_secrets_leave_no_trace_of_an_investigation(
 
 
 async def test_what_a_refused_alert_held_is_not_said_back_or_kept(
-    home: House, store_url: str, journal: io.StringIO
+    service: FlowService, store_url: str, journal: io.StringIO
 ) -> None:
     found: list[str] = []
     for body in (
@@ -129,18 +133,22 @@ async def test_what_a_refused_alert_held_is_not_said_back_or_kept(
         {"data": LOUD, "mcp": {"servers": [{"name": "nope"}]}},
         {"data": LOUD, "runbook": LOUD * 100},
     ):
-        answer = await home.door.http.post("/api/v1/alerts", json=body)
+        answer = await service.web.http.post("/api/v1/alerts", json=body)
         assert answer.status_code in (400, 422)
         found += leaks("answer", answer.text)
     found += leaks("log", journal.getvalue())
-    for where, text in everywhere(home, store_url):
+    for where, text in everywhere(service, store_url):
         found += leaks(where, text)
     assert found == []
 
 
-async def test_an_error_of_a_provider_that_quotes_a_secret_is_masked(home: House, journal: io.StringIO) -> None:
-    case = home.case(main=lambda body: Reply(status=400, error=LOUD), spare=lambda body: Reply(status=400, error=LOUD))
-    story = await home.investigate(case, "failed")
+async def test_an_error_of_a_provider_that_quotes_a_secret_is_masked(
+    service: FlowService, journal: io.StringIO
+) -> None:
+    case = service.case(
+        main=lambda body: Reply(status=400, error=LOUD), spare=lambda body: Reply(status=400, error=LOUD)
+    )
+    story = await service.investigate(case, "failed")
     assert "rejected the request" in story.session["reason"]
     assert leaks("story", json.dumps([story.session, story.timeline, story.events, story.trace])) == []
     assert leaks("log", journal.getvalue()) == []

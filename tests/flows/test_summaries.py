@@ -12,7 +12,9 @@ import pytest
 
 from tersely.text.tokens import O200K
 from tests.fakes.llm_server import Reply
-from tests.flows.house import House, Story, acts, calls, is_summary, said
+from tests.flows.service import FlowService, Story, acts, calls, is_summary, said
+
+pytestmark = pytest.mark.process
 
 SUMMARY = "Many requests were fine. At 12:00:00 the shop lost its database db-7: connection refused. "
 LOOKS = calls("side__lines", text="I look for what the shop lost.", count=400, about="basket")
@@ -34,24 +36,26 @@ def the_summary(story: Story) -> dict[str, Any]:
     return event
 
 
-async def used(home: House) -> dict[tuple[str, str], Counter[str]]:
+async def used(service: FlowService) -> dict[tuple[str, str], Counter[str]]:
     """What sessions used tools for."""
     uses: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for one in (await home.door.get("/system/savings", door="session"))["items"]:
+    for one in (await service.web.get("/system/savings", door="session"))["items"]:
         uses[one["server"], one["tool"]].update(calls=one["calls"], read_backs=one["read_backs"])
     return uses
 
 
-async def test_a_result_over_the_threshold_is_summarized_with_the_call_and_the_conversation(home: House) -> None:
+async def test_a_result_over_the_threshold_is_summarized_with_the_call_and_the_conversation(
+    service: FlowService,
+) -> None:
     """001: threshold exceeded, summary streamed, conversation gets it, recorded, usage counted."""
-    case = home.case(main=first_calls_then_concludes(LOOKS, SUMMARY))
-    async with home.door.viewer() as viewer:
-        session_id = await home.submit(case)
+    case = service.case(main=first_calls_then_concludes(LOOKS, SUMMARY))
+    async with service.web.viewer() as viewer:
+        session_id = await service.submit(case)
         await viewer.say(action="subscribe", channel=f"session:{session_id}", last_seq=0)
         heard: list[dict[str, Any]] = []
         while not heard or not (heard[-1]["type"] == "session.status" and heard[-1]["status"] == "completed"):
             heard.append(await viewer.hear())
-    story = await home.story(session_id)
+    story = await service.story(session_id)
 
     summarizing = next(body for body in case.requests() if is_summary(body))
     asked = said(summarizing)
@@ -81,14 +85,14 @@ async def test_a_result_over_the_threshold_is_summarized_with_the_call_and_the_c
     assert story.session["usage"]["model_calls"] == 3 and story.session["tokens"]["spared"] > 1_000
     (call,) = story.shown("llm_tool_call")
     assert call["metadata"]["handle"] == handle and call["metadata"]["arguments"] == {"count": 400, "about": "basket"}
-    whole = await home.door.get(f"/sessions/{session_id}/results/{handle}")
+    whole = await service.web.get(f"/sessions/{session_id}/results/{handle}")
     assert whole["tokens"] == event["metadata"]["original_tokens"], "the whole is one call away"
 
 
-async def test_a_call_lives_in_one_event_and_a_summary_in_another(home: House) -> None:
+async def test_a_call_lives_in_one_event_and_a_summary_in_another(service: FlowService) -> None:
     """002 Q8 in place of 001's mcp_tool_call, tool_result and summarizing events."""
-    case = home.case(main=first_calls_then_concludes(LOOKS, SUMMARY))
-    story = await home.investigate(case)
+    case = service.case(main=first_calls_then_concludes(LOOKS, SUMMARY))
+    story = await service.investigate(case)
     assert {item["event_type"] for item in story.timeline} == {
         "llm_response",
         "llm_tool_call",
@@ -106,13 +110,13 @@ async def test_a_call_lives_in_one_event_and_a_summary_in_another(home: House) -
     assert [one["seq"] for one in story.events] == list(range(1, len(story.events) + 1))
 
 
-async def test_under_the_threshold_nothing_is_summarized(home: House) -> None:
-    case = home.case(main=[calls("side__small"), "fine"])
-    story = await home.investigate(case)
+async def test_under_the_threshold_nothing_is_summarized(service: FlowService) -> None:
+    case = service.case(main=[calls("side__small"), "fine"])
+    story = await service.investigate(case)
     assert case.requests()[1]["messages"][-1]["content"].endswith("all is well") and not story.shown("mcp_tool_summary")
 
 
-async def test_react_gets_the_summary_as_its_observation(home: House) -> None:
+async def test_react_gets_the_summary_as_its_observation(service: FlowService) -> None:
     def answer(body: dict[str, Any]) -> Any:
         if is_summary(body):
             return SUMMARY
@@ -122,31 +126,33 @@ async def test_react_gets_the_summary_as_its_observation(home: House) -> None:
             else acts("ops.logs")
         )
 
-    case = home.case(main=answer)
-    story = await home.investigate(case, alert_type="react")
+    case = service.case(main=answer)
+    story = await service.investigate(case, alert_type="react")
     observed = case.requests()[-1]["messages"][-1]["content"]
     assert observed.startswith("Observation: ops.logs: ") and SUMMARY.strip() in observed
     assert the_summary(story)["metadata"]["status"] == "summarized" and story.session["analysis"] == "db-7 is gone"
 
 
-async def test_the_server_may_name_who_summarizes(home: House) -> None:
+async def test_the_server_may_name_who_summarizes(service: FlowService) -> None:
     """DECISIONS: the server's provider, else the default for summaries, else the agent's; then the agent's
     fallbacks.
     """
-    case = home.case(main=[calls("own__lines", count=400), "done"], summarist=[SUMMARY])
-    story = await home.investigate(case, mcp={"servers": [{"name": "own"}]})
+    case = service.case(main=[calls("own__lines", count=400), "done"], summarist=[SUMMARY])
+    story = await service.investigate(case, mcp={"servers": [{"name": "own"}]})
     assert the_summary(story)["metadata"]["summarization_model"] == "test/summarist"
-    case = home.case(main=[calls("own__lines", count=401), SUMMARY, "done"], summarist=lambda body: Reply(status=400))
-    story = await home.investigate(case, mcp={"servers": [{"name": "own"}]})
+    case = service.case(
+        main=[calls("own__lines", count=401), SUMMARY, "done"], summarist=lambda body: Reply(status=400)
+    )
+    story = await service.investigate(case, mcp={"servers": [{"name": "own"}]})
     assert the_summary(story)["metadata"] | {"summarization_fallback": True} == the_summary(story)["metadata"], (
         "somebody else stepped in"
     )
     assert the_summary(story)["metadata"]["summarization_model"] == "test/main"
 
 
-async def test_a_single_tool_may_name_who_summarizes(home: House) -> None:
-    case = home.case(main=[calls("picky__lines", count=400), "done"], summarist=[SUMMARY])
-    story = await home.investigate(case, mcp={"servers": [{"name": "picky"}]})
+async def test_a_single_tool_may_name_who_summarizes(service: FlowService) -> None:
+    case = service.case(main=[calls("picky__lines", count=400), "done"], summarist=[SUMMARY])
+    story = await service.investigate(case, mcp={"servers": [{"name": "picky"}]})
     assert the_summary(story)["metadata"]["summarization_model"] == "test/summarist"
 
 
@@ -159,13 +165,13 @@ async def test_a_single_tool_may_name_who_summarizes(home: House) -> None:
         (lambda body: said(body)[-9_000:], ""),
     ],
 )
-async def test_a_summary_that_fails_is_visible_and_data_goes_on(home: House, summary: Any, why: str) -> None:
-    """000: the error text became the result. 001: the original. Here: the structural text, and everybody is told."""
+async def test_a_summary_that_fails_is_visible_and_data_goes_on(service: FlowService, summary: Any, why: str) -> None:
+    """000: the error text became the result. 001: the original. Here: the structural text, and an event says so."""
     call = calls("side__lines", count=420)
-    case = home.case(
+    case = service.case(
         main=first_calls_then_concludes(call, summary), spare=lambda body: Reply(status=400, error="on strike too")
     )
-    story = await home.investigate(case)
+    story = await service.investigate(case)
     event = the_summary(story)
     assert (
         event["status"] == "completed"
@@ -178,21 +184,23 @@ async def test_a_summary_that_fails_is_visible_and_data_goes_on(home: House, sum
     assert story.traced("summarization")[0]["error"] == event["metadata"]["reason"]
 
 
-async def test_a_summarizer_that_stalls_is_left_after_its_own_time_and_the_event_ends(home: House) -> None:
+async def test_a_summarizer_that_stalls_is_left_after_its_own_time_and_the_event_ends(service: FlowService) -> None:
     """LESSONS: it ate the whole iteration's time and left an event `streaming` for ever."""
     call = calls("side__lines", count=430)
-    case = home.case(main=first_calls_then_concludes(call, Reply(SUMMARY, delay=60)))
-    story = await home.investigate(case)
+    case = service.case(main=first_calls_then_concludes(call, Reply(SUMMARY, delay=3600)))
+    story = await service.investigate(case)
     event = the_summary(story)
-    assert event["status"] == "completed" and "not ready within 3 s" in event["metadata"]["reason"]
+    assert event["status"] == "completed" and "not ready within 10 s" in event["metadata"]["reason"]
     assert {item["status"] for item in story.timeline} == {"completed"}
     assert "db-7: connection refused" in case.requests()[-1]["messages"][-1]["content"]
     (record,) = story.traced("summarization")
     assert record["input_tokens"] > 1_000 and story.session["usage"]["model_calls"] == 3, "what was asked is paid for"
 
 
-async def test_a_result_larger_than_the_window_goes_through_map_reduce_and_not_through_a_cut(home: House) -> None:
-    """001 and 002 Q6 cut it; here every line is read by somebody."""
+async def test_a_result_larger_than_the_window_goes_through_map_reduce_and_not_through_a_cut(
+    service: FlowService,
+) -> None:
+    """001 and 002 Q6 cut it; here a model reads every line."""
     call = calls("side__lines", count=1_500)
     seen: list[str] = []
 
@@ -205,8 +213,8 @@ async def test_a_result_larger_than_the_window_goes_through_map_reduce_and_not_t
             return summary(body)
         return "done" if any(message["role"] == "tool" for message in body["messages"]) else call
 
-    case = home.case(main=answer)
-    story = await home.investigate(case, alert_type="small")
+    case = service.case(main=answer)
+    story = await service.investigate(case, alert_type="small")
     assert len(seen) >= 3, "several parts and a merge"
     assert all(O200K.count(prompt) < 12_000 for prompt in seen)
     assert any("connection refused" in prompt for prompt in seen)
@@ -214,26 +222,26 @@ async def test_a_result_larger_than_the_window_goes_through_map_reduce_and_not_t
     assert story.session["usage"]["model_calls"] == len(case.requests())
 
 
-async def test_nothing_larger_than_the_window_enters_the_conversation(home: House) -> None:
+async def test_nothing_larger_than_the_window_enters_the_conversation(service: FlowService) -> None:
     """LESSONS: fail-open put a result of any size into the conversation and killed the session."""
-    case = home.case(main=[calls("raw__lines", "raw__fail_at_length", count=30_000), "done"])
-    story = await home.investigate(case, mcp={"servers": [{"name": "raw"}]})
+    case = service.case(main=[calls("raw__lines", "raw__fail_at_length", count=30_000), "done"])
+    story = await service.investigate(case, mcp={"servers": [{"name": "raw"}]})
     whole, failed = case.requests()[1]["messages"][-2:]
     assert all(O200K.count(message["content"]) <= 26_000 for message in (whole, failed)), "a quarter of the window"
     assert not story.traced("summarization"), "neither goes to a summarizing model"
     assert sorted(event["metadata"]["is_error"] for event in story.shown("llm_tool_call")) == [False, True]
 
 
-async def test_a_made_up_tool_is_an_error_even_where_no_server_is_configured(home: House) -> None:
+async def test_a_made_up_tool_is_an_error_even_where_no_server_is_configured(service: FlowService) -> None:
     """LESSONS: it was answered as a success by a stub."""
-    case = home.case(main=[calls("cluster__get_pods"), "I cannot look at anything"])
-    story = await home.investigate(case, alert_type="alone")
+    case = service.case(main=[calls("cluster__get_pods"), "I cannot look at anything"])
+    story = await service.investigate(case, alert_type="alone")
     (event,) = story.shown("llm_tool_call")
     assert event["metadata"]["is_error"] is True and "There is no tool 'cluster__get_pods'" in event["content"]
     assert "There is no tool" in case.requests()[1]["messages"][-1]["content"]
 
 
-async def test_the_model_reads_the_whole_back_and_hands_it_on_by_its_handle(home: House) -> None:
+async def test_the_model_reads_the_whole_back_and_hands_it_on_by_its_handle(service: FlowService) -> None:
     """LESSONS: "the full output is in the event above" pointed at something that the model cannot read."""
 
     def answer(body: dict[str, Any]) -> Any:
@@ -260,10 +268,10 @@ async def test_the_model_reads_the_whole_back_and_hands_it_on_by_its_handle(home
             )
         return "done"
 
-    case = home.case(main=answer)
-    before = await used(home)
-    story = await home.investigate(case)
-    after = await used(home)
+    case = service.case(main=answer)
+    before = await used(service)
+    story = await service.investigate(case)
+    after = await used(service)
     assert after["ops", "logs"] - before["ops", "logs"] == Counter(calls=1, read_backs=1), (
         "read on in a result of this tool"
     )
@@ -276,24 +284,24 @@ async def test_the_model_reads_the_whole_back_and_hands_it_on_by_its_handle(home
     assert story.session["status"] == "completed"
 
 
-async def test_at_the_limit_of_iterations_one_last_answer_without_tools_concludes(home: House) -> None:
-    case = home.case(
+async def test_at_the_limit_of_iterations_one_last_answer_without_tools_concludes(service: FlowService) -> None:
+    case = service.case(
         main=[calls("ops__pods_list", namespace="prod"), calls("ops__count"), "What I know: api-0 crashes."]
     )
-    story = await home.investigate(case, alert_type="hasty")
+    story = await service.investigate(case, alert_type="hasty")
     assert "tools" not in case.requests()[2] and "No more tools can be called" in case.prompt(2)
     assert story.session["analysis"] == "What I know: api-0 crashes." and story.traced("final_analysis")
 
 
-async def test_a_cancelled_session_leaves_nothing_open(home: House) -> None:
+async def test_a_cancelled_session_leaves_nothing_open(service: FlowService) -> None:
     call = calls("side__lines", count=440)
-    case = home.case(main=first_calls_then_concludes(call, Reply(SUMMARY, delay=60)))
-    session_id = await home.submit(case)
-    with anyio.fail_after(20):
+    case = service.case(main=first_calls_then_concludes(call, Reply(SUMMARY, delay=3600)))
+    session_id = await service.submit(case)
+    with anyio.fail_after(300):
         while not any(is_summary(body) for body in case.requests()):
             await anyio.sleep(0.02)
-    assert (await home.door.http.post(f"/api/v1/sessions/{session_id}/cancel")).status_code in (200, 202)
-    story = await home.story(session_id, "cancelled")
+    assert (await service.web.http.post(f"/api/v1/sessions/{session_id}/cancel")).status_code in (200, 202)
+    story = await service.story(session_id, "cancelled")
     assert the_summary(story)["status"] == "cancelled" and story.session["reason"].startswith("Cancelled")
     assert {stage["status"] for stage in story.session["stages"]} == {"cancelled"}
     assert {execution["status"] for stage in story.session["stages"] for execution in stage["executions"]} == {

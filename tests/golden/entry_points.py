@@ -50,7 +50,7 @@ from tersely.store.database import Database
 from tests.fakes.executing import execute, read_back, tool_executor
 from tests.fakes.gateways import at, gateway
 from tests.fakes.llm_server import Body, FakeLLMServer, Reply, serving
-from tests.flows.house import House, calls, house, said
+from tests.flows.service import FlowService, calls, flow_service, said
 
 RECORD = Path(__file__).parent / "v0_1_0" / "entry_points.json"
 READ_ONLY = ToolAnnotations(read_only_hint=True)
@@ -394,7 +394,9 @@ async def sessions() -> Record:
             "queue": {"max_concurrent_sessions": 4, "poll": 0.05, "grace": 1},
         }
         folder = Path(os.environ["TERSELY_DATA_DIR"])
-        async with house(f"sqlite:///{folder / 'sessions.db'}", folder, lambda models: settings, providers=()) as home:
+        async with flow_service(
+            f"sqlite:///{folder / 'sessions.db'}", folder, lambda models: settings, providers=()
+        ) as home:
             for number, (name, text) in enumerate(INPUTS.items()):
                 if text:
                     idle = await _story(home, {"alert_type": "idle", "data": text})
@@ -416,10 +418,10 @@ async def sessions() -> Record:
     return record
 
 
-async def _story(home: House, body: Document) -> Document:
-    session_id = await home.door.submit(**body)
+async def _story(home: FlowService, body: Document) -> Document:
+    session_id = await home.web.submit(**body)
     with anyio.fail_after(60):
-        while (session := await home.door.get(f"/sessions/{session_id}"))["status"] not in ("completed", "failed"):
+        while (session := await home.web.get(f"/sessions/{session_id}"))["status"] not in ("completed", "failed"):
             await anyio.sleep(0.05)
     timeline = [
         {key: item[key] for key in ("event_type", "status", "content", "metadata")}
@@ -427,7 +429,7 @@ async def _story(home: House, body: Document) -> Document:
     ]
     kept = await home.all(f"/sessions/{session_id}/results") if body["alert_type"] == "research" else []
     for one in kept:
-        one["text"] = (await home.door.http.get(f"/api/v1/sessions/{session_id}/results/{one['handle']}/raw")).text
+        one["text"] = (await home.web.http.get(f"/api/v1/sessions/{session_id}/results/{one['handle']}/raw")).text
     return {"session": session, "timeline": timeline, "kept": kept}
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import anyio
 
-from tests.flows.house import house
+from tests.flows.service import flow_service
 from tests.golden.scenario import ENDED, OPEN, PENDING, ScriptedModel, ToolServers, configuration, submission
 
 FOLDER = Path(__file__).parent / "v0_1_0"
@@ -38,7 +38,7 @@ async def work(folder: Path) -> None:
     async with (
         tools.listening() as addresses,
         model.listening() as url,
-        house(
+        flow_service(
             f"sqlite:///{folder / FILES[0]}",
             folder,
             configuration(addresses, url),
@@ -47,14 +47,14 @@ async def work(folder: Path) -> None:
         ) as home,
     ):
         for name, status in ENDED.items():
-            ids[name] = await home.door.submit(**submission(name))
-            await home.door.until(ids[name], status)
+            ids[name] = await home.web.submit(**submission(name))
+            await home.web.until(ids[name], status)
         for name in OPEN:
-            ids[name] = await home.door.submit(**submission(name))
+            ids[name] = await home.web.submit(**submission(name))
         with anyio.fail_after(60):
             while tools.held | model.held != set(OPEN):
                 await anyio.sleep(0.1)
-        ids[PENDING] = await home.door.submit(**submission(PENDING))
+        ids[PENDING] = await home.web.submit(**submission(PENDING))
         await anyio.sleep(3)  # Calls that run beside a held one are stored by then.
         (folder / "sessions.json").write_text(json.dumps(ids, indent=1) + "\n")
         os.kill(os.getpid(), signal.SIGKILL)

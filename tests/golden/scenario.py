@@ -17,7 +17,7 @@ from fastmcp import FastMCP
 from mcp_types import ToolAnnotations
 
 from tests.fakes.llm_server import Body, FakeLLMServer, Reply, serving
-from tests.flows.house import acts, calls, is_summary
+from tests.flows.service import acts, calls, is_summary
 
 READ_ONLY = ToolAnnotations(read_only_hint=True)
 SECRET = "password=hunter2-Walnut!orbit42"

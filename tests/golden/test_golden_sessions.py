@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.flows.house import House, Story, house
+from tests.flows.service import FlowService, Story, flow_service
 from tests.golden.scenario import (
     ENDED,
     OPEN,
@@ -83,7 +83,7 @@ def anyio_backend() -> str:
 class Resumed:
     """The service on a copy of the golden files, after every session has ended."""
 
-    home: House
+    home: FlowService
     tools: ToolServers
     model: ScriptedModel
     stories: dict[str, Story]
@@ -112,10 +112,10 @@ def start_now(file: Path) -> None:
         connection.execute("UPDATE sessions SET started_at = ? WHERE status = 'in_progress'", (now,))
 
 
-async def ended(home: House, session_id: str) -> Story:
+async def ended(home: FlowService, session_id: str) -> Story:
     """The whole session, however it ended: what is wrong with it, the tests say one by one."""
     with anyio.fail_after(60):
-        while (status := (await home.door.get(f"/sessions/{session_id}"))["status"]) not in (
+        while (status := (await home.web.get(f"/sessions/{session_id}"))["status"]) not in (
             "completed",
             "failed",
             "timed_out",
@@ -133,7 +133,7 @@ async def resumed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Res
     async with (
         tools.listening() as addresses,
         model.listening() as url,
-        house(
+        flow_service(
             f"sqlite:///{copy / 'tersely.db'}",
             copy,
             configuration(addresses, url),
@@ -204,7 +204,7 @@ async def test_every_result_that_was_kept_can_be_read(resumed: Resumed, name: st
 
 
 async def raw(resumed: Resumed, name: str, handle: str) -> str:
-    answer = await resumed.home.door.http.get(f"/api/v1/sessions/{IDS[name]}/results/{handle}/raw")
+    answer = await resumed.home.web.http.get(f"/api/v1/sessions/{IDS[name]}/results/{handle}/raw")
     assert answer.status_code == 200, answer.text
     return str(answer.text)
 

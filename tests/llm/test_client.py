@@ -147,7 +147,7 @@ async def test_a_model_that_takes_no_temperature_is_asked_without() -> None:
         Reply(raw=b"[]", headers={"content-type": "application/json"}),
     ],
 )
-async def test_somebody_elses_shape_is_a_plain_error(page: Reply) -> None:
+async def test_a_response_that_is_no_chat_completion_is_a_plain_error(page: Reply) -> None:
     """F26."""
     async with FakeLLMServer([page]).listening() as server, model_at(server.url) as llm:
         with pytest.raises(LLMMisconfigured, match="did not return a chat completion"):
@@ -255,7 +255,7 @@ async def test_a_server_that_drips_is_given_up_in_the_end() -> None:
                 await llm.complete(say("hello"), max_tokens=50)
 
 
-async def test_nobody_at_the_address_is_unavailable() -> None:
+async def test_a_refused_connection_is_unavailable() -> None:
     """F18: connection refused."""
     async with model_at("http://127.0.0.1:9/v1", retry_policy=QUICK) as llm:
         with pytest.raises(LLMUnavailable):

@@ -36,7 +36,7 @@ def test_production_waits_two_four_and_eight_seconds() -> None:
 
 
 async def test_never_more_calls_at_once_than_there_are_slots() -> None:
-    """LESSONS: the limit covered map and not reduce; here it is in the client, so it covers everybody."""
+    """LESSONS: the limit covered map and not reduce; here it is in the client, so it covers both."""
     async with FakeLLMServer(lambda body: Reply("ok", delay=0.03)).listening() as server:
         async with (
             model_at(server.url, retry_policy=RetryPolicy(concurrency=3)) as llm,
@@ -56,19 +56,19 @@ async def test_a_slot_is_free_while_its_call_waits_for_a_retry() -> None:
 
     async with FakeLLMServer(script).listening() as server:
         async with (
-            model_at(server.url, retry_policy=RetryPolicy(concurrency=1, delays=(60.0,))) as llm,
+            model_at(server.url, retry_policy=RetryPolicy(concurrency=1, delays=(3600.0,))) as llm,
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(lambda: llm.complete(say("unlucky"), max_tokens=10))
             while not server.requests:
                 await anyio.sleep(0.01)
-            with anyio.fail_after(20):
+            with anyio.fail_after(300):
                 assert (await llm.complete(say("lucky"), max_tokens=10)).text == "ok"
             tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("header", ["1", "Wed, 21 Oct 2099 07:28:00 GMT", "0", "garbage", None])
-async def test_a_retry_after_closes_the_gate_for_everybody_and_one_goes_first(header: str | None) -> None:
+async def test_a_retry_after_holds_all_callers_back_and_then_lets_one_probe(header: str | None) -> None:
     """F17: at most one request on the wire in the waiting time; other callers wait without using up their tries."""
     told = Reply(status=429, headers={"retry-after": header} if header else {})
     arrivals: list[float] = []
@@ -89,9 +89,8 @@ async def test_a_retry_after_closes_the_gate_for_everybody_and_one_goes_first(he
                 return
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(ask)
-                while not arrivals:
+                while not arrivals or llm.in_use:
                     await anyio.sleep(0.001)
-                await anyio.sleep(0.005)
                 for _ in range(4):
                     tasks.start_soon(ask)
     waited = arrivals[1] - arrivals[0]
@@ -101,13 +100,13 @@ async def test_a_retry_after_closes_the_gate_for_everybody_and_one_goes_first(he
 
 
 async def test_a_provider_that_asks_for_an_hour_counts_as_unavailable_and_is_left_alone() -> None:
-    """F17: over 60 s nobody waits; the next caller is told without asking."""
+    """F17: a delay over 60 s is not waited for; the next caller fails without a request."""
     async with (
         FakeLLMServer([Reply(status=429, headers={"retry-after": "3600"})]).listening() as server,
         model_at(server.url) as llm,
     ):
         for _ in range(2):
-            with anyio.fail_after(20), pytest.raises(LLMUnavailable):
+            with anyio.fail_after(300), pytest.raises(LLMUnavailable):
                 await llm.complete(say("hello"), max_tokens=10)
     assert len(server.requests) == 1
 
@@ -140,7 +139,7 @@ async def test_the_next_model_steps_in_when_the_first_fails() -> None:
             assert (await llm.complete(say("hello"), max_tokens=10)).text == "from the second"
 
 
-async def test_when_everybody_fails_everybody_has_a_say() -> None:
+async def test_when_all_models_fail_the_error_names_each_failure() -> None:
     async with (
         FakeLLMServer([401]).listening() as first,
         FakeLLMServer([Reply(status=400, error="bad wish")]).listening() as second,
@@ -161,11 +160,11 @@ async def test_a_fallback_with_too_small_a_window_is_not_asked() -> None:
 
 
 async def test_a_caller_who_leaves_frees_the_slot_and_the_connection() -> None:
-    async with FakeLLMServer(lambda body: Reply("ok", delay=60)).listening() as server:
+    async with FakeLLMServer(lambda body: Reply("ok", delay=3600)).listening() as server:
         async with model_at(server.url, retry_policy=RetryPolicy(concurrency=1)) as llm:
             with anyio.move_on_after(0.2):
                 await llm.complete(say("hello"), max_tokens=10)
             assert llm.in_use == 0
-            with anyio.fail_after(20):
+            with anyio.fail_after(300):
                 while not server.cancelled:
                     await anyio.sleep(0.01)

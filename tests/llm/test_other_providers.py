@@ -17,6 +17,9 @@ from tersely.llm.providers import ModelSpec, NativeTools
 from tersely.masking.masked import assume_masked
 from tests.fakes.llm_server import serving
 
+pytestmark = pytest.mark.slow
+"""The clients of these providers take seconds to import."""
+
 MESSAGES = [Message("system", assume_masked("be brief")), Message("user", assume_masked("two and two?"))]
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tersely.errors import ConfigError, MaskingFailed
 from tersely.masking.mask import DEFAULT_GROUPS, Masker, mask
+from tersely.masking.masked import Masked
 from tersely.masking.search import GROUPS, find_secrets
 from tersely.masking.spans import MaskingDeadline
 
@@ -245,9 +246,11 @@ def test_what_identifies_or_only_speaks_of_secrets_stays(text: str) -> None:
     assert MASKER.mask(text) == text
 
 
-def test_text_without_secrets_comes_back_as_the_same_object() -> None:
+def test_text_without_secrets_comes_back_as_it_was() -> None:
     text = "nothing to see here\n" * 10
-    assert MASKER.mask(text) is text
+    masked = MASKER.mask(text)
+    assert masked == text and type(masked) is Masked
+    assert MASKER.mask(masked) is masked, "masked text is not copied again"
 
 
 # --------------------------------------------------------------------------- marks
@@ -357,7 +360,7 @@ def test_mask_is_the_short_way_with_all_groups() -> None:
 
 
 class Unreadable(str):
-    """A text that breaks whoever reads it."""
+    """A text that raises in its reader."""
 
     __slots__ = ()
 
@@ -455,6 +458,7 @@ def shape(value: Any) -> Any:
     return [shape(inner) for inner in value] if isinstance(value, list) else "leaf"
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(document=DOCUMENTS, indent=st.sampled_from([None, 2]), ascii_only=st.booleans())
 def test_json_stays_json_of_the_same_shape_and_masking_again_changes_nothing(

@@ -12,7 +12,9 @@ from tersely.errors import ToolForbidden, ToolNotFound
 from tersely.mcp.connect.supervisor import Backoff
 from tersely.mcp.registry import ListingChange, ToolRegistry, registered
 from tersely.mcp.servers import Server, ServerOptions, TransportOptions
-from tests.mcp.test_connect import stdio, until
+from tests.mcp.connections import stdio, until
+
+pytestmark = pytest.mark.process
 
 HASTY = Backoff(first_delay=0.05, longest_delay=0.4, between_lists=0.05)
 MISSING = Server(name="missing", options=ServerOptions(transport=TransportOptions(command="/no/such/program")))

@@ -1,4 +1,4 @@
-"""The MCP configuration of the seed as it stands, and `mcp_call` for pipelines of one's own."""
+"""The MCP configuration of the seed, unchanged, and `mcp_call` for pipelines of one's own."""
 
 import json
 from pathlib import Path
@@ -59,6 +59,7 @@ research: {pages: 1, tokens: 1500}
 """
 
 
+@pytest.mark.slow
 async def test_a_chain_of_the_configuration_researches_a_subject_whose_topics_are_its_stages(tmp_path: Path) -> None:
     (tmp_path / "tersely.yaml").write_text(CHAIN)
     async with listening(Servers(WEB), summarizer=False) as addresses:
@@ -80,7 +81,7 @@ async def test_a_chain_of_the_configuration_researches_a_subject_whose_topics_ar
         ({"subject": "Fizeivmark", "options": {"pages": 0}}, "pages"),
     ],
 )
-async def test_what_cannot_be_researched_is_refused_at_the_door(tmp_path: Path, data: Any, says: str) -> None:
+async def test_an_invalid_research_request_is_refused_on_submission(tmp_path: Path, data: Any, says: str) -> None:
     (tmp_path / "tersely.yaml").write_text(CHAIN)
     environment = {"MCP_WEB_SEARCH_URL": "http://127.0.0.1:9/mcp", "TERSELY_DATA_DIR": str(tmp_path)}
     async with sessions_app(Settings.load(environment, tmp_path / "tersely.yaml"), version="test") as parts:
@@ -99,7 +100,7 @@ async def test_a_pipeline_calls_the_summarizer_itself() -> None:
     assert json.loads(json.dumps(servers.summarized))[0]["max_output_tokens"] == 800
 
 
-async def test_a_service_that_does_not_answer_is_none_and_with_strict_an_error() -> None:
+async def test_a_service_that_does_not_answer_returns_none_and_raises_when_strict() -> None:
     async with listening(Servers(WEB, fails=1)) as addresses:
         assert (
             await mcp_call(addresses["summarizer"], "summarize_for_extraction", {"content": "x", "schema_hint": ""})

@@ -5,6 +5,8 @@ refused as a fact.
 import json
 from pathlib import Path
 
+import pytest
+
 from tersely import count_tokens
 from tests.fakes.llm_server import Body, FakeLLMServer, Reply
 from tests.fakes.researching import TOPICS, WEB, Researcher, Servers, listening, model, research
@@ -18,6 +20,7 @@ def cases(shared: Path) -> list[str]:
     return [case["payload"] for line in lines if (case := json.loads(line))["surface"] == "web_page"]
 
 
+@pytest.mark.slow
 async def test_orders_on_a_page_stay_data_even_when_the_summarizer_obeys_them(tmp_path: Path, shared: Path) -> None:
     payloads = cases(shared)
     assert payloads
@@ -41,7 +44,7 @@ async def test_orders_on_a_page_stay_data_even_when_the_summarizer_obeys_them(tm
     assert all(count_tokens(content) <= 2_000 for content in ended.contents)
     assert "hunter2" not in json.dumps(ended.result) and "hunter2" not in "".join(ended.contents)
     assert all(page["url"] and page["handle"] for page in ended.result["pages"])
-    # In the extraction it stands between marks that it could not know, in the user's message.
+    # The extraction prompt has it in the user's message, between delimiters that it could not know.
     extraction = next(
         body for body in llm.requests if str(body["messages"][0]["content"]).startswith("You extract facts")
     )

@@ -17,7 +17,9 @@ import pytest
 from tests.fakes.researching import WEB, Servers, listening
 from tests.research.test_configuration import SEED_003
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+ROOT = Path(__file__).parents[2]
+
+pytestmark = [pytest.mark.process, pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")]
 
 
 @pytest.fixture
@@ -32,11 +34,12 @@ def folder(tmp_path: Path) -> Path:
 async def run(folder: Path, addresses: Mapping[str, str], fault: str = "") -> CompletedProcess[bytes]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("FAULT_", "TERSELY_"))}
     environment |= {"MCP_WEB_SEARCH_URL": addresses["search"], "MCP_SUMMARIZER_URL": addresses["summarizer"]}
+    environment |= {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     environment |= {"TERSELY_DATA_DIR": str(folder / "data"), **({"FAULT_AT": fault} if fault else {})}
     command = [
         sys.executable,
         "-m",
-        "tersely",
+        "tests.survival.replica",
         "research",
         WEB.subject,
         "--topics",
@@ -45,10 +48,11 @@ async def run(folder: Path, addresses: Mapping[str, str], fault: str = "") -> Co
         "schema.json",
     ]
     command += ["-o", "out.json", "--mcp-config", "mcp_config.json", "--pages", "4", "--quiet"]
-    with anyio.fail_after(240):
+    with anyio.fail_after(300):
         return await anyio.run_process(command, cwd=folder, env=environment, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "in_flight"),
     [
@@ -75,6 +79,7 @@ async def test_a_killed_research_goes_on_and_repeats_nothing_that_was_stored(
     assert len(summarized) == 4 == sum(summarized.values()), "no summary is paid twice"
 
 
+@pytest.mark.slow
 async def test_what_is_through_is_shown_again_and_not_made_again(folder: Path) -> None:
     servers = Servers(WEB)
     async with listening(servers) as addresses:

@@ -11,6 +11,8 @@ from tersely.store.database import Database
 from tests.fakes.llm_server import FakeLLMServer
 from tests.fakes.researching import FIELDS, TOPICS, WEB, Researcher, Servers, listening, model, research
 
+pytestmark = pytest.mark.slow
+
 TWO = {name: TOPICS[name] for name in ("people", "dates")}
 
 
@@ -70,10 +72,10 @@ async def test_with_a_model_pages_travel_by_handle_and_every_fact_has_a_source(t
     # The section that tells when to summarize has the tool's real name.
     assert "`summarizer__summarize_for_extraction`" in str(llm.requests[0]["messages"][0]["content"])
     assert "summarizer__summarize_for_extraction" in {tool["function"]["name"] for tool in llm.requests[0]["tools"]}
-    # What nobody says is refused.
+    # A claim that no page makes is refused.
     assert sum(len(facts) for facts in result["facts"].values()) >= 0.9 * len(WEB.country.claims)
     assert [one["why"] for one in result["refused"]] == ["no page says so", "it names no source"]
-    # Contradictions stand side by side, each with its sources.
+    # Contradictions are listed side by side, each with its sources.
     contradicted = {(claim.kind, claim.about) for claim in WEB.country.claims if claim.is_contradicted}
     assert len(result["contradictions"]) >= 0.9 * len(contradicted)
     for values in (one["values"] for one in result["contradictions"]):

@@ -1,4 +1,4 @@
-"""The small web as the rest of the house meets it: a search tool, a crawl tool, and pages that know what they state."""
+"""The small web as its clients see it: a search tool, a crawl tool, and pages that know what they state."""
 
 import sys
 from pathlib import Path
@@ -71,6 +71,7 @@ async def test_what_search_finds_can_be_crawled_as_markdown_or_html() -> None:
             await client.call_tool("crawl", {"url": "https://elsewhere.example/"})
 
 
+@pytest.mark.process
 async def test_it_runs_as_a_process_and_search_and_crawl_can_be_two() -> None:
     command = ["-m", "tests.fakes.web.server", "--seed", str(SEED), "--tools", "crawl"]
     root = str(Path(__file__).parents[2])

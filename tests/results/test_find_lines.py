@@ -76,11 +76,11 @@ def test_a_pattern_without_end_is_refused() -> None:
 
 @pytest.mark.parametrize("hostile", ["(a?){1000}b", "(a{1,100}){1,9}b", "(a+)+$b", "(.*a){100}b"])
 def test_a_hostile_pattern_is_stopped_by_the_clock_or_done(hostile: str) -> None:
-    """Half a minute of work if nobody looked at the clock; the test's own time limit is the judge."""
+    """Without the time limit this takes half a minute."""
     with contextlib.suppress(InputError):
         assert find_lines(b"a" * 500_000, hostile, seconds=0.5).total == 0
 
 
-def test_a_pattern_that_costs_too_much_is_said_to() -> None:
+def test_a_pattern_that_costs_too_much_is_refused_with_the_reason() -> None:
     with pytest.raises(InputError, match=r"too expensive: the search took more than 0\.1 s"):
         find_lines(b"a" * 500_000, "(a?){1000}b", seconds=0.1)

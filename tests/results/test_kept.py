@@ -52,7 +52,7 @@ async def test_a_handle_can_be_given_with_or_without_its_prefix(tmp_path: Path) 
 
 
 def test_masking_leaves_handles_alone() -> None:
-    """They stand in every observation, and a masked one could not be used."""
+    """Every observation contains one, and a masked one could not be used."""
     handle = "r_0h3kq9x7v2m5c8dz"
     for text in (
         f"whole result: {handle}",
@@ -71,6 +71,7 @@ def in_one_loop(tmp_path: Path, story: Callable[[KeptResults], Any]) -> None:
     anyio.run(run)
 
 
+@pytest.mark.slow
 @slow
 @given(text=texts, first=st.integers(1, 30), last=st.integers(1, 30))
 def test_lines_equal_slicing_the_text(
@@ -88,6 +89,7 @@ def test_lines_equal_slicing_the_text(
     in_one_loop(tmp_path, sliced)
 
 
+@pytest.mark.slow
 @slow
 @given(text=texts, edges=st.lists(st.integers(0, 200), min_size=2, max_size=5).map(sorted))
 def test_bytes_equal_slicing_the_text_and_neighbours_neither_overlap_nor_lose_anything(

@@ -13,6 +13,8 @@ from fastmcp import Client
 from tersely.mcp.suspicion import suspicions
 from tests.fakes.gateways import by_command, gateway, post, text_of
 
+pytestmark = pytest.mark.process
+
 USABLE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -57,7 +59,7 @@ async def test_the_shared_results_of_hostile_shape(shared: Path) -> None:
     ],
 )
 async def test_a_result_that_breaks_the_protocol_is_an_error_for_the_model(result: bytes, says: str) -> None:
-    async with gateway(by_command("shapes", timeout=5)) as ours:
+    async with gateway(by_command("shapes", timeout=60)) as ours:
         answer = await shaped(ours.url, result)
     assert answer["result"]["isError"] and says in answer["result"]["content"][0]["text"]
 
@@ -117,9 +119,9 @@ async def test_the_shared_descriptions_that_hurt(shared: Path) -> None:
                 if any(word in case["payload"] for word in ("x-mcp-header", "\\u", "aaaaaaaa")):
                     assert one["name"] not in names, case
             assert text_of(await client.call_tool_mcp("fine", {})) == "fine"
-        seen = ours.door.upstreams._pins.of(ours.door.upstreams.servers)["one"]
+        seen = ours.gateway.upstreams._pins.of(ours.gateway.upstreams.servers)["one"]
         assert {"fine", *names} - {"read_result", "search_result", "query_result", "summarize_result"} <= set(seen)
-        tools = ours.door.upstreams.pools[True].registry.tools()
+        tools = ours.gateway.upstreams.pools[True].registry.tools()
         told = {named.name for named in tools if suspicions(named.tool)}
         assert any(name.startswith("get_pods") for name in told), "orders in a description are pointed out"
 
@@ -131,8 +133,8 @@ async def test_the_shared_rug_pull(shared: Path) -> None:
     assert [case for case in cases(shared, "tools_list") if case["category"] == "rug_pull"]
     async with gateway(by_command("changes"), strict=True) as ours, Client(ours.url) as client:
         await client.call_tool_mcp("change", {})
-        with anyio.fail_after(20):
-            while not ours.door.upstreams.redefined:
+        with anyio.fail_after(300):
+            while not ours.gateway.upstreams.redefined:
                 await anyio.sleep(0.02)
         assert "get" not in [tool.name for tool in await client.list_tools()]
 

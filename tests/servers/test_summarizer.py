@@ -1,4 +1,4 @@
-"""The summarizer door over real HTTP, in both protocol eras, with a scripted model behind it."""
+"""The summarizer over real HTTP, in both protocol eras, with a scripted model behind it."""
 
 import contextlib
 import io
@@ -97,7 +97,7 @@ async def test_progress_is_told_for_every_finished_part(era: Any) -> None:
     assert told == [(done, calls) for done in range(1, calls + 1)]
 
 
-async def test_content_within_the_target_comes_back_unchanged_and_nobody_is_asked() -> None:
+async def test_content_within_the_target_is_returned_unchanged_without_a_model_call() -> None:
     """MS-1. The caller's own bytes, secrets included: it is the caller's text."""
     content = "password=hunter2-Walnut!42\r\n\tshort\u00a0enough"
     async with FakeLLMServer([]).listening() as llm, service(llm) as address, Client(f"{address}/mcp") as client:
@@ -188,7 +188,7 @@ async def test_an_unknown_strategy_is_semantic_and_the_result_says_so() -> None:
         ({"content": LONG, "colour": "red"}, "colour: Unexpected keyword argument"),
     ],
 )
-async def test_nonsense_is_an_error_that_names_the_range_and_nobody_is_asked(
+async def test_an_invalid_argument_is_an_error_that_names_the_range_without_a_model_call(
     arguments: dict[str, Any], says: str
 ) -> None:
     async with FakeLLMServer([]).listening() as llm, service(llm) as address, Client(f"{address}/mcp") as client:
@@ -200,7 +200,7 @@ async def test_nonsense_is_an_error_that_names_the_range_and_nobody_is_asked(
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_client_that_closes_its_stream_stops_the_work(era: Any) -> None:
     """F34: in both protocol eras; nothing is left behind. The model would take half a minute to answer."""
-    async with FakeLLMServer(lambda body: Reply("late", delay=30)).listening() as llm:
+    async with FakeLLMServer(lambda body: Reply("late", delay=3600)).listening() as llm:
         async with service(llm, DEFAULT_CHUNK_SIZE_TOKENS="1000") as address:
             async with anyio.create_task_group() as tasks:
 
@@ -209,11 +209,11 @@ async def test_a_client_that_closes_its_stream_stops_the_work(era: Any) -> None:
                         await client.call_tool_mcp("summarize", {"content": LONG, "max_output_tokens": 500})
 
                 tasks.start_soon(ask)
-                with anyio.fail_after(20):
+                with anyio.fail_after(300):
                     while llm.in_flight < 5:
                         await anyio.sleep(0.01)
                 tasks.cancel_scope.cancel()
-            with anyio.fail_after(20):
+            with anyio.fail_after(300):
                 while llm.in_flight:
                     await anyio.sleep(0.01)
             asked = len(llm.requests)
@@ -221,9 +221,10 @@ async def test_a_client_that_closes_its_stream_stops_the_work(era: Any) -> None:
             assert len(llm.requests) == asked
 
 
+@pytest.mark.slow
 async def test_a_hundred_clients_that_hang_up_leave_nothing_behind() -> None:
     """F34: closed at random moments, raw, as a killed client would."""
-    async with FakeLLMServer(lambda body: Reply("late", delay=60)).listening() as llm, service(llm) as address:
+    async with FakeLLMServer(lambda body: Reply("late", delay=3600)).listening() as llm, service(llm) as address:
         call = {
             "jsonrpc": "2.0",
             "id": 1,
@@ -239,7 +240,7 @@ async def test_a_hundred_clients_that_hang_up_leave_nothing_behind() -> None:
 
             for number in range(100):
                 tasks.start_soon(hang_up, 0.05 + number * 0.004)
-        with anyio.fail_after(20):
+        with anyio.fail_after(300):
             while llm.in_flight:
                 await anyio.sleep(0.01)
         async with Client(f"{address}/mcp") as after:
@@ -263,7 +264,7 @@ async def test_a_token_is_asked_for_where_one_is_set() -> None:
             assert len(await client_with_token.list_tools()) == 2
 
 
-async def test_a_stranger_at_the_door_is_turned_away() -> None:
+async def test_requests_with_a_foreign_host_or_origin_are_refused() -> None:
     """DNS rebinding: Host and Origin are checked, also where no auth is set."""
     async with service(TERSELY_ALLOWED_HOSTS="mcp-summarizer") as address, httpx2.AsyncClient() as client:
         assert (await client.post(f"{address}/mcp", json={}, headers={"host": "evil.example"})).status_code == 421
@@ -275,9 +276,10 @@ async def test_a_stranger_at_the_door_is_turned_away() -> None:
         ).status_code not in (403, 421)
 
 
+@pytest.mark.slow
 async def test_a_body_over_the_limit_is_refused_with_the_limit_in_the_text() -> None:
     """F39: announced or in chunks, before it is buffered; under it, more than the 4 MiB of the SDK go through."""
-    async with service() as address, httpx2.AsyncClient(timeout=30) as client:
+    async with service() as address, httpx2.AsyncClient(timeout=300) as client:
         announced = await client.post(f"{address}/mcp", content=b"x" * (16 * 2**20 + 1))
         assert announced.status_code == 413 and "16,777,216" in announced.text
 
@@ -312,7 +314,7 @@ async def test_a_body_over_the_limit_is_refused_with_the_limit_in_the_text() -> 
 async def test_hostile_bodies_get_a_client_error_and_the_service_goes_on(body: bytes) -> None:
     """F39."""
     headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-    async with service() as address, httpx2.AsyncClient(timeout=20) as client:
+    async with service() as address, httpx2.AsyncClient(timeout=300) as client:
         response = await client.post(f"{address}/mcp", content=body, headers=headers)
         assert response.status_code < 500
         assert (await client.get(f"{address}/health")).status_code == 200

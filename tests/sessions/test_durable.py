@@ -15,6 +15,7 @@ from tersely.sessions.durable import Engine, Interrupted
 from tersely.sessions.records import SESSION_TYPES
 
 
+@pytest.mark.slow
 def test_a_session_runs_on_the_loop_of_the_engine_though_it_stood_still_when_the_session_was_taken(
     tmp_path: Path,
 ) -> None:
@@ -27,11 +28,11 @@ def test_a_session_runs_on_the_loop_of_the_engine_though_it_stood_still_when_the
         ran.append(asyncio.get_running_loop())
 
     def is_taken() -> bool:
-        with closing(sqlite3.connect(tmp_path / "tersely-workflows.db", timeout=30)) as file:
+        with closing(sqlite3.connect(tmp_path / "tersely-workflows.db", timeout=300)) as file:
             return bool(file.execute("SELECT status FROM workflow_status").fetchone()[0] != "ENQUEUED")
 
     async def until_it_ran() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while not ran:
                 await asyncio.sleep(0.01)
 
@@ -47,7 +48,7 @@ def test_a_session_runs_on_the_loop_of_the_engine_though_it_stood_still_when_the
         engine = runner.run(launched.__aenter__())
         try:
             runner.run(engine.enqueue("a session"))
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 300
             while not is_taken() and time.monotonic() < deadline:
                 time.sleep(0.01)
             runner.run(until_it_ran())
@@ -91,7 +92,7 @@ async def test_a_result_that_could_not_be_stored_is_not_remembered_as_a_failure(
         work=work,
     ) as engine:
         await engine.enqueue("a session")
-        with anyio.fail_after(60):
+        with anyio.fail_after(300):
             while not over.is_set():
                 await anyio.sleep(0.05)
                 if seen:
@@ -100,6 +101,6 @@ async def test_a_result_that_could_not_be_stored_is_not_remembered_as_a_failure(
 
 
 def _change(file: Path, statement: str) -> None:
-    with closing(sqlite3.connect(file, timeout=30)) as connection:
+    with closing(sqlite3.connect(file, timeout=300)) as connection:
         connection.execute(statement)
         connection.commit()

@@ -1,4 +1,4 @@
-"""Webhooks when sessions end: told, signed, told again where nobody answered, and only there."""
+"""Webhooks at the end of sessions: sent, signed, and sent again only to those that did not answer."""
 
 import hashlib
 import hmac
@@ -17,10 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tersely.events.log import end_session
 from tersely.sessions import housekeeping
 from tersely.sessions.durable import Engine
 from tersely.sessions.housekeeping import Housekeeping, Webhooks
-from tersely.store import sessions
+from tersely.store.claims import SessionEnd
 from tersely.store.database import Database
 from tests.fakes.begun import begun
 from tests.fakes.llm_server import serving
@@ -59,7 +60,7 @@ async def keeping(database: Database, *urls: str) -> AsyncIterator[None]:
         database=database, engine=nobody, keep_sessions=timedelta(days=9), sweep_every=timedelta(days=1), webhooks=hooks
     )
     async with anyio.create_task_group() as group:
-        group.start_soon(keeper._tell_again_and_again)
+        group.start_soon(keeper._deliver_forever)
         yield
         group.cancel_scope.cancel()
 
@@ -68,23 +69,23 @@ async def ended(database: Database) -> str:
     now = datetime.now(UTC)
     session_id = await begun(database, now=now, title="Disk full")
     async with database.transaction() as db:
-        await sessions.end_all(db, session_id, 1, "completed", "", analysis="It was the log.", now=now)
+        await end_session(db, session_id, 1, SessionEnd(status="completed", analysis="It was the log."), now=now)
     return session_id
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(300):
         while not condition():
             await anyio.sleep(0.01)
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(housekeeping, "TELL_EVERY", 0.02)
+    monkeypatch.setattr(housekeeping, "DELIVERY_POLL_SECONDS", 0.02)
     monkeypatch.setattr(housekeeping, "_pause", lambda tries: timedelta(milliseconds=20))
 
 
-async def test_a_webhook_hears_how_a_session_ended_and_can_tell_that_it_was_us(database: Database) -> None:
+async def test_a_webhook_gets_the_end_of_a_session_with_our_signature(database: Database) -> None:
     async with Receiver([]).listening() as receiver, keeping(database, receiver.url):
         session_id = await ended(database)
         await until(lambda: bool(receiver.heard))
@@ -101,7 +102,7 @@ async def test_a_webhook_hears_how_a_session_ended_and_can_tell_that_it_was_us(d
     assert headers["x-tersely-delivery"] == session_id
 
 
-async def test_only_the_one_who_did_not_answer_is_told_again(database: Database) -> None:
+async def test_only_a_webhook_that_did_not_answer_is_called_again(database: Database) -> None:
     async with (
         Receiver([]).listening() as well,
         Receiver([500, 503]).listening() as ill,

@@ -6,12 +6,13 @@ import anyio
 import pytest
 
 from tersely.errors import IdempotencyConflict, InputError, QueueFull, SessionEnded
+from tersely.events.log import claim_session, create_session
 from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import assume_masked
 from tersely.sessions.durable import Interrupted
 from tersely.sessions.intake import Submission
 from tersely.sessions.worker import SessionOutcome, Worker, WorkerTimeouts
-from tersely.store import events, executors
+from tersely.store import claims, events, executors
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.sessions import Session
@@ -65,7 +66,7 @@ async def test_a_session_that_waits_is_cancelled_at_once_and_never_begun(opened:
         assert (await app.session(second.session_id)).reason == "Cancelled by ada."
         assert await app.intake.cancel(first.session_id, by="ada") == "cancelling"
         assert (await app.until(first.session_id, "cancelled")).reason == "Cancelled by ada."
-        with pytest.raises(SessionEnded, match="ended as cancelled already"):
+        with pytest.raises(SessionEnded, match="already ended as cancelled"):
             await app.intake.cancel(first.session_id, by="ada")
         assert begun == [first.session_id]
 
@@ -93,7 +94,7 @@ async def test_a_mistake_of_our_own_is_an_end_as_well(opened: Opening) -> None:
     async def failed(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
         raise InputError("There is no server 'x' any more, and the key is sk-ant-REDACTED.")
 
-    for work, reason in ((broken, "An error of our own (KeyError)"), (failed, "There is no server 'x' any more")):
+    for work, reason in ((broken, "An internal error (KeyError)"), (failed, "There is no server 'x' any more")):
         async with opened(work) as app:
             accepted = await app.intake.submit(ALERT, principal="me")
             ended = await app.until(accepted.session_id, "failed")
@@ -139,14 +140,18 @@ async def test_a_session_given_back_goes_on_after_its_last_finished_step(opened:
     )
 
 
-async def test_at_most_as_many_run_as_may(opened: Opening) -> None:
+async def test_never_more_sessions_run_than_the_limit(opened: Opening) -> None:
     now, most = 0, 0
+    two_run = anyio.Event()
 
     async def count(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
         nonlocal now, most
         now += 1
         most = max(most, now)
-        await anyio.sleep(0.1)
+        if now == 2:
+            two_run.set()
+        await two_run.wait()
+        await anyio.sleep(0.1)  # So that a third would be seen.
         now -= 1
         return SessionOutcome(status="completed")
 
@@ -177,7 +182,7 @@ async def test_an_alert_is_refused_with_what_would_be_right(opened: Opening) -> 
         assert full.value.retry_after > 0
 
 
-async def test_whoever_lost_a_session_in_the_middle_of_a_step_neither_ends_nor_remembers_it(opened: Opening) -> None:
+async def test_a_worker_that_lost_a_session_during_a_step_neither_ends_it_nor_stores_the_step(opened: Opening) -> None:
     calls: list[str] = []
 
     async def in_steps(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
@@ -186,7 +191,7 @@ async def test_whoever_lost_a_session_in_the_middle_of_a_step_neither_ends_nor_r
             if len(calls) == 1:
                 # As a survivor does it who takes this process for dead.
                 async with app.database.transaction() as db:
-                    await rows.record_crash(db, session.id, worker.name)
+                    await claims.record_crash(db, session.id, worker.name)
                 await app.engine.requeue([session.id], taken_from=worker.name)
             return f"run {len(calls)}"
 
@@ -206,7 +211,7 @@ async def test_what_is_ours_by_name_and_does_not_run_here_is_taken_up_again(open
     async def forgets_the_first_time(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
         runs.append(session.id)
         if len(runs) == 1:
-            raise Interrupted  # The engine began it, and that is the last anybody hears of it.
+            raise Interrupted  # The engine began it, and it was never finished.
         return SessionOutcome(status="completed")
 
     async with opened(forgets_the_first_time) as app:
@@ -215,15 +220,15 @@ async def test_what_is_ours_by_name_and_does_not_run_here_is_taken_up_again(open
     assert len(runs) == 2
 
 
-async def test_cancelling_what_nobody_works_on_at_the_moment_ends_it_at_once(opened: Opening) -> None:
+async def test_cancelling_a_session_that_no_worker_holds_ends_it_at_once(opened: Opening) -> None:
     async with opened(wait_for_ever, at_once=1) as app:
         first = await app.intake.submit(ALERT, principal="me")
         await app.until(first.session_id, "in_progress")
         second = await app.intake.submit(ALERT, principal="me")
         async with app.database.transaction() as db:
             # Begun once, given back, and waiting behind the first: as after a restart.
-            await rows.claim(db, second.session_id, "gone", now=app.database.clock.now())
-            await rows.release(db, second.session_id, 1)
+            await claim_session(db, second.session_id, "gone", now=app.database.clock.now())
+            await claims.release(db, second.session_id, 1)
         assert await app.intake.cancel(second.session_id, by="ada") == "cancelled"
 
 
@@ -234,8 +239,8 @@ async def test_a_session_that_ends_its_workers_is_given_up_and_says_so(opened: O
         poison = await app.intake.submit(ALERT, principal="me")
         async with app.database.transaction() as db:
             for name in ("a", "b", "c"):
-                await rows.claim(db, poison.session_id, name, now=app.database.clock.now())
-                await rows.record_crash(db, poison.session_id, name)
+                await claim_session(db, poison.session_id, name, now=app.database.clock.now())
+                await claims.record_crash(db, poison.session_id, name)
         await app.intake.cancel(first.session_id, by="ada")
         assert "3 times in a row" in (await app.until(poison.session_id, "failed")).reason
 
@@ -256,11 +261,11 @@ async def test_no_more_sessions_are_claimed_than_may_run_whatever_the_engine_han
                 encoding="o200k_base",
                 mark_key=b"k",
             )
-            await rows.create(db, new, now=now)
-        await rows.heartbeat(db, "alive", host="h", version="1")
-        await rows.claim(db, ids[0], "alive", now=now)
-        await rows.claim(db, ids[1], "long gone", now=now)
+            await create_session(db, new, now=now)
+        await executors.heartbeat(db, "alive", host="h", version="1")
+        await claim_session(db, ids[0], "alive", now=now)
+        await claim_session(db, ids[1], "long gone", now=now)
         assert await executors.is_room_for(db, ids[2], 2), "what the dead held does not count"
-        await rows.claim(db, ids[1], "alive", now=now)
+        await claim_session(db, ids[1], "alive", now=now)
         assert not await executors.is_room_for(db, ids[2], 2)
         assert await executors.is_room_for(db, ids[1], 2), "who has a place keeps it"

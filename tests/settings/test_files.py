@@ -162,7 +162,7 @@ mcp_servers:
 
 
 def test_what_other_clients_call_otherwise_means_the_same(tmp_path: Path) -> None:
-    """Windsurf's addresses; and tools that somebody turned off in another client stay off."""
+    """Windsurf's addresses; and tools that were turned off in another client stay off."""
     path = tmp_path / "mcp.json"
     path.write_text(
         '{"mcpServers": {"a": {"serverUrl": "http://y/mcp", "disabledTools": ["drop"]}, "b": {"command": "x", '

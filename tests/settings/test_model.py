@@ -305,7 +305,7 @@ defaults: {llm_provider: theirs}
     assert beside.defaults.llm_provider == "theirs"
 
 
-def test_whoever_needs_a_part_of_the_file_is_not_stopped_by_mistakes_in_the_rest(tmp_path: Path) -> None:
+def test_a_command_that_needs_part_of_the_file_ignores_errors_in_the_rest(tmp_path: Path) -> None:
     file = written(
         tmp_path,
         "store: {keep_days: 3}\nagents: {a: {mcp_servers: [nobody]}}\nqueue: {lease: never}\nup: {host: '${UNSET}'}\n",
@@ -352,7 +352,7 @@ def test_tokens_can_come_from_a_variable() -> None:
     assert "TERSELY_AUTH_TOKENS" in str(wrong.value) and "the-token-itself" not in str(wrong.value)
 
 
-def test_native_tools_are_merged_without_changing_anybody() -> None:
+def test_native_tools_are_merged_without_changing_their_sources() -> None:
     provider, agent, alert = (
         NativeTools(google_search=True, url_context=True),
         NativeTools(google_search=False),

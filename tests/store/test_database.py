@@ -114,7 +114,7 @@ async def test_a_wrong_url_is_a_mistake_of_the_operator(url: str, says: str) -> 
             pass
 
 
-async def test_a_server_that_is_not_there_is_unavailable_and_the_password_is_not_told() -> None:
+async def test_an_unreachable_server_is_unavailable_and_the_password_is_not_shown() -> None:
     with pytest.raises(StoreUnavailable) as caught:
         async with Database.open("postgresql://me:hunter2@127.0.0.1:1/nothing?connect_timeout=3"):
             pass
@@ -143,7 +143,7 @@ async def test_a_transaction_that_fails_leaves_nothing(database: Database) -> No
         assert await connection.scalar(sa.text("SELECT count(*) FROM notes")) == 0
 
 
-async def test_of_many_who_write_at_once_each_stands_for_itself_and_is_stored_when_told_so(database: Database) -> None:
+async def test_concurrent_writes_are_independent_and_stored_when_confirmed(database: Database) -> None:
     """On SQLite they share commits: one that fails must take nothing of the others with it."""
     async with database.transaction() as connection:
         await connection.execute(sa.text("CREATE TABLE notes (number INTEGER PRIMARY KEY)"))
@@ -185,7 +185,7 @@ async def test_work_that_is_cancelled_in_a_crowd_leaves_the_database_usable(data
             await connection.execute(sa.text("INSERT INTO notes VALUES ('two')"))
 
     for _ in range(5):
-        with anyio.fail_after(20):
+        with anyio.fail_after(300):
             async with anyio.create_task_group() as tasks:
                 for _ in range(20):
                     tasks.start_soon(write)
@@ -193,7 +193,7 @@ async def test_work_that_is_cancelled_in_a_crowd_leaves_the_database_usable(data
                 async with database.reading() as connection:
                     await connection.execute(sa.text("SELECT 1"))
                 tasks.cancel_scope.cancel()
-    with anyio.fail_after(20):
+    with anyio.fail_after(300):
         async with database.transaction() as connection:
             ones = await connection.scalar(sa.text("SELECT count(*) FROM notes WHERE word = 'one'"))
             assert ones == await connection.scalar(sa.text("SELECT count(*) FROM notes WHERE word = 'two'"))
@@ -203,7 +203,7 @@ async def test_readers_on_sqlite_do_not_wait_for_a_writer(tmp_path: Path) -> Non
     async with Database.open(f"sqlite:///{tmp_path / 'tersely.db'}") as database:
         async with database.transaction() as writing:
             await writing.execute(sa.text("CREATE TABLE notes (word TEXT)"))
-            with anyio.fail_after(20):
+            with anyio.fail_after(300):
                 for light in (False, True):
                     async with database.reading(light=light) as connection:
                         assert await connection.scalar(sa.text("SELECT count(*) FROM kept_results")) == 0
@@ -220,10 +220,10 @@ async def test_a_writer_waits_for_one_of_another_process(tmp_path: Path) -> None
                 await connection.execute(sa.text("CREATE TABLE notes (word TEXT)"))
             told.set()
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(300):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(write)
-                # The loop goes on meanwhile.
+                # The loop is not blocked meanwhile.
                 await anyio.sleep(0.05)
                 assert not told.is_set()
                 other.execute("COMMIT")
@@ -231,6 +231,7 @@ async def test_a_writer_waits_for_one_of_another_process(tmp_path: Path) -> None
         assert told.is_set()
 
 
+@pytest.mark.process
 def test_many_processes_may_open_a_new_file_at_the_same_moment(tmp_path: Path) -> None:
     code = (
         "import sys, anyio\n"
@@ -241,5 +242,5 @@ def test_many_processes_may_open_a_new_file_at_the_same_moment(tmp_path: Path) -
     )
     command = [sys.executable, "-c", code, f"sqlite:///{tmp_path / 'tersely.db'}"]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(4)]
-    said = [process.communicate(timeout=60)[1] for process in processes]
+    said = [process.communicate(timeout=300)[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * 4, said

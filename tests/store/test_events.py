@@ -1,4 +1,4 @@
-"""The event log: numbered without a gap, each step told once, the same text for everybody; on both databases."""
+"""The event log: numbered without a gap, each step published once, the same text for every reader."""
 
 import json
 import uuid
@@ -8,9 +8,12 @@ import anyio
 import pytest
 
 from tersely.errors import LostSession, SessionNotFound
-from tersely.store import events, sessions, timeline
+from tersely.events.log import claim_session, complete_timeline_event, create_timeline_event
+from tersely.events.types import SessionStatus, StageStatus, stored_row
+from tersely.store import events, timeline
 from tersely.store.database import Database
-from tersely.store.events import Logged, SessionStatus, StageStatus
+from tersely.store.events import Logged
+from tersely.store.timeline import NewTimelineEvent, TimelineCompletion
 from tests.fakes.begun import NOON, begun, log, pending
 
 
@@ -19,7 +22,7 @@ async def append(
 ) -> Logged | None:
     event = StageStatus(stage_id="s", stage_name=name, stage_index=0, status="in_progress")
     async with database.transaction() as db:
-        return await events.append(db, session_id, attempt, step, event, now=NOON)
+        return await events.append(db, session_id, attempt, stored_row(step, event), now=NOON)
 
 
 async def test_a_payload_is_one_line_of_json_with_its_fields_in_one_order(database: Database) -> None:
@@ -47,7 +50,7 @@ async def test_a_repeated_step_of_a_lost_worker_is_refused_rather_than_passed_ov
     session_id = await begun(database)
     await append(database, session_id, "a")
     async with database.transaction() as db:
-        await sessions.claim(db, session_id, "worker-2", now=NOON)
+        await claim_session(db, session_id, "worker-2", now=NOON)
     with pytest.raises(LostSession, match="another attempt than 1"):
         await append(database, session_id, "a", attempt=1)
     assert await append(database, session_id, "a", attempt=2) is None
@@ -58,7 +61,7 @@ async def test_a_transaction_that_fails_leaves_no_gap(database: Database) -> Non
 
     async def fail() -> None:
         async with database.transaction() as db:
-            await events.append(db, session_id, 1, "a", SessionStatus(status="x"), now=NOON)
+            await events.append(db, session_id, 1, stored_row("a", SessionStatus(status="failed")), now=NOON)
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -112,12 +115,19 @@ async def test_what_no_database_and_no_viewer_takes_is_made_storable(database: D
     for _ in range(2_000):
         deep = [deep]
     async with database.transaction() as db:
-        logged = await timeline.create(
-            db, session_id, 1, "nul\x00step", event_id=str(uuid.uuid4()), stage_id=None, execution_id=None,
-            event_type="error",
-            content="a\x00b\ud800", metadata={"k\x00": ["\udc00", float("nan"), float("inf"), NOON, {1: b"x"}],
-            "deep": deep}, now=NOON,
-        )  # fmt: skip
+        logged = await create_timeline_event(
+            db,
+            session_id,
+            1,
+            "nul\x00step",
+            NewTimelineEvent(
+                event_id=str(uuid.uuid4()),
+                event_type="error",
+                content="a\x00b\ud800",
+                metadata={"k\x00": ["\udc00", float("nan"), float("inf"), NOON, {1: b"x"}], "deep": deep},
+            ),
+            now=NOON,
+        )
         (shown,) = await timeline.page(db, session_id)
     assert logged is not None
     payload = json.loads(logged.payload, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
@@ -146,7 +156,7 @@ async def test_the_feed_of_all_sessions_has_a_count_of_its_own_without_gaps(data
         assert [payload["status"] for payload in payloads if payload["session_id"] == id_] == ["pending", "in_progress"]
 
 
-async def test_what_the_feed_told_long_ago_is_forgotten_and_the_count_goes_on(database: Database) -> None:
+async def test_old_feed_entries_are_deleted_and_the_sequence_continues(database: Database) -> None:
     await begun(database, now=NOON - timedelta(days=10))
     await pending(database)
     async with database.transaction() as db:
@@ -157,28 +167,17 @@ async def test_what_the_feed_told_long_ago_is_forgotten_and_the_count_goes_on(da
         assert [one.seq for one in await events.feed_page(db)] == [3, 4]
 
 
-async def test_where_a_session_stands_is_one_moment(database: Database) -> None:
+async def test_the_position_of_a_session_is_a_consistent_snapshot(database: Database) -> None:
     session_id = await begun(database)
     event_id = str(uuid.uuid4())
     async with database.transaction() as db:
-        assert await events.where_it_stands(db, session_id) == (2, [])
-        await timeline.create(
-            db,
-            session_id,
-            1,
-            "s",
-            event_id=event_id,
-            stage_id=None,
-            execution_id=None,
-            event_type="error",
-            content="",
-            metadata={},
-            now=NOON,
+        assert await events.position(db, session_id) == (2, [])
+        await create_timeline_event(
+            db, session_id, 1, "s", NewTimelineEvent(event_id=event_id, event_type="error", metadata={}), now=NOON
         )
-        assert await events.where_it_stands(db, session_id) == (3, [event_id])
-        await timeline.complete(
-            db, session_id, 1, "s", event_id=event_id, event_type="error", content="", metadata={}, now=NOON
-        )
-        assert await events.where_it_stands(db, session_id) == (4, [])
+        assert await events.position(db, session_id) == (3, [event_id])
+        completion = TimelineCompletion(event_id=event_id, event_type="error", content="", metadata={})
+        await complete_timeline_event(db, session_id, 1, "s", completion, now=NOON)
+        assert await events.position(db, session_id) == (4, [])
         with pytest.raises(SessionNotFound):
-            await events.where_it_stands(db, "nothing")
+            await events.position(db, "nothing")

@@ -8,12 +8,13 @@ import pytest
 import sqlalchemy as sa
 
 from tersely.errors import InputError
+from tersely.events.log import add_interaction
 from tersely.llm.messages import Message, ToolCall, Usage
 from tersely.masking.masked import assume_masked
 from tersely.store import interactions, sessions, usage
 from tersely.store.database import Database
 from tersely.store.events import Logged
-from tersely.store.interactions import Interaction
+from tersely.store.interactions import Interaction, NewInteraction
 from tersely.store.sessions import Session
 from tersely.store.tables import messages
 from tests.fakes.begun import NOON, begun
@@ -32,11 +33,20 @@ async def add(
     database: Database, session_id: str, step: str, record: Interaction, *, known: Any = None, seconds: int = 0
 ) -> Logged | None:
     async with database.transaction() as db:
-        return await interactions.add(
-            db, session_id, 1, step, record, interaction_id=identity(session_id, f"{step}/{record.type}"),
-            stage_id="st",
-            execution_id="ex", now=NOON + timedelta(seconds=seconds), known=known or {},
-        )  # fmt: skip
+        return await add_interaction(
+            db,
+            session_id,
+            1,
+            NewInteraction(
+                id=identity(session_id, f"{step}/{record.type}"),
+                step=step,
+                stage_id="st",
+                execution_id="ex",
+                exchange=record,
+            ),
+            now=NOON + timedelta(seconds=seconds),
+            known=known or {},
+        )
 
 
 async def find(database: Database, session_id: str) -> Session:

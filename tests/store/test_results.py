@@ -273,7 +273,7 @@ async def test_a_blob_that_somebody_is_about_to_keep_is_not_swept(postgresql_url
         await keep(database, "contested")
         async with database.transaction() as keeping:
             assert await results.has_blob(keeping, pack(b"contested").sha256)
-            with anyio.fail_after(20):
+            with anyio.fail_after(300):
                 assert (await sweep(database, now=NOON + 2 * DAY)).freed == 0
             fields: dict[str, Any] = {
                 "kind": "text",
@@ -310,6 +310,7 @@ anyio.run(main, *sys.argv[1:])
 """
 
 
+@pytest.mark.process
 async def test_two_processes_keep_at_once_and_agree_on_what_they_share(database: Database, url: str) -> None:
     commands = [[sys.executable, "-c", KEEPER, url, who] for who in ("left", "right")]
     said: list[list[str]] = []
@@ -317,7 +318,7 @@ async def test_two_processes_keep_at_once_and_agree_on_what_they_share(database:
     async def run(command: list[str]) -> None:
         said.append(json.loads((await anyio.run_process(command)).stdout))
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(300):
         async with anyio.create_task_group() as tasks:
             for command in commands:
                 tasks.start_soon(run, command)

@@ -12,15 +12,32 @@ import pytest
 import sqlalchemy as sa
 
 from tersely.errors import InputError, LostSession, SessionNotEnded, SessionNotFound
+from tersely.events.log import (
+    add_interaction,
+    append,
+    claim_session,
+    complete_timeline_event,
+    create_session,
+    create_timeline_event,
+    end_session,
+    move_stage,
+    request_cancel,
+)
+from tersely.events.types import SessionStatus
 from tersely.llm.messages import Message
 from tersely.masking.masked import assume_masked
-from tersely.store import events, interactions, results, sessions, timeline
+from tersely.store import claims, events, idempotency, listing, results, sessions, stages, timeline
 from tersely.store import executors as workers
+from tersely.store.claims import SessionEnd
 from tersely.store.database import Database
-from tersely.store.interactions import Interaction
+from tersely.store.idempotency import IdempotencyKey
+from tersely.store.interactions import Interaction, NewInteraction
+from tersely.store.listing import Filters, Listed
 from tersely.store.packing import pack
-from tersely.store.sessions import End, Filters, IdempotencyKey, Listed, Session
+from tersely.store.sessions import End, Session
+from tersely.store.stages import NewExecution, StageChange
 from tersely.store.tables import executors, metadata
+from tersely.store.timeline import NewTimelineEvent, TimelineCompletion
 from tests.fakes.begun import NOON, alert, begun, log, pending
 
 LATER = NOON + timedelta(minutes=5)
@@ -35,25 +52,25 @@ async def end(
     database: Database, session_id: str, attempt: int | None, status: End = "completed", reason: str = ""
 ) -> list[events.Logged]:
     async with database.transaction() as db:
-        return await sessions.end_all(db, session_id, attempt, status, reason, now=LATER)
+        return await end_session(db, session_id, attempt, SessionEnd(status=status, reason=reason), now=LATER)
+
+
+def new_execution(id_: str, stage_id: str, *, model: str = "m") -> NewExecution:
+    return NewExecution(id=id_, stage_id=stage_id, agent="a", controller="react", provider="p", model=model)
+
+
+def interaction(step: str) -> NewInteraction:
+    exchange = Interaction(type="iteration", messages=[Message("user", assume_masked("hi"))])
+    return NewInteraction(id=str(uuid.uuid4()), step=step, exchange=exchange)
 
 
 async def open_event(database: Database, session_id: str, step: str, *, attempt: int = 1) -> str:
     event_id = sessions.derived_id(session_id, step)
     async with database.transaction() as db:
-        await timeline.create(
-            db,
-            session_id,
-            attempt,
-            step,
-            event_id=event_id,
-            stage_id=None,
-            execution_id=None,
-            event_type="llm_response",
-            content=f"so far {step}",
-            metadata={"of": step},
-            now=NOON,
+        new = NewTimelineEvent(
+            event_id=event_id, event_type="llm_response", content=f"so far {step}", metadata={"of": step}
         )
+        await create_timeline_event(db, session_id, attempt, step, new, now=NOON)
     return event_id
 
 
@@ -65,7 +82,7 @@ def told(logged: list[events.Logged]) -> list[tuple[str, str]]:
 
 async def test_a_submitted_session_is_pending_and_both_channels_tell_of_it(database: Database) -> None:
     async with database.transaction() as db:
-        created = await sessions.create(db, alert(override={"servers": [{"name": "cluster"}]}), now=NOON)
+        created, logged = await create_session(db, alert(override={"servers": [{"name": "cluster"}]}), now=NOON)
     session = await find(database, created.session_id)
     assert (
         created.is_new
@@ -79,8 +96,8 @@ async def test_a_submitted_session_is_pending_and_both_channels_tell_of_it(datab
         0,
         b"0123456789abcdef",
     )
-    assert [(one.channel, one.seq) for one in created.events] == [(f"session:{session.id}", 1), ("sessions", 1)]
-    assert told(list(created.events)) == [("session.status", "pending")] * 2
+    assert [(one.channel, one.seq) for one in logged] == [(f"session:{session.id}", 1), ("sessions", 1)]
+    assert told(logged) == [("session.status", "pending")] * 2
 
 
 async def test_the_key_of_the_marks_is_not_shown_when_a_session_is_printed(database: Database) -> None:
@@ -105,7 +122,7 @@ async def test_capitals_do_not_matter_in_a_search_in_any_alphabet(database: Data
     session_id = await begun(database, title="ÄNDERUNG: Диск переполнен")
     for words in ("änderung", "ДИСК", "Änderung диск"):
         async with database.reading() as db:
-            found, _ = await sessions.list_page(db, sessions.Filters(q=words))
+            found, _ = await listing.list_page(db, Filters(q=words))
         assert [one.session.id for one in found] == [session_id], words
 
 
@@ -113,15 +130,13 @@ async def test_the_same_idempotency_key_finds_the_session_it_was_used_for(databa
     key = IdempotencyKey(key="k1", digest="body")
     first, second = alert(), alert()
     async with database.transaction() as db:
-        await sessions.create(db, first, now=NOON, idempotency=key)
+        await sessions.create(db, first, now=NOON, key=key)
     async with database.transaction() as db:
-        again = await sessions.create(db, second, now=NOON + timedelta(hours=23), idempotency=key)
-        other_body = await sessions.create(
-            db, alert(), now=NOON, idempotency=IdempotencyKey(key="k1", digest="another")
-        )
-        other_scope = await sessions.create(db, alert(scope="user:2"), now=NOON, idempotency=key)
-        assert await sessions.session_of_key(db, "user:1", "k1") == first.id
-    assert (again.session_id, again.is_new, again.same_body, again.events) == (first.id, False, True, ())
+        again = await sessions.create(db, second, now=NOON + timedelta(hours=23), key=key)
+        other_body = await sessions.create(db, alert(), now=NOON, key=IdempotencyKey(key="k1", digest="another"))
+        other_scope = await sessions.create(db, alert(scope="user:2"), now=NOON, key=key)
+        assert await idempotency.session_of_key(db, "user:1", "k1") == first.id
+    assert (again.session_id, again.is_new, again.same_body) == (first.id, False, True)
     assert (other_body.session_id, other_body.is_new, other_body.same_body) == (first.id, False, False)
     assert other_scope.is_new
     with pytest.raises(SessionNotFound):
@@ -132,10 +147,10 @@ async def test_an_idempotency_key_can_be_used_anew_after_a_day(database: Databas
     key = IdempotencyKey(key="k1", digest="body")
     second = alert()
     async with database.transaction() as db:
-        await sessions.create(db, alert(), now=NOON, idempotency=key)
-        created = await sessions.create(db, second, now=NOON + timedelta(hours=25), idempotency=key)
-        assert created.is_new and await sessions.session_of_key(db, "user:1", "k1") == second.id
-        assert await sessions.forget_keys(db, before=NOON + timedelta(days=2)) == 1
+        await sessions.create(db, alert(), now=NOON, key=key)
+        created = await sessions.create(db, second, now=NOON + timedelta(hours=25), key=key)
+        assert created.is_new and await idempotency.session_of_key(db, "user:1", "k1") == second.id
+        assert await idempotency.delete_before(db, NOON + timedelta(days=2)) == 1
 
 
 async def test_of_many_submissions_with_one_key_at_once_one_makes_a_session(database: Database) -> None:
@@ -143,7 +158,7 @@ async def test_of_many_submissions_with_one_key_at_once_one_makes_a_session(data
 
     async def submit() -> None:
         async with database.transaction() as db:
-            made.append(await sessions.create(db, alert(), now=NOON, idempotency=IdempotencyKey(key="k", digest="d")))
+            made.append(await sessions.create(db, alert(), now=NOON, key=IdempotencyKey(key="k", digest="d")))
 
     async with anyio.create_task_group() as group:
         for _ in range(10):
@@ -154,11 +169,11 @@ async def test_of_many_submissions_with_one_key_at_once_one_makes_a_session(data
 async def test_a_claim_begins_a_session_once_and_later_claims_only_take_it_over(database: Database) -> None:
     session_id = await pending(database)
     async with database.transaction() as db:
-        first = await sessions.claim(db, session_id, "worker-1", now=NOON)
+        first, first_events = await claim_session(db, session_id, "worker-1", now=NOON)
     async with database.transaction() as db:
-        second = await sessions.claim(db, session_id, "worker-2", now=LATER)
+        second, second_events = await claim_session(db, session_id, "worker-2", now=LATER)
     assert (first.attempt, second.attempt) == (1, 2) and second.status == "in_progress"
-    assert told(list(first.events)) == [("session.status", "in_progress")] * 2 and second.events == []
+    assert told(first_events) == [("session.status", "in_progress")] * 2 and second_events == []
     session = await find(database, session_id)
     assert (session.started_at, session.executor, session.last_seq) == (NOON, "worker-2", 2)
 
@@ -167,47 +182,33 @@ async def test_a_worker_that_lost_the_session_changes_nothing(database: Database
     """I of the invariants: a zombie writes into the void."""
     session_id = await begun(database)
     async with database.transaction() as db:
-        ids = await sessions.plan_stages(db, session_id, 1, ["look"])
-        await sessions.begin_execution(
+        ids = await stages.plan_stages(db, session_id, 1, ["look"])
+        await stages.begin_execution(db, session_id, 1, new_execution("e", ids[0], model="m"), now=NOON)
+    event_id = await open_event(database, session_id, "s")
+    async with database.transaction() as db:
+        await claim_session(db, session_id, "worker-2", now=NOON)
+    before = await _all_rows(database)
+    writes: list[Any] = [
+        lambda db: append(db, session_id, 1, "x", SessionStatus(status="failed"), now=NOON),
+        lambda db: create_timeline_event(
+            db, session_id, 1, "x", NewTimelineEvent(event_id="x", event_type="error", metadata={}), now=NOON
+        ),
+        lambda db: complete_timeline_event(
             db,
             session_id,
             1,
-            execution_id="e",
-            stage_id=ids[0],
-            agent="a",
-            controller="react",
-            provider="p",
-            model="m",
+            "s",
+            TimelineCompletion(event_id=event_id, event_type="llm_response", content="", metadata={}),
             now=NOON,
-        )
-    event_id = await open_event(database, session_id, "s")
-    async with database.transaction() as db:
-        await sessions.claim(db, session_id, "worker-2", now=NOON)
-    before = await _all_rows(database)
-    writes: list[Any] = [
-        lambda db: events.append(db, session_id, 1, "x", events.SessionStatus(status="x"), now=NOON),
-        lambda db: timeline.create(
-            db, session_id, 1, "x", event_id=str(uuid.uuid4()), stage_id=None, execution_id=None, event_type="error",
-            content="",
-            metadata={}, now=NOON,
         ),
-        lambda db: timeline.complete(
-            db, session_id, 1, "s", event_id=event_id, event_type="llm_response", content="", metadata={}, now=NOON
-        ),
-        lambda db: interactions.add(
-            db, session_id, 1, "x", Interaction(type="iteration", messages=[Message("user", assume_masked("hi"))]),
-            interaction_id=str(uuid.uuid4()), stage_id=None, execution_id=None, now=NOON,
-        ),
-        lambda db: sessions.plan_stages(db, session_id, 1, ["look", "again"]),
-        lambda db: sessions.move_stage(db, session_id, 1, ids[0], "in_progress", now=NOON),
-        lambda db: sessions.begin_execution(
-            db, session_id, 1, execution_id="f", stage_id=ids[0], agent="a", controller="react", provider="p",
-            model="m", now=NOON
-        ),
-        lambda db: sessions.end_execution(db, session_id, 1, "e", "failed", now=NOON),
-        lambda db: sessions.release(db, session_id, 1),
-        lambda db: sessions.end_all(db, session_id, 1, "completed", now=NOON),
-    ]  # fmt: skip
+        lambda db: add_interaction(db, session_id, 1, interaction("x"), now=NOON),
+        lambda db: stages.plan_stages(db, session_id, 1, ["look", "again"]),
+        lambda db: move_stage(db, session_id, 1, StageChange(stage_id=ids[0], status="in_progress"), now=NOON),
+        lambda db: stages.begin_execution(db, session_id, 1, new_execution("f", ids[0], model="m"), now=NOON),
+        lambda db: stages.end_execution(db, session_id, 1, "e", "failed", now=NOON),
+        lambda db: claims.release(db, session_id, 1),
+        lambda db: end_session(db, session_id, 1, SessionEnd(status="completed"), now=NOON),
+    ]
     for write in writes:
         with pytest.raises(LostSession):
             async with database.transaction() as db:
@@ -233,33 +234,22 @@ async def test_a_session_that_has_ended_takes_no_more_writes_and_keeps_its_end(d
         await open_event(database, session_id, "late")
     with pytest.raises(LostSession):
         async with database.transaction() as db:
-            await sessions.claim(db, session_id, "worker-2", now=LATER)
+            await claim_session(db, session_id, "worker-2", now=LATER)
     async with database.transaction() as db:
-        cancelled = await sessions.request_cancel(db, session_id, reason="too late", now=LATER)
+        cancelled = await request_cancel(db, session_id, reason="too late", now=LATER)
     session = await find(database, session_id)
     assert (session.status, session.reason, session.ended_at) == (status, "first reason", LATER)
     assert (cancelled.status, cancelled.events) == (status, ())
 
 
-async def test_everything_that_is_open_ends_with_the_session_and_is_told(database: Database) -> None:
+async def test_open_stages_and_executions_end_with_the_session_and_are_published(database: Database) -> None:
     session_id = await begun(database)
     async with database.transaction() as db:
-        done, running, waiting = await sessions.plan_stages(db, session_id, 1, ["look", "dig", "conclude"])
+        done, running, waiting = await stages.plan_stages(db, session_id, 1, ["look", "dig", "conclude"])
         for stage in (done, running):
-            await sessions.move_stage(db, session_id, 1, stage, "in_progress", now=NOON)
-        await sessions.move_stage(db, session_id, 1, done, "completed", analysis="found", now=NOON)
-        await sessions.begin_execution(
-            db,
-            session_id,
-            1,
-            execution_id="e",
-            stage_id=running,
-            agent="a",
-            controller="react",
-            provider="p",
-            model="m",
-            now=NOON,
-        )
+            await move_stage(db, session_id, 1, StageChange(stage_id=stage, status="in_progress"), now=NOON)
+        await move_stage(db, session_id, 1, StageChange(stage_id=done, status="completed", analysis="found"), now=NOON)
+        await stages.begin_execution(db, session_id, 1, new_execution("e", running, model="m"), now=NOON)
     opened = [await open_event(database, session_id, step) for step in ("one", "two")]
     before = len(await log(database, session_id))
 
@@ -267,8 +257,8 @@ async def test_everything_that_is_open_ends_with_the_session_and_is_told(databas
 
     async with database.reading() as db:
         shown = await timeline.page(db, session_id)
-        theirs = await sessions.stages_of(db, session_id)
-        (execution,) = await sessions.executions_of(db, session_id)
+        theirs = await stages.stages_of(db, session_id)
+        (execution,) = await stages.executions_of(db, session_id)
     assert [(one.event_id, one.status, one.content, one.completed_at) for one in shown] == [
         (opened[0], "cancelled", "so far one", LATER),
         (opened[1], "cancelled", "so far two", LATER),
@@ -296,7 +286,7 @@ async def test_everything_that_is_open_ends_with_the_session_and_is_told(databas
 async def test_a_pending_session_is_cancelled_at_once(database: Database) -> None:
     session_id = await pending(database)
     async with database.transaction() as db:
-        cancelled = await sessions.request_cancel(db, session_id, reason="ann said so", now=LATER)
+        cancelled = await request_cancel(db, session_id, reason="ann said so", now=LATER)
     session = await find(database, session_id)
     assert (
         cancelled.status == session.status == "cancelled"
@@ -308,13 +298,14 @@ async def test_a_pending_session_is_cancelled_at_once(database: Database) -> Non
 async def test_a_running_session_is_asked_to_stop_and_only_once(database: Database) -> None:
     session_id = await begun(database)
     async with database.transaction() as db:
-        first = await sessions.request_cancel(db, session_id, reason="ann said so", now=NOON)
-        second = await sessions.request_cancel(db, session_id, reason="bob said so", now=LATER)
+        first = await request_cancel(db, session_id, reason="ann said so", now=NOON)
+        second = await request_cancel(db, session_id, reason="bob said so", now=LATER)
     assert (first.status, second.status, second.events) == ("cancelling", "cancelling", ())
     session = await find(database, session_id)
     assert (session.status, session.reason, session.cancel_requested_at) == ("cancelling", "ann said so", NOON)
     async with database.transaction() as db:
-        assert (await sessions.claim(db, session_id, "worker-2", now=LATER)).status == "cancelling"
+        claim, _ = await claim_session(db, session_id, "worker-2", now=LATER)
+        assert claim.status == "cancelling"
     await end(database, session_id, 2, "cancelled", "ann said so")
     assert told(await log(database, session_id))[-2:] == [
         ("session.status", "cancelling"),
@@ -325,20 +316,22 @@ async def test_a_running_session_is_asked_to_stop_and_only_once(database: Databa
 async def test_cancelling_what_does_not_exist_says_so(database: Database) -> None:
     with pytest.raises(SessionNotFound, match="no session 'nothing'"):
         async with database.transaction() as db:
-            await sessions.request_cancel(db, "nothing", reason="", now=NOON)
+            await request_cancel(db, "nothing", reason="", now=NOON)
 
 
 async def test_stages_move_forward_only_and_a_repeated_move_tells_nothing(database: Database) -> None:
     session_id = await begun(database)
     async with database.transaction() as db:
-        (stage,) = await sessions.plan_stages(db, session_id, 1, ["look"])
-        assert await sessions.plan_stages(db, session_id, 1, ["look"]) == [stage]
-        assert await sessions.move_stage(db, session_id, 1, stage, "in_progress", now=NOON)
-        assert await sessions.move_stage(db, session_id, 1, stage, "in_progress", now=LATER) is None
-        assert await sessions.move_stage(db, session_id, 1, stage, "completed", analysis="found", now=LATER)
-        assert await sessions.move_stage(db, session_id, 1, stage, "failed", now=LATER) is None
-        assert await sessions.move_stage(db, session_id, 1, stage, "in_progress", now=LATER) is None
-        (found,) = await sessions.stages_of(db, session_id)
+        (stage,) = await stages.plan_stages(db, session_id, 1, ["look"])
+        assert await stages.plan_stages(db, session_id, 1, ["look"]) == [stage]
+        assert await move_stage(db, session_id, 1, StageChange(stage_id=stage, status="in_progress"), now=NOON)
+        assert await move_stage(db, session_id, 1, StageChange(stage_id=stage, status="in_progress"), now=LATER) is None
+        assert await move_stage(
+            db, session_id, 1, StageChange(stage_id=stage, status="completed", analysis="found"), now=LATER
+        )
+        assert await move_stage(db, session_id, 1, StageChange(stage_id=stage, status="failed"), now=LATER) is None
+        assert await move_stage(db, session_id, 1, StageChange(stage_id=stage, status="in_progress"), now=LATER) is None
+        (found,) = await stages.stages_of(db, session_id)
     assert (found.status, found.analysis, found.started_at, found.ended_at) == ("completed", "found", NOON, LATER)
     assert [one.seq for one in await log(database, session_id)] == [1, 2, 3, 4]
 
@@ -346,23 +339,12 @@ async def test_stages_move_forward_only_and_a_repeated_move_tells_nothing(databa
 async def test_executions_begin_and_end_once(database: Database) -> None:
     session_id = await begun(database)
     async with database.transaction() as db:
-        (stage,) = await sessions.plan_stages(db, session_id, 1, ["look"])
+        (stage,) = await stages.plan_stages(db, session_id, 1, ["look"])
         for model in ("first", "second"):
-            await sessions.begin_execution(
-                db,
-                session_id,
-                1,
-                execution_id="e",
-                stage_id=stage,
-                agent="a",
-                controller="react",
-                provider="p",
-                model=model,
-                now=NOON,
-            )
-        await sessions.end_execution(db, session_id, 1, "e", "failed", reason="refused", now=LATER)
-        await sessions.end_execution(db, session_id, 1, "e", "completed", now=LATER)
-        (execution,) = await sessions.executions_of(db, session_id)
+            await stages.begin_execution(db, session_id, 1, new_execution("e", stage, model=model), now=NOON)
+        await stages.end_execution(db, session_id, 1, "e", "failed", reason="refused", now=LATER)
+        await stages.end_execution(db, session_id, 1, "e", "completed", now=LATER)
+        (execution,) = await stages.executions_of(db, session_id)
     assert (execution.model, execution.status, execution.reason) == ("first", "failed", "refused")
 
 
@@ -371,18 +353,18 @@ async def test_deaths_are_counted_as_long_as_a_session_gets_no_further(database:
 
     async def dies(executor: str, *, gets_further: bool) -> int | None:
         async with database.transaction() as db:
-            attempt = (await sessions.claim(db, session_id, executor, now=NOON)).attempt
+            claim, _ = await claim_session(db, session_id, executor, now=NOON)
         if gets_further:
-            await open_event(database, session_id, executor, attempt=attempt)
+            await open_event(database, session_id, executor, attempt=claim.attempt)
         async with database.transaction() as db:
-            return await sessions.record_crash(db, session_id, executor)
+            return await claims.record_crash(db, session_id, executor)
 
     assert await dies("w1", gets_further=True) == 1
     assert await dies("w2", gets_further=False) == 2
     assert await dies("w3", gets_further=False) == 3
     assert await dies("w4", gets_further=True) == 1
     async with database.transaction() as db:
-        assert await sessions.record_crash(db, session_id, "w4") is None
+        assert await claims.record_crash(db, session_id, "w4") is None
 
 
 async def test_who_did_not_run_in_a_process_that_died_is_not_suspected_any_more(database: Database) -> None:
@@ -390,9 +372,9 @@ async def test_who_did_not_run_in_a_process_that_died_is_not_suspected_any_more(
     async with database.transaction() as db:
         for session_id, times in ((suspect, 2), (convict, 3)):
             for number in range(times):
-                await sessions.claim(db, session_id, f"w{number}", now=NOON)
-                await sessions.record_crash(db, session_id, f"w{number}")
-        await sessions.claim(db, suspect, "w8", now=NOON)
+                await claim_session(db, session_id, f"w{number}", now=NOON)
+                await claims.record_crash(db, session_id, f"w{number}")
+        await claim_session(db, suspect, "w8", now=NOON)
         await workers.release_quarantined(db, "w8", crashes=2)
         assert await workers.crashes_in_a_row(db, suspect) == 2, "it ran there"
         await workers.release_quarantined(db, "w9", crashes=2)
@@ -404,7 +386,7 @@ async def page(
     database: Database, filters: Filters | None = None, *, cursor: str | None = None, limit: int = 50
 ) -> tuple[list[Listed], str | None]:
     async with database.reading() as db:
-        return await sessions.list_page(db, filters or Filters(), cursor=cursor, limit=limit)
+        return await listing.list_page(db, filters or Filters(), cursor=cursor, limit=limit)
 
 
 async def test_pages_of_the_list_are_stable_while_sessions_come_in(database: Database) -> None:
@@ -458,9 +440,9 @@ async def test_the_list_is_filtered_by_status_type_time_and_words(database: Data
 async def test_the_list_says_which_stage_is_worked_on(database: Database) -> None:
     session_id = await begun(database)
     async with database.transaction() as db:
-        ids = await sessions.plan_stages(db, session_id, 1, ["look", "dig", "conclude"])
+        ids = await stages.plan_stages(db, session_id, 1, ["look", "dig", "conclude"])
         for stage in ids[:2]:
-            await sessions.move_stage(db, session_id, 1, stage, "in_progress", now=NOON)
+            await move_stage(db, session_id, 1, StageChange(stage_id=stage, status="in_progress"), now=NOON)
     ((listed,), _) = await page(database)
     assert listed.stage is not None and (listed.stage.position, listed.stage.name, listed.stage_count) == (1, "dig", 3)
 
@@ -492,18 +474,7 @@ async def test_a_deleted_session_is_gone_with_its_results_and_others_stay(databa
                 mime_type="text/plain",
                 part=0, tokens=2, encoding="o200k_base", now=NOON, retention=timedelta(days=30),
             )  # fmt: skip
-            record = Interaction(type="iteration", messages=[Message("user", assume_masked("hi"))])
-            await interactions.add(
-                db,
-                session_id,
-                1,
-                "s",
-                record,
-                interaction_id=str(uuid.uuid4()),
-                stage_id=None,
-                execution_id=None,
-                now=NOON,
-            )
+            await add_interaction(db, session_id, 1, interaction("s"), now=NOON)
         await end(database, session_id, 1)
     async with database.transaction() as db:
         assert await sessions.delete(db, gone) == 1
@@ -548,23 +519,23 @@ async def test_an_alert_that_is_over_is_recorded_the_first_time_it_is_said(datab
 
 async def test_a_process_that_is_not_seen_for_a_lease_is_dead_by_the_databases_clock(database: Database) -> None:
     async with database.transaction() as db:
-        await sessions.heartbeat(db, "w1", host="a", version="1")
-        await sessions.heartbeat(db, "w2", host="b", version="1", leaving=True)
+        await workers.heartbeat(db, "w1", host="a", version="1")
+        await workers.heartbeat(db, "w2", host="b", version="1", leaving=True)
     async with database.reading() as db:
-        seen = (await sessions.alive(db, lease=30))[0].seen_at
+        seen = (await workers.alive(db, lease=30))[0].seen_at
         assert abs(datetime.now(UTC) - seen) < timedelta(seconds=30)
-        assert {(one.id, one.leaving) for one in await sessions.alive(db, lease=30)} == {("w1", False), ("w2", True)}
-        assert await sessions.dead(db, lease=30) == []
+        assert {(one.id, one.leaving) for one in await workers.alive(db, lease=30)} == {("w1", False), ("w2", True)}
+        assert await workers.dead(db, lease=30) == []
     async with database.transaction() as db:
         await db.execute(
             sa.update(executors).where(executors.c.id == "w1").values(seen_at=seen - timedelta(seconds=40))
         )
     async with database.reading() as db:
-        assert await sessions.dead(db, lease=30) == ["w1"] and [
-            one.id for one in await sessions.alive(db, lease=30)
-        ] == ["w2"]
+        assert await workers.dead(db, lease=30) == ["w1"] and [one.id for one in await workers.alive(db, lease=30)] == [
+            "w2"
+        ]
     async with database.transaction() as db:
-        await sessions.heartbeat(db, "w1", host="a", version="1")
-        assert await sessions.dead(db, lease=30) == []
-        await sessions.forget_executor(db, "w1")
-        assert [one.id for one in await sessions.alive(db, lease=30)] == ["w2"]
+        await workers.heartbeat(db, "w1", host="a", version="1")
+        assert await workers.dead(db, lease=30) == []
+        await workers.unregister(db, "w1")
+        assert [one.id for one in await workers.alive(db, lease=30)] == ["w2"]

@@ -5,6 +5,7 @@ import sqlite3
 from pathlib import Path
 
 import anyio
+import pytest
 
 from tersely.store.summaries import SummaryFile
 
@@ -48,6 +49,7 @@ def _put_many(path: str, name: str) -> None:
     anyio.run(run)
 
 
+@pytest.mark.process
 async def test_several_processes_share_one_file(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_put_many, args=(str(tmp_path / "s.db"), name)) for name in "ab"]

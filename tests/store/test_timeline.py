@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
+from tersely.events.log import complete_timeline_event, create_timeline_event
 from tersely.store import sessions, timeline
 from tersely.store.database import Database
 from tersely.store.events import Logged
-from tersely.store.timeline import EventStatus, TimelineEvent
+from tersely.store.timeline import EventStatus, NewTimelineEvent, TimelineCompletion, TimelineEvent
 from tests.fakes.begun import NOON, begun, log
 
 LATER = NOON + timedelta(seconds=3)
@@ -18,10 +20,16 @@ async def create(
     database: Database, session_id: str, step: str, *, status: EventStatus = "streaming", content: str = ""
 ) -> Logged | None:
     async with database.transaction() as db:
-        return await timeline.create(
-            db, session_id, 1, step, event_id=sessions.derived_id(session_id, step), stage_id="st", execution_id="ex",
-            event_type="llm_tool_call", content=content, metadata={"server_name": "cluster"}, status=status, now=NOON,
-        )  # fmt: skip
+        new = NewTimelineEvent(
+            event_id=sessions.derived_id(session_id, step),
+            stage_id="st",
+            execution_id="ex",
+            event_type="llm_tool_call",
+            content=content,
+            metadata={"server_name": "cluster"},
+            status=status,
+        )
+        return await create_timeline_event(db, session_id, 1, step, new, now=NOON)
 
 
 async def complete(
@@ -34,11 +42,14 @@ async def complete(
     status: EventStatus = "completed",
 ) -> Logged | None:
     async with database.transaction() as db:
-        return await timeline.complete(
-            db, session_id, 1, step, event_id=sessions.derived_id(session_id, step), event_type="llm_tool_call",
+        completion = TimelineCompletion(
+            event_id=sessions.derived_id(session_id, step),
+            event_type="llm_tool_call",
             content=content,
-            metadata=metadata, status=status, now=LATER,
-        )  # fmt: skip
+            metadata=metadata,
+            status=status,
+        )
+        return await complete_timeline_event(db, session_id, 1, step, completion, now=LATER)
 
 
 async def shown(database: Database, session_id: str, **which: int) -> list[TimelineEvent]:
@@ -46,7 +57,7 @@ async def shown(database: Database, session_id: str, **which: int) -> list[Timel
         return await timeline.page(db, session_id, **which)
 
 
-async def test_an_event_is_begun_and_ended_and_told_twice(database: Database) -> None:
+async def test_an_event_is_published_when_it_begins_and_when_it_ends(database: Database) -> None:
     session_id = await begun(database)
     first = await create(database, session_id, "s")
     second = await complete(database, session_id, "s", "pods", metadata={"server_name": "cluster", "is_error": False})
@@ -70,14 +81,14 @@ async def test_an_event_is_begun_and_ended_and_told_twice(database: Database) ->
         "completed",
         "pods",
     )
-    assert timeline.as_json(event) == {
+    assert asdict(event) == {
         **{
             name: created[name]
             for name in ("event_id", "session_id", "stage_id", "execution_id", "event_type", "sequence")
         },
         **{name: completed[name] for name in ("status", "content", "metadata")},
-        "created_at": "2026-11-15T12:00:00.000Z",
-        "completed_at": "2026-11-15T12:00:03.000Z",
+        "created_at": NOON,
+        "completed_at": LATER,
     }
 
 
@@ -93,7 +104,7 @@ async def test_beginning_and_ending_again_changes_nothing(database: Database) ->
     assert [one.seq for one in await log(database, session_id)] == [1, 2, 3, 4]
 
 
-async def test_an_event_that_is_whole_at_once_is_told_once(database: Database) -> None:
+async def test_an_event_that_is_complete_at_once_is_published_once(database: Database) -> None:
     session_id = await begun(database)
     logged = await create(database, session_id, "s", status="completed", content="the cause")
     assert logged is not None and json.loads(logged.payload)["status"] == "completed"

@@ -6,7 +6,7 @@
     run
     python -m tests.survival.chaos figures            put the last report into docs/survival.md
 
-Each part has a house, a seed and a time limit of its own; a part that hangs is
+Each part has a cluster, a seed and a time limit of its own; a part that hangs is
 stopped there and counts as violated. Parts whose times are promised run alone,
 then the others two by two. The report has a line for each as soon as it is over,
 and the histories stay where it says. Exit code 1 when anything was violated.
@@ -37,7 +37,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tests.survival import scenarios
 from tests.survival.checker import Violation, again, check, resumed_after
-from tests.survival.nursery import Nursery, nursery
+from tests.survival.fork_server import ForkServer, fork_server
 from tests.survival.simulation import play_on_all_cores
 from tests.survival.stores import postgresql
 
@@ -238,7 +238,7 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
     return found
 
 
-async def play(part: Part, cradle: Nursery | None, seed: int, most: float) -> Line:
+async def play(part: Part, cradle: ForkServer | None, seed: int, most: float) -> Line:
     name = "-".join([*part.rows.split(), part.store, str(part.number)])
     folder = BUILD / name.replace("–", "-")
     shutil.rmtree(folder, ignore_errors=True)
@@ -255,8 +255,8 @@ async def play(part: Part, cradle: Nursery | None, seed: int, most: float) -> Li
                 url = server.empty()
                 if part.needs == "server":
                     scenario = functools.partial(scenario, server=server)
-            house, counted = await scenarios.played(
-                scenario, folder, url, seed=seed, what=part.what, nursery=cradle, **part.settings
+            cluster, counted = await scenarios.played(
+                scenario, folder, url, seed=seed, what=part.what, fork_server=cradle, **part.settings
             )
     except Exception as problem:
         # Whatever it is: the report says so, and the other parts go on.
@@ -267,12 +267,12 @@ async def play(part: Part, cradle: Nursery | None, seed: int, most: float) -> Li
         over = time.monotonic() - began >= most
         said = f"it took longer than {most:.0f} s" if over else f"{type(first).__name__}: {str(first)[-1500:]}"
         return Line(part, seed, {}, 0, 0, 0, [], [Violation("run", said)], time.monotonic() - began)
-    history = house.history
+    history = cluster.history
     return Line(
         part,
         seed,
         counted,
-        len(house.cases),
+        len(cluster.cases),
         len(history.of("fault")),
         again(history),
         resumed_after(history),
@@ -390,7 +390,7 @@ class Report:
 class Lanes:
     """Plays parts, each in an event loop that can be left behind when it hangs."""
 
-    cradle: Nursery | None
+    cradle: ForkServer | None
     report: Report
     seed: int
     deadline: float
@@ -495,7 +495,7 @@ def main() -> int:
     began = time.monotonic()
     report = Report(given.report)
     simulates = (given.what == "all" and not given.store) or "simulation" in given.rows
-    with nursery(BUILD / "nursery") as cradle:
+    with fork_server(BUILD / "fork_server") as cradle:
         lanes = Lanes(cradle, report, given.seed, began + given.minutes * 60 - (SIMULATED + 30 if simulates else 0))
 
         def end(number: int, frame: object) -> None:
@@ -523,7 +523,7 @@ def main() -> int:
     )
     code = 1 if bad or lanes.stopping else 0
     if lanes.hung:
-        os._exit(1)  # Somebody would be waited for who does not come.
+        os._exit(1)  # A normal exit would wait for a thread that never ends.
     return code
 
 

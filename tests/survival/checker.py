@@ -202,7 +202,7 @@ def _fenced(history: History) -> Iterator[Violation]:
     for row in history.of("wrote"):
         session, who = row["session"], row["who"]
         if row["place"] == "sessions" and row["attempt"] > holder.get(session, ("", 0))[1]:
-            # Taken, or taken away: by whoever writes this, under a new attempt.
+            # Claimed, or taken over: by the writer of this row, under a new attempt.
             before, _ = holder.get(session, ("", 0))
             if before and before != who:
                 lost[session].add(before)

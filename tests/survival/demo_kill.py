@@ -28,8 +28,8 @@ from tersely.demo.incidents import Incident, draw_incident, server_commands, thi
 from tersely.demo.judge import names_cause
 from tersely.store.database import Database
 from tersely.terminal import follow
+from tests.survival.cluster import ROOT, Cluster, Replica
 from tests.survival.history import lines_of
-from tests.survival.house import ROOT, House, Replica
 from tests.survival.stores import postgresql
 
 LEASE = 2.0
@@ -66,10 +66,10 @@ async def _shown(console: Console, folder: Path, url: str, config: Path, inciden
         "TERSELY_LEASE": str(LEASE),
         "TERSELY_GRACE": "5",
     }
-    house = House(folder, url, History(), config, limit=5, lease=LEASE, environment=settings)
+    cluster = Cluster(folder, url, History(), config, limit=5, lease=LEASE, environment=settings)
     try:
-        await house.start_all(3)
-        for replica in house.replicas:
+        await cluster.start_all(3)
+        for replica in cluster.replicas:
             console.print(
                 f"  [green]●[/] replica {replica.slot + 1}  [dim]{replica.address}  process {replica.process.pid}[/]"
             )
@@ -78,17 +78,17 @@ async def _shown(console: Console, folder: Path, url: str, config: Path, inciden
         console.print(
             Panel(said, title=f"an alert comes in · seed {incident.seed}", title_align="left", border_style="yellow")
         )
-        async with httpx2.AsyncClient(timeout=30) as http:
-            answer = await http.post(f"{house.replicas[0].address}/api/v1/alerts", json={"data": incident.alert})
+        async with httpx2.AsyncClient(timeout=300) as http:
+            answer = await http.post(f"{cluster.replicas[0].address}/api/v1/alerts", json={"data": incident.alert})
         session = str(answer.json()["session_id"])
-        worker = await _worker(house, session, {})
-        watched = next(replica for replica in house.replicas if replica is not worker)
+        worker = await _worker(cluster, session, {})
+        watched = next(replica for replica in cluster.replicas if replica is not worker)
         console.print(f"Replica {worker.slot + 1} takes it. We watch through replica {watched.slot + 1}.")
         async with anyio.create_task_group() as group:
-            group.start_soon(_kill_it, console, house, session, worker)
+            group.start_soon(_kill_it, console, cluster, session, worker)
             status = await follow(watched.address, "", session, False, console)
             group.cancel_scope.cancel()
-        detail = (await house.get(f"/api/v1/sessions/{session}")).json()
+        detail = (await cluster.get(f"/api/v1/sessions/{session}")).json()
         found = names_cause(detail["analysis"], incident)
         console.print(
             f"\nThe cause that was drawn: [bold]{incident.cause.what}[/]; "
@@ -100,10 +100,10 @@ async def _shown(console: Console, folder: Path, url: str, config: Path, inciden
         )
         return status or (0 if found else 1)
     finally:
-        for replica in house.replicas:
+        for replica in cluster.replicas:
             with suppress(ProcessLookupError):
                 replica.process.terminate()
-        for replica in house.replicas:
+        for replica in cluster.replicas:
             try:
                 replica.process.wait(15)
             except subprocess.TimeoutExpired:
@@ -112,11 +112,11 @@ async def _shown(console: Console, folder: Path, url: str, config: Path, inciden
         console.print("[dim]Everything is stopped and removed.[/]")
 
 
-async def _worker(house: House, session: str, before: dict[str, Any]) -> Replica:
+async def _worker(cluster: Cluster, session: str, before: dict[str, Any]) -> Replica:
     """The replica that took the session last, once it is another than before."""
-    with anyio.fail_after(60):
+    with anyio.fail_after(300):
         while True:
-            for replica in house.replicas:
+            for replica in cluster.replicas:
                 for line in lines_of(replica.log):
                     if (
                         line.get("event") == "session_claimed"
@@ -127,12 +127,12 @@ async def _worker(house: House, session: str, before: dict[str, Any]) -> Replica
             await anyio.sleep(0.02)
 
 
-async def _kill_it(console: Console, house: House, session: str, worker: Replica) -> None:
+async def _kill_it(console: Console, cluster: Cluster, session: str, worker: Replica) -> None:
     count = (
         f"SELECT count(*) FROM timeline_events WHERE session_id = '{session}' AND event_type = 'llm_tool_call' "
         "AND status = 'completed'"
     )
-    with psycopg.connect(house.url, autocommit=True) as connection:
+    with psycopg.connect(cluster.url, autocommit=True) as connection:
         while (connection.execute(count).fetchone() or (0,))[0] < CALLS:
             await anyio.sleep(0.01)
     executor = worker.executor
@@ -145,7 +145,7 @@ async def _kill_it(console: Console, house: House, session: str, worker: Replica
         )
     )
     worker.process.wait()
-    other = await _worker(house, session, {"executor": executor})
+    other = await _worker(cluster, session, {"executor": executor})
     after = time.monotonic() - killed
     console.print(
         Rule(

@@ -17,7 +17,7 @@ class Proxy:
         self.url = ""
 
     def hold(self) -> None:
-        """Nothing gets through, and nobody is told."""
+        """Drop everything without closing connections."""
         self._passing.clear()
 
     def go_on(self) -> None:

@@ -1,8 +1,9 @@
-"""`tersely up` with two weaknesses that tests need: a result that kills whoever reads it, and a loop that can be made
-to stand still.
+"""`python -m tersely` with three weaknesses that tests need.
 
-The first stands for every bug that ends a process; the second for work that holds the
-loop. Nothing else differs from `python -m tersely`.
+Crash points end the process where `FAULT_AT` says (`tests.survival.crash_points`), a
+tool result with a certain text kills the process that masks it, and SIGUSR1 blocks the
+event loop. The second stands for every bug that ends a process, the third for work
+that blocks the loop.
 """
 
 import os
@@ -30,5 +31,7 @@ if __name__ == "__main__":
     mask.Masker.mask = _dies_of_poison  # type: ignore[method-assign]
     signal.signal(signal.SIGUSR1, _stand_still)
     from tersely.cli import main
+    from tersely.cli.hooks import Hooks
+    from tests.survival.crash_points import crash_points
 
-    main()
+    main(obj=Hooks(on_point=crash_points(os.environ)))

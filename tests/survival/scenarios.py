@@ -1,4 +1,4 @@
-"""Faults, each done to a real house under load. A scenario injects; whether all went well is the checker's to say.
+"""Faults, each done to a real cluster under load. A scenario injects; whether all went well is the checker's to say.
 
 Each returns what it counted; its history is complete when it returns.
 """
@@ -25,17 +25,17 @@ import anyio
 
 from tests.survival import audit, wrong_clock
 from tests.survival.checker import ENDS, slowest_event, was_given_up
+from tests.survival.cluster import ROOT, Cluster, Replica, cluster
 from tests.survival.history import lines_of
-from tests.survival.house import ROOT, House, Replica, house
 from tests.survival.model import HALF
 from tests.survival.proxy import Proxy
 from tests.survival.stores import PostgreSQL
 
 Counted = dict[str, Any]
-Scenario = Callable[[House, random.Random], Awaitable[Counted]]
+Scenario = Callable[[Cluster, random.Random], Awaitable[Counted]]
 
 
-async def kills(it: House, draw: random.Random, *, count: int = 5, replicas: int = 1, load: int = 8) -> Counted:
+async def kills(it: Cluster, draw: random.Random, *, count: int = 5, replicas: int = 1, load: int = 8) -> Counted:
     """F01: kill -9 at random moments while sessions run; the killed process is started again."""
     await it.start_all(replicas)
     async with anyio.create_task_group() as group:
@@ -56,7 +56,7 @@ async def kills(it: House, draw: random.Random, *, count: int = 5, replicas: int
     return {"kills": count}
 
 
-def _copy_is_whole(it: House) -> None:
+def _copy_is_whole(it: Cluster) -> None:
     """F15: what a power cut would have left, copied between death and restart: it is in order, and has every
     acknowledged alert.
     """
@@ -64,7 +64,7 @@ def _copy_is_whole(it: House) -> None:
     copies.mkdir(exist_ok=True)
     for file in (it.file, it.engine_file):
         with closing(sqlite3.connect(file, timeout=30)) as held:
-            # Whoever closes a file as the last one empties its log into it: as long as we have it open, nobody does so
+            # The last process that closes the file writes its log into it; while we have it open, no other is the last
             # while it is copied.
             held.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             for part in ("", "-wal"):
@@ -80,7 +80,7 @@ def _copy_is_whole(it: House) -> None:
 
 
 async def every_point(
-    it: House, draw: random.Random, *, times: int = 1, replicas: int = 1, seconds: float = 600
+    it: Cluster, draw: random.Random, *, times: int = 1, replicas: int = 1, seconds: float = 600
 ) -> Counted:
     """F02: the process ends itself at each named point in turn; all of them once, and again as long as there is time.
 
@@ -124,8 +124,8 @@ async def every_point(
     return {"points": len(points), "crashes": crashes, "not reached": ", ".join(missed) or "none"}
 
 
-async def _passed(it: House) -> list[str]:
-    """The names of the points, as a process writes them down that works, is killed and goes on."""
+async def _passed(it: Cluster) -> list[str]:
+    """The names of the points, as recorded by a process that works, is killed and resumes."""
     file = it.folder / "points"
     listing = {"FAULT_LIST": str(file)}
     for _ in range(2):
@@ -150,11 +150,11 @@ async def _passed(it: House) -> list[str]:
     return passed
 
 
-_NAMED = re.compile(r'crash_point\(f?"([^"]+)"\)')
+_NAMED = re.compile(r'on_point\(f?"([^"]+)"\)')
 
 
 async def bad_models_and_tools(
-    it: House, draw: random.Random, *, replicas: int = 1, each: int = 2, kill: bool = True
+    it: Cluster, draw: random.Random, *, replicas: int = 1, each: int = 2, kill: bool = True
 ) -> Counted:
     """F17 to F28 inside sessions, while a process is killed and others go on."""
     await it.start_all(replicas)
@@ -191,7 +191,7 @@ async def bad_models_and_tools(
     }
 
 
-def _tries_are_shorter(it: House) -> None:
+def _tries_are_shorter(it: Cluster) -> None:
     """F24: a conversation that is too long for the model is sent again shorter each time, and three times at most."""
     sizes: dict[str, list[int]] = {}
     for line in lines_of(it.folder / "model.log"):
@@ -203,7 +203,7 @@ def _tries_are_shorter(it: House) -> None:
             it.history.note("left", session=case, where=f"too long, and then sent with {sent} characters")
 
 
-async def zombies(it: House, draw: random.Random, *, count: int = 3) -> Counted:
+async def zombies(it: Cluster, draw: random.Random, *, count: int = 3) -> Counted:
     """F03: SIGSTOP for two leases, so that others take over, then SIGCONT. Whoever lost a session writes nothing for
     it (`audit`).
     """
@@ -223,8 +223,8 @@ async def zombies(it: House, draw: random.Random, *, count: int = 3) -> Counted:
     return {"zombies": count, "writers' rows": (await it.rows("SELECT count(*) FROM audit"))[0][0]}
 
 
-async def poison(it: House, draw: random.Random, *, good: int = 10, replicas: int = 1) -> Counted:
-    """F04: one session whose result kills whoever reads it, among good ones."""
+async def poison(it: Cluster, draw: random.Random, *, good: int = 10, replicas: int = 1) -> Counted:
+    """F04: one session whose result kills its worker, among good ones."""
     await it.start_all(replicas)
     bad = await it.submit("case-poison", expected="given up")
     async with anyio.create_task_group() as group:
@@ -242,7 +242,9 @@ async def poison(it: House, draw: random.Random, *, good: int = 10, replicas: in
     return {"reason": detail["reason"], "deaths": crashes} | ({"taken for dead": slow} if slow else {})
 
 
-async def no_memory(it: House, draw: random.Random, *, times: int = 2, good: int = 6, mebibytes: int = 100) -> Counted:
+async def no_memory(
+    it: Cluster, draw: random.Random, *, times: int = 2, good: int = 6, mebibytes: int = 100
+) -> Counted:
     """F06: a result of 100 MB in a process that is killed when it takes `mebibytes` more than it had; the others go
     on.
     """
@@ -270,8 +272,8 @@ async def no_memory(it: House, draw: random.Random, *, times: int = 2, good: int
     }
 
 
-async def _memory_watched(it: House, mebibytes: int) -> None:
-    """End whoever takes that much more memory than it had when it was ready, as the kernel does in a container."""
+async def _memory_watched(it: Cluster, mebibytes: int) -> None:
+    """End a replica that uses that much more memory than when it was ready, as the kernel does in a container."""
     first: dict[int, int] = {}
     while True:
         for replica in list(it.replicas):
@@ -285,7 +287,7 @@ async def _memory_watched(it: House, mebibytes: int) -> None:
         await anyio.sleep(0.005)
 
 
-async def leaving(it: House, draw: random.Random, *, count: int = 3) -> Counted:
+async def leaving(it: Cluster, draw: random.Random, *, count: int = 3) -> Counted:
     """F07: SIGTERM with work in flight, every fourth time twice; what was running is picked up elsewhere."""
     await it.start_all(2)
     took: list[float] = []
@@ -301,7 +303,7 @@ async def leaving(it: House, draw: random.Random, *, count: int = 3) -> Counted:
             if twice:
                 await anyio.sleep(0.3)
                 victim.process.send_signal(signal.SIGTERM)
-            with anyio.fail_after(40):
+            with anyio.fail_after(300):
                 while victim.is_running:
                     if not twice and anyio.current_time() - began > 1 and await victim.answers() == 200:
                         it.history.note("left", session="", where="ready although it was told to leave a second ago")
@@ -326,7 +328,7 @@ def _claims(replica: Replica) -> list[float]:
     return [datetime.fromisoformat(line["timestamp"]).timestamp() for line in claims]
 
 
-async def rolling(it: House, draw: random.Random, *, rounds: int = 1) -> Counted:
+async def rolling(it: Cluster, draw: random.Random, *, rounds: int = 1) -> Counted:
     """F08: three replicas are restarted one after the other under load."""
     await it.start_all(3)
     async with anyio.create_task_group() as group:
@@ -334,7 +336,7 @@ async def rolling(it: House, draw: random.Random, *, rounds: int = 1) -> Counted
         for _ in range(rounds):
             for replica in sorted(it.replicas, key=lambda one: one.slot):
                 it.signal(replica, signal.SIGTERM)
-                with anyio.fail_after(40):
+                with anyio.fail_after(300):
                     while replica.is_running:
                         await anyio.sleep(0.05)
                 await it.start_again(replica).ready()
@@ -343,7 +345,9 @@ async def rolling(it: House, draw: random.Random, *, rounds: int = 1) -> Counted
     return {"restarts": 3 * rounds}
 
 
-async def restarts(it: House, draw: random.Random, *, server: PostgreSQL, count: int = 3, down: float = 2.0) -> Counted:
+async def restarts(
+    it: Cluster, draw: random.Random, *, server: PostgreSQL, count: int = 3, down: float = 2.0
+) -> Counted:
     """F09: PostgreSQL is stopped as if by a crash, is away for a while, and comes back; no process of ours may end."""
     await it.start_all(3)
     processes = [replica.process.pid for replica in it.replicas]
@@ -362,7 +366,9 @@ async def restarts(it: House, draw: random.Random, *, server: PostgreSQL, count:
     return {"restarts": count}
 
 
-async def cuts(it: House, draw: random.Random, *, server: PostgreSQL, seconds: int = 8, only: str = "true") -> Counted:
+async def cuts(
+    it: Cluster, draw: random.Random, *, server: PostgreSQL, seconds: int = 8, only: str = "true"
+) -> Counted:
     """F10, F11: connections are ended by the server, every second."""
     await it.start_all(3)
     processes = [replica.process.pid for replica in it.replicas]
@@ -386,7 +392,7 @@ async def cuts(it: House, draw: random.Random, *, server: PostgreSQL, seconds: i
 
 
 async def crowded(
-    it: House, draw: random.Random, *, server: PostgreSQL, connections: int = 10, seconds: int = 20
+    it: Cluster, draw: random.Random, *, server: PostgreSQL, connections: int = 10, seconds: int = 20
 ) -> Counted:
     """F10: for a while PostgreSQL has fewer connections than three replicas want, and they hold each other up."""
     it.environment["TERSELY_DATABASE_URL"] = await anyio.to_thread.run_sync(server.as_guest, it.url)
@@ -417,7 +423,7 @@ async def crowded(
     }
 
 
-async def conflicts(it: House, draw: random.Random, *, server: PostgreSQL, commits: int = 1000) -> Counted:
+async def conflicts(it: Cluster, draw: random.Random, *, server: PostgreSQL, commits: int = 1000) -> Counted:
     """F12: one transaction in twenty ends at its commit with a serialization failure or a deadlock, in both schemas."""
     await it.start_all(3)
     await anyio.to_thread.run_sync(server.fail_commits, it.url, 5)
@@ -438,7 +444,7 @@ async def conflicts(it: House, draw: random.Random, *, server: PostgreSQL, commi
     return {"commits": tried, "failed": failed}
 
 
-async def clocks(it: House, draw: random.Random) -> Counted:
+async def clocks(it: Cluster, draw: random.Random) -> Counted:
     """F40: the replicas' clocks are ten minutes apart, and one after the other jumps by an hour, either way."""
     it.audited = True
     it.history.of("run")[0]["clocks_differ"] = True
@@ -470,7 +476,7 @@ async def clocks(it: House, draw: random.Random) -> Counted:
     return {"jumps": 4, "taken over": len(taken), "clocks apart by": f"{(max(own) - min(own)) / 60:.0f} min"}
 
 
-async def retention(it: House, draw: random.Random, *, seconds: int = 15) -> Counted:
+async def retention(it: Cluster, draw: random.Random, *, seconds: int = 15) -> Counted:
     """Ended sessions are made old and swept away every second while others run."""
     it.environment |= {"TERSELY_SWEEP_MINUTES": "0.02", "TERSELY_KEEP_SESSIONS_DAYS": "1"}
     await it.start_all(1 if it.is_sqlite else 3)
@@ -492,7 +498,7 @@ async def retention(it: House, draw: random.Random, *, seconds: int = 15) -> Cou
     kept = {row[0] for row in await it.rows("SELECT id FROM sessions")}
     gone = set(it.cases) - kept
     for session in gone:
-        # Nobody can be asked any more; what its viewers saw has to do.
+        # No replica can be asked any more; what its viewers saw has to do.
         frames = [json.loads(frame["payload"]) for frame in it.history.of("live") if frame["session"] == session]
         it.history.records = [record for record in it.history.records if record.get("session") != session]
         del it.cases[session]
@@ -512,11 +518,11 @@ async def retention(it: House, draw: random.Random, *, seconds: int = 15) -> Cou
     return {"made old": aged, "swept": len(gone)}
 
 
-def _yesterday(it: House) -> str:
+def _yesterday(it: Cluster) -> str:
     return "datetime('now', '-1 day')" if it.is_sqlite else "now() - interval '1 day'"
 
 
-async def held(it: House, draw: random.Random, *, count: int = 3) -> Counted:
+async def held(it: Cluster, draw: random.Random, *, count: int = 3) -> Counted:
     """F09, F10: the network between the replicas and PostgreSQL holds everything for two leases, or cuts it; nobody is
     told.
     """
@@ -544,7 +550,7 @@ async def held(it: House, draw: random.Random, *, count: int = 3) -> Counted:
     return {"held": count, "taken from the living": len(it.history.of("takeover"))}
 
 
-async def cancelling(it: House, draw: random.Random, *, replicas: int, kill: bool = False, count: int = 5) -> Counted:
+async def cancelling(it: Cluster, draw: random.Random, *, replicas: int, kill: bool = False, count: int = 5) -> Counted:
     """Cancel sessions through any replica; with `kill`, just after their worker died."""
     await it.start_all(replicas)
     slowest = 0.0
@@ -567,8 +573,8 @@ async def cancelling(it: House, draw: random.Random, *, replicas: int, kill: boo
     return {"cancelled": count, "slowest": f"{slowest:.1f} s"}
 
 
-async def standing_still(it: House, draw: random.Random, *, hogs: int = 0) -> Counted:
-    """F05: the loop stands still for almost a third of a lease, again and again; nobody takes anything over."""
+async def standing_still(it: Cluster, draw: random.Random, *, hogs: int = 0) -> Counted:
+    """F05: the loop blocks for almost a third of a lease, again and again; no other replica takes a session over."""
     it.environment["STAND_STILL_SECONDS"] = str(it.lease * 0.3)
     await it.start_all(3)
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(hogs)]  # noqa: ASYNC220
@@ -590,7 +596,7 @@ async def standing_still(it: House, draw: random.Random, *, hogs: int = 0) -> Co
     return {"stalls": 15, "taken over": len(taken)}
 
 
-def _taken_over(it: House) -> list[str]:
+def _taken_over(it: Cluster) -> list[str]:
     return [
         line
         for log in it.folder.glob("replica-*.log")
@@ -599,7 +605,7 @@ def _taken_over(it: House) -> list[str]:
     ]
 
 
-async def locked(it: House, draw: random.Random, *, times: int = 3) -> Counted:
+async def locked(it: Cluster, draw: random.Random, *, times: int = 3) -> Counted:
     """F13: another process holds both files locked for five seconds, again and again."""
     await it.start_all(1)
     slowest = 0.0
@@ -625,7 +631,7 @@ async def locked(it: House, draw: random.Random, *, times: int = 3) -> Counted:
     return {"slowest submission": round(slowest, 1)}
 
 
-async def full(it: House, draw: random.Random, *, times: int = 2) -> Counted:
+async def full(it: Cluster, draw: random.Random, *, times: int = 2) -> Counted:
     """F14: the disk is full for a while. The file system is a small one of its own; something else fills it."""
     await it.start_all(1)
     ballast = it.file.with_name("ballast")
@@ -649,13 +655,13 @@ async def full(it: House, draw: random.Random, *, times: int = 2) -> Counted:
     return {"refused": refused}
 
 
-async def two_on_one_file(it: House, draw: random.Random, *, times: int = 3) -> Counted:
+async def two_on_one_file(it: Cluster, draw: random.Random, *, times: int = 3) -> Counted:
     """F16: a second server on the same file does not start."""
     await it.start_all(1)
     for _ in range(times):
         await it.submit()
         second = it.start(7)
-        with anyio.fail_after(60):
+        with anyio.fail_after(300):
             while second.is_running:
                 await anyio.sleep(0.05)
         said = second.log.read_text()
@@ -667,7 +673,7 @@ async def two_on_one_file(it: House, draw: random.Random, *, times: int = 3) -> 
 
 
 async def flood(
-    it: House, draw: random.Random, *, alerts: int = 300, pending: int = 100, seconds: float = 0
+    it: Cluster, draw: random.Random, *, alerts: int = 300, pending: int = 100, seconds: float = 0
 ) -> Counted:
     """F38: many more alerts than may wait, within some seconds, from many clients."""
     it.environment["TERSELY_MAX_PENDING"] = str(pending)
@@ -708,7 +714,7 @@ def _fill(file: Path) -> None:
 
 
 async def _fed(
-    it: House,
+    it: Cluster,
     group: anyio.abc.TaskGroup,
     at_a_time: int,
     *,
@@ -741,7 +747,7 @@ async def _fed(
     return scope
 
 
-async def _one_at_work(it: House, draw: random.Random) -> Replica:
+async def _one_at_work(it: Cluster, draw: random.Random) -> Replica:
     """A replica that has taken something since it was started, and is not the only one that is there; any, if none has
     for a while.
     """
@@ -755,7 +761,7 @@ async def _one_at_work(it: House, draw: random.Random) -> Replica:
     return draw.choice(it.replicas)
 
 
-async def _supervised(it: House) -> None:
+async def _supervised(it: Cluster) -> None:
     """Start again whatever ends."""
     while True:
         for replica in list(it.replicas):
@@ -765,7 +771,7 @@ async def _supervised(it: House) -> None:
         await anyio.sleep(0.05)
 
 
-def _all_alive(it: House, processes: list[int]) -> None:
+def _all_alive(it: Cluster, processes: list[int]) -> None:
     for replica in it.replicas:
         if not replica.is_running or replica.process.pid not in processes:
             it.history.note("left", session="", where=f"a process ended: {replica.log.read_text()[-500:]}")
@@ -773,9 +779,9 @@ def _all_alive(it: House, processes: list[int]) -> None:
 
 async def played(
     scenario: Scenario, folder: Path, url: str, *, seed: int, what: str, **settings: Any
-) -> tuple[House, Counted]:
-    """A scenario in a house of its own, and its whole history."""
-    async with house(folder, url, seed=seed, what=what, **settings) as it:
+) -> tuple[Cluster, Counted]:
+    """A scenario in a cluster of its own, and its whole history."""
+    async with cluster(folder, url, seed=seed, what=what, **settings) as it:
         counted = await scenario(it, random.Random(seed))
         if not it.history.of("end"):
             await it.look_back()

@@ -34,6 +34,7 @@ import sqlalchemy as sa
 from tersely.agent.ordered_gather import ordered_gather
 from tersely.agent.tool_executor import Step
 from tersely.errors import LostSession, StoreUnavailable
+from tersely.events import log
 from tersely.events.bus import Bus
 from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import assume_masked
@@ -55,7 +56,7 @@ LONGEST = 400.0
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Where everybody waits, time is over at once."""
+    """When every task waits, time jumps to the next deadline."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -297,12 +298,12 @@ class PlayedEngine:
         self.world.queue.setdefault(session_id, Queued())
         self.world.was_heard()
 
-    async def withdraw(self, session_id: str) -> None:
+    async def cancel(self, session_id: str) -> None:
         await self._answering()
         if (one := self.world.queue.get(session_id)) and one.status != "SUCCESS":
             one.status = "CANCELLED"
 
-    async def begun(self) -> dict[str, str]:
+    async def started(self) -> dict[str, str]:
         await self._answering()
         return {session_id: one.executor for session_id, one in self.world.queue.items() if one.status == "PENDING"}
 
@@ -324,7 +325,7 @@ class PlayedEngine:
             for session_id, one in known.items()
         }
 
-    def take_no_more(self) -> None:
+    def stop_dequeuing(self) -> None:
         self.takes = False
 
     async def step(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
@@ -493,7 +494,7 @@ async def day(seed: int) -> History:
 
 
 async def _submitted(world: World, processes: list[Process], expected: str) -> str:
-    """As the intake does it: the row first, then the queue; whoever accepts it may die in between."""
+    """As the intake does it: the row first, then the queue; the process may die in between."""
     session_id = str(uuid.UUID(int=world.draw.getrandbits(128), version=4))
     new = NewSession(
         id=session_id,
@@ -510,8 +511,8 @@ async def _submitted(world: World, processes: list[Process], expected: str) -> s
     while True:
         try:
             async with store.transaction() as db:
-                if not await rows.known(cast(Any, db), session_id):
-                    await rows.create(cast(Any, db), new, now=world.database_time())
+                if not await rows.exists(cast(Any, db), session_id):
+                    await log.create_session(cast(Any, db), new, now=world.database_time())
             break
         except StoreUnavailable:
             await anyio.sleep(0.1)
@@ -550,12 +551,12 @@ async def _something_happens(
             store = Store(world, Process(0))
             with suppress(StoreUnavailable):
                 async with store.transaction() as db:
-                    asked = await rows.request_cancel(
+                    asked = await log.request_cancel(
                         cast(Any, db), session_id, reason="asked", now=world.database_time()
                     )
                 if asked.status == "cancelled":
                     with suppress(StoreUnavailable):
-                        await PlayedEngine(world, Process(0), "intake").withdraw(session_id)
+                        await PlayedEngine(world, Process(0), "intake").cancel(session_id)
             for record in world.history.of("submit"):
                 if record["session"] == session_id:
                     record["expected"] = "completed|failed|given up|cancelled|timed_out"

@@ -42,7 +42,7 @@ class PostgreSQL:
         self._databases = 0
 
     def empty(self) -> str:
-        """The address of a database nobody has used."""
+        """The URL of an unused database."""
         self._databases += 1
         name = f"run{os.getpid()}x{self._databases}"
         with psycopg.connect(self._server.get_uri(), autocommit=True) as admin:
@@ -76,7 +76,7 @@ class PostgreSQL:
         self.start()
 
     def as_guest(self, url: str) -> str:
-        """The same database for somebody who is no superuser: a few connections are kept free of them."""
+        """The same database for a user who is not a superuser: a few connections are reserved for superusers."""
         with psycopg.connect(url, autocommit=True) as admin:
             admin.execute("CREATE ROLE guest LOGIN")
             admin.execute(f"ALTER DATABASE {admin.info.dbname} OWNER TO guest")

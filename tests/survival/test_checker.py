@@ -130,7 +130,7 @@ def wrote(number: int, who: str, place: str, **fields: Any) -> Record:
     return {"kind": "wrote", "at": 5.0 + number, "number": number, "who": who, "place": place, "session": "s", **fields}
 
 
-def test_a_row_by_who_has_lost_the_session_is_a_violation_until_it_has_taken_it_again() -> None:
+def test_a_row_by_a_worker_that_lost_the_session_is_a_violation_until_it_claims_it_again() -> None:
     history = orderly()
     history.records += [
         wrote(1, "a", "sessions", attempt=1, executor="ea"),

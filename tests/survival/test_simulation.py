@@ -2,7 +2,11 @@
 
 import os
 
+import pytest
+
 from tests.survival.simulation import play, play_on_all_cores
+
+pytestmark = pytest.mark.process
 
 SECONDS = float(os.environ.get("SIMULATION_SECONDS", "20"))
 SEED = int(os.environ.get("SIMULATION_SEED", "1"))

@@ -68,6 +68,6 @@ def built(folder: Path) -> Path:
 
 
 def set_to(file: Path, offset: int) -> None:
-    """That many seconds ahead of the truth, from now on, for whoever reads this file."""
+    """Set the clock of the processes that read this file ahead by that many seconds."""
     with file.open("r+b" if file.exists() else "wb") as out:
         out.write(struct.pack("q", offset))

@@ -74,7 +74,7 @@ def test_a_heading_moves_on_with_the_text_it_heads() -> None:
         assert sources(text, chunk(text, size=80, overlap=0))[1].startswith("# Next\n\n## Step\n\n"), before
 
 
-def test_a_heading_inside_a_code_fence_is_none() -> None:
+def test_a_heading_inside_a_code_fence_is_not_a_heading() -> None:
     """A predecessor took `# comment` for a heading and carried it along."""
     text = f"# Real\n\n```sh\n# comment\nmake\n```\n\n{words(60)}.\n\n{words(60)}.\n"
     parts = chunk(text, size=90, overlap=0)
@@ -353,6 +353,7 @@ FRAGMENTS = [
 TEXTS = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=8), max_size=50).map("".join)
 
 
+@pytest.mark.slow
 @given(
     text=TEXTS,
     size=st.integers(6, 60),
@@ -477,6 +478,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["semantic", "token"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_work_grows_no_faster_than_the_text(shape: str, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -487,6 +489,7 @@ def test_the_work_grows_no_faster_than_the_text(shape: str, strategy: str, monke
     assert large[0] < 12 * 200_000, "and no character is tokenized more than a few times"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

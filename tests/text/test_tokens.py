@@ -154,7 +154,7 @@ def test_long_texts_count_exactly_as_in_one_go(name: EncodingName) -> None:
 
 
 def test_counts_do_not_add_up_everywhere_and_parts_may_have_fewer_tokens_than_the_whole() -> None:
-    """Why nobody may add up counts at any place but a seam."""
+    """Why counts may be added up at a seam only."""
     assert O200K.count("!\n") + O200K.count("/x") == 2
     assert O200K.count("!\n/x") == 3
     assert not is_seam("!\n/x", 2)
@@ -172,6 +172,7 @@ def test_counts_add_up_at_every_seam(text: str) -> None:
                 assert plain(text[:place], name) + plain(text[place:], name) == plain(text, name), (place, text)
 
 
+@pytest.mark.slow
 @given(TEXTS, st.sampled_from(NAMES), st.integers(1, 6))
 @settings(deadline=None)
 def test_nasty_texts_count_as_in_one_go_when_they_grow_long(text: str, name: EncodingName, spread: int) -> None:
@@ -214,6 +215,7 @@ def test_lone_surrogates_are_counted() -> None:
 # Offline
 
 
+@pytest.mark.process
 def test_counting_needs_no_network_and_writes_no_cache(tmp_path: Any) -> None:
     """tiktoken downloads its vocabulary at first use: a machine without internet could not start."""
     program = (
@@ -280,6 +282,7 @@ def meter(monkeypatch: pytest.MonkeyPatch) -> Meter:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["The disk filled up. ", "漢字", "a", " "])
 def test_more_than_n_head_and_tail_cost_in_proportion_to_n(unit: str, meter: Meter) -> None:
     text = unit * (9_000_000 // len(unit))
@@ -302,6 +305,7 @@ def test_tiktoken_is_never_given_so_much_at_once_that_it_panics_or_stalls(unit: 
     assert 0 < meter.longest <= 65_536
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["a", " ", "=", "7", "あ", "ab"])
 def test_of_a_long_run_of_the_same_one_piece_is_counted_and_the_count_is_exact(unit: str, meter: Meter) -> None:
     """The slowest text there is to count."""

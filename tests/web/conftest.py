@@ -13,7 +13,7 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-async def door(store_url: str) -> AsyncIterator[Running]:
+async def service(store_url: str) -> AsyncIterator[Running]:
     """On SQLite, then on PostgreSQL. A module that uses it starts no other: the workflow engine is one per process."""
-    async with running(store_url) as door:
-        yield door
+    async with running(store_url) as service:
+        yield service

@@ -1,4 +1,4 @@
-"""A real service for the tests of its door: real HTTP and WebSocket, queue and store; only the work on a session is
+"""A real service for the tests of its API: real HTTP and WebSocket, queue and store; only the work on a session is
 scripted.
 """
 
@@ -69,7 +69,7 @@ async def quick(session: Session, recorder: SessionRecorder, kept: KeptResults) 
 
 
 async def endless(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
-    """Works until somebody stops it."""
+    """Runs until it is cancelled."""
     await recorder.record("1", "llm_response", assume_masked("I am looking"))
     await anyio.sleep_forever()
     raise AssertionError
@@ -94,7 +94,7 @@ class Running:
         return answer.json()
 
     async def until(self, session_id: str, status: str) -> Any:
-        with anyio.fail_after(60):
+        with anyio.fail_after(300):
             while (session := await self.get(f"/sessions/{session_id}"))["status"] != status:
                 await anyio.sleep(0.02)
         return session
@@ -119,7 +119,7 @@ class Viewer:
         await self.socket.send(json.dumps(what))
 
     async def raw(self) -> str:
-        with anyio.fail_after(60):
+        with anyio.fail_after(300):
             text = await self.socket.recv()
         assert isinstance(text, str)
         return text
@@ -214,7 +214,7 @@ async def running(
             app = build_web_app(parts, host=host, slow_seconds=slow_seconds, **more)
             async with (
                 serving(app) as (address, stop),
-                httpx2.AsyncClient(base_url=address, headers=headers, trust_env=False, timeout=60) as http,
+                httpx2.AsyncClient(base_url=address, headers=headers, trust_env=False, timeout=300) as http,
             ):
                 yield Running(address, http, parts, stop, headers or {})
 

@@ -36,19 +36,19 @@ async def talkative(session: Session, recorder: SessionRecorder, kept: KeptResul
 
 
 @pytest.fixture(scope="module")
-async def door(store_url: str) -> AsyncIterator[Running]:
-    async with running(store_url, settings=settings_for(store_url, max_pending=WAITING), work=talkative) as door:
-        yield door
+async def service(store_url: str) -> AsyncIterator[Running]:
+    async with running(store_url, settings=settings_for(store_url, max_pending=WAITING), work=talkative) as service:
+        yield service
 
 
-async def test_viewers_who_are_cut_off_again_and_again_hear_everything_once(door: Running) -> None:
+async def test_viewers_who_are_cut_off_again_and_again_hear_everything_once(service: Running) -> None:
     """F36: they come again with the last number they have."""
-    session_id = await door.submit(data="talk")
+    session_id = await service.submit(data="talk")
     chance = random.Random(36)
 
     async def watch(heard: list[int]) -> None:
         while True:
-            async with door.viewer() as viewer:
+            async with service.viewer() as viewer:
                 await viewer.say(
                     action="subscribe", channel=f"session:{session_id}", last_seq=heard[-1] if heard else 0
                 )
@@ -67,33 +67,33 @@ async def test_viewers_who_are_cut_off_again_and_again_hear_everything_once(door
     assert heard == [list(range(1, 154))] * 6
 
 
-async def test_a_key_stands_for_one_session_whichever_replica_is_asked(door: Running, store_url: str) -> None:
+async def test_a_key_identifies_one_session_on_every_replica(service: Running, store_url: str) -> None:
     """F37, over two processes where the database allows it."""
     async with replica(store_url) as second:
         found: Counter[str] = Counter()
 
         async def submit(address: str) -> None:
-            answer = await door.http.post(f"{address}/api/v1/alerts", json=ALERT, headers={"Idempotency-Key": "F37"})
+            answer = await service.http.post(f"{address}/api/v1/alerts", json=ALERT, headers={"Idempotency-Key": "F37"})
             assert answer.status_code == 202, answer.text
             found[answer.json()["session_id"]] += 1
 
         async with anyio.create_task_group() as group:
             for number in range(50):
-                group.start_soon(submit, second if number % 2 and second else door.address)
+                group.start_soon(submit, second if number % 2 and second else service.address)
         assert list(found.values()) == [50]
-        for address in {door.address, second or door.address}:
-            other = await door.http.post(
+        for address in {service.address, second or service.address}:
+            other = await service.http.post(
                 f"{address}/api/v1/alerts", json={"data": "another"}, headers={"Idempotency-Key": "F37"}
             )
             assert other.status_code == 409
-        without = {(await door.submit()) for _ in range(3)}
+        without = {(await service.submit()) for _ in range(3)}
         assert len(without) == 3
 
 
-async def test_in_a_flood_what_is_too_much_is_refused_and_what_was_accepted_ends(door: Running) -> None:
+async def test_in_a_flood_what_is_too_much_is_refused_and_what_was_accepted_ends(service: Running) -> None:
     """F38"""
-    with anyio.fail_after(30):
-        while (await door.get("/sessions", status="pending"))[
+    with anyio.fail_after(300):
+        while (await service.get("/sessions", status="pending"))[
             "items"
         ]:  # what other tests left takes places in the queue
             await anyio.sleep(0.05)
@@ -101,7 +101,7 @@ async def test_in_a_flood_what_is_too_much_is_refused_and_what_was_accepted_ends
     statuses: Counter[int] = Counter()
 
     async def submit(number: int) -> None:
-        answer = await door.http.post("/api/v1/alerts", json={"data": f"flood {number}"})
+        answer = await service.http.post("/api/v1/alerts", json={"data": f"flood {number}"})
         statuses[answer.status_code] += 1
         if answer.status_code == 202:
             accepted.append(answer.json()["session_id"])
@@ -113,8 +113,8 @@ async def test_in_a_flood_what_is_too_much_is_refused_and_what_was_accepted_ends
             group.start_soon(submit, number)
     assert statuses[429] and len(accepted) == statuses[202] >= WAITING
     for session_id in accepted:
-        await door.until(session_id, "completed")
-    page = await door.get("/sessions", q="flood", limit=500)
+        await service.until(session_id, "completed")
+    page = await service.get("/sessions", q="flood", limit=500)
     assert {session["id"] for session in page["items"]} == set(accepted), "what was refused is not stored"
 
 
@@ -123,9 +123,10 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-async def test_bodies_that_are_meant_to_hurt_are_refused_without_being_kept(door: Running) -> None:
+@pytest.mark.slow
+async def test_bodies_that_are_meant_to_hurt_are_refused_without_being_kept(service: Running) -> None:
     """F39"""
-    await door.submit()
+    await service.submit()
     before = peak()
     json_kind = {"Content-Type": "application/json"}
 
@@ -144,14 +145,14 @@ async def test_bodies_that_are_meant_to_hurt_are_refused_without_being_kept(door
     ]
     for body, headers, statuses in bodies:
         try:
-            answer = await door.http.post("/api/v1/alerts", content=body, headers={**json_kind, **headers})
+            answer = await service.http.post("/api/v1/alerts", content=body, headers={**json_kind, **headers})
         except httpx2.TransportError:
             assert statuses == (413,)  # Closed while we were still sending.
             continue
         assert answer.status_code in statuses, answer.text[:300]
         assert len(answer.content) < 20_000
     many = {"data": {f"key {number}": number for number in range(40_000)}}
-    assert (await door.http.post("/api/v1/alerts", json=many)).status_code == 202
+    assert (await service.http.post("/api/v1/alerts", json=many)).status_code == 202
     assert peak() - before < 400 * MIB
 
 
@@ -175,7 +176,7 @@ async def replica(url: str) -> AsyncIterator[str]:
 async def address_of(process: anyio.abc.Process) -> str:
     assert process.stderr is not None
     said = b""
-    with anyio.fail_after(60):
+    with anyio.fail_after(300):
         while b'"event": "listening"' not in said or not said.endswith(b"\n"):
             try:
                 said += await process.stderr.receive()

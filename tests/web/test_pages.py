@@ -16,15 +16,15 @@ from tests.web.running import Running, running, serving
 
 
 @pytest.fixture(scope="module")
-async def door(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+async def service(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
     folder = tmp_path_factory.mktemp("dashboard")
     (folder / "index.html").write_text("<!doctype html><title>all sessions</title>")
     (folder / "app.js").write_text("export const x = 1;")
     (folder / "parts").mkdir()
     (folder / "parts" / "style.css").write_text("body {}")
     (folder.parent / "secret.txt").write_text("outside")
-    async with running(f"sqlite:///{tmp_path_factory.mktemp('store') / 't.db'}", dashboard=folder) as door:
-        yield door
+    async with running(f"sqlite:///{tmp_path_factory.mktemp('store') / 't.db'}", dashboard=folder) as service:
+        yield service
 
 
 @pytest.mark.parametrize(
@@ -39,15 +39,15 @@ async def door(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runnin
     ],
 )
 async def test_the_dashboard_is_served_with_its_first_page_for_its_own_addresses(
-    door: Running, path: str, kind: str, text: str
+    service: Running, path: str, kind: str, text: str
 ) -> None:
-    answer = await door.http.get(path)
+    answer = await service.http.get(path)
     assert answer.status_code == 200 and answer.headers["Content-Type"].startswith(kind) and text in answer.text
     assert (
         answer.headers["Cache-Control"] == "no-cache"
         and "script-src 'self'" in answer.headers["Content-Security-Policy"]
     )
-    again = await door.http.get(path, headers={"If-None-Match": answer.headers["ETag"]})
+    again = await service.http.get(path, headers={"If-None-Match": answer.headers["ETag"]})
     assert again.status_code == 304
 
 
@@ -64,24 +64,24 @@ async def test_the_dashboard_is_served_with_its_first_page_for_its_own_addresses
         "/docs/none",
     ],
 )
-async def test_what_is_not_there_is_not_found_and_nothing_lies_outside(door: Running, path: str) -> None:
-    answer = await door.http.get(path)
+async def test_what_is_not_there_is_not_found_and_nothing_lies_outside(service: Running, path: str) -> None:
+    answer = await service.http.get(path)
     assert "outside" not in answer.text
     if path != "/%00":
         assert answer.status_code == 404 and set(answer.json()) == {"error"}
 
 
-async def test_without_a_dashboard_a_page_says_where_to_go(door: Running, tmp_path: Path) -> None:
-    app = build_web_app(door.parts, dashboard=tmp_path)
+async def test_without_a_dashboard_a_page_says_where_to_go(service: Running, tmp_path: Path) -> None:
+    app = build_web_app(service.parts, dashboard=tmp_path)
     async with serving(app) as (address, _), httpx2.AsyncClient(base_url=address, trust_env=False) as http:
         assert '<a href="/docs">' in (await http.get("/")).text
         assert (await http.get("/submit")).status_code == 404
 
 
-async def test_the_reference_needs_nothing_from_elsewhere(door: Running) -> None:
-    page = (await door.http.get("/docs")).text
+async def test_the_reference_needs_nothing_from_elsewhere(service: Running) -> None:
+    page = (await service.http.get("/docs")).text
     assert "POST /api/v1/alerts" in page and "://" not in page.replace("http://127.0.0.1", "") and "<script" not in page
-    assert (await door.http.get("/docs/style.css")).headers["Content-Type"].startswith("text/css")
+    assert (await service.http.get("/docs/style.css")).headers["Content-Type"].startswith("text/css")
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ async def test_the_reference_needs_nothing_from_elsewhere(door: Running) -> None
         ("POST", "/login", 409, "no_login"),
     ],
 )
-async def test_every_mistake_has_one_shape(door: Running, method: str, path: str, status: int, code: str) -> None:
-    answer = await door.http.request(method, path)
+async def test_every_mistake_has_one_shape(service: Running, method: str, path: str, status: int, code: str) -> None:
+    answer = await service.http.request(method, path)
     assert answer.status_code == status
     error = answer.json()["error"]
     assert error["code"] == code and error["message"] and isinstance(error["details"], list)
@@ -106,15 +106,15 @@ async def test_every_mistake_has_one_shape(door: Running, method: str, path: str
         assert answer.headers["Allow"]
 
 
-async def test_what_nobody_foresaw_is_a_number_that_the_log_explains(
-    door: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_an_unexpected_error_is_an_id_that_the_log_explains(
+    service: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken() -> Any:
         raise RuntimeError("password=hunter2 in /srv/tersely/app.py")
 
-    monkeypatch.setattr(door.parts.database, "reading", broken)
+    monkeypatch.setattr(service.parts.database, "reading", broken)
     with caplog.at_level(logging.ERROR):
-        answer = await door.http.get("/api/v1/sessions")
+        answer = await service.http.get("/api/v1/sessions")
     assert answer.status_code == 500
     error = answer.json()["error"]
     assert error["code"] == "internal_error" and "hunter2" not in answer.text and "Traceback" not in answer.text
@@ -123,9 +123,9 @@ async def test_what_nobody_foresaw_is_a_number_that_the_log_explains(
     assert "Content-Security-Policy" in answer.headers
 
 
-async def test_not_ready_says_why(door: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (await door.http.get("/health")).json()["status"] == "ok"
-    assert (await door.http.get("/ready")).json() == {"status": "ready", "reasons": []}
+async def test_not_ready_says_why(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await service.http.get("/health")).json()["status"] == "ok"
+    assert (await service.http.get("/ready")).json() == {"status": "ready", "reasons": []}
 
     def down() -> Any:
         raise StoreUnavailable("The database did not answer: db-7.internal")
@@ -133,20 +133,20 @@ async def test_not_ready_says_why(door: Running, monkeypatch: pytest.MonkeyPatch
     async def leaving() -> list[str]:
         return ["The process is about to stop."]
 
-    async with serving(build_web_app(replace(door.parts, not_ready=leaving))) as (address, _):
+    async with serving(build_web_app(replace(service.parts, not_ready=leaving))) as (address, _):
         with monkeypatch.context() as patched:
-            patched.setattr(door.parts.database, "reading", down)
-            answer = await door.http.get(f"{address}/ready")
+            patched.setattr(service.parts.database, "reading", down)
+            answer = await service.http.get(f"{address}/ready")
     assert answer.status_code == 503
     assert answer.json() == {
         "status": "not_ready",
         "reasons": ["The database is unavailable.", "The process is about to stop."],
     }
-    assert (await door.http.get("/health")).status_code == 200
+    assert (await service.http.get("/health")).status_code == 200
 
 
-async def test_the_openapi_document_says_what_comes_back_everywhere(door: Running) -> None:
-    document = (await door.http.get("/openapi.json")).json()
+async def test_the_openapi_document_says_what_comes_back_everywhere(service: Running) -> None:
+    document = (await service.http.get("/openapi.json")).json()
     assert document["info"]["title"] == "tersely" and "HTTPValidationError" not in json.dumps(document)
     for path, operations in document["paths"].items():
         for method, operation in operations.items():

@@ -4,15 +4,14 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from tersely.events import types
-from tersely.store import events
+from tersely.events.types import STORED, TRANSIENT
 from tests.web.running import Running
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
 
 
-async def test_the_reference_names_every_route_and_no_other(door: Running) -> None:
-    document = (await door.http.get("/openapi.json")).json()
+async def test_the_reference_names_every_route_and_no_other(service: Running) -> None:
+    document = (await service.http.get("/openapi.json")).json()
     routes = {path.removeprefix("/api/v1") for path in document["paths"]}
     text = PAGE.read_text(encoding="utf-8")
     told = {
@@ -27,15 +26,8 @@ async def test_the_reference_names_every_route_and_no_other(door: Running) -> No
 
 def test_the_reference_has_every_event_with_its_fields() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    stored = (
-        events.TimelineEventCreated,
-        events.TimelineEventCompleted,
-        events.SessionStatus,
-        events.StageStatus,
-        events.InteractionCreated,
-    )
-    for event in (*stored, types.StreamChunk, types.ExecutionProgress, types.SessionProgress):
-        is_stored = "yes" if event in stored else "no"
+    for event in (*STORED, *TRANSIENT):
+        is_stored = "yes" if event in STORED else "no"
         (row,) = [line for line in text.splitlines() if line.startswith(f"| `{event.type}` | {is_stored} |")]
         named = re.findall(r"`(\w+)`", row.split("|")[3])
         assert [field.name for field in fields(event)] == [

@@ -44,27 +44,27 @@ EXAMPLES = settings(
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """On a loop of its own: whoever asks here waits for the answer."""
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """On a loop of its own, because the caller blocks until the answer is there."""
     url = f"sqlite:///{tmp_path_factory.mktemp('store') / 'tersely.db'}"
     with anyio.from_thread.start_blocking_portal() as portal:
         with portal.wrap_async_context_manager(
             running(url, settings=settings_for(url, max_pending=10_000), at_once=1)
-        ) as door:
-            yield door
+        ) as service:
+            yield service
 
 
 @pytest.fixture(scope="module")
-def api(door: Running) -> Any:
-    return schemathesis.openapi.from_url(f"{door.address}/openapi.json")
+def api(service: Running) -> Any:
+    return schemathesis.openapi.from_url(f"{service.address}/openapi.json")
 
 
 @pytest.fixture(scope="module")
-def known(door: Running) -> dict[str, str]:
+def known(service: Running) -> dict[str, str]:
     """A session that exists, with a result."""
     import httpx2
 
-    with httpx2.Client(base_url=f"{door.address}/api/v1", trust_env=False) as http:
+    with httpx2.Client(base_url=f"{service.address}/api/v1", trust_env=False) as http:
         session_id = http.post("/alerts", json={"data": "Pod web-1 restarts"}).json()["session_id"]
         while http.get(f"/sessions/{session_id}").json()["status"] != "completed":
             pass
@@ -94,6 +94,7 @@ def ask(operation: Any, checks: list[Any], **in_the_path: str) -> None:
             asking()
 
 
+@pytest.mark.slow
 def test_nothing_that_can_be_asked_is_a_server_error(api: Any) -> None:
     asked = [result.ok() for result in api.get_all_operations()]
     assert len(asked) >= 20
@@ -101,6 +102,7 @@ def test_nothing_that_can_be_asked_is_a_server_error(api: Any) -> None:
         ask(operation, CHECKS)
 
 
+@pytest.mark.slow
 def test_nothing_that_can_be_asked_about_a_session_is_a_server_error(api: Any, known: dict[str, str]) -> None:
     about = [result.ok() for result in api.include(path_regex=r"\{session_id\}", method="GET").get_all_operations()]
     assert len(about) >= 9

@@ -14,8 +14,9 @@ from typing import Any, Literal
 import anyio
 
 from tersely.agent.meter import Metered
-from tersely.agent.recorder import EventType, OpenEvent, Recorder
+from tersely.agent.recorder import OpenEvent, Recorder
 from tersely.errors import LLMError, LLMTooLong, LostSession, MaskingFailed
+from tersely.events.types import EventType
 from tersely.llm.client import LLM
 from tersely.llm.limits import CircuitOpen
 from tersely.llm.messages import (

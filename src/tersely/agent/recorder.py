@@ -1,60 +1,56 @@
-"""What the loop tells while it works, as a protocol: the agent knows neither timelines nor stores.
+"""What the loop records while it works, as a protocol: the agent knows neither timelines nor stores.
 
 Every write is keyed by the step it belongs to, so a step that runs twice changes
-nothing the second time. Keeping and publishing are the business of whoever hands
-a recorder in.
+nothing the second time. Storing and publishing are up to the implementation.
 """
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
+from tersely.events.types import EventType, FinalStatus, Phase
 from tersely.masking.masked import Masked
 from tersely.store.interactions import Interaction
 
-EventType = Literal["llm_thinking", "llm_response", "llm_tool_call", "mcp_tool_summary", "error", "final_analysis"]
-Phase = Literal["investigating", "gathering_info", "distilling", "concluding"]
-Ending = Literal["completed", "failed", "cancelled"]
-
 
 class OpenEvent(Protocol):
-    """An event that is being written; people see it grow."""
+    """An event that is being written; viewers see it grow."""
 
     @property
     def id(self) -> str: ...
 
     def delta(self, text: Masked) -> None:
-        """A piece more of the content. Transient: what counts is what `complete` is given."""
+        """Append to the content. Transient: the final content is the one passed to `complete`."""
 
     def restart(self) -> None:
-        """What came so far does not count; the content begins anew."""
+        """Discard the content so far."""
 
     async def complete(
-        self, content: Masked, metadata: Mapping[str, Any] = ..., *, status: Ending = "completed"
+        self, content: Masked, metadata: Mapping[str, Any] = ..., *, status: FinalStatus = "completed"
     ) -> None:
-        """The end, once; what `metadata` names is added to what the event began with."""
+        """End the event, once; `metadata` is added to that of the creation."""
 
 
 class Recorder(Protocol):
     def opened(
         self, step: str, event_type: EventType, *, content: Masked = ..., metadata: Mapping[str, Any] = ...
     ) -> AbstractAsyncContextManager[OpenEvent]:
-        """An event with status `streaming`. Left without `complete` it ends as failed, or cancelled when the work
-        was.
+        """Create an event with status `streaming`. If the block is left without `complete`, the event ends as failed,
+        or as cancelled if the block was.
         """
 
     async def record(self, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any] = ...) -> str:
-        """An event that is complete at once; returns its id."""
+        """Create an event that is complete; returns its id."""
 
     def progress(self, phase: Phase, message: str) -> None:
-        """One line for a person about what is going on. Transient."""
+        """Show one line about the current work. Transient."""
 
     async def interaction(self, step: str, record: Interaction) -> str:
-        """One exchange with a model or a tool, for the trace; returns its id."""
+        """Add one exchange with a model or a tool to the trace; returns its id."""
 
     async def still_ours(self) -> None:
-        """Asked just before something is done that cannot be taken back.
+        """Check ownership just before an action that cannot be undone.
 
         Raises:
-            LostSession: Another worker goes on; do nothing more.
+            LostSession: The session belongs to another worker; stop.
         """

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -59,8 +59,13 @@ class SessionsApp:
 
 
 @asynccontextmanager
-async def sessions_app(settings: Settings, *, version: str) -> AsyncIterator[SessionsApp]:
+async def sessions_app(
+    settings: Settings, *, version: str, on_point: Callable[[str], None] = lambda point: None
+) -> AsyncIterator[SessionsApp]:
     """Run sessions while the block is open; at its end, running steps finish and the rest is released.
+
+    Args:
+        on_point: Called with the name of each crash point as it is passed; a test ends the process there.
 
     Raises:
         ConfigError: The configuration cannot work, e.g. another process uses the same SQLite file.
@@ -90,6 +95,7 @@ async def sessions_app(settings: Settings, *, version: str) -> AsyncIterator[Ses
             codec=RecordCodec((*SESSION_TYPES, *RESEARCH_TYPES)),
             timeouts=WorkerTimeouts(lease=queue.lease, session=queue.session_timeout, grace=queue.grace),
             version=version,
+            on_point=on_point,
         )
         works["investigation"] = Investigations(
             plan=plan, models=models, registry=registry, kept=kept, cache=cache, step=worker.step
@@ -116,6 +122,7 @@ async def sessions_app(settings: Settings, *, version: str) -> AsyncIterator[Ses
             servers=registry.connections,
             max_pending=queue.max_pending,
             checks={"research": lambda chain, data: request_of(data, plan.chains[chain].stages, settings.research)},
+            on_point=on_point,
         )
         hooks = settings.webhooks
         keeper = Housekeeping(

@@ -14,6 +14,7 @@ import click
 
 from tersely.cli.errors import fail
 from tersely.cli.extras import check_extra
+from tersely.cli.hooks import Hooks, pass_hooks
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,7 +59,9 @@ CHAIN = "research"
 )
 @click.option("--fresh", is_flag=True, help="Start again, even if the same research exists.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
+@pass_hooks
 def research(
+    hooks: Hooks,
     subject: str,
     topics: Path,
     schema: Path | None,
@@ -99,7 +102,7 @@ def research(
     if schema:
         data["schema"] = _schema(schema)
     settings = _research_settings(settings, data, mcp_config)
-    raise SystemExit(_run(settings, data, output, fresh=fresh, quiet=quiet))
+    raise SystemExit(_run(settings, data, output, hooks, fresh=fresh, quiet=quiet))
 
 
 def _topics(path: Path) -> dict[str, str]:
@@ -172,7 +175,9 @@ def _research_settings(settings: Settings, data: dict[str, Any], mcp_config: Pat
     )
 
 
-def _run(settings: Settings, data: dict[str, Any], output: Path | None, *, fresh: bool, quiet: bool) -> int:
+def _run(
+    settings: Settings, data: dict[str, Any], output: Path | None, hooks: Hooks, *, fresh: bool, quiet: bool
+) -> int:
     import anyio
     from rich.console import Console
 
@@ -181,7 +186,7 @@ def _run(settings: Settings, data: dict[str, Any], output: Path | None, *, fresh
     configure_logging("tersely", "error")
     console = Console(highlight=False, stderr=True, quiet=quiet)
     try:
-        result, reason = anyio.run(_research, settings, data, fresh, console)
+        result, reason = anyio.run(_research, settings, data, fresh, console, hooks)
     except KeyboardInterrupt:
         click.secho("Stopped. Run the same command to resume.", err=True)
         return 130
@@ -213,25 +218,26 @@ def _write(path: Path, text: str) -> None:
 
 
 async def _research(
-    settings: Settings, data: dict[str, Any], fresh: bool, console: Console
+    settings: Settings, data: dict[str, Any], fresh: bool, console: Console, hooks: Hooks
 ) -> tuple[dict[str, Any] | None, str]:
     """The result, or None and the reason."""
     from tersely.app.sessions import sessions_app
     from tersely.app.summarizer import kept_results
     from tersely.research.work import result_of
     from tersely.sessions.intake import Submission
+    from tersely.store import listing
     from tersely.store import sessions as rows
     from tersely.web.version import VERSION
 
     # Checked first: a finished research needs no servers.
     async with kept_results(settings) as kept:
         async with kept.database.reading() as db:
-            listed, _ = await rows.list_page(db, rows.Filters(), limit=1)
+            listed, _ = await listing.list_page(db, listing.Filters(), limit=1)
         previous = listed[0].session if listed and not fresh else None
         if previous is not None and previous.status == "completed" and (result := await result_of(kept, previous)):
             console.print("[dim]This research is finished; printing its result. --fresh starts again.[/]")
             return result, ""
-    async with sessions_app(settings, version=VERSION) as sessions:
+    async with sessions_app(settings, version=VERSION, on_point=hooks.on_point) as sessions:
         if previous is not None and not previous.has_ended:
             console.print("[dim]Resuming the interrupted research.[/]")
             session_id = previous.id

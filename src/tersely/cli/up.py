@@ -9,6 +9,7 @@ import click
 
 from tersely.cli.errors import fail
 from tersely.cli.extras import check_extra
+from tersely.cli.hooks import Hooks, pass_hooks
 from tersely.errors import TerselyError
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ CONFIG = click.option(
     "--port", type=int, metavar="PORT", help="Port to listen on, 0 for a free one  [env: TERSELY_PORT; default: 8010]"
 )
 @CONFIG
-def up(host: str | None, port: int | None, file: Path | None) -> None:
+@pass_hooks
+def up(hooks: Hooks, host: str | None, port: int | None, file: Path | None) -> None:
     """Investigate alerts: API, dashboard and workers.
 
     Everything runs in one process.
@@ -47,7 +49,7 @@ def up(host: str | None, port: int | None, file: Path | None) -> None:
 
     settings = Settings.load(file=find_file(file), TERSELY_HOST=host, TERSELY_PORT=port)
     try:
-        _run(settings, with_api=True)
+        _run(settings, hooks, with_api=True)
     except OSError as error:
         fail(f"Cannot listen on {settings.up.host}:{settings.up.port}: {error.strerror}. Try another --port.")
     except KeyboardInterrupt:
@@ -56,7 +58,8 @@ def up(host: str | None, port: int | None, file: Path | None) -> None:
 
 @click.command()
 @CONFIG
-def work(file: Path | None) -> None:
+@pass_hooks
+def work(hooks: Hooks, file: Path | None) -> None:
     """Run a worker without API and dashboard.
 
     It works on sessions beside other processes on the same PostgreSQL.
@@ -71,17 +74,17 @@ def work(file: Path | None) -> None:
             "tersely work needs the PostgreSQL of tersely up: set TERSELY_DATABASE_URL. With SQLite, tersely up runs "
             "the only worker."
         )
-    _run(settings, with_api=False)
+    _run(settings, hooks, with_api=False)
 
 
-def _run(settings: Settings, *, with_api: bool) -> None:
+def _run(settings: Settings, hooks: Hooks, *, with_api: bool) -> None:
     import anyio
 
     from tersely.logging_setup import configure_logging
 
     configure_logging("tersely", settings.log_level)
     try:
-        anyio.run(_serve if with_api else _work, settings)
+        anyio.run(_serve if with_api else _work, settings, hooks)
     except BaseExceptionGroup as group:
         # Each task group wraps the error once more; report the error itself.
         expected, others = group.split((TerselyError, OSError))
@@ -96,7 +99,7 @@ def _first(group: BaseException) -> BaseException:
     return group
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, hooks: Hooks) -> None:
     import logging
 
     from tersely.app.sessions import sessions_app
@@ -122,7 +125,7 @@ async def _serve(settings: Settings) -> None:
             },
         )
 
-    async with sessions_app(settings, version=VERSION) as sessions:
+    async with sessions_app(settings, version=VERSION, on_point=hooks.on_point) as sessions:
         app = build_web_app(
             WebDependencies(
                 settings=settings,
@@ -145,7 +148,7 @@ async def _serve(settings: Settings) -> None:
         )
 
 
-async def _work(settings: Settings) -> None:
+async def _work(settings: Settings, hooks: Hooks) -> None:
     import logging
     import signal
 
@@ -154,7 +157,7 @@ async def _work(settings: Settings) -> None:
     from tersely.app.sessions import sessions_app
     from tersely.web.version import VERSION
 
-    async with sessions_app(settings, version=VERSION) as sessions:
+    async with sessions_app(settings, version=VERSION, on_point=hooks.on_point) as sessions:
         logging.getLogger("tersely.work").info("working", extra={"executor": sessions.worker.name})
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async for _ in signals:

@@ -1,4 +1,4 @@
-"""Is what a model wrote a summary? Looked at before it is believed, cached or merged."""
+"""Validation of model answers: whether an answer is a usable summary, and which of its claims the source lacks."""
 
 import re
 from collections.abc import Iterable
@@ -18,14 +18,14 @@ _LONGEST_REFUSAL = 500
 
 
 class NotASummary(LLMRefused):
-    """The model answered, but with nothing that may stand for its source. Worth one more try with a nudge."""
+    """The model answered, but the answer cannot replace its source; one retry with a hint is worthwhile."""
 
 
 def checked(answer: Completion, *, source_tokens: int, limit: int, tokenizer: Tokenizer) -> tuple[str, bool]:
-    """The summary, and whether its end was cut off.
+    """Return the summary and whether its end was cut off.
 
     Raises:
-        NotASummary: It is empty, a refusal, no shorter than its source, or broke off too early to be of use.
+        NotASummary: The answer is empty, a refusal, no shorter than its source, or was cut off too early to be useful.
     """
     text = answer.text.strip()
     if not text:
@@ -37,15 +37,15 @@ def checked(answer: Completion, *, source_tokens: int, limit: int, tokenizer: To
     if answer.finish == "length":
         whole = without_half_sentence(tokenizer.head(text, limit))
         if not tokenizer.exceeds(whole, limit // 2 - 1):
-            raise NotASummary("the answer broke off before half of its length")
+            raise NotASummary("the answer was cut off before half of its length")
         return whole, True
     if tokenizer.exceeds(text, limit):
-        # Cut rather than asked for again: the same prompt would get the same length.
+        # Cut it instead of asking again: the same prompt would produce the same length.
         return cut_at_sentence(text, limit, tokenizer), True
     return text, False
 
 
-# Whole runs at once and never given back (`*+`): a long run of letters is looked at once, not once per letter.
+# Possessive (`*+`), so that a long run of letters is scanned once and not once per letter.
 _RUN = re.compile(r"[A-Za-z0-9][\w.:/@%#+-]*+")
 _DIGIT = re.compile(r"\d")
 _THOUSANDS = re.compile(r"(?<=\d)[,_'’ ](?=\d{3}(?!\d))")
@@ -61,10 +61,10 @@ def _identifiers(text: str) -> Iterable[str]:
 
 
 def invented(summary: str, source: str) -> list[str]:
-    """Numbers and identifiers in the summary that its source does not contain.
+    """Return the numbers and identifiers in the summary that its source does not contain.
 
-    Compared without regard to case, thousands separators and the punctuation at their ends.
-    Small numbers are counted by models ("three pods") and say little: they are let pass.
+    The comparison ignores case, thousands separators and punctuation at the ends.
+    Numbers up to 12 are ignored: models count things ("three pods"), so they prove little.
     """
     source = _without_separators(source)
     claimed = dict.fromkeys(_identifiers(_without_separators(_OWN_CITATION.sub("", summary))))
@@ -75,17 +75,17 @@ def invented(summary: str, source: str) -> list[str]:
     missing = [claim for claim in doubtful if claim not in known][:_MOST_CLAIMS]
     if not missing:
         return []
-    # What is part of a longer identifier in the source was not invented.
+    # A part of a longer identifier in the source is not invented.
     lowered = source.lower()
-    return [claim for claim in missing if not _stands_in(claim, lowered)]
+    return [claim for claim in missing if not _occurs_in(claim, lowered)]
 
 
 def _without_separators(text: str) -> str:
     return _THOUSANDS.sub("", text)
 
 
-def _stands_in(claim: str, text: str) -> bool:
-    """Whether the text has it, not merely as a part of a longer number."""
+def _occurs_in(claim: str, text: str) -> bool:
+    """Whether the text contains the claim, other than as part of a longer number."""
     before = r"(?<!\d)" if claim[0].isdigit() else ""
     after = r"(?!\d)" if claim[-1].isdigit() else ""
     return re.search(before + re.escape(claim) + after, text) is not None

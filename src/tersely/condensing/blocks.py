@@ -1,7 +1,7 @@
-"""A block: one line of a page as a reader sees it, with what tells text from boilerplate.
+"""A block: one visible line of a page, with the features that separate text from boilerplate.
 
-`pages` makes blocks of markdown and plain text, `html_pages` of HTML; both mark
-headings with `#`, items with `*` and rows with `|`, so one judge serves both.
+`pages` makes blocks from Markdown and plain text, `html_pages` from HTML; both mark
+headings with `#`, items with `*` and rows with `|`, so one classifier serves both.
 """
 
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ _ENDS = frozenset(".!?。！？…:：;；।؟۔")
 @dataclass(slots=True)
 class Block:
     text: str
-    """As shown: links without their targets, images left out."""
+    """The visible text: links without their targets, no images."""
     first: int
     last: int
     """Source lines, counted from 1."""
     kind: BlockKind
     linked: int
-    """How many of its characters are link text."""
+    """How many characters are link text."""
     apart: bool
-    """Whether a blank line (or the edge of an element) stands before it."""
+    """Whether a blank line (or the edge of an element) precedes it."""
     ended: bool
-    """Whether it ends as a sentence does; captions, labels and menu entries do not."""
+    """Whether it ends like a sentence; captions, labels and menu entries do not."""
     boilerplate: float = 0.0
-    """What its surroundings say: 1 for `<nav>` and the like, less for a mere hint."""
+    """Evidence from the enclosing elements: 1 for `<nav>` and the like, less for a weaker hint."""
 
     @property
     def plain(self) -> int:
-        """How many of its characters are not link text."""
+        """How many characters are not link text."""
         return len(self.text) - self.linked
 
 
@@ -40,5 +40,5 @@ def is_ended(text: str) -> bool:
     bare = text.rstrip(_CLOSING)
     if bare and bare[-1] in _ENDS:
         return True
-    # A quotation that was cut out of its sentence is still a statement.
+    # A quotation cut out of its sentence is still a statement.
     return len(text) > 25 and text[-1] in '"”»」'

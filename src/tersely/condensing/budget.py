@@ -1,4 +1,4 @@
-"""How much a reader can take, and what a condenser hands back."""
+"""Budgets of a condenser and the record it returns."""
 
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -7,25 +7,24 @@ from typing import Literal
 Status = Literal["passthrough", "structural", "summarized", "partial", "fallback"]
 
 SMALLEST_BUDGET = 16
-"""Tokens. Under it nothing readable fits."""
+"""In tokens; nothing readable fits in fewer."""
 
 CONDENSE_SECONDS = 180.0
-"""A summarizer that stalls must not eat the caller's time; then the structure decides."""
+"""Time limit for a summary. When a summarizer stalls, the structural condenser takes over."""
 
 ACCOUNT_FROM_TOKENS = 200
-"""Under this budget the account of what was left out is in `Condensed.lost` only: there is no room for it in the text.
-"""
+"""Under this budget the list of omissions is in `Condensed.lost` only: the text has no room for it."""
 
 
 @dataclass(frozen=True)
 class Lost:
-    """One thing that is in the source and not in the condensed text."""
+    """Something that is in the source but not in the condensed text."""
 
     what: str
-    """A plain phrase, e.g. "412 of 420 pods with status Running"."""
+    """A short phrase, e.g. "412 of 420 pods with status Running"."""
 
     lines: tuple[tuple[int, int], ...] = ()
-    """Where it stands in the source: first and last line of each run, counted from 1."""
+    """Location in the source: first and last line of each run, counted from 1."""
 
     def __str__(self) -> str:
         if not self.lines:
@@ -38,24 +37,24 @@ class Lost:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelWork:
-    """What a model had to do for a summary."""
+    """Model calls and tokens that one summary took."""
 
     model: str
     chunks: int
     levels: int
-    """Rows of merges above the parts."""
+    """Levels of merging above the chunk summaries."""
 
     calls: int
-    """Answers that were needed, from the model or from the cache."""
+    """Answers used, from the model or from the cache."""
 
     cache_hits: int
     input_tokens: int
-    """As the provider counted them; cached answers cost none."""
+    """As counted by the provider; cached answers cost nothing."""
 
     output_tokens: int
     price_usd: Decimal | None
     provider: str = ""
-    """Whose model it was; several, by commas, where a fallback stepped in half-way."""
+    """The provider of the model; several, separated by commas, when a fallback took over midway."""
 
     invented: list[str]
     """Numbers and identifiers in the summary that the source does not contain."""
@@ -63,27 +62,27 @@ class ModelWork:
 
 @dataclass(frozen=True, kw_only=True)
 class Condensed:
-    """Text a model can take, and an honest account of what is not in it."""
+    """Text that fits the budget, and an account of what it omits."""
 
     text: str
     status: Status
     tokens_before: int
     tokens_after: int
     encoding: str = "o200k_base"
-    """What the token counts are counted in."""
+    """Encoding in which the tokens are counted."""
 
     lost: list[Lost] = field(default_factory=list)
     work: ModelWork | None = None
-    """Present when a model was asked."""
+    """Set when a model was called."""
 
     returned: Literal["original", "structural"] | None = None
-    """With status `fallback`: what the text is instead of a summary."""
+    """With status `fallback`: what was returned instead of a summary."""
 
     reason: str = ""
     """With status `fallback`: why there is no summary."""
 
     kind: str = ""
-    """What the text was taken for, e.g. `json` or `log`; empty when it was not looked at."""
+    """Detected kind of the text, e.g. `json` or `log`; empty when it was not detected."""
 
     cleaned: int = 0
     """Characters that were removed from the source because they only deceive: escapes, hidden and bidi characters."""

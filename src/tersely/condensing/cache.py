@@ -1,7 +1,7 @@
-"""Summaries that were paid for once. A protocol: the storage is handed in by whoever builds the parts.
+"""Interface of the summary cache; the storage is passed in by the composition root.
 
-Keys hold everything that decides an answer: content, focus, sizes, model and the version of the prompt, so nothing
-ever has to be invalidated. Only text derived from `Masked` goes in.
+A key covers everything that determines an answer (content, focus, sizes, model, prompt version), so entries never
+have to be invalidated. Only text derived from `Masked` is cached.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
-"""Unified diffs: which files changed and by how much, and the changes that matter to the question, literally.
+"""Unified diffs: the changed files with their counts, and verbatim the changes that matter to the question.
 
-Every file and its counts of added and removed lines are in the head. Blocks of changed
-lines are the units, under their hunk and their file; context lines only fill up. What
-nobody reads line by line (lock files, minified or generated text) weighs little.
+The head lists the files with the number of added and removed lines. Blocks of changed
+lines are the units, under their hunk and their file; context lines only fill remaining
+space. Files that are rarely read line by line (lock files, minified or generated text) score low.
 """
 
 import re
@@ -16,7 +16,7 @@ _FILE = re.compile(r"diff --git (?:a/)?(.+?) (?:b/)?(\S+)$|diff (?:-\S+ )*(\S+) 
 _OLD = re.compile(r"--- (?:a/)?([^\t\n]+)")
 _NEW = re.compile(r"\+\+\+ (?:b/)?([^\t\n]+)")
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@.*")
-_UNREAD = re.compile(
+_RARELY_READ = re.compile(
     r"(?:[\w.-]*lock(?:file)?(?:\.\w+)?|go\.sum|.*\.(?:min\.\w+|map|svg|snap|pb\.go|lock)|.*(?:generated|vendor|node_modules).*)$",
     re.I,
 )
@@ -42,7 +42,7 @@ class _File:
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
-    """The changes as units under their files; None where there is no hunk."""
+    """Return the changes as units under their files, or None if there is no hunk."""
     files, before = _files(text.split("\n"))
     if not any(file.hunks for file in files):
         return None
@@ -51,7 +51,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     for file in files:
         owner = len(units)
         units.append(Unit(file.summary(), file.at, file.at, 0.3, count=0))
-        dull = 0.15 if _UNREAD.match(file.name.rsplit("/", 1)[-1]) or _UNREAD.fullmatch(file.name) else 1.0
+        factor = 0.15 if _RARELY_READ.match(file.name.rsplit("/", 1)[-1]) or _RARELY_READ.fullmatch(file.name) else 1.0
         for header, at, lines in file.hunks:
             hunk = len(units)
             units.append(Unit(header, at, at, 0.1, parent=owner, count=0))
@@ -60,7 +60,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
                     continue
                 changed = block[0][1][:1] in ("+", "-")
                 blocks.append(len(units))
-                score = (0.6 if changed else 0.15) * dull
+                score = (0.6 if changed else 0.15) * factor
                 joined = "\n".join(line for _, line in block)
                 units.append(Unit(joined, block[0][0], block[-1][0], score, parent=hunk, count=len(block)))
     found = scan([units[index].text for index in blocks], focus)
@@ -89,7 +89,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
 
 
 def _files(lines: list[str]) -> tuple[list[_File], list[tuple[int, str]]]:
-    """The files of a diff, and what stands before the first (a commit message)."""
+    """Return the files of a diff, and the lines before the first one (a commit message)."""
     files: list[_File] = []
     before: list[tuple[int, str]] = []
     old = ""
@@ -125,7 +125,7 @@ def _files(lines: list[str]) -> tuple[list[_File], list[tuple[int, str]]]:
 
 
 def _blocks(lines: list[tuple[int, str]]) -> list[list[tuple[int, str]]]:
-    """Runs of changed and of unchanged lines, long ones in parts; a removal and the addition after it stay together."""
+    """Split a hunk into runs of changed and unchanged lines; a removal and the addition after it stay together."""
     blocks: list[list[tuple[int, str]]] = []
     for at, line in lines:
         changed = line[:1] in ("+", "-")

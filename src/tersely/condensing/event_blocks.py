@@ -1,9 +1,8 @@
-"""Events on several lines each: blocks of `key: value` with a time in each, or a line that says when and the message
-below it.
+"""Multi-line events: blocks of `key: value` lines that include a time, or a line with a time and the message below it.
 
-A block is what stands between blank lines, between rules, or from one opening line to the next that is like it.
-Blocks are events when each has a time and the times run one way; records of things, which have times too, are
-in no such order and are left to the reader of outlines.
+A block ends at a blank line, at a rule, or where the next opening line of the same form starts. Blocks are events if
+each has a time and the times are in ascending or descending order; records of things also have times, but in no
+order, and are left to `outline`.
 """
 
 import re
@@ -18,10 +17,10 @@ from tersely.condensing.preamble import TIME, level_weight
 from tersely.condensing.units import Reading, moved
 
 LOOKED_AT = 600
-"""Lines that decide; the rest is only read when they speak for events."""
+"""Lines sampled for the decision; the rest is read only if they are events."""
 FEWEST = 8
 MOST_LINES = 40
-"""Of a block; where they are longer on the whole, they are documents."""
+"""Longer blocks, on the whole, are documents and not events."""
 
 _KEYED = re.compile(r"([A-Za-z][\w .@/-]{0,40}?)\s*(?::(?:\s+|$)|=(?!=)\s*)(.*)$")
 _RULE = re.compile(r"[^\w\s]{2,}\s*$")
@@ -29,7 +28,7 @@ _OPENING = re.compile(r"\w+|[^\w\s]+")
 _LEVEL_WORDS = frozenset(("information", "info", "notice", "debug", "trace", "verbose", "ok", "low", "normal", "audit"))
 
 Block = tuple[int, list[str]]
-"""The number of its first line, and its lines without blank ones."""
+"""Number of the first line, and the non-blank lines."""
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
@@ -64,7 +63,7 @@ def _by_openings(lines: list[str]) -> Iterator[Block]:
 
 
 def _opening(line: str) -> str:
-    """What all lines that open a block begin with: a key, a word or a sign."""
+    """Return the common beginning of lines that open a block: a key, a word or a sign."""
     if keyed := _KEYED.match(line):
         return keyed.group(1)
     word = _OPENING.match(line)
@@ -72,7 +71,7 @@ def _opening(line: str) -> str:
 
 
 def _divided(lines: list[str], divides: Callable[[str], bool], keep: bool) -> Iterator[Block]:
-    """What stands between the dividing lines; with `keep` these are the first of what follows."""
+    """Yield the blocks between dividing lines; with `keep`, a dividing line is the first line of the block after it."""
     block: list[str] = []
     start = 1
     for number, line in enumerate(lines, 1):
@@ -97,9 +96,9 @@ def _are_blocks(blocks: list[Block]) -> bool:
 
 
 def _fields(block: list[str]) -> dict[str, str]:
-    """Key and value of the lines of a block, and under no key what else it says.
+    """Return the keys and values of a block, and its remaining text under the empty key.
 
-    Keys stand at one depth; what is indented further goes on with a key that has nothing beside it, else it is text.
+    All keys have the same indentation. Deeper lines continue a key without a value on its own line, or are text.
     """
     fields: dict[str, str] = {}
     last = ""
@@ -118,7 +117,7 @@ def _fields(block: list[str]) -> dict[str, str]:
 
 
 def _roles(records: list[dict[str, str]]) -> Roles | None:
-    """When, how bad and what, found by the values; None where these are no events with fields."""
+    """Find the fields for time, level and message by their values; None if the records are not events with fields."""
     columns: dict[str, list[str]] = {}
     for fields in records:
         for key, value in fields.items():
@@ -163,14 +162,14 @@ def _are_levels(values: list[str]) -> bool:
 
 
 def _are_headed(blocks: list[list[str]]) -> bool:
-    """Whether the first line of each block says when, and no other does."""
+    """Whether the first line of each block, and no other line, has a time."""
     return _run_one_way([_time_in(block[0], 80) for block in blocks]) and not any(
         _time_in(line, 40) for block in blocks[:40] for line in block[1:]
     )
 
 
 def _joined(blocks: list[Block], focus: Focus, budget: int) -> Reading | None:
-    """Each block as one line of a log."""
+    """Read each block as one line of a log."""
     lines = "\n".join(" ".join(" ".join(line.split()) for line in block) for _, block in blocks)
     reading = logs.read(lines, focus, budget, noun="entries")
     return moved(reading, lambda line: blocks[min(line, len(blocks)) - 1][0]) if reading else None

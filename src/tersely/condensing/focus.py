@@ -1,23 +1,22 @@
-"""What the reader wants to know, and how well a piece of text answers it.
+"""The question of the reader, and how well a text answers it.
 
-`Focus.parse("why is checkout-7f slow since 14:00?")` takes a question apart into
-terms (quoted phrases, whole identifiers, stemmed words, parts of identifiers,
-synonyms) and wishes (trouble, the unusual, superlatives, comparisons, times).
-`scan` looks for all terms, and for words of trouble, in many texts at once: one
-Aho-Corasick pass, so the cost is that of the hits and not of the words.
+`Focus.parse("why is checkout-7f slow since 14:00?")` splits a question into terms
+(quoted phrases, whole identifiers, stemmed words, parts of identifiers, synonyms)
+and intents (trouble, the unusual, superlatives, comparisons, times). `scan` finds
+all terms and all words of severity in many texts in one Aho-Corasick pass, so the
+cost depends on the number of matches and not on the number of words.
 
     found = scan(texts, focus)
-    found.relevance       one number for each text, about 0..1.3, IDF over these texts
-    found.severity        0 nothing, 1 warning, 2 error, 3 fatal, by words alone
-    found.terms           for each text the indices of the terms it has, or None
+    found.relevance       one number per text, about 0..1.3, with IDF over these texts
+    found.severity        0 none, 1 warning, 2 error, 3 fatal, by words alone
+    found.terms           for each text the indices of the terms it contains, or None
 
-Knows nothing of kinds, units or budgets. Everything is deterministic: terms keep
-the order of the question.
+Deterministic: terms keep the order of the question. Knows nothing of kinds, units or budgets.
 """
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -68,8 +67,7 @@ _MEASURE = re.compile(
     r"(?:\b(?:last|past|previous)\s+)?(?<![\w.-])\d+(?:\.\d+)?\s?(?:%|(?:percent|m?s|sec|seconds?|min|minutes?|h|hours?|d|days?)\b)",
     re.I,
 )
-"""How much or how long. A limit or a span of time, and hardly ever a word to look for: any line may hold a 5 or a 10.
-"""
+"""Amounts and durations. They are limits or time spans and rarely search terms: any line may contain a 5 or a 10."""
 
 _NOT = re.compile(
     r"\b(?:not|isn't|aren't|wasn't|weren't|non|never|without|other than|except(?: for)?|apart from|different from"
@@ -77,10 +75,10 @@ _NOT = re.compile(
     r"(?:yet\s+|fully\s+|in\s+(?:state|status|phase)\s+|the\s+|in\s+)?[\"'`]?([\w./-]*\w)",
     re.I,
 )
-_NOT_AS_SAID = re.compile(
+_NOT_PHRASE = re.compile(
     r"\b(?:not|isn't|aren't|other than|except|but)\s+((?:on|up|in|at|off|out|to|as)\s+[\w-]+)(\s+[\w-]+)?", re.I
 )
-"""States of several words that begin with a small one: "not on time", "not up to date"."""
+"""States of several words that begin with a preposition: "not on time", "not up to date"."""
 _CLOCK = r"(?:\d{4}-\d\d-\d\d[T ])?\d{1,2}:\d\d(?::\d\d)?|\d{4}-\d\d-\d\d"
 _SINCE = re.compile(rf"\b(?:since|after|from|starting(?: at)?|between)\s+(?:about\s+|around\s+)?({_CLOCK})", re.I)
 _UNTIL = re.compile(rf"\b(?:until|till|before|up to|to|and)\s+(?:about\s+|around\s+)?({_CLOCK})", re.I)
@@ -93,7 +91,7 @@ _QUOTED = re.compile(
 _WORD = re.compile(r"[^\W_](?:[\w./:@#{}\[\]$+&*%\\-]*[\w}\])])?|/[\w./{}:@-]*[\w}]|[a-z_]\w*", re.I)
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
 _JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-"""Where the words of `HighLatency` or `OOMKilled` meet."""
+"""Word boundaries inside `HighLatency` or `OOMKilled`."""
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]{2,}")
 
@@ -119,7 +117,7 @@ _STRIPPED = (
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """The part of a lower-case English word that its forms share; three letters at least stay."""
+    """Strip the ending of a lower-case English word; at least three letters remain."""
     for suffix in _STRIPPED:
         if (
             word.endswith(suffix)
@@ -127,7 +125,7 @@ def stem(word: str) -> str:
             and not word.endswith("ss")
         ):
             found = word[: -len(suffix)]
-            # running → run, but calling → call: only after these does English double.
+            # running → run, but calling → call: English doubles only these letters before an ending.
             if suffix[0] in "ie" and len(found) > 3 and found[-1] == found[-2] and found[-1] in "bdgmnprt":
                 found = found[:-1]
             return found
@@ -135,25 +133,25 @@ def stem(word: str) -> str:
 
 
 def subwords(name: str) -> list[str]:
-    """`maxPodCount-v2_total` → max, pod, count, v, 2, total, in lower case."""
+    """Split an identifier into lower-case words: `maxPodCount-v2_total` → max, pod, count, v, 2, total."""
     return [part.lower() for part in _CAMEL.findall(name)]
 
 
 @dataclass(frozen=True)
 class Term:
-    """One thing to look for."""
+    """One search term."""
 
     text: str
     """Lower case; for words the stem."""
     kind: TermKind
     weight: float
     whole: str = ""
-    """For a part of an identifier: the identifier, in lower case."""
+    """For a part of an identifier: the whole identifier, in lower case."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """ "over 500 ms": `above` is the direction, `unit` as written, possibly empty."""
+    """A limit such as "over 500 ms": `above` is the direction; `unit` is as written and may be empty."""
 
     above: bool
     amount: float
@@ -162,24 +160,22 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Focus:
-    """A question, taken apart. `bool(focus)` says whether there is anything to look for."""
+    """A parsed question; false if it has no terms."""
 
     text: str = ""
     terms: tuple[Term, ...] = ()
     trouble: bool = False
-    """Errors and bad states are wanted (also when nothing is asked at all)."""
+    """The question asks for errors and bad states; also set for an empty question."""
     unusual: bool = False
-    """What differs from its siblings is wanted."""
+    """The question asks for values that differ from their siblings."""
     superlative: int = 0
     """1 for highest, slowest, latest …; -1 for lowest, fastest, earliest …; 0 for none."""
     comparisons: tuple[Comparison, ...] = ()
     negated: tuple[str, ...] = ()
-    """States that should *not* be, as stems and as written: "not running" → ("run", "running"). Rows with another state
-    are wanted.
-    """
+    """Negated states, as stems and as written: "not running" → ("run", "running"); rows in other states are wanted."""
     since: str = ""
     until: str = ""
-    """As written in the question: a clock time, a date, or both."""
+    """As written in the question: a time of day, a date, or both."""
     _automaton: ahocorasick.Automaton | None = field(default=None, compare=False, repr=False)
 
     def __bool__(self) -> bool:
@@ -191,7 +187,7 @@ class Focus:
         return _parse(text[:4_000])
 
     def within(self, text: str) -> bool | None:
-        """Whether the first time in the text lies in the asked-for window; None when there is no window or no time."""
+        """Whether the first time in the text is inside the requested window; None without a window or a time."""
         if not self.since and not self.until:
             return None
         found = _TIME_IN_TEXT.search(text)
@@ -200,9 +196,7 @@ class Focus:
         return _in_window(found, self.since, self.until)
 
     def names(self, label: str) -> float:
-        """How well a column header or key names what is asked for; abbreviations (`MEM%` for memory) count a little
-        less.
-        """
+        """Score how well a column header or key matches the terms; abbreviations (`MEM%`) count slightly less."""
         stems = [stem(part) for part in subwords(label) if not part.isdigit()]
         low = label.lower()
         total = 0.0
@@ -221,7 +215,7 @@ class Focus:
         return total / (1 + 0.15 * max(0, len(stems) - 1))
 
     def rejects(self, value: str) -> bool:
-        """Whether a value is one that the question says should not be: "not running" rejects `Running`."""
+        """Whether the question negates this value: "not running" rejects `Running`."""
         low = value.lower()
         return low in self.negated or any(stem(part) in self.negated for part in subwords(value))
 
@@ -251,20 +245,57 @@ def _in_window(found: re.Match[str], since: str, until: str) -> bool | None:
     return True
 
 
-def _parse(text: str) -> Focus:
-    terms: dict[tuple[str, bool], Term] = {}
+class _TermList:
+    """Terms in the order of the question; of two equal terms the heavier one is kept."""
 
-    def add(name: str, kind: TermKind, weight: float, whole: str = "") -> None:
+    def __init__(self) -> None:
+        self._terms: dict[tuple[str, bool], Term] = {}
+
+    def __iter__(self) -> Iterator[Term]:
+        return iter(self._terms.values())
+
+    def add(self, name: str, kind: TermKind, weight: float, whole: str = "") -> None:
         name = name.lower()
         key = (name, kind in ("phrase", "identifier"))
-        old = terms.get(key)
+        old = self._terms.get(key)
         if name and (old is None or old.weight < weight):
-            terms[key] = Term(name, kind, weight, whole)
+            self._terms[key] = Term(name, kind, weight, whole)
 
+
+def _parse(text: str) -> Focus:
+    terms = _TermList()
+    _add_phrases(terms, text)
+    words = _add_identifiers(terms, text)
+    _add_words(terms, words, text)
+    _add_character_pairs(terms, text)
+    _add_quoted_words(terms, text)
+    since, until = _SINCE.search(text), _UNTIL.search(text)
+    around = _AROUND.search(text) if not since and not until else None
+    up, down = _UP.search(text), _DOWN.search(text)
+    kept = tuple(terms)
+    return Focus(
+        text=text,
+        terms=kept,
+        trouble=bool(_TROUBLE.search(text) or _TROUBLE.search(_JOINT.sub(" ", text))) or not text.strip(),
+        unusual=bool(_UNUSUAL.search(text)) or not text.strip(),
+        superlative=1 if up and (not down or up.start() <= down.start()) else -1 if down else 0,
+        comparisons=_comparisons(text),
+        negated=_negated(text),
+        since=since.group(1) if since else around.group(1) if around else "",
+        until=until.group(1) if until and since else "",
+        _automaton=_build(kept),
+    )
+
+
+def _add_phrases(terms: _TermList, text: str) -> None:
     for groups in _QUOTED.findall(text):
         phrase = " ".join(next(part for part in groups if part).split())
         if len(phrase) > 1:
-            add(phrase, "phrase", _WEIGHTS["phrase"])
+            terms.add(phrase, "phrase", _WEIGHTS["phrase"])
+
+
+def _add_identifiers(terms: _TermList, text: str) -> list[str]:
+    """Add identifiers, their parts and numbers; return the plain words."""
     identifiers = 0
     words: list[str] = []
     measures = [match.span() for match in _MEASURE.finditer(text)]
@@ -274,87 +305,81 @@ def _parse(text: str) -> Focus:
             continue
         if any(start <= match.start() < end for start, end in measures):
             if word.lower() not in STOP:
-                add(word, "identifier", _ASKING_WEIGHT)
+                terms.add(word, "identifier", _ASKING_WEIGHT)
             continue
-        parts = subwords(word)
-        plain = len(parts) == 1 and word.isalpha()
-        if not plain and len(word) > 1 and (not word.isdigit() or len(word) > 1):
-            # Each further identifier says less about what is meant.
-            add(word, "identifier", _WEIGHTS["identifier"] / (1 + 0.25 * identifiers))
+        plain = word.isalpha() and len(subwords(word)) == 1
+        if not plain and len(word) > 1:
+            _add_identifier(terms, word, identifiers)
             identifiers += 1
-            for piece in re.split(r"[/:@]", word):
-                if len(piece) > 3 and piece != word and not piece.isalpha() and not piece.isdigit():
-                    add(piece, "identifier", 0.8 * _WEIGHTS["identifier"] / (1 + 0.25 * identifiers))
-            for part in parts:
-                if len(part) >= 3 and not part.isdigit() and part not in STOP:
-                    add(stem(part), "part", _WEIGHTS["part"] / (1 + 0.15 * max(0, identifiers - 1)), word.lower())
-                    # `HighLatency` is the name of an alert: what is meant is in its words.
-                    for synonym in (SYNONYMS.get(part) or SYNONYMS.get(stem(part)) or ()) if word.isalpha() else ():
-                        add(stem(synonym), "synonym", 0.5 * _WEIGHTS["synonym"])
         elif word.isdigit():
-            add(word, "identifier", 0.5)
+            terms.add(word, "identifier", 0.5)
         elif plain and not _CJK.search(word):
             words.append(word)
+    return words
+
+
+def _add_identifier(terms: _TermList, word: str, before: int) -> None:
+    """Add an identifier and its parts; each further identifier in a question is weaker evidence of its intent."""
+    terms.add(word, "identifier", _WEIGHTS["identifier"] / (1 + 0.25 * before))
+    for piece in re.split(r"[/:@]", word):
+        if len(piece) > 3 and piece != word and not piece.isalpha() and not piece.isdigit():
+            terms.add(piece, "identifier", 0.8 * _WEIGHTS["identifier"] / (1 + 0.25 * (before + 1)))
+    for part in subwords(word):
+        if len(part) >= 3 and not part.isdigit() and part not in STOP:
+            terms.add(stem(part), "part", _WEIGHTS["part"] / (1 + 0.15 * before), word.lower())
+            # `HighLatency` is the name of an alert: its words carry the meaning.
+            for synonym in (SYNONYMS.get(part) or SYNONYMS.get(stem(part)) or ()) if word.isalpha() else ():
+                terms.add(stem(synonym), "synonym", 0.5 * _WEIGHTS["synonym"])
+
+
+def _add_words(terms: _TermList, words: list[str], text: str) -> None:
     unwanted = {word.lower() for word in _NOT.findall(text)}
     for word in words:
         lower = word.lower()
         if lower in unwanted and lower not in STOP:
-            add(stem(lower), "word", 0.15)  # What should not be is looked for by what else is there.
+            terms.add(stem(lower), "word", 0.15)  # A negated state is found by the other states of its column.
             continue
         if lower in STOP or len(lower) < 2:
             continue
-        asking = lower in ASKING
-        superlative = bool(_UP.fullmatch(lower) or _DOWN.fullmatch(lower) or _UNUSUAL.fullmatch(lower))
-        weight = (
-            _ASKING_WEIGHT
-            if asking
-            else 0.6
-            if lower[:3] in ("min", "max")
-            else 0.3
-            if superlative
-            else _WEIGHTS["word"]
-        )
-        # Two letters, or capitals in mid-sentence, are names: "ML", "DB", "Tinian".
-        if (
-            word[0].isupper()
-            and not asking
-            and not superlative
-            and (word.isupper() or not text.lstrip().startswith(word))
-        ):
-            weight *= 1.2
-        add(stem(lower), "word", weight)
-        if not asking:
+        terms.add(stem(lower), "word", _word_weight(word, text))
+        if lower not in ASKING:
             for synonym in SYNONYMS.get(lower) or SYNONYMS.get(stem(lower)) or ():
-                add(stem(synonym), "synonym", _WEIGHTS["synonym"])
+                terms.add(stem(synonym), "synonym", _WEIGHTS["synonym"])
+
+
+def _word_weight(word: str, text: str) -> float:
+    lower = word.lower()
+    if lower in ASKING:
+        return _ASKING_WEIGHT
+    superlative = bool(_UP.fullmatch(lower) or _DOWN.fullmatch(lower) or _UNUSUAL.fullmatch(lower))
+    weight = 0.6 if lower[:3] in ("min", "max") else 0.3 if superlative else _WEIGHTS["word"]
+    # Two letters, or capitals in mid-sentence, are names: "ML", "DB", "Tinian".
+    if word[0].isupper() and not superlative and (word.isupper() or not text.lstrip().startswith(word)):
+        weight *= 1.2
+    return weight
+
+
+def _add_character_pairs(terms: _TermList, text: str) -> None:
+    """Add every two neighbouring characters of scripts that do not separate words."""
     for run in _CJK.findall(text):
         for index in range(len(run) - 1):
-            add(run[index : index + 2], "phrase", 0.6)
+            terms.add(run[index : index + 2], "phrase", 0.6)
+
+
+def _add_quoted_words(terms: _TermList, text: str) -> None:
     for groups in _QUOTED.findall(text):
         for word in re.findall(r"[A-Za-z]{3,}", next(part for part in groups if part)):
             if word.lower() not in STOP:
-                add(stem(word.lower()), "word", 0.7)
+                terms.add(stem(word.lower()), "word", 0.7)
 
-    comparisons = []
+
+def _comparisons(text: str) -> tuple[Comparison, ...]:
+    found = []
     for match in _COMPARISON.finditer(text):
         amount = _AMOUNT.match(text, match.end())
         if amount and not _TIME_IN_TEXT.match(text, amount.start(1)):
-            comparisons.append(Comparison(match.group("up") is not None, float(amount.group(1)), amount.group(2)))
-    since, until = _SINCE.search(text), _UNTIL.search(text)
-    around = _AROUND.search(text) if not since and not until else None
-    up, down = _UP.search(text), _DOWN.search(text)
-    kept = tuple(terms.values())
-    return Focus(
-        text=text,
-        terms=kept,
-        trouble=bool(_TROUBLE.search(text) or _TROUBLE.search(_JOINT.sub(" ", text))) or not text.strip(),
-        unusual=bool(_UNUSUAL.search(text)) or not text.strip(),
-        superlative=1 if up and (not down or up.start() <= down.start()) else -1 if down else 0,
-        comparisons=tuple(comparisons),
-        negated=_negated(text),
-        since=since.group(1) if since else around.group(1) if around else "",
-        until=until.group(1) if until and since else "",
-        _automaton=_build(kept),
-    )
+            found.append(Comparison(match.group("up") is not None, float(amount.group(1)), amount.group(2)))
+    return tuple(found)
 
 
 _NOT_SEVERE = re.compile(
@@ -365,17 +390,17 @@ _NO_BEFORE = re.compile(r"(?:\b(?:no|0|without|zero|never|ignore|ignoring|if|on)
 
 
 def _negated(text: str) -> tuple[str, ...]:
-    """What is not wanted: words and their stems, and states of several words as they are said."""
+    """Return the negated states of a question: words and their stems, and states of several words as written."""
     forms = [
         form for word in _NOT.findall(text) if word.lower() not in STOP for form in (stem(word.lower()), word.lower())
     ]
-    for short, more in _NOT_AS_SAID.findall(text):
+    for short, more in _NOT_PHRASE.findall(text):
         forms += [short.lower(), (short + more).lower()]
     return tuple(dict.fromkeys(forms))
 
 
 def _build(terms: tuple[Term, ...]) -> ahocorasick.Automaton:
-    """One automaton for terms and words of severity; a pattern may be both, or several terms."""
+    """Build one automaton for terms and words of severity; a pattern may be both, or several terms."""
     patterns: dict[str, list[tuple[int, str, float]]] = {}
     for index, term in enumerate(terms):
         exact = term.kind in ("phrase", "identifier")
@@ -391,21 +416,21 @@ def _build(terms: tuple[Term, ...]) -> ahocorasick.Automaton:
 
 @dataclass
 class Found:
-    """What `scan` saw, one entry for each text."""
+    """Result of `scan`, with one entry per text."""
 
     relevance: list[float]
     severity: list[float]
     terms: list[dict[int, int] | None]
-    """Term index → how often, or None where nothing was found."""
+    """Term index → number of occurrences; None for a text without matches."""
     frequency: dict[int, int]
-    """Term index → how many of the texts have it."""
+    """Term index → number of texts that contain it."""
     idf: dict[int, float]
-    """Term index → how much it says among these texts, 0..1."""
+    """Term index → inverse document frequency among these texts, scaled to 0..1."""
     weights: dict[int, float]
-    """Term index → what a text gains by it in `relevance`."""
+    """Term index → contribution of the term to `relevance`."""
 
     def adds(self, source: int, at: int) -> float:
-        """How much of what text `source` has found is missing in text `at`, 0..1: the other half of an answer."""
+        """Return the share (0..1) of the terms in text `source` that text `at` lacks: the other half of an answer."""
         there, here = self.terms[source], self.terms[at]
         if not there:
             return 0.0
@@ -416,7 +441,7 @@ class Found:
 
 
 def lowered(text: str) -> str:
-    """Lower case, character for character: positions stay those of the text."""
+    """Lower-case a text character by character, so that positions stay the same."""
     low = text.lower()
     if len(low) == len(text):
         return low
@@ -424,12 +449,12 @@ def lowered(text: str) -> str:
 
 
 def scan(texts: Sequence[str], focus: Focus, *, separator: str = "\n") -> Found:
-    """Look for the terms of the focus, and for words of severity, in all texts in one pass."""
+    """Find the terms of the focus and the words of severity in all texts in one pass."""
     count = len(texts)
     severity = [0.0] * count
     hits: list[dict[int, int] | None] = [None] * count
     automaton = focus._automaton if focus._automaton is not None else _build(())
-    # In blocks, so that the joined copy never doubles a large input.
+    # In blocks, so that the joined copy never doubles the memory of a large input.
     start = 0
     while start < count:
         end, size = start, 0
@@ -462,7 +487,7 @@ def _scan_block(
             at += 1
             limit += step + len(texts[at])
         if last > limit:
-            continue  # Spans two texts.
+            continue  # The match spans two texts.
         after = last + 1
         following = low[after] if after < size else " "
         before = low[first - 1] if first else " "
@@ -475,32 +500,11 @@ def _scan_block(
             elif how == "stem":
                 if before.isalpha() and not (joined[first].isupper() and not joined[first - 1].isupper()):
                     continue
-                if following.isalpha() and not joined[after].isupper():
-                    stop = after
-                    edge = min(size, after + 10)
-                    while (
-                        stop < edge
-                        and low[stop].isalpha()
-                        and not (joined[stop].isupper() and not joined[stop - 1].isupper())
-                    ):
-                        stop += 1
-                    if stem(low[first:stop]) != low[first:after]:
-                        continue
+                if following.isalpha() and not joined[after].isupper() and not _is_form(joined, low, first, after):
+                    continue
             else:
-                if level <= severity[at]:
-                    continue
-                if following.isalpha() and not (following == "s" or joined[after].isupper()):
-                    continue
-                if before.isalpha() and not joined[first].isupper():
-                    continue
-                ending = after + (following == "s")
-                if _NOT_SEVERE.match(low, ending, ending + 12) or (
-                    first and _NO_BEFORE.search(low, max(0, first - 10), first)
-                ):
-                    level = min(level, 0.5)
-                    if level <= severity[at]:
-                        continue
-                severity[at] = level
+                if level > severity[at]:
+                    severity[at] = max(severity[at], _severity_of(joined, low, first, after, level))
                 continue
             seen = hits[at]
             if seen is None:
@@ -509,8 +513,30 @@ def _scan_block(
                 seen[index] = seen.get(index, 0) + 1
 
 
+def _is_form(joined: str, low: str, first: int, after: int) -> bool:
+    """Whether the word that starts at `first` is a form of the stem that ends before `after`."""
+    stop = after
+    edge = min(len(low), after + 10)
+    while stop < edge and low[stop].isalpha() and not (joined[stop].isupper() and not joined[stop - 1].isupper()):
+        stop += 1
+    return stem(low[first:stop]) == low[first:after]
+
+
+def _severity_of(joined: str, low: str, first: int, after: int, level: float) -> float:
+    """Return the severity of a word at this place: 0 inside a longer word, low where it is negated ("errors: 0")."""
+    following = low[after] if after < len(low) else " "
+    if following.isalpha() and not (following == "s" or joined[after].isupper()):
+        return 0.0
+    if first and low[first - 1].isalpha() and not joined[first].isupper():
+        return 0.0
+    ending = after + (following == "s")
+    if _NOT_SEVERE.match(low, ending, ending + 12) or (first and _NO_BEFORE.search(low, max(0, first - 10), first)):
+        return min(level, 0.5)
+    return level
+
+
 def _rank(texts: Sequence[str], focus: Focus, severity: list[float], hits: list[dict[int, int] | None]) -> Found:
-    """BM25 over these texts, scaled so that a text with the three most telling terms has about 1."""
+    """Score by BM25 over these texts, scaled so that a text with the three most specific terms gets about 1."""
     count = len(texts)
     frequency: dict[int, int] = {}
     for seen in hits:
@@ -518,16 +544,16 @@ def _rank(texts: Sequence[str], focus: Focus, severity: list[float], hits: list[
             for index in seen:
                 frequency[index] = frequency.get(index, 0) + 1
     raw = {index: math.log(1 + (count - df + 0.5) / (df + 0.5)) for index, df in frequency.items()}
-    # What is in half of all texts says next to nothing, but not less than nothing.
+    # A term in half of all texts is almost no evidence, but never negative evidence.
     ceiling = math.log(1 + (count + 0.5) / 1.5) if count else 1.0
     idf = {index: max(0.02, value - 0.4) / max(0.5, ceiling) for index, value in raw.items()}
-    # Where an identifier is found whole, its parts found elsewhere are mostly chance.
+    # Where an identifier occurs whole, matches of its parts elsewhere are mostly coincidence.
     whole = {focus.terms[index].text for index in frequency if focus.terms[index].kind == "identifier"}
     heavy = {
         index: focus.terms[index].weight * (0.25 if focus.terms[index].whole in whole else 1.0) for index in frequency
     }
     strengths = sorted((idf[index] * heavy[index] for index in frequency), reverse=True)
-    # Weak words that are alone in being found stay weak.
+    # Weak terms stay weak even if nothing else was found.
     scale = max(0.5, sum(strengths[:3]))
     average = sum(map(len, texts)) / count if count else 1.0
     relevance = [0.0] * count

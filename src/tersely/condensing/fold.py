@@ -1,12 +1,12 @@
-"""Say every repetition of a log once, without losing a line: what a model is given to read instead of the raw text.
+"""Lossless compaction of repetitive logs for models: every repetition is written once, and no line is dropped.
 
-`fold` writes a line that stands N times as `×N line`, and lines that differ only in
-numbers and identifiers as one pattern with a row of values for each of them. Every
-distinct line and its count can be read back (`unfold_counts`). What is given up is
-the order *inside* a stretch of lines, so a text is folded only where that pays; one
-that hardly repeats itself, or whose meaning lies in its indentation, comes back as it was.
+`fold` writes a line that occurs N times as `×N line`, and lines that differ only in
+numbers and identifiers as one pattern with a row of values for each. `unfold_counts`
+restores every distinct line with its count. Only the order *within* a section of lines
+is lost, so a text is folded only where that saves enough; a text that hardly repeats
+itself, or whose indentation carries meaning, is returned unchanged.
 
-Nothing is judged here and nothing left out; choosing what matters is `logs`' business.
+Does not rank or select lines; that is the task of `logs`.
 """
 
 import re
@@ -18,17 +18,16 @@ from tersely.condensing.templates import VALUE
 from tersely.text.tokens import O200K
 
 HEADER = (
-    "[folded: ×3 before a line: it stands three times. #4 before a pattern: four lines, their values for {1} {2} … in "
-    "the four rows "
-    "below; values missing at the end of a row, and what is missing before `:07`, are those of the row above. "
-    "+2: the two lines after the rows follow each of the four.]"
+    "[folded: ×3 before a line: it occurs three times. #4 before a pattern: four lines, their values for {1} {2} … in "
+    "the four rows below; values missing at the end of a row, and what is missing before `:07`, are those of the row "
+    "above. +2: the two lines after the rows follow each of the four.]"
 )
 
 STRETCH = 2_000
-"""Lines are gathered within a stretch of this many, so that early things stay before late ones."""
+"""Lines per section. Only lines of the same section are grouped, so that early lines stay before late ones."""
 
 WORTH_FOLDING = 0.75
-"""A folded text must be this short, or the order it costs is not worth it."""
+"""Largest size of a folded text relative to the original; a smaller saving does not justify losing the order."""
 
 _FEWEST_ROWS = 3
 _CONTINUES = re.compile(r"[ \t]+\S|Caused by: |\.\.\. \d")
@@ -37,14 +36,12 @@ _SLOT = re.compile(r"\{(\d+)\}")
 
 
 def fold(text: str) -> str:
-    """The same lines with repetitions said once, or the text itself where that saves less than a quarter."""
+    """Write repeated lines once; return the text unchanged if that saves less than a quarter."""
     if text.startswith(HEADER) or text.count("\n") < _FEWEST_ROWS:
         return text
     lines = text.split("\n")
     keys = VALUE.sub("#", text).split("\n")
-    if len(keys) != len(
-        lines
-    ):  # Cannot happen while the mask spares line ends; then the two lists would not belong together.
+    if len(keys) != len(lines):  # A mask that removed line ends would make the two lists disagree.
         return text
     out = [HEADER]
     for start in range(0, len(lines), STRETCH):
@@ -56,7 +53,7 @@ def fold(text: str) -> str:
 
 
 def unfold_counts(folded: str) -> Counter[str]:
-    """Every distinct line of the text that was folded, and how often it stands there."""
+    """Return every distinct line of the original text with its count."""
     lines = folded.split("\n")
     if lines[0] != HEADER:
         return Counter(lines)
@@ -92,7 +89,7 @@ def unfold_counts(folded: str) -> Counter[str]:
 
 
 def _folded_stretch(lines: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """One stretch, each pattern where its first line stood."""
+    """Fold one section; each pattern is placed at its first line."""
     patterns: dict[tuple[str, tuple[str, ...]], Counter[str]] = {}
     for head, after in _events(lines):
         pattern = patterns.setdefault((keys[head], tuple(lines[head + 1 : after])), Counter())
@@ -109,32 +106,32 @@ def _folded_stretch(lines: Sequence[str], keys: Sequence[str]) -> list[str]:
                     f"#1+{len(following)} {line}",
                     f"×{times} -",
                     *following,
-                ]  # A pattern without slots, and its one row.
+                ]  # A pattern without slots, and its single row.
             else:
                 out += [_marked(line, times), *(_marked(each, times) for each in following)]
     return out
 
 
 def _events(lines: Sequence[str]) -> list[tuple[int, int]]:
-    """Where each line with its continuation (a stack trace, an indented block) begins, and where the next one does."""
+    """Return (start, end) of each line together with its continuation (a stack trace, an indented block)."""
     starts = [at for at, line in enumerate(lines) if at == 0 or not _CONTINUES.match(line)]
     return list(zip(starts, [*starts[1:], len(lines)], strict=True))
 
 
 def _marked(line: str, times: int) -> str:
-    """A line and its count; one that looks like a mark of ours is written with its count even when it stands once."""
+    """Prefix a line with its count; a line that looks like one of our marks gets a count even if it occurs once."""
     return f"×{times} {line}" if times > 1 or _MARKED.match(line) else line
 
 
 def _as_rows(counts: Counter[str], following: Sequence[str]) -> list[str] | None:
-    """The pattern and its rows, or None where plain lines are no longer than that."""
+    """Return the pattern and its rows, or None if the plain lines are no longer."""
     lines = list(counts)
     if any(_SLOT.search(line) for line in lines[:1]) or any("{" in line and _SLOT.search(line) for line in lines):
         return None
     literals = VALUE.split(lines[0])
     columns = list(zip(*(VALUE.findall(line) for line in lines), strict=True))
     trimmed = [_trimmed(column) for column in columns]
-    # What changes least stands last, so that rows can leave it out.
+    # The values that change least come last, so that rows can omit them.
     changing = list(dict.fromkeys(values for _, values, _ in trimmed if values is not None))
     changing.sort(key=lambda values: -sum(1 for one, other in pairwise(values) if one != other))
     slots = {values: number for number, values in enumerate(changing, 1)}
@@ -154,7 +151,7 @@ def _as_rows(counts: Counter[str], following: Sequence[str]) -> list[str] | None
 
 
 def _shortened(row: tuple[str, ...], above: tuple[str, ...]) -> list[str]:
-    """The values of a row without what can be read from the row above; the first one always stays."""
+    """Omit the values of a row that can be read from the row above; the first value is always kept."""
     if not above:
         return list(row)
     end = len(row)
@@ -169,7 +166,7 @@ def _shortened(row: tuple[str, ...], above: tuple[str, ...]) -> list[str]:
 
 
 def _completed(row: list[str], above: list[str]) -> list[str]:
-    """What `_shortened` left out, put back."""
+    """Restore the values that `_shortened` omitted."""
     full = [
         other.rpartition(":")[0] + value if value[:1] == ":" else value
         for value, other in zip(row, above, strict=False)
@@ -178,15 +175,13 @@ def _completed(row: list[str], above: list[str]) -> list[str]:
 
 
 def _trimmed(column: tuple[str, ...]) -> tuple[str, tuple[str, ...] | None, str]:
-    """What all values of a column begin and end with, and what is left of each: never nothing; None where all are
-    equal.
-    """
+    """Return common prefix, remainders (never empty; None if all are equal) and common suffix of a column."""
     low, high = min(column), max(column)
     if low == high:
         return low, None, ""
     shortest = min(map(len, column))
     begin = min(_shared(low, high), shortest - 1)
-    # Cut beside a separator, so that a reader meets whole numbers: `10:37:{1}`, not `10:3{1}`.
+    # Cut beside a separator, so that numbers stay whole: `10:37:{1}`, not `10:3{1}`.
     while begin and low[begin - 1].isalnum():
         begin -= 1
     backwards = [value[::-1] for value in column]
@@ -194,11 +189,11 @@ def _trimmed(column: tuple[str, ...]) -> tuple[str, tuple[str, ...] | None, str]
     while end and low[len(low) - end].isalnum():
         end -= 1
     cut = [value[begin : len(value) - end] for value in column]
-    if any(value[0] == ":" for value in cut):  # A colon at the start means something in rows.
+    if any(value[0] == ":" for value in cut):  # A leading colon has a meaning in rows.
         return "", column, ""
     return low[:begin], tuple(cut), low[len(low) - end :] if end else ""
 
 
 def _shared(one: str, other: str) -> int:
-    """How many characters two texts begin with in common."""
+    """Return the length of the common prefix."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

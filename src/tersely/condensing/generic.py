@@ -1,13 +1,12 @@
-"""The reader that is always ready: lines as units, whatever the text is.
+"""The default reader for text of any kind: lines are the units.
 
-Relevance to the focus (BM25 over subwords), severity by words, rarity by masked
-shape, and nearness: a line that answers half of the question weighs more beside
-one that answers the other half, since a value stands near its owner in every
-format, known or not. Special readers must beat this one; where they decline it
-takes over.
+Scores lines by relevance to the focus (BM25 over subwords), severity words, rarity of
+their masked shape, and proximity: a line that answers half of the question scores higher
+next to one that answers the other half, because in every format a value is near its
+owner. Specialised readers must beat this one; it takes over when they decline.
 
-Never says "not mine". Linear in the text; of very many lines only those that are
-relevant, severe, rare or evenly spread over the text become units.
+Never declines. Linear in the text; of very many lines only those that are relevant,
+severe, rare or evenly spread over the text become units.
 """
 
 import heapq
@@ -20,7 +19,7 @@ from tersely.condensing.records import Column, columns_of_lines, weigh_columns
 from tersely.condensing.units import Reading, Unit, runs_of
 
 LONGEST_LINE = 400
-"""Longer lines are cut into pieces that can be chosen one by one."""
+"""Longer lines are cut into pieces that can be chosen separately."""
 
 MOST_UNITS = 40_000
 MOST_FOR_COLUMNS = 100_000
@@ -32,9 +31,7 @@ _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
 
 
 def read_stated(text: str, focus: Focus, budget: int) -> Reading | None:
-    """For prose that states fields of many things ("the size of x is 3"), when the question is about those; else not
-    mine.
-    """
+    """Read prose that states fields of many things ("the size of x is 3") if the question asks about them."""
     if not (focus.superlative or focus.unusual or focus.comparisons or focus.negated):
         return None
     texts, _ = lines_of(text)
@@ -59,12 +56,12 @@ def read(text: str, focus: Focus, budget: int, *, columns: list[Column] | None =
     if columns:
         weigh_columns(scores, columns, focus, leaders)
     owners = owners_of(texts, numbers)
-    weighed = list(range(len(texts)))
+    candidates = list(range(len(texts)))
     most = min(MOST_UNITS, 2_000 + 4 * budget)
     if len(texts) > most:
-        weighed = heapq.nsmallest(most, weighed, key=lambda i: (-scores[i], i))
-        weighed = sorted({*weighed, *(owners[i] for i in weighed if owners[i] >= 0)})
-    place = {i: index for index, i in enumerate(weighed)}
+        candidates = heapq.nsmallest(most, candidates, key=lambda i: (-scores[i], i))
+        candidates = sorted({*candidates, *(owners[i] for i in candidates if owners[i] >= 0)})
+    place = {i: index for index, i in enumerate(candidates)}
     units = [
         Unit(
             texts[i],
@@ -74,11 +71,11 @@ def read(text: str, focus: Focus, budget: int, *, columns: list[Column] | None =
             place.get(owners[i]),
             family=None if i in leaders else shapes[i],
         )
-        for i in weighed
+        for i in candidates
     ]
 
     def lost(kept: set[int]) -> list[Lost]:
-        shown = {weighed[index] for index in kept}
+        shown = {candidates[index] for index in kept}
         missing = [(numbers[i], numbers[i]) for i in range(len(texts)) if i not in shown]
         return [Lost(f"{len(missing)} of {len(texts)} lines", runs_of(missing))] if missing else []
 
@@ -86,7 +83,7 @@ def read(text: str, focus: Focus, budget: int, *, columns: list[Column] | None =
 
 
 def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
-    """For each line the line that introduces it: the nearest one above that is indented less; -1 for none."""
+    """Return for each line the one that introduces it (the nearest one above with less indentation), or -1."""
     owners = [-1] * len(texts)
     heads = _heads_of(texts, numbers)
     stack: list[tuple[int, int]] = []
@@ -94,7 +91,7 @@ def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
         indent = len(line) - len(line.lstrip())
         while stack and stack[-1][0] >= indent:
             stack.pop()
-        # A long line is no heading, and one far above says little about this one.
+        # A long line is not a heading, and a line far above is a weak heading for this one.
         if stack and i - stack[-1][1] <= 60 and len(texts[stack[-1][1]]) <= 160:
             owners[i] = stack[-1][1]
         elif heads[i] != i and len(texts[heads[i]]) <= 160:
@@ -107,9 +104,9 @@ def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
 
 
 def _heads_of(texts: list[str], numbers: list[int]) -> list[int]:
-    """For each line the first of its block, where the text is made of blocks that are alike; else the line itself.
+    """Return for each line the first line of its block if the text consists of similar blocks; else the line itself.
 
-    Blocks stand between blank lines, or between lines that are nothing but a sign.
+    Blocks are separated by blank lines or by lines that consist of a sign.
     """
     count = len(texts)
     starts = [0] * count
@@ -128,7 +125,7 @@ def _heads_of(texts: list[str], numbers: list[int]) -> list[int]:
 
 
 def lines_of(text: str, longest: int = LONGEST_LINE) -> tuple[list[str], list[int]]:
-    """Lines that are not blank with their numbers; long ones in pieces."""
+    """Return the non-blank lines with their numbers; long lines are cut into pieces."""
     texts: list[str] = []
     numbers: list[int] = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -145,7 +142,7 @@ def lines_of(text: str, longest: int = LONGEST_LINE) -> tuple[list[str], list[in
 
 
 def pieces_of(line: str, longest: int = LONGEST_LINE) -> list[str]:
-    """A long line as sentences, or as pieces cut after `,`, `;` or a blank; blobs are named with their size."""
+    """Split a long line into sentences, or after `,`, `;` or a blank; shorten blobs to their beginning and size."""
     if _BLOB.search(line):
         line = _BLOB.sub(_name_blob, line)
     pieces: list[str] = []
@@ -176,7 +173,7 @@ def _name_blob(match: re.Match[str]) -> str:
 
 
 def scores_of(texts: list[str], shapes: list[str], found: Found, focus: Focus) -> list[float]:
-    """What each line is worth on its own and beside its neighbours."""
+    """Score each line by itself and by its neighbours."""
     count = len(texts)
     times: dict[str, int] = {}
     for shape in shapes:
@@ -198,8 +195,9 @@ def scores_of(texts: list[str], shapes: list[str], found: Found, focus: Focus) -
 
 
 def nearness(texts: list[str], found: Found) -> list[float]:
-    """What a line gains from relevant lines around it: most when they have what it lacks, the owner of a value or the
-    value of an owner.
+    """Return what each line gains from relevant lines around it.
+
+    The gain is largest if they contain the terms that the line lacks: the owner of a value, or the value of an owner.
     """
     count = len(texts)
     relevance = found.relevance

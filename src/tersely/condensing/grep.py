@@ -1,8 +1,8 @@
-"""Search results (`path:line:text`, as grep, ripgrep and the like print them): the path once, the lines that answer.
+"""Search results (`path:line:text`, as printed by grep, ripgrep and similar tools): each path once, with its matches.
 
-Matches are weighed by their words and those of their path, definitions above uses when
-the question asks where something is. Lines that only repeat what is chosen already give
-way, so that both halves of a double question get an answer.
+Matches are scored by their words and those of their path; definitions rank above uses if
+the question asks where something is. A match that only repeats terms of better matches
+scores lower, so that both halves of a double question get an answer.
 """
 
 import re
@@ -28,7 +28,7 @@ _WHERE = re.compile(
     r"\b(?:where|defin\w+|declar\w+|implement\w*|source of|located?|which (?:file|function|class|module))\b", re.I
 )
 _COVERED = 0.55
-"""What a term is still worth each time it was answered once more."""
+"""Factor by which a term loses weight each time a chosen match contains it."""
 _MOST_RANKED = 3_000
 
 
@@ -38,12 +38,12 @@ class _Hit:
     line: str
     text: str
     at: int
-    """Line in the search results, from 1."""
+    """Line in the search results, counted from 1."""
     context: bool = False
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
-    """The matches as units under their files; None where fewer than half of the lines are matches."""
+    """Return the matches as units under their files, or None if fewer than half of the lines are matches."""
     hits = _hits(text.split("\n"))
     if hits is None:
         return None
@@ -66,7 +66,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
 
 
 def _by_file(hits: Sequence[_Hit], scores: Sequence[float], of_path: dict[str, float]) -> list[Unit]:
-    """The path of each file, and its matches under it."""
+    """Return a unit for the path of each file, followed by the units of its matches."""
     gathered: dict[str, list[int]] = {}
     for index, hit in enumerate(hits):
         gathered.setdefault(hit.path, []).append(index)
@@ -105,7 +105,7 @@ def _hits(lines: Sequence[str]) -> list[_Hit] | None:
             continue
         match = _NUMBERED.match(line)
         if match and path:
-            # ripgrep's headings: the path stands alone, the matches below it.
+            # ripgrep's headings: the path on a line of its own, the matches below it.
             hits.append(_Hit(path, match["line"], match["text"], at, context=line[match.end("line")] == "-"))
             seen += 1
             continue
@@ -118,7 +118,7 @@ def _hits(lines: Sequence[str]) -> list[_Hit] | None:
 
 
 def _scores(hits: Sequence[_Hit], found: Found, of_path: dict[str, float], focus: Focus) -> list[float]:
-    """Worth of each match, greedily: a term that better matches have answered counts less for the next."""
+    """Score the matches greedily: a term that better matches contain counts less for the next one."""
     where = bool(_WHERE.search(focus.text))
     weights = {index: focus.terms[index].weight * idf for index, idf in found.idf.items()}
     scale = sum(sorted(weights.values(), reverse=True)[:3]) or 1.0
@@ -138,7 +138,7 @@ def _scores(hits: Sequence[_Hit], found: Found, of_path: dict[str, float], focus
     final = [each + 2.4 * found.relevance[index] for index, each in enumerate(base)]
     covered: dict[int, int] = {}
     order = sorted(range(len(hits)), key=lambda index: (-final[index], index))[:_MOST_RANKED]
-    # One pass from the best on; re-sorting after each choice would change little and cost much.
+    # A single pass, best first; sorting again after each choice would change little and cost much.
     for index in order:
         terms = found.terms[index]
         if terms:

@@ -1,10 +1,10 @@
-"""HTML as blocks: what a reader would see, line by line, with where it stands.
+"""HTML as blocks: the visible text, line by line, with source lines.
 
-One pass over the tags, no tree: what decides is which elements are open (a menu, a
-footer, a link, a table) and where a block begins, and every block must know its
-source lines, which the fast parsers do not tell. Nothing is rendered and nothing
-is fetched, so a tag that closes the wrong element moves a boundary and does no harm.
-Linear for any input; elements nested deeper than `DEEPEST` count as text.
+One pass over the tags, no tree: it only needs to know which elements are open (a menu,
+a footer, a link, a table) and where a block begins, and every block needs its source
+lines, which fast HTML parsers do not report. Nothing is rendered or fetched, so a tag
+that closes the wrong element only moves a boundary. Linear for any input; elements
+nested deeper than `DEEPEST` are read as text.
 """
 
 import re
@@ -25,12 +25,12 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_UNSEEN = _names(
+_SKIPPED = _names(
     "script style noscript template svg iframe select option button textarea head object canvas audio video map "
     "datalist"
 )
-_FURNITURE = _names("nav footer aside form dialog menu")
-_CONTAINERS = _FURNITURE | _names(
+_BOILERPLATE = _names("nav footer aside form dialog menu")
+_CONTAINERS = _BOILERPLATE | _names(
     "div section article main header ul ol dl table tbody thead tr figure figcaption blockquote pre details center "
     "fieldset body"
 )
@@ -47,11 +47,11 @@ _HINT = re.compile(
     re.I,
 )
 _TO_ITSELF = re.compile(r"""href\s*=\s*["']?#""", re.I)
-_KEPT_WHATEVER = frozenset(("body", "main", "article"))
+_NEVER_BOILERPLATE = frozenset(("body", "main", "article"))
 
 
 def blocks_of(text: str) -> tuple[str, list[Block]]:
-    """The title of the document, and its blocks in order."""
+    """Return the title of the document and its blocks in order."""
     return _Walk(text).run()
 
 
@@ -60,7 +60,7 @@ class _Walk:
     text: str
     blocks: list[Block] = field(default_factory=list)
     open: list[tuple[str, float]] = field(default_factory=list)
-    """Open containers and how much of boilerplate each adds."""
+    """Open containers, each with the amount of boilerplate evidence it adds."""
     boilerplate: float = 0.0
     title: str = ""
     words: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ class _Walk:
     begun: int = 1
     line: int = 1
     counted: int = 0
-    """Up to which offset lines are counted."""
+    """Offset up to which lines are counted."""
     apart: bool = True
     cells: list[str] | None = None
     literal: bool = False
@@ -82,10 +82,10 @@ class _Walk:
         while True:
             tag = _TAG.search(text, at)
             if tag is None:
-                self.say(at, len(text))
+                self.add_text(at, len(text))
                 break
             if tag.start() > at:
-                self.say(at, tag.start())
+                self.add_text(at, tag.start())
             at = tag.end()
             name = tag.group("name")
             if name is None:
@@ -95,7 +95,7 @@ class _Walk:
             name = name.lower()
             if tag.group("close"):
                 self.close(name, tag.start())
-            elif name in _UNSEEN and not tag.group("rest").endswith("/"):
+            elif name in _SKIPPED and not tag.group("rest").endswith("/"):
                 at = self.skip(name, at)
             else:
                 self.begin(name, tag.group("rest"), tag.start())
@@ -103,17 +103,17 @@ class _Walk:
         return self.title, self.blocks
 
     def skip(self, name: str, at: int) -> int:
-        """To the end of an element that is not read; its title is, if it is the head."""
+        """Return the position after an element that is not read; take the title from a head."""
         end = re.compile(rf"</{name}\s*>", re.I).search(self.text, at)
         if name == "head" and end:
             found = re.search(r"<title[^<>]*>([^<]{1,400})", self.text[at : end.start()], re.I)
             self.title = _SPACE.sub(" ", unescape(found.group(1))).strip() if found else ""
         if end is None:
-            # Never closed: what follows is read rather than lost, except for code.
+            # Never closed: read what follows instead of losing it, except for code.
             return len(self.text) if name in ("script", "style", "svg") else at
         return end.end()
 
-    def say(self, start: int, end: int) -> None:
+    def add_text(self, start: int, end: int) -> None:
         piece = self.text[start:end]
         if not self.literal:
             if piece.isspace():
@@ -136,7 +136,7 @@ class _Walk:
 
     def begin(self, name: str, rest: str, at: int) -> None:
         if name == "a":
-            # A heading that links to itself is a heading.
+            # A heading that links to itself is still a heading.
             self.link = not (self.kind == "heading" and _TO_ITSELF.search(rest))
         if name == "img" or name not in _BREAKS:
             return
@@ -153,11 +153,11 @@ class _Walk:
             self.literal = True
         if name in _CONTAINERS and not rest.endswith("/") and len(self.open) < DEEPEST:
             weight = 0.0
-            if name in _FURNITURE or (
-                rest and name not in _KEPT_WHATEVER and (_ROLE.search(rest) or _HIDDEN.search(rest))
+            if name in _BOILERPLATE or (
+                rest and name not in _NEVER_BOILERPLATE and (_ROLE.search(rest) or _HIDDEN.search(rest))
             ):
                 weight = 1.0
-            elif rest and name not in _KEPT_WHATEVER and _HINT.search(rest):
+            elif rest and name not in _NEVER_BOILERPLATE and _HINT.search(rest):
                 weight = 0.5
             self.open.append((name, weight))
             self.boilerplate += weight
@@ -182,7 +182,7 @@ class _Walk:
                     break
 
     def flush(self, at: int) -> None:
-        """What was said since the last boundary, as a block (or one for each line where lines are literal)."""
+        """Add the text since the last boundary as a block (or one per line inside `<pre>`)."""
         words, linked, kind, prefix = self.words, self.linked, self.kind, self.prefix
         if words:
             self.words, self.linked = [], 0

@@ -1,12 +1,12 @@
-"""JSON lines: one record a line, logs or not, read as lines of `LEVEL message key=value …`.
+"""JSON lines: one record per line, log or not, shown as lines of `LEVEL message key=value …`.
 
-Fields that are the same everywhere are said once in the head; where nearly all records
-agree, only the others say theirs. Records that differ in numbers and identifiers are one
-unit with a count. What tells records apart (identifiers, names) is left out only of a
-record that stands for many: one that is odd, extreme or asked for is shown with it.
-A record longer than the room is shown by the fields that matter to the question.
+Fields with the same value everywhere are written once in the head; where nearly all
+records agree, only the others show the field. Records that differ in numbers and
+identifiers are one unit with a count. Distinguishing fields (identifiers, names) are
+omitted only from a record that represents many; an odd, extreme or requested record is
+shown with them. A record that is too long is shown by the fields that matter to the question.
 
-Choosing is `logs`' work; this module says what a record reads like.
+Formats records only; `logs` chooses among them.
 """
 
 import json
@@ -29,17 +29,17 @@ _MESSAGE_KEYS = ("message", "msg", "log", "text", "event.original", "body", "sho
 _NUMBER_LEVELS = {10: "TRACE", 20: "DEBUG", 30: "INFO", 40: "WARN", 50: "ERROR", 60: "FATAL"}
 
 _USUAL = 0.8
-"""A field where this share of the records agrees is said once; the records that differ show theirs."""
+"""A field with the same value in this share of the records is written once; the other records show their values."""
 _MOST_KNOWN = 50_000
 _MOST_SHAPES = 2_000
-"""Records with yet other fields are taken as texts."""
+"""Further records with other sets of fields are read as text."""
 _SHARE_OF_RECORDS = 0.6
 
 _ANSWER = 170
-"""Characters of a record that answers a question about one of its fields."""
+"""Length in characters of a record that answers a question about one of its fields."""
 _ANY_RECORD = 500
-"""Characters of any other record."""
-_SPOKEN = re.compile(r"[g-zG-Z]|[A-Z]{2}")
+"""Length in characters of any other record."""
+_PRONOUNCEABLE = re.compile(r"[g-zG-Z]|[A-Z]{2}")
 _NAMES = re.compile(
     r"(?:^|[._-])(?:id|uid|uuid|guid|name|key|code|number|title|label|slug|\w{1,12}(?:Id|ID|Name|Key|Code|_id|_name|_key|_code))$",
     re.I,
@@ -50,21 +50,21 @@ _PREFIX_TIME = re.compile(
     r"(?<!\S)(?:\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?!\S)"
 )
 _PREFIX_NUMBER = re.compile(r"(?<=\w)\[\d+\](?=:)")
-"""The number of a process, which says nothing to whoever reads."""
+"""A process id, which carries no information for the reader."""
 
 _Leaf = tuple[str, str]
 _CONSTANTS = {True: "true", False: "false", None: "null"}
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
-    """The records as units; None where the lines are not mostly JSON objects."""
+    """Return the records as units, or None if the lines are not mostly JSON objects."""
     parsed = _parsed(text)
     return None if parsed is None else reading_of(_JsonLines(parsed, focus), focus, budget)
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Which fields say when, how bad and what."""
+    """The fields that contain the time, the level and the message."""
 
     time: str | None
     level: str | None
@@ -72,7 +72,7 @@ class Roles:
 
 
 def read_records(records: Iterable[tuple[int, dict[str, str]]], roles: Roles, focus: Focus, budget: int) -> Reading:
-    """Events of another format, each with the line in the source on which it begins."""
+    """Read events of another format, each with the source line on which it begins."""
     gathered = _Gathered()
     for number, leaves in records:
         gathered.add(number, leaves)
@@ -81,7 +81,7 @@ def read_records(records: Iterable[tuple[int, dict[str, str]]], roles: Roles, fo
 
 @dataclass(slots=True)
 class _Shape:
-    """Records with the same fields in the same order, by column: what is done for all is done at once."""
+    """Records with the same fields in the same order, stored by column so that work is done once per column."""
 
     paths: tuple[str, ...]
     members: list[int]
@@ -90,15 +90,15 @@ class _Shape:
 
 @dataclass(slots=True)
 class _Records:
-    """All records, and where each stands."""
+    """All records, grouped by shape."""
 
     shapes: list[_Shape]
     places: list[tuple[int, int]]
     """For each record its shape and its row there."""
     numbers: list[int]
-    """For each record its line in the source, from 1."""
+    """For each record its line in the source, counted from 1."""
     lines: int
-    """How many lines the source has."""
+    """Number of lines in the source."""
 
     def __getitem__(self, at: int) -> list[_Leaf]:
         number, row = self.places[at]
@@ -120,43 +120,42 @@ class _JsonLines(Lines):
         self.focus = focus
         self.shapes = records.shapes
         self.values = _values(self.shapes)
-        """For each field how often it has which value."""
+        """For each field the counts of its values."""
         count = len(self.numbers)
         self.time = roles.time if roles else _role(_TIME_KEYS, self.values, count)
         self.level = roles.level if roles else _role(_LEVEL_KEYS, self.values, count)
         self.message = roles.message if roles else _role(_MESSAGE_KEYS, self.values, count)
         self.ends: dict[tuple[int, str], float] = {}
-        """Records and fields that have an extreme or an odd value, and how much that says."""
+        """(record, field) pairs with an extreme or odd value, and their score."""
         self.usual: dict[str, str] = {}
-        self.telling: set[str] = set()
-        """Fields that tell records apart."""
+        self.distinguishing: set[str] = set()
+        """Fields that distinguish records."""
         for path, values in self.values.items():
             value, times = values.most_common(1)[0]
             if path != self.message and count > 2:
                 if times >= _USUAL * count:
                     self.usual[path] = value
                 elif values.total() > 3 and len(values) > 0.5 * values.total():
-                    self.telling.add(path)
-        self.identity = sorted(self.telling, key=self._naming, reverse=True)[:2]
+                    self.distinguishing.add(path)
+        self.identity = sorted(self.distinguishing, key=self._naming, reverse=True)[:2]
         """The fields that name a record best."""
         self.lines = self._rendered(full=True)
         self.short = self.lines if self.message is None else self._rendered(full=False)
         self.hides = self.short is not self.lines
         joined = "\0".join(self.short)
         self.keys = VALUE.sub("#", joined).split("\0")
-        if len(self.keys) != len(self.short):  # A value has a NUL of its own.
+        if len(self.keys) != len(self.short):  # A value contains a NUL.
             self.keys = [VALUE.sub("#", line) for line in self.short]
 
     def _naming(self, path: str) -> tuple[float, str]:
         values = self.values[path]
         some = list(values)[:50]
         length = sum(map(len, some)) / len(some)
-        # Names are spoken: hashes, addresses of mail, times and plain numbers tell records apart, but nobody calls them
-        # so.
-        spoken = sum(1 for value in some if _SPOKEN.search(value) and "@" not in value and " " not in value[:3]) / len(
-            some
-        )
-        return len(values) / values.total() + 0.6 * bool(_NAMES.search(path)) + 0.5 * spoken - 0.1 * path.count(
+        # A name can be pronounced: hashes, mail addresses, times and numbers distinguish records but do not name them.
+        pronounceable = sum(
+            1 for value in some if _PRONOUNCEABLE.search(value) and "@" not in value and " " not in value[:3]
+        ) / len(some)
+        return len(values) / values.total() + 0.6 * bool(_NAMES.search(path)) + 0.5 * pronounceable - 0.1 * path.count(
             "."
         ) - length / 200, path
 
@@ -180,7 +179,7 @@ class _JsonLines(Lines):
         return self._fitted(at, room)
 
     def width(self, at: int) -> int:
-        # Only of the message: numbers in fields of their own are compared over all records, in `series`.
+        # Only the message: numbers in separate fields are compared over all records, in `series`.
         return len(self._message(at))
 
     def measured(self, at: int, width: int) -> list[str]:
@@ -190,7 +189,7 @@ class _JsonLines(Lines):
         return next((value.split() for path, value in self.leaves[at] if path == self.message), [])
 
     def odd(self) -> Iterable[tuple[int, float]]:
-        """Records with a value that is rare in a field which has few different ones."""
+        """Yield records with a rare value in a field that has few different values."""
         rare: dict[_Leaf, float] = {}
         for path, values in self.values.items():
             total = values.total()
@@ -202,16 +201,16 @@ class _JsonLines(Lines):
                     rare[path, value] = 0.5 + named + 0.3 * (1 - len(values) / total)
         if not rare:
             return
-        said: Counter[_Leaf] = Counter()
+        yielded: Counter[_Leaf] = Counter()
         for at in range(len(self.numbers)):
             for leaf in self.leaves[at]:
-                if leaf in rare and said[leaf] < 2:
-                    said[leaf] += 1
+                if leaf in rare and yielded[leaf] < 2:
+                    yielded[leaf] += 1
                     self.ends[at, leaf[0]] = 2.0
                     yield at, rare[leaf]
 
     def series(self) -> Iterator[Series]:
-        """The fields that are numbers, over all records."""
+        """Yield the numeric fields over all records."""
         for path, values in self.values.items():
             if path in (self.time, self.message) or len(values) < 2 or values.total() < 4:
                 continue
@@ -226,7 +225,7 @@ class _JsonLines(Lines):
             if len(self.shapes) > 1:
                 order = sorted(range(len(members)), key=members.__getitem__)
                 members, column = [members[at] for at in order], [column[at] for at in order]
-            column[0] = f"{path}={column[0]}"  # The name of the field is the context of its numbers.
+            column[0] = f"{path}={column[0]}"  # The field name is the context of its numbers.
             for series in series_in(members, [tuple(column)], named=True):
                 above, below = series.leaps()
                 self.ends[series.members[series.highest()], path] = 1.5 if above else 0.4
@@ -235,15 +234,15 @@ class _JsonLines(Lines):
 
     def shared(self) -> list[str]:
         count = len(self.numbers)
-        said: list[str] = []
+        fields: list[str] = []
         for path, value in self.usual.items():
             times = self.values[path][value]
             shown = _pair(path, value if len(value) <= 80 else value[:77] + "…")
-            said.append(shown if times == count else f"{shown} in {times}")
-        return ["all: " + ", ".join(said)] if said else []
+            fields.append(shown if times == count else f"{shown} in {times}")
+        return ["all: " + ", ".join(fields)] if fields else []
 
     def _rendered(self, full: bool) -> list[str]:
-        """Every record as a line; in full, or without its time and what tells it apart."""
+        """Render every record as a line, in full or without its time and its distinguishing fields."""
         lines = [""] * len(self.numbers)
         for shape in self.shapes:
             level: Sequence[str] = ()
@@ -255,7 +254,7 @@ class _JsonLines(Lines):
                     level = ["" if value == usual else _level_name(value) for value in column]
                 elif path == self.message:
                     message = column
-                elif full or (path != self.time and path not in self.telling):
+                elif full or (path != self.time and path not in self.distinguishing):
                     rest.append(["" if value == usual else _pair(path, value) for value in column])
             parts = [column for column in (level, message, *rest) if column]
             for at, row in zip(shape.members, zip(*parts, strict=True), strict=bool(parts)):
@@ -276,50 +275,49 @@ class _JsonLines(Lines):
         return self.usual.get(leaf[0]) == leaf[1]
 
     def _fitted(self, at: int, room: int) -> str:
-        """The record within `room` characters: fields that the focus names or that tell it apart first, in their
-        order.
-        """
+        """Render a record in at most `room` characters; relevant and distinguishing fields first, in source order."""
         whole = self.lines[at]
         leaves = [leaf for leaf in self.leaves[at] if leaf[1] and leaf[1] != "null"]
         texts = [_pair(path, value) for path, value in leaves]
         found = scan(texts, self.focus)
         heaviest = max((self.focus.terms[index].weight for index in found.frequency), default=0.0)
-        telling = [
+        relevances = [
             relevance * min(1.0, heaviest / 0.6) for relevance in found.relevance
-        ]  # Words that only ask weigh little.
-        # A question about a field is answered by the field beside what names the record; more would only part them.
+        ]  # Words that only phrase the question weigh little.
+        # A question about a field is answered by the field next to the record's name; more fields would separate the
+        # two.
         striking = max((self.ends.get((at, path), 0.0) for path, _ in leaves), default=0.0)
-        if sum(1 for relevance in telling if relevance > 0.2) + striking > 1:
+        if sum(1 for relevance in relevances if relevance > 0.2) + striking > 1:
             room = min(room, _ANSWER)
         if len(whole) <= room and not any(
-            relevance > 0.2 and self._is_usual(leaf) for relevance, leaf in zip(telling, leaves, strict=True)
+            relevance > 0.2 and self._is_usual(leaf) for relevance, leaf in zip(relevances, leaves, strict=True)
         ):
             return whole
-        worth = []
-        for leaf, relevance, severity in zip(leaves, telling, found.severity, strict=True):
+        scores = []
+        for leaf, relevance, severity in zip(leaves, relevances, found.severity, strict=True):
             path, value = leaf
             score = 3 * relevance + 0.4 * severity - 0.8 * self._is_usual(leaf) + self.ends.get((at, path), 0.0)
             if path in self.identity:
                 score += 2.0 if path == self.identity[0] else 1.0
             elif path in (self.level, self.message):
                 score += 0.6
-            elif path in self.telling:
+            elif path in self.distinguishing:
                 score += 0.4
             elif self.values.get(path, Counter())[value] <= 2:
                 score += 0.8
-            worth.append(score)
+            scores.append(score)
         left = room
         chosen: set[int] = set()
         for index in sorted(
-            range(len(leaves)), key=lambda index: (-worth[index] / (1 + 0.004 * len(texts[index])), index)
+            range(len(leaves)), key=lambda index: (-scores[index] / (1 + 0.004 * len(texts[index])), index)
         ):
-            if worth[index] < -0.5 and chosen:
+            if scores[index] < -0.5 and chosen:
                 break
             cost = len(texts[index]) + 1
             if cost <= left:
                 chosen.add(index)
                 left -= cost
-            elif worth[index] > 1 and left > 80:
+            elif scores[index] > 1 and left > 80:
                 texts[index] = texts[index][: left - 2] + "…"
                 chosen.add(index)
                 left = 0
@@ -336,7 +334,7 @@ class _JsonLines(Lines):
 
 
 class _Gathered:
-    """Records as they come in, by their shapes; values that come again are kept once."""
+    """Collects records by shape; repeated values are stored once."""
 
     def __init__(self) -> None:
         self.shapes: dict[tuple[str, ...], tuple[int, list[int], list[tuple[str, ...]]]] = {}
@@ -372,11 +370,11 @@ class _Gathered:
 
 
 def _parsed(text: str) -> _Records | None:
-    """The records of the lines; None where the lines are not mostly objects."""
+    """Parse the lines into records; None if they are not mostly objects."""
     gathered = _Gathered()
     lines = text.split("\n")
     records = 0
-    # Numbers stay as they are written.
+    # Numbers keep their spelling.
     decode = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).decode
     for number, line in enumerate(lines, 1):
         stripped = line.strip()
@@ -403,7 +401,7 @@ def _parsed(text: str) -> _Records | None:
 
 
 def _behind(prefix: str, leaves: dict[str, str]) -> dict[str, str]:
-    """A record with what stands before it on its line: who wrote it, and when unless the record says so itself."""
+    """Add the prefix of its line to a record: the source, and the time unless the record has one."""
     found: dict[str, str] = {}
     if time := _PREFIX_TIME.search(prefix):
         if not any(path.lower() in _TIME_KEYS for path in leaves):
@@ -415,7 +413,7 @@ def _behind(prefix: str, leaves: dict[str, str]) -> dict[str, str]:
 
 
 def _leaves(record: dict[str, Any], limit: int = 400) -> dict[str, str]:
-    """Path and text of every scalar, without recursion: depth costs nothing."""
+    """Return path and text of every scalar, without recursion, so that depth costs nothing."""
     if all(type(value) is str for value in record.values()):
         return record
     found: dict[str, str] = {}
@@ -445,7 +443,7 @@ def _values(shapes: Sequence[_Shape]) -> dict[str, Counter[str]]:
 
 
 def _role(names: Sequence[str], columns: dict[str, Counter[str]], count: int) -> str | None:
-    """The field that has a part of its own (time, level, message), if at least half of the records have it."""
+    """Return the field with this role (time, level, message), if at least half of the records have it."""
     for name in names:
         for path in columns:
             low = path.lower()

@@ -1,8 +1,8 @@
-"""JSON as a tree: whole, cut in the middle, several documents, JSON lines, JSON inside strings.
+"""JSON as a tree: complete, truncated, several documents, JSON lines, JSON inside strings.
 
-A tolerant scanner of our own instead of `json.loads`: one regular expression match
-for each value, positions for line numbers, no recursion, and a document that breaks
-off is read as far as it goes. Values keep the spelling of the source.
+A tolerant scanner instead of `json.loads`: one regular expression match per value,
+positions for line numbers, no recursion, and a truncated document is read as far as it
+goes. Values keep the spelling of the source.
 """
 
 import re
@@ -20,17 +20,17 @@ _LOOSE_ENTRY = re.compile(
     rf'\s*(?:{_STRING}|{_QUOTED}|([A-Za-z_$][\w$.-]*))\s*:\s*(?:{_STRING}|{_QUOTED}|([^\s,{{}}\[\]"\']+(?:\([^()]*\))?)|([{{\[]))\s*,?',
     re.S,
 )
-"""Also with single quotes or bare keys, as Python and JavaScript print their values."""
+"""Also accepts single quotes and bare keys, as Python and JavaScript print their values."""
 _ITEM = re.compile(rf'\s*(?:{_STRING}|([^\s,{{}}\[\]"]+)|([{{\[])|([}}\]]))\s*,?', re.S)
 _QUOTED_ITEM = re.compile(rf"\s*{_QUOTED}\s*,?", re.S)
 _KEY = re.compile(rf"\s*{_STRING}\s*:\s*", re.S)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.S)
 _PLAIN = {"n": "\n", "t": "\t", "r": "", "b": "", "f": "", "/": "/", '"': '"', "\\": "\\"}
 DEEPEST_INSIDE = 3
-"""JSON inside a string inside JSON …: further down it stays a string."""
+"""Levels of JSON inside a JSON string; deeper levels stay strings."""
 
 DEEPEST = 1_000
-"""Brackets open at once; what stands deeper is passed over: no reader could be shown the way to it."""
+"""Open brackets at once; deeper values are skipped, because no output could show the path to them."""
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
@@ -47,7 +47,7 @@ _WHOLE_STRING = re.compile(rf"\s*{_STRING}\s*", re.S)
 
 
 def one_string(text: str) -> str | None:
-    """What the text says when it is nothing but one JSON string of several lines."""
+    """Return the content of a text that is a single JSON string of several lines."""
     if text.count("\\n", 0, 20_000) < 3 or not text.lstrip().startswith('"'):
         return None
     string = _WHOLE_STRING.fullmatch(text)
@@ -68,7 +68,7 @@ def _one_escape(match: re.Match[str]) -> str:
 
 
 def parse(text: str, start: int = 0) -> tuple[Tree, int]:
-    """The tree of the JSON documents that follow each other from `start` on, and where they end."""
+    """Parse the consecutive JSON documents from `start` on; return the tree and the position after them."""
     tree = Tree()
     breaks = [match.start() for match in re.finditer("\n", text)]
     root, documents, position = -1, 0, start
@@ -88,7 +88,7 @@ _NEXT_DOCUMENT = re.compile(r"\s*,?\s*[{\[]\s*[\"\]}{\[]")
 
 
 def end_of(text: str, start: int = 0) -> int:
-    """Where the JSON documents that follow each other from `start` on end; the end of the text when one is cut off."""
+    """Return where the consecutive JSON documents from `start` on end; the end of the text if the last is truncated."""
     position = start
     while True:
         depth = 0
@@ -111,7 +111,7 @@ _FIELD_LINE = re.compile(r'\s*"[^"\n]{1,120}"\s*:\s')
 
 
 def read_cut(text: str, focus: Focus, budget: int) -> Reading | None:
-    """JSON whose beginning is missing: from the first field on, with everything that is never opened taken as open."""
+    """Read JSON whose beginning is missing, from the first field on; brackets that were never opened count as open."""
     start = _FIELD_LINE.search(text)
     if start is None:
         return None
@@ -139,7 +139,7 @@ def read_cut(text: str, focus: Focus, budget: int) -> Reading | None:
 
 
 def _wrap(tree: Tree) -> int:
-    """Put what is there into a list, so that more documents can follow."""
+    """Wrap the tree in a list, so that more documents can follow."""
     tree.parent = [-1, *(parent + 1 if parent >= 0 else 0 for parent in tree.parent)]
     tree.key.insert(0, "")
     tree.value.insert(0, "")
@@ -152,108 +152,128 @@ def _wrap(tree: Tree) -> int:
 def _document(
     tree: Tree, text: str, opening: re.Match[str], root: int, breaks: list[int], depth: int = 0, line: int = 0
 ) -> int:
-    """Read the document that `opening` opens; returns the position after it."""
+    """Read the document that `opening` opens; return the position after it."""
     return _inside(tree, text, opening.end(), opening.group(3) == "{", root, breaks, depth, line)
 
 
 def _inside(
     tree: Tree, text: str, position: int, is_object: bool, root: int, breaks: list[int], depth: int = 0, line: int = 0
 ) -> int:
-    """Read iteratively what stands inside a bracket that is open at `position`; returns the position after its end."""
-    size = len(text)
+    """Read the inside of a bracket that is open at `position`, without recursion; return the position after its end."""
+    return _Scanner(tree, text, breaks, depth, line).read(position, is_object, root)
 
-    def line_at(at: int) -> int:
-        return line or bisect_right(breaks, at) + 1
 
-    node = tree.add(root, "", OBJECT if is_object else LIST, line=line_at(max(0, position - 1)))
-    open_nodes = [node]
-    kind_bytes = tree.kind
+class _Scanner:
+    """Scanner for one bracket and everything inside it; the methods take a position and return the next one."""
 
-    def opened(owner: int, key: str, bracket: str, at: int) -> int:
-        """The node of a bracket that opens, and is open from now on."""
-        nonlocal position
-        if len(open_nodes) == DEEPEST:
-            position = _passed(text, position)
-            return owner
-        open_nodes.append(tree.add(owner, key, OBJECT if bracket == "{" else LIST, line=at))
-        return open_nodes[-1]
+    __slots__ = ("breaks", "depth", "line", "open_nodes", "text", "tree")
 
-    entry_match, item_match = _ENTRY.match, _ITEM.match
-    while open_nodes and position < size:
-        if kind_bytes[node] == OBJECT:
-            match = entry_match(text, position)
-            if match is not None:
-                key, string, scalar, bracket = match.groups()
-                if "\\" in key:
-                    key = unescape(key)
-                position = match.end()
-                at = line_at(match.start(1))
-                if bracket is not None:
-                    node = opened(node, key, bracket, at)
-                elif string is not None:
-                    _add_string(tree, node, key, string, at, depth)
-                else:
-                    tree.add_value(node, key, scalar, at)
-                continue
-            loose = _LOOSE_ENTRY.match(text, position)
-            if loose is not None:
-                double, single, bare, string, quoted, scalar, bracket = loose.groups()
-                key = unescape(double if double is not None else single if single is not None else bare)
-                position = loose.end()
-                at = line_at(loose.start())
-                if bracket is not None:
-                    node = opened(node, key, bracket, at)
-                elif scalar is not None:
-                    tree.add_value(node, key, scalar, at)
-                else:
-                    _add_string(tree, node, key, string if string is not None else quoted, at, depth)
-                continue
-        elif (quoted_item := _QUOTED_ITEM.match(text, position)) is not None:
-            position = quoted_item.end()
-            _add_string(tree, node, "", quoted_item.group(1), line_at(quoted_item.start(1)), depth)
-            continue
-        match = item_match(text, position)
+    def __init__(self, tree: Tree, text: str, breaks: list[int], depth: int, line: int) -> None:
+        self.tree = tree
+        self.text = text
+        self.breaks = breaks
+        self.depth = depth
+        self.line = line
+        self.open_nodes: list[int] = []
+
+    def read(self, position: int, is_object: bool, root: int) -> int:
+        text, open_nodes, kinds = self.text, self.open_nodes, self.tree.kind
+        size = len(text)
+        kind = OBJECT if is_object else LIST
+        open_nodes.append(self.tree.add(root, "", kind, line=self._line_at(max(0, position - 1))))
+        entry_match = _ENTRY.match
+        while open_nodes and position < size:
+            if kinds[open_nodes[-1]] != OBJECT:
+                position = self._item(position)
+            elif (match := entry_match(text, position)) is not None:
+                position = self._entry(match)
+            elif (match := _LOOSE_ENTRY.match(text, position)) is not None:
+                position = self._loose_entry(match)
+            else:
+                position = self._damaged_entry(position)
+        return position
+
+    def _line_at(self, at: int) -> int:
+        return self.line or bisect_right(self.breaks, at) + 1
+
+    def _entry(self, match: re.Match[str]) -> int:
+        key, string, scalar, bracket = match.groups()
+        if "\\" in key:
+            key = unescape(key)
+        at = self._line_at(match.start(1))
+        if bracket is not None:
+            return self._open(key, bracket, at, match.end())
+        if string is not None:
+            _add_string(self.tree, self.open_nodes[-1], key, string, at, self.depth)
+        else:
+            self.tree.add_value(self.open_nodes[-1], key, scalar, at)
+        return match.end()
+
+    def _loose_entry(self, match: re.Match[str]) -> int:
+        double, single, bare, string, quoted, scalar, bracket = match.groups()
+        key = unescape(double if double is not None else single if single is not None else bare)
+        at = self._line_at(match.start())
+        if bracket is not None:
+            return self._open(key, bracket, at, match.end())
+        if scalar is not None:
+            self.tree.add_value(self.open_nodes[-1], key, scalar, at)
+        else:
+            _add_string(self.tree, self.open_nodes[-1], key, string if string is not None else quoted, at, self.depth)
+        return match.end()
+
+    def _damaged_entry(self, position: int) -> int:
+        """Read the end of an object, a value without a key or, where the text is truncated, a key without a value."""
+        match = _ITEM.match(self.text, position)
         if match is None:
-            position = _recover(tree, text, node, position, line_at)
-            if position >= size:
-                break
-            continue
+            return _recover(self.tree, self.text, self.open_nodes[-1], position, self._line_at)
+        if match.group(4) is not None:
+            return self._close(match)
+        if match.group(3) is not None:
+            return self._open("", match.group(3), self._line_at(match.start(3)), match.end())
+        key = _KEY.match(self.text, position)
+        if key and self.text[key.end() : key.end() + 1] == '"':
+            # The string has no end: the text was truncated inside it.
+            value = unescape(self.text[key.end() + 1 :].rstrip())
+            self.tree.add_value(self.open_nodes[-1], unescape(key.group(1)), value, self._line_at(position))
+            return len(self.text)
+        return match.end()
+
+    def _item(self, position: int) -> int:
+        """Read an item of a list, or the end of the list."""
+        node = self.open_nodes[-1]
+        match = _QUOTED_ITEM.match(self.text, position)
+        if match is not None:
+            _add_string(self.tree, node, "", match.group(1), self._line_at(match.start(1)), self.depth)
+            return match.end()
+        match = _ITEM.match(self.text, position)
+        if match is None:
+            return _recover(self.tree, self.text, node, position, self._line_at)
         string, scalar, bracket, closing = match.groups()
         if closing is not None:
-            open_nodes.pop()
-            position = match.end()
-            if not open_nodes:
-                # A comma after the last bracket belongs to whoever follows.
-                return match.end(4)
-            node = open_nodes[-1]
-            continue
-        if kind_bytes[node] == OBJECT:
-            # A value without a key, or a key without a value: a cut or damaged place.
-            if bracket is not None:
-                position = match.end()
-                node = opened(node, "", bracket, line_at(match.start(3)))
-                continue
-            key_only = _KEY.match(text, position)
-            if key_only and text[key_only.end() : key_only.end() + 1] == '"':
-                # The string never ends: the text was cut inside it.
-                tree.add_value(
-                    node, unescape(key_only.group(1)), unescape(text[key_only.end() + 1 :].rstrip()), line_at(position)
-                )
-                return size
-            position = match.end()
-            continue
-        position = match.end()
+            return self._close(match)
         if bracket is not None:
-            node = opened(node, "", bracket, line_at(match.start(3)))
-        elif string is not None:
-            _add_string(tree, node, "", string, line_at(match.start(1)), depth)
+            return self._open("", bracket, self._line_at(match.start(3)), match.end())
+        if string is not None:
+            _add_string(self.tree, node, "", string, self._line_at(match.start(1)), self.depth)
         else:
-            tree.add_value(node, "", scalar, line_at(match.start(2)))
-    return position
+            self.tree.add_value(node, "", scalar, self._line_at(match.start(2)))
+        return match.end()
+
+    def _open(self, key: str, bracket: str, at: int, position: int) -> int:
+        if len(self.open_nodes) == DEEPEST:
+            return _after_bracket(self.text, position)
+        kind = OBJECT if bracket == "{" else LIST
+        self.open_nodes.append(self.tree.add(self.open_nodes[-1], key, kind, line=at))
+        return position
+
+    def _close(self, match: re.Match[str]) -> int:
+        self.open_nodes.pop()
+        # A comma after the last bracket belongs to the next document.
+        return match.end() if self.open_nodes else match.end(4)
 
 
-def _passed(text: str, position: int) -> int:
-    """The position after the end of a bracket that is open at `position`."""
+def _after_bracket(text: str, position: int) -> int:
+    """Return the position after the end of a bracket that is open at `position`."""
     depth = 1
     for match in _BRACKET.finditer(text, position):
         sign = text[match.start()]
@@ -264,7 +284,7 @@ def _passed(text: str, position: int) -> int:
 
 
 def _recover(tree: Tree, text: str, node: int, position: int, line_at: Callable[[int], int]) -> int:
-    """At a place that is no JSON: a string that is cut off is kept, anything else skipped."""
+    """Handle a place that is not JSON: keep a truncated string, skip anything else."""
     key = _KEY.match(text, position)
     at = (
         key.end()
@@ -284,7 +304,7 @@ def _add_string(tree: Tree, node: int, key: str, string: str, line: int, depth: 
 
 
 def add_string(tree: Tree, node: int, key: str, value: str, line: int, depth: int = 0) -> None:
-    """Add a value; when it is JSON itself, as what it holds."""
+    """Add a string value; if it is JSON itself, add its content."""
     if len(value) > 20 and value[0] in "{[" and value[-1] in "}]" and depth < DEEPEST_INSIDE:
         opening = _ITEM.match(value)
         if (opening and opening.group(3) and _ENTRY.match(value, opening.end())) or (opening and value[0] == "["):
@@ -293,11 +313,11 @@ def add_string(tree: Tree, node: int, key: str, value: str, line: int, depth: in
             if end >= len(value) - 1 and len(tree) > before + 1:
                 tree.key[before] = key
                 return
-            _forget(tree, before)
+            _truncate(tree, before)
     tree.add_value(node, key, value, line)
 
 
-def _forget(tree: Tree, size: int) -> None:
+def _truncate(tree: Tree, size: int) -> None:
     del tree.parent[size:], tree.key[size:], tree.value[size:], tree.kind[size:], tree.line[size:]
     for node in [node for node in tree.whole if node >= size]:
         del tree.whole[node]

@@ -34,9 +34,9 @@ async def condense_with(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_text: OnText | None = None,
 ) -> Condensed:
-    """The text within the request's target, by the gentlest means that get it there.
+    """Fit the text into the request's target with the least lossy strategy.
 
-    When the model fails, `fallback` decides what is returned; the result says which, and why.
+    If the model fails, `fallback` decides what is returned; the result names it and the reason.
     """
     if whole := await anyio.to_thread.run_sync(whole_text, text, request.target):
         return whole
@@ -55,8 +55,8 @@ async def condense_with(
             text, request=request, llm=llm, cache=cache, on_progress=on_progress, on_text=on_text
         )
     except LLMError as failure:
-        # The one place that decides what a failed summary becomes; the failure itself goes into the result.
-        # Its words may quote the content or a key, so the log gets only its type.
+        # The only place that decides what replaces a failed summary; the failure is part of the result. Its message may
+        # quote the content or a key, so the log gets its type only.
         logger.warning(
             "summarize_failed", extra={"model": llm.model, "problem": type(failure).__name__, "returned": fallback}
         )
@@ -74,7 +74,7 @@ async def condense_in_time(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_text: OnText | None = None,
 ) -> Condensed:
-    """What the request asks for; where a model takes too long, the structure decides, and the result says so."""
+    """Condense within a time limit; if the model takes too long, condense structurally and record the reason."""
     with anyio.move_on_after(seconds):
         return await condense_with(
             text, request=request, llm=llm, cache=cache, fallback=fallback, on_progress=on_progress, on_text=on_text

@@ -1,7 +1,7 @@
-"""The few words of English that the condenser knows: what asks, what is meant alike, what sounds like trouble.
+"""The few English words that the condenser knows: question words, synonyms, words of severity.
 
-Small on purpose. A list that grows here fits the texts of yesterday; what tells
-units apart should come from the text itself.
+Small on purpose: a growing list would overfit to known texts. Features that separate
+units should come from the text itself.
 """
 
 
@@ -10,26 +10,21 @@ def _words(text: str) -> frozenset[str]:
 
 
 STOP = _words("""
-    a an the of to in on at for and or is are was were be been being this that these those it its it's with from by as
-    what whats
-    what's which who whom whose why how when where did does do done there any anything all me my i you your we our us
-    about have
-    has had having not no can could should would may might must will shall please s t if then than so but into out up
-    down over
-    under more most some also re use using used only each other others via per their them they he she his her
+    a an the of to in on at for and or is are was were be been being this that these those it its it's with from by
+    as what whats what's which who whom whose why how when where did does do done there any anything all me my i you
+    your we our us about have has had having not no can could should would may might must will shall please s t if
+    then than so but into out up down over under more most some also re use using used only each other others via
+    per their them they he she his her
 """)
-"""Words that carry no wish of their own. "not", "over", "most" and the like are read as wishes instead."""
+"""Words without a meaning of their own. "not", "over", "most" and the like are parsed as intents instead."""
 
 ASKING = _words("""
     find show tell give look report get list check describe explain need know see want summarize summarise help
-    investigate answer
-    since between after before until question entry entries recorded record particular value values output overview
-    care stand
-    stands thing things something one ones many much here now please currently recently happening happened detail
-    details
-    information
+    investigate answer since between after before until question entry entries recorded record particular value
+    values output overview care stand stands thing things something one ones many much here now please currently
+    recently happening happened detail details information
 """)
-"""Words that ask rather than name; a text may still mean them, so they weigh little instead of nothing."""
+"""Words that phrase a question; a text may contain them as terms, so their weight is small but not zero."""
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "restart": ("crash", "backoff", "exit", "terminated", "killed"),
@@ -120,4 +115,4 @@ SEVERITY: dict[str, float] = {
     "shutting down": 1.0,
     "no space": 2.5,
 }
-"""How bad a word or phrase sounds: 1 warning, 2 error, 3 fatal. Lower case; a plural `s` is understood."""
+"""Severity of a word or phrase: 1 warning, 2 error, 3 fatal. Lower case; a plural `s` is accepted."""

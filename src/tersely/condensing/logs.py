@@ -1,14 +1,14 @@
-"""Logs of any format: templates with counts, and literally the lines that are rare, bad, extreme or asked for.
+"""Logs of any format: templates with counts, and verbatim the lines that are rare, bad, extreme or requested.
 
-Lines that differ only in numbers and identifiers are one unit, `line ×412`, shown as
-one of them stands in the source. What every line shares or what says nothing (time,
-host, process ids, the usual level) is said once in the head. A line that holds what
-the focus names exactly (an identifier, an address) competes as itself and is shown
-whole: folding must never eat the line somebody asks for. Of the numbers inside a
-template the lines with the extremes and the odd values compete too.
+Lines that differ only in numbers and identifiers are one unit, `line ×412`, shown as one
+of them appears in the source. Parts that all lines share or that carry no information
+(time, host, process ids, the usual level) are written once in the head. A line that
+contains an identifier or address of the focus competes on its own and is shown whole, so
+that folding never hides a requested line. Lines with extreme or odd numbers inside a
+template compete too.
 
-The order is that of the source. Stack traces hang on the line they belong to.
-JSON lines are read by `json_logs`.
+Keeps the order of the source. A stack trace belongs to the line before it. JSON lines
+are read by `json_logs`.
 """
 
 import math
@@ -28,9 +28,9 @@ from tersely.condensing.templates import VALUE, families, gather, is_coarse
 from tersely.condensing.units import Reading, Unit, runs_of
 
 _LEVEL_SHARE, _WORDS_SHARE = 0.8, 0.4
-"""How much of the severity of a line its level says, and how much its words."""
+"""Weights of the level and of the words in the severity of a line."""
 LONG_LINE = 1_200
-"""A longer line is read in pieces of about a third of this, so that one huge line does not hide what is in it."""
+"""A longer line is read in pieces of about a third of this length, so that its content is visible."""
 
 _PIECE = 400
 _LONG_MESSAGE = 150
@@ -43,40 +43,40 @@ _OF_THE_LOG = re.compile(
     r"|\blogs?\s+(?:of|for|from)\b|\blook at first\b",
     re.I,
 )
-"""Words of a question that name the text itself or only ask; they are not looked for in it."""
+"""Words of a question that refer to the log itself or only phrase the question; they are not search terms."""
 _LATER = re.compile(r"\b(?:later|newer) than\b|\bpast\b(?=\s+\d)", re.I)
 _TIMELY = re.compile(r"\b(?:slow|fast|quick|long|latency|took|duration|delay|time)", re.I)
 
 
 @dataclass(slots=True)
 class _Template:
-    """Lines that are equal but for their values."""
+    """Lines that are equal except for their values."""
 
     members: list[int]
-    """Indices of lines, in order."""
+    """Indices of the lines, in order."""
     shown: int
-    """The member that stands for all."""
+    """The member that represents all."""
     parts: Parts
     severity: float = 0.0
     relevance: float = 0.0
     score: float = 0.0
     hits: list[int] = field(default_factory=list)
-    """Members that hold an identifier of the focus."""
+    """Members that contain an identifier of the focus."""
     coarse: bool = False
     also: list[str] = field(default_factory=list)
-    """Words that other lines have in the place of one of this."""
+    """Words that absorbed templates have in place of one of these."""
     also_count: int = 0
-    """How many lines these are."""
+    """Number of lines in the absorbed templates."""
     words: list[str] = field(default_factory=list)
-    """What is shown, without its values."""
+    """The shown words, without values."""
     family: "_Family | None" = None
     absorbed: bool = False
-    """Said with another template that differs in one word."""
+    """Shown as a variant of another template that differs in one word."""
 
 
 @dataclass(slots=True)
 class _Family:
-    """Templates that are alike but for names; the best of them leads."""
+    """Templates that are equal except for names; the best one leads."""
 
     templates: list[_Template]
 
@@ -85,7 +85,7 @@ class _Family:
         return self.templates[0]
 
     def lines(self) -> list[int]:
-        """All its lines, in order."""
+        """Return all its lines, in order."""
         if len(self.templates) == 1:
             return self.leader.members
         return sorted(at for template in self.templates for at in template.members)
@@ -95,7 +95,7 @@ class _Family:
 
 
 def read(text: str, focus: Focus, budget: int, *, noun: str = "lines") -> Reading | None:
-    """The log as units; None where the text has no two lines."""
+    """Return the log as units, or None if the text has fewer than two lines."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     log = _PlainLines(text)
@@ -106,72 +106,68 @@ def read(text: str, focus: Focus, budget: int, *, noun: str = "lines") -> Readin
 
 
 def reading_of(log: "Lines", focus: Focus, budget: int) -> Reading:
-    """Any lines as units."""
+    """Return any kind of lines as units."""
     asked = _LATER.sub("after", _OF_THE_LOG.sub(" ", focus.text))
     return _Reader(log, focus if asked == focus.text else Focus.parse(asked), budget).reading()
 
 
 class Lines:
-    """The lines of a log as they are read: literally, without their values, and taken apart. `json_logs` has its
-    own.
-    """
+    """Interface to the lines of a log: verbatim, masked, and split into parts; `json_logs` implements its own."""
 
     kind = "log"
     lines: list[str]
-    """In full: what the focus is looked for in."""
+    """The full lines, in which the terms of the focus are searched."""
     keys: list[str]
-    """Lines with the same key share a template; a blank one is passed over."""
+    """Masked lines: lines with the same key share a template; a blank key is skipped."""
     total: int
-    """How many lines the source has."""
+    """Number of lines in the source."""
     noun = "lines"
-    """What they are called; events on several lines each are entries."""
+    """Noun for the lines in the output; multi-line events are entries."""
     hides = False
-    """Whether words of a line, not only values, are missing where it stands for many."""
+    """Whether words, not only values, are omitted from a line that represents many."""
 
     def number(self, at: int) -> int:
-        """Where the line stands in the source, counted from 1."""
+        """Return the line number in the source, counted from 1."""
         return at + 1
 
     def counted(self) -> str:
-        """What there is, as the account of what is left out says it."""
+        """Return the total as it appears in the list of omissions."""
         return f"{self.total} {self.noun}"
 
     def parts(self, at: int) -> Parts:
-        """As shown when it stands for many, with time and level."""
+        """Return the text of a line that represents many, with time and level."""
         raise NotImplementedError
 
     def single(self, at: int) -> str:
-        """As shown when it stands for itself only."""
+        """Return the text of a line that represents only itself."""
         return self.parts(at).shown
 
     def asked(self, at: int, room: int) -> str:
-        """As shown when it holds what was asked for: all of it, time and host too, within `room` characters if need
-        be.
-        """
+        """Return the text of a requested line: complete, with time and host, but within `room` characters."""
         return " ".join(self.lines[at].split())
 
     def source(self, at: int) -> str:
-        """Which of several interleaved logs the line belongs to; lines of different ones are never one unit."""
+        """Return which of several interleaved logs the line belongs to; their lines are never merged."""
         return ""
 
     def width(self, at: int) -> int:
-        """How many words of a line are compared with those of others of its family."""
+        """Return how many words of a line are compared with those of its family."""
         return len(self.parts(at).shown.split())
 
     def measured(self, at: int, width: int) -> list[str]:
-        """These words. From the end, for what stands before the message is not of the same length everywhere."""
+        """Return these words, counted from the end, because the part before the message varies in length."""
         return self.lines[at].split()[-width:]
 
     def odd(self) -> Iterable[tuple[int, float]]:
-        """Further lines that stand out, and how much (0..1)."""
+        """Yield further lines that are unusual, and how much (0..1)."""
         return ()
 
     def series(self) -> Iterable[Series]:
-        """Numbers that lines of different families share."""
+        """Yield numbers that lines of different families share."""
         return ()
 
     def shared(self) -> list[str]:
-        """What all lines share and none is shown with, for the head."""
+        """Return what all lines share and therefore do not show, for the head."""
         return []
 
 
@@ -216,21 +212,21 @@ class _PlainLines(Lines):
 
 
 def _lines_with(terms: Sequence[Term], lines: Sequence[str]) -> Iterator[int]:
-    """Which lines have one of the terms, once for each term and line.
+    """Yield the lines that contain one of the terms, once per term and line.
 
-    Words that very many lines have are passed over: they name no line. Names with a digit never are, up to a bound.
+    Words in very many lines identify none and are skipped; names with a digit are not, up to a limit.
     """
     low = lowered("\n".join(lines))
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     for term in terms:
         most = _MOST_HITS if any(map(str.isdigit, term.text)) else min(_MOST_HITS, max(20, len(lines) // 10))
-        # A word is given by its stem, an ending of a few letters may follow.
+        # A word is given by its stem; an ending of a few letters may follow.
         ending = 0 if term.kind in ("phrase", "identifier") else 4
         found: list[int] = []
         at = low.find(term.text)
         while at >= 0 and len(found) <= most:
             after = at + len(term.text)
-            if _stands_alone(low, at, after, ending):
+            if _is_whole_word(low, at, after, ending):
                 line = bisect_right(starts, at) - 1
                 found.append(line)
                 after = starts[line + 1] - 1
@@ -239,8 +235,8 @@ def _lines_with(terms: Sequence[Term], lines: Sequence[str]) -> Iterator[int]:
             yield from found
 
 
-def _stands_alone(text: str, start: int, end: int, ending: int) -> bool:
-    """Whether a find is a word of its own, up to an ending of so many letters."""
+def _is_whole_word(text: str, start: int, end: int, ending: int) -> bool:
+    """Whether a match is a whole word, except for an ending of up to `ending` letters."""
     if start and text[start].isalnum() and text[start - 1].isalnum():
         return False
     if not text[end - 1].isalnum():
@@ -272,14 +268,14 @@ def _in_pieces(lines: list[str]) -> tuple[list[str], list[int]]:
 
 
 class _Reader:
-    """One reading; the state that its steps share."""
+    """Shared state of the steps that read one log."""
 
     def __init__(self, log: Lines, focus: Focus, budget: int) -> None:
         self.log = log
         self.focus = focus
         self.budget = budget
         self.room = max(200, int(budget * 1.6))
-        """Characters for one line that was asked for: about half of the budget."""
+        """Characters for one requested line: about half of the budget."""
         self.traces = stack.find(log.lines)
         self.templates = self._templates()
         self.bad_is_usual = self._bad_is_usual()
@@ -287,18 +283,18 @@ class _Reader:
         self.unusual = focus.unusual
 
     def reading(self) -> Reading:
-        literal = self._weigh()
-        self._damp_alike()
+        literal = self._score_templates()
+        self._lower_similar()
         ordered = sorted(
             (template for template in self.templates if not template.absorbed), key=lambda each: each.shown
         )
         extras = [*literal, *self._odd_and_extreme()]
         return self._laid_out(ordered, extras)
 
-    # -- what there is
+    # -- grouping
 
     def _templates(self) -> list[_Template]:
-        """Lines by template; times and months gone, so that a new day makes no new template."""
+        """Group lines by template; times and months are masked, so that a new day does not create a new template."""
         log, in_trace = self.log, self.traces.inside
         keys = log.keys
         if in_trace:
@@ -336,14 +332,14 @@ class _Reader:
         return list(found.values())
 
     def _bad_is_usual(self) -> bool:
-        """Where most lines are errors by their level, the level tells nothing apart."""
+        """Whether most lines are errors by their level, so that the level distinguishes nothing."""
         bad = sum(len(template.members) for template in self.templates if template.parts.weight >= 2)
         return bad > 0.6 * len(self.log.lines)
 
-    # -- what it is worth
+    # -- scoring
 
-    def _weigh(self) -> list[tuple[int, float]]:
-        """Give every template its score; return single lines that shall compete as themselves, with theirs."""
+    def _score_templates(self) -> list[tuple[int, float]]:
+        """Score every template; return the single lines that compete on their own, with their scores."""
         focus, log = self.focus, self.log
         self._take_hits()
         texts = [
@@ -353,13 +349,13 @@ class _Reader:
         for template in self.templates:
             own += template.hits[1:200] if not template.coarse else template.hits[:400]
         found = scan([*texts, *(log.lines[at] for at in own)], focus)
-        # Words that only ask weigh little, also where they are all that is found.
+        # Words that only phrase the question weigh little, even if nothing else is found.
         heaviest = max((focus.terms[index].weight for index in found.frequency), default=0.0)
         if heaviest < 0.6:
             found.relevance = [each * heaviest / 0.6 for each in found.relevance]
-        # What half of all lines have tells nothing apart, e.g. the names of fields.
+        # Terms in half of all lines, e.g. field names, distinguish nothing.
         usual = sorted(found.relevance)[len(found.relevance) // 2] if texts else 0.0
-        # Nothing in the text answers to the words of the question: then what is unusual does.
+        # If no line matches the words of the question, unusual lines are the best answer.
         self.unusual = focus.unusual or heaviest < 0.2 or max(found.relevance, default=0.0) <= usual
         total = max(2, len(log.lines))
         trouble = 1.0 if focus.trouble or not focus else 0.5
@@ -372,7 +368,7 @@ class _Reader:
             template.relevance = relevance = max(0.0, relevance - usual)
             alike = len(template.family or template.members)
             rarity = 1 - math.log(alike) / math.log(total)
-            # Of what is bad, the frequent matters as much as the rare.
+            # Among bad lines, frequent ones matter as much as rare ones.
             rare = (0.8 if self.unusual else 0.35) * (rarity if template.severity < 1.8 else 0.6)
             template.score = 0.3 + 0.9 * trouble * template.severity + 2.4 * relevance + rare
             if self._outside_window(template):
@@ -382,7 +378,7 @@ class _Reader:
         seen: Counter[str] = Counter()
         for at, relevance, severity in zip(own, found.relevance[start:], found.severity[start:], strict=True):
             kind = log.keys[at]
-            # Alike lines with the same identifier: the first ones answer, the others confirm.
+            # Of similar lines with the same identifier, the first ones answer and the others confirm.
             literal.append(
                 (
                     at,
@@ -394,9 +390,7 @@ class _Reader:
         return literal
 
     def _take_hits(self) -> None:
-        """Find the lines that hold what the focus names and the template does not show: values, and what else is
-        hidden.
-        """
+        """Find the lines with terms of the focus that the template does not show: values, and other omitted parts."""
         every = self.log.hides or any(template.coarse for template in self.templates)
         terms = [term for term in self.focus.terms if (every and term.weight > 0.3) or any(map(str.isdigit, term.text))]
         if not terms:
@@ -415,12 +409,12 @@ class _Reader:
                 template.parts = self._whole(hits[0])
 
     def _whole(self, at: int) -> Parts:
-        """A line that was asked for is shown as it stands, its time and host too."""
+        """Return a requested line unchanged, including its time and host."""
         parts = self.log.parts(at)
         return Parts(self.log.asked(at, self.room), "", parts.level, parts.weight)
 
     def _outside_window(self, template: _Template) -> bool:
-        """Whether no line of the template lies in the asked-for time; else one that does stands for it."""
+        """Whether no line of the template is in the requested window; otherwise one that is represents it."""
         if not self.focus.since and not self.focus.until:
             return False
         for at in template.members[:20_000]:
@@ -434,21 +428,19 @@ class _Reader:
                 return False
         return True
 
-    def _damp_alike(self) -> None:
-        """Of a family, each further template is worth less; one that differs from the leader in one word is said with
-        it.
-        """
+    def _lower_similar(self) -> None:
+        """Lower the score of each further template of a family; absorb those that differ in one word."""
         for family in self.families:
             if len(family.templates) > 1:
                 family.templates.sort(key=lambda each: (-each.score, each.shown))
                 few = len(family.templates) <= _MOST_VARIANTS + 1
                 rank = 0
                 for template in family.templates[1:]:
-                    if few and self._said_with(template, family.leader):
+                    if few and self._absorb(template, family.leader):
                         continue
                     rank += 1
                     template.score /= 1 + 0.5 * rank
-        # Lines of other lengths or with longer names can be alike too: most words in common is enough to be worth less.
+        # Lines of other lengths or with longer names can be similar too: most words in common lower the score.
         leaders: dict[tuple[str, ...], list[tuple[_Template, frozenset[str]]]] = {}
         followers: Counter[int] = Counter()
         quoted: list[frozenset[str]] = []
@@ -460,24 +452,22 @@ class _Reader:
             near = leaders.setdefault(tuple(template.words[:2]), [])
             for leader, other in near[:40]:
                 if len(words & other) >= 0.6 * len(words | other):
-                    if len(family.templates) == 1 and self._said_with(template, leader):
+                    if len(family.templates) == 1 and self._absorb(template, leader):
                         break
                     followers[leader.shown] += 1
                     template.score /= 1 + 0.15 * followers[leader.shown]
                     break
             else:
                 near.append((template, words))
-                # A long message that another line has quoted already is worth less wherever it stands.
+                # A long message that another line has quoted already is worth less.
                 if len(template.parts.shown) > _LONG_MESSAGE:
                     if any(len(words & other) >= 0.8 * len(words) for other in quoted):
                         template.score /= 2
                     elif len(quoted) < 200:
                         quoted.append(words)
 
-    def _said_with(self, template: _Template, leader: _Template) -> bool:
-        """Fold a template into one that differs in a single word, `(also user=guest ×3)`, when it is neither worse nor
-        asked for.
-        """
+    def _absorb(self, template: _Template, leader: _Template) -> bool:
+        """Merge a template into one that differs in a word, `(also user=guest ×3)`, unless it is worse or requested."""
         if (
             len(template.words) != len(leader.words)
             or len(template.words) < 5
@@ -507,7 +497,7 @@ class _Reader:
         return True
 
     def _odd_and_extreme(self) -> list[tuple[int, float]]:
-        """Lines with the largest and smallest number, an odd value or the end of a trend, with their scores."""
+        """Return lines with extreme numbers, an odd value or the end of a trend, with their scores."""
         log, focus = self.log, self.focus
         out = [(at, 0.4 + (2.0 if self.unusual else 0.5) * strength) for at, strength in log.odd()]
         found: list[tuple[Series, float]] = [(each, 0.5) for each in log.series()]
@@ -553,7 +543,7 @@ class _Reader:
     def _ends(
         self, series: Series, score: float, asked: float, any_asked: bool, top: float
     ) -> Iterator[tuple[int, float]]:
-        """The lines with the extremes of one number."""
+        """Yield the lines with the extremes of one number."""
         high, low = series.highest(), series.lowest()
         base = 0.4 * score + 0.4 if asked else 0.25 * score
         above, below = series.leaps()
@@ -581,7 +571,7 @@ class _Reader:
                 for rank, at in enumerate(beyond[:30]):
                     yield series.members[at], base + (2.0 if asked else 0.5) / (1 + 0.05 * rank)
 
-    # -- how it is shown
+    # -- output
 
     def _laid_out(self, ordered: Sequence[_Template], extras: Sequence[tuple[int, float]]) -> Reading:
         log = self.log
@@ -602,8 +592,8 @@ class _Reader:
         entries.sort(key=lambda entry: entry[0])
         times = self._room_for_times(ordered)
         units: list[Unit] = []
-        stands_for: list[_Template | None] = []
-        said: set[str] = set()
+        represented: list[_Template | None] = []
+        shown_traces: set[str] = set()
         for at, template, score in entries:
             if template is None:
                 text = log.asked(at, self.room) if at in asked_for else log.single(at)
@@ -613,12 +603,12 @@ class _Reader:
                 units.append(
                     Unit(text, log.number(at), log.number(at), score, count=len(template.members) + template.also_count)
                 )
-            stands_for.append(template)
+            represented.append(template)
             trace = self.traces.after.get(at)
             if trace is not None:
                 frames = stack.shown(log.lines, trace, self.traces)
-                if frames not in said:
-                    said.add(frames)
+                if frames not in shown_traces:
+                    shown_traces.add(frames)
                     owner = len(units) - 1
                     units.append(
                         Unit(
@@ -630,9 +620,9 @@ class _Reader:
                             count=len(trace),
                         )
                     )
-                    stands_for.append(None)
+                    represented.append(None)
         return Reading(
-            log.kind, units, head=self._head(), lost=lambda kept: self._lost(units, stands_for, kept), noun=log.noun
+            log.kind, units, head=self._head(), lost=lambda kept: self._lost(units, represented, kept), noun=log.noun
         )
 
     def _text(self, template: _Template, times: float) -> str:
@@ -658,9 +648,7 @@ class _Reader:
         return text
 
     def _room_for_times(self, ordered: Sequence[_Template]) -> float:
-        """From which score on a template is shown with its first and last time: all that fit while half of the budget
-        is left.
-        """
+        """Return the score from which templates show first and last time: as many as fit in half of the budget."""
         left = self.budget * 0.5
         for template in sorted(ordered, key=lambda each: -each.score):
             left -= len(template.parts.shown) / 3.3 + 14
@@ -669,23 +657,23 @@ class _Reader:
         return 0.0
 
     def _head(self) -> str:
-        """How many lines, from when to when, of which levels, and what was left out of each."""
+        """Return the head: number of lines, time range, levels, and what each line omits."""
         log = self.log
-        said = [f"{log.total} {log.noun}"]
+        phrases = [f"{log.total} {log.noun}"]
         times = [
             time
             for time in (self._time_near(range(len(log.lines))), self._time_near(range(len(log.lines) - 1, -1, -1)))
             if time
         ]
         if len(times) == 2:
-            said.append(times[0] if times[0] == times[1] else f"{times[0]} – {times[1]}")
+            phrases.append(times[0] if times[0] == times[1] else f"{times[0]} – {times[1]}")
         levels: Counter[str] = Counter()
         for template in self.templates:
             if template.parts.level:
                 levels[template.parts.level] += len(template.members)
         if len(levels) > 1:
-            said.append(" ".join(f"{name} {count}" for name, count in levels.most_common(6)))
-        return "; ".join([*said, *log.shared()])
+            phrases.append(" ".join(f"{name} {count}" for name, count in levels.most_common(6)))
+        return "; ".join([*phrases, *log.shared()])
 
     def _time_near(self, order: range) -> str:
         for at in order[:50]:
@@ -694,8 +682,8 @@ class _Reader:
                 return time
         return ""
 
-    def _lost(self, units: Sequence[Unit], stands_for: Sequence[_Template | None], kept: set[int]) -> list[Lost]:
-        missing = [template for index, template in enumerate(stands_for) if template is not None and index not in kept]
+    def _lost(self, units: Sequence[Unit], represented: Sequence[_Template | None], kept: set[int]) -> list[Lost]:
+        missing = [template for index, template in enumerate(represented) if template is not None and index not in kept]
         lost: list[Lost] = []
         if missing:
             lines = sum(len(template.members) + template.also_count for template in missing)
@@ -703,7 +691,7 @@ class _Reader:
                 (self.log.number(at), self.log.number(at)) for template in missing[:200] for at in template.members[:50]
             )
             lost.append(Lost(f"{lines} of {self.log.counted()}, of {len(missing)} kinds that are not shown", places))
-        shown = sum(unit.count for index, unit in enumerate(units) if index in kept and stands_for[index] is None)
+        shown = sum(unit.count for index, unit in enumerate(units) if index in kept and represented[index] is None)
         if len(self.traces.inside) > shown:
             traces = runs_of(
                 (self.log.number(trace[0]), self.log.number(trace[-1]))
@@ -716,12 +704,12 @@ class _Reader:
 
 
 def masked(text: str) -> str:
-    """A message without its values; times first, for the names of days and months differ too."""
+    """Mask the values of a message; times first, because the names of days and months differ too."""
     return VALUE.sub("#", TIME.sub("#", text))
 
 
 def _clock(time: str) -> str:
-    """The time of day, to the second: the day stands in the head."""
+    """Return the time of day to the second; the day is in the head."""
     found = re.search(r"\d{1,2}:\d\d:\d\d", time)
     return found.group() if found else time
 
@@ -736,7 +724,7 @@ def looks_timed(sample: Sequence[str]) -> bool:
 
 
 def looks_repetitive(sample: Sequence[str]) -> bool:
-    """Whether most lines are messages that come again with other values: a log, even without times and levels."""
+    """Whether most lines are messages that repeat with other values: a log, even without times and levels."""
     words = [masked(line).split() for line in sample if line.strip()]
     if len(words) < 12:
         return False
@@ -745,7 +733,7 @@ def looks_repetitive(sample: Sequence[str]) -> bool:
     shared = Counter(pattern for pattern in patterns if pattern is not None)
     again = 0
     for (key, count), pattern in zip(counts.items(), patterns, strict=True):
-        spoken = sum(1 for word in key if word.isalpha())
-        if spoken >= 2 and (count > 2 or (pattern is not None and shared[pattern] > 2)):
+        plain_words = sum(1 for word in key if word.isalpha())
+        if plain_words >= 2 and (count > 2 or (pattern is not None and shared[pattern] > 2)):
             again += count
     return again >= 0.6 * len(words)

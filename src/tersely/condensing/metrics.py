@@ -1,7 +1,7 @@
-"""Metrics in the exposition format: samples of each metric compared with each other, label by label.
+"""Metrics in the exposition format: samples of a metric compared with each other, label by label.
 
-The lines are the units, as the generic reader makes them; what this module adds are
-the columns: the values of each metric, and the values of each label.
+The units are the lines, as in the generic reader; this module adds the columns: the
+values of each metric, and the values of each label.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Indented text as a tree: YAML (many documents), `describe` output, INI, stanzas of `key: value`.
 
-One fast parser by indentation. It is no validator: tags, anchors and odd
-indentation are taken as they come, a line it cannot take apart becomes a value
-without a key, and nothing is ever refused for being wrong.
+One fast parser by indentation. Not a validator: it accepts tags, anchors and odd
+indentation as they are, turns a line it cannot split into a value without a key, and
+never rejects a text.
 """
 
 import re
@@ -15,7 +15,7 @@ from tersely.condensing.tree import LEAF, LIST, OBJECT, TEXT, Tree, grouped_by_d
 from tersely.condensing.units import Reading
 
 LONGEST_LINE = 4_000
-"""Longer lines are taken apart at the first `: ` only; patterns with several repeats stay cheap."""
+"""Longer lines are split at the first `: ` only, to keep patterns with several repeats cheap."""
 
 _YAML_KEY = re.compile(
     r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s#\"'\[{&*!|>%@`-][^#]*?|-[^\s][^#]*?|[*&!?][^:]*?)\s*:(?:\s+(.*))?$"
@@ -38,7 +38,7 @@ def read_yaml(text: str, focus: Focus, budget: int) -> Reading | None:
 
 
 def read_parsed(tree: Tree, focus: Focus, budget: int) -> Reading | None:
-    """YAML that was parsed already."""
+    """Read YAML that is already parsed."""
     return _reading(tree, focus, budget, "yaml")
 
 
@@ -57,15 +57,16 @@ def parse(text: str, *, yaml: bool) -> Tree:
     if not yaml:
         if any(sign in text for sign in ("├", "└", "|--", "`--")):
             lines = [_BRANCH.sub(lambda match: " " * len(match.group()), line) for line in lines]
-        # A counted rule between records says no more than a blank line does.
+        # A counted rule between records means the same as a blank line.
         lines = ["" if line[:1] in "-*=" and _COUNTED_RULE.match(line) else line for line in lines]
-    _mend_cut_start(lines)
+    _repair_cut_start(lines)
     return _Outline(lines, yaml).tree
 
 
-def _mend_cut_start(lines: list[str]) -> None:
-    """A list that begins in the middle of a record, mended in place: the rest becomes an item too, and all start at the
-    margin.
+def _repair_cut_start(lines: list[str]) -> None:
+    """Repair, in place, a list that begins in the middle of a record.
+
+    The partial record becomes an item too, and all items move to the margin.
     """
     filled = [at for at, line in enumerate(lines[:400]) if line.strip()]
     items = Counter(_indent(lines[at]) for at in filled if lines[at].lstrip().startswith("- "))
@@ -73,8 +74,7 @@ def _mend_cut_start(lines: list[str]) -> None:
         return
     depth, times = min(items.items(), key=lambda pair: (-pair[1], pair[0]))
     first = next(at for at in filled if _indent(lines[at]) == depth and lines[at].lstrip().startswith("- "))
-    # Only what the cut left over may stand before the first item, and nothing but items at their depth, nothing above
-    # it.
+    # Before the first item only the partial record is allowed; after it only items at their depth and deeper lines.
     if times < 3 or first > 100 or (first == filled[0] and depth == 0):
         return
     if any(_indent(lines[at]) < depth + (not lines[at].lstrip().startswith("- ")) for at in filled if at > first):
@@ -84,7 +84,7 @@ def _mend_cut_start(lines: list[str]) -> None:
     if first != filled[0]:
         rest = lines[filled[0]].strip()
         if rest.endswith(":") or rest.startswith(("---", "#", "%")):
-            return  # A heading: the list is whole.
+            return  # A heading: the list is complete.
         lines[filled[0]] = " " * depth + "- " + rest.removeprefix("- ")
     for at, line in enumerate(lines):
         lines[at] = line[min(depth, _indent(line)) :]
@@ -95,7 +95,7 @@ def _indent(line: str) -> int:
 
 
 class _Outline:
-    """The state of one pass over the lines."""
+    """State of one pass over the lines."""
 
     def __init__(self, lines: list[str], yaml: bool) -> None:
         self.lines = lines
@@ -111,103 +111,120 @@ class _Outline:
         self.root = self.tree.add(-1, "", LIST if records or bulleted else OBJECT)
         self.records = records
         self.stack: list[tuple[float, int]] = [(-1.0, self.root)]
+        self.fresh = True  # Nothing was added to the current record yet.
+        self.after_blank = True
         self._parse()
-        self._settle()
+        self._demote_empty_owners()
         if not yaml and not records:
             self.tree = grouped_by_dots(self.tree)
 
     def _new_record(self, line: int) -> None:
         node = self.tree.add(self.root, "", OBJECT, line=line)
         self.stack = [(-1.0, node)]
+        self.fresh = True
 
     def _parse(self) -> None:
-        lines, tree = self.lines, self.tree
-        count = len(lines)
-        at = 0
-        blank_before = True
+        """Read all lines; a step may consume several lines (a block scalar) and returns the next one."""
         if self.records:
             self._new_record(1)
-        fresh = True
-        while at < count:
-            line = lines[at]
+        at = 0
+        while at < len(self.lines):
+            line = self.lines[at]
             content = line.strip()
-            if not content:
-                blank_before = True
-                at += 1
-                continue
-            indent = len(line) - len(line.lstrip())
-            number = at + 1
             at += 1
-            if self.yaml:
-                if content[0] == "#" and len(content) < 200:
-                    continue
-                if line.startswith(("---", "...")):
-                    if self.many and not fresh:
-                        self._new_record(number)
-                        fresh = True
-                    continue
-            elif content[0] in "-=_*~#" and _RULE.match(line):
-                continue
-            if self.by_blank and blank_before and indent == 0 and not fresh:
-                self._new_record(number)
-                fresh = True
-            blank_before = False
-            if indent == 0 and content[0] == "[" and not self.yaml and (section := _SECTION.match(content)):
-                base = self.stack[0]
-                node = tree.add(base[1], section.group(1), OBJECT, line=number)
-                self.stack = [base, (-0.5, node)]
-                fresh = False
-                continue
-            if indent == 0 and content[0] == "#" and self.headed and (heading := _HEADING.match(content)):
-                depth = -0.99 + 0.05 * len(heading.group(1))
-                node = tree.add(self._parent(depth), content, OBJECT, line=number)
-                self.stack.append((depth, node))
-                fresh = False
-                continue
-            if not self.yaml and content[:2] in ("* ", "• ", "+ ", "– "):
-                content = "- " + content[2:]
-            while (content.startswith("- ") or content == "-") and (self.yaml or len(content) > 2):
-                parent = self._parent(indent + 0.5)
-                rest = content[1:].lstrip()
-                step = len(content) - len(rest)
-                if tree.kind[parent] == OBJECT and tree.value[parent]:
-                    # Bullets under a bullet that is a name: its fields.
-                    indent += step
-                    content = rest
-                    break
-                if tree.kind[parent] == OBJECT and parent == len(tree) - 1:
-                    tree.kind[parent] = LIST
-                if self._split(rest) is None and not rest.startswith("- "):
-                    # A plain item.
-                    at = self._value(parent, "", rest, number, at, indent)
-                    self.stack.append((indent + 0.5, len(tree) - 1))
-                    content = ""
-                    break
-                node = tree.add(parent, "", OBJECT, line=number)
-                self.stack.append((indent + 0.5, node))
-                indent += step
-                content = rest
             if not content:
-                fresh = False
-                continue
-            split = self._split(content)
-            if self.first_key is not None and indent == 0 and split and split[0] == self.first_key and not fresh:
+                self.after_blank = True
+            elif not self._is_skipped(line, content, at):
+                at = self._line(content, len(line) - len(line.lstrip()), at)
+
+    def _is_skipped(self, line: str, content: str, number: int) -> bool:
+        """Whether a line is only a separator or comment; a separator between YAML documents opens a new record."""
+        if not self.yaml:
+            return content[0] in "-=_*~#" and bool(_RULE.match(line))
+        if content[0] == "#" and len(content) < 200:
+            return True
+        if line.startswith(("---", "...")):
+            if self.many and not self.fresh:
                 self._new_record(number)
-            fresh = False
-            parent = self._parent(indent)
-            if split is None:
-                at = self._plain(parent, content, number, at, indent)
-                continue
-            key, value = split
-            if value:
-                at = self._value(parent, key, value, number, at, indent)
-                node = self._last_under(parent)
-                joint = content[len(key) : len(content) - len(value)].strip()
-                if not self.yaml and joint != ":":
-                    tree.joint[node] = joint if joint == "=" else f" {joint} " if joint else " "
-            else:
-                node = tree.add(parent, key, OBJECT, line=number)
-            self.stack.append((float(indent), node))
+            return True
+        return False
+
+    def _line(self, content: str, indent: int, number: int) -> int:
+        """Add one line to the tree; return the next line's index, which is `number` unless the value spans lines."""
+        if self.by_blank and self.after_blank and indent == 0 and not self.fresh:
+            self._new_record(number)
+        self.after_blank = False
+        if indent == 0 and self._opens_section(content, number):
+            self.fresh = False
+            return number
+        if not self.yaml and content[:2] in ("* ", "• ", "+ ", "– "):
+            content = "- " + content[2:]
+        at = number
+        if content[0] == "-":
+            content, indent, at = self._items(content, indent, number)
+            if not content:
+                self.fresh = False
+                return at
+        split = self._split(content)
+        if self.first_key is not None and indent == 0 and split and split[0] == self.first_key and not self.fresh:
+            self._new_record(number)
+        self.fresh = False
+        parent = self._parent(indent)
+        if split is None:
+            return self._plain(parent, content, number, at, indent)
+        return self._entry(parent, split, content, indent, number)
+
+    def _opens_section(self, content: str, number: int) -> bool:
+        """Add an INI section or a Markdown heading, if the line is one."""
+        if content[0] == "[" and not self.yaml and (section := _SECTION.match(content)):
+            base = self.stack[0]
+            node = self.tree.add(base[1], section.group(1), OBJECT, line=number)
+            self.stack = [base, (-0.5, node)]
+            return True
+        if content[0] == "#" and self.headed and (heading := _HEADING.match(content)):
+            depth = -0.99 + 0.05 * len(heading.group(1))
+            node = self.tree.add(self._parent(depth), content, OBJECT, line=number)
+            self.stack.append((depth, node))
+            return True
+        return False
+
+    def _items(self, content: str, indent: int, number: int) -> tuple[str, int, int]:
+        """Add the list items that a line opens; return the rest of the line, its indentation and the next line."""
+        tree = self.tree
+        while (content.startswith("- ") or content == "-") and (self.yaml or len(content) > 2):
+            parent = self._parent(indent + 0.5)
+            rest = content[1:].lstrip()
+            step = len(content) - len(rest)
+            if tree.kind[parent] == OBJECT and tree.value[parent]:
+                # Bullets under a bullet that is a name are its fields.
+                return rest, indent + step, number
+            if tree.kind[parent] == OBJECT and parent == len(tree) - 1:
+                tree.kind[parent] = LIST
+            if self._split(rest) is None and not rest.startswith("- "):
+                # A plain item.
+                at = self._value(parent, "", rest, number, number, indent)
+                self.stack.append((indent + 0.5, len(tree) - 1))
+                return "", indent, at
+            node = tree.add(parent, "", OBJECT, line=number)
+            self.stack.append((indent + 0.5, node))
+            indent += step
+            content = rest
+        return content, indent, number
+
+    def _entry(self, parent: int, split: tuple[str, str], content: str, indent: int, number: int) -> int:
+        """Add a key with its value, or as the owner of the lines below it."""
+        key, value = split
+        at = number
+        if value:
+            at = self._value(parent, key, value, number, at, indent)
+            node = self._last_under(parent)
+            joint = content[len(key) : len(content) - len(value)].strip()
+            if not self.yaml and joint != ":":
+                self.tree.joint[node] = joint if joint == "=" else f" {joint} " if joint else " "
+        else:
+            node = self.tree.add(parent, key, OBJECT, line=number)
+        self.stack.append((float(indent), node))
+        return at
 
     def _last_under(self, parent: int) -> int:
         node = len(self.tree) - 1
@@ -221,7 +238,7 @@ class _Outline:
             stack.pop()
         parent = stack[-1][1]
         if tree.kind[parent] == LEAF:
-            # A value with lines under it: it keeps its value and becomes their owner.
+            # A value with lines under it keeps its value and becomes their owner.
             tree.kind[parent] = OBJECT
         elif tree.kind[parent] == TEXT:
             parent = tree.parent[parent]
@@ -237,7 +254,7 @@ class _Outline:
                 return None
             key, value = match.group(1), match.group(2) or ""
             if value and value[0] in "!&" and " " not in value:
-                value = ""  # A tag or an anchor; what it stands for follows.
+                value = ""  # A tag or an anchor; its value follows.
             if key[0] in "\"'" and key[-1] == key[0]:
                 key = key[1:-1]
             return key, value
@@ -253,7 +270,7 @@ class _Outline:
         return None
 
     def _plain(self, parent: int, content: str, number: int, at: int, indent: int) -> int:
-        """A line without a key: the rest of a value in YAML, a value of its own elsewhere."""
+        """Add a line without a key: in YAML the rest of a value, elsewhere a value of its own."""
         tree = self.tree
         last = len(tree) - 1
         if self.yaml and parent == last and tree.kind[parent] == OBJECT and tree.value[parent]:
@@ -261,13 +278,13 @@ class _Outline:
             if len(tree.value[parent]) < 4_000:
                 tree.value[parent] += " " + content
             return at
-        # Rows of a table stand here too; their alignment says nothing any more.
+        # Rows of a table end up here too; their alignment is lost already.
         node = tree.add_value(parent, "", " ".join(content.split()), number)
         self.stack.append((float(indent), node))
         return at
 
     def _value(self, parent: int, key: str, value: str, number: int, at: int, indent: int) -> int:
-        """Add a value, with the lines of a block scalar when it opens one; returns the line to go on with."""
+        """Add a value, including the lines of a block scalar if it opens one; return the next line."""
         tree = self.tree
         if self.yaml and _BLOCK.match(value):
             block: list[str] = []
@@ -301,8 +318,8 @@ class _Outline:
         tree.add_value(parent, key, value, number)
         return at
 
-    def _settle(self) -> None:
-        """Owners that turned out to own nothing are values after all."""
+    def _demote_empty_owners(self) -> None:
+        """Turn owners without children into values."""
         tree = self.tree
         owning = bytearray(len(tree))
         for parent in tree.parent:
@@ -314,7 +331,7 @@ class _Outline:
 
 
 def _stanzas(lines: list[str]) -> tuple[str | None, bool]:
-    """How records follow each other in a flat text: by a key that starts each of them, or by blank lines."""
+    """Find how records are separated in a flat text: by a key that starts each of them, or by blank lines."""
     if sum(1 for line in lines[:2_000] if line[:1] == "[" and _SECTION.match(line)) >= 3:
         return None, False
     first_keys: Counter[str] = Counter()

@@ -1,16 +1,15 @@
-"""Crawled pages, as markdown, plain text or HTML: the text stays, the boilerplate goes.
+"""Crawled pages, as Markdown, plain text or HTML: keep the text, drop the boilerplate.
 
-Menus, banners, link farms, share buttons, teasers, footers and comment forms look
-alike in every language: short lines, mostly links, no ends of sentences, the same
-words again and again. So a page is judged by its shape. Every block gets a value
-(text counts for it, links and fragments against it), the stretch of blocks with the
-highest sum after the title is the body, and inside the body what is not text of its
-own is left out. A few words that are the same everywhere (cookie, newsletter, ©)
-help. Furniture never becomes a unit; it is named in the account with its lines.
+Menus, banners, link farms, share buttons, teasers, footers and comment forms look alike
+in every language: short lines, mostly links, no sentence ends, the same words repeated.
+So a page is classified by its shape. Every block gets a value (text raises it, links and
+fragments lower it), the run of blocks with the highest sum after the title is the body,
+and blocks inside the body that are not text are dropped. A few international words
+(cookie, newsletter, ©) help. Boilerplate never becomes a unit; the list of omissions
+names it with its lines.
 
-A crawl dump holds several pages: each is judged by itself and keeps its address,
-and all compete for the one budget. Sentences and their worth are `prose`'s business,
-tags are `html_pages`'.
+A crawl dump contains several pages: each is classified separately and keeps its address,
+and all compete for one budget. `prose` scores sentences, `html_pages` parses tags.
 """
 
 import re
@@ -27,7 +26,7 @@ from tersely.condensing.prose import Paragraph
 from tersely.condensing.units import Reading, runs_of
 
 LARGEST_PAGE = 2_000_000
-"""A page is judged as one up to this many characters; what is longer is taken in slices."""
+"""In characters; a longer page is read in slices."""
 
 _LINK = re.compile(
     r"(!?)\[((?:[^\[\]]|\[[^\[\]\n]{0,200}\]){0,600}?)\]\(([^()\n]{0,2000}(?:\([^()\n]{0,300}\)[^()\n]{0,300}){0,3})\)"
@@ -40,13 +39,13 @@ _HOUSEHOLD = (
     "akismet",
     "クッキー", "プライバシーポリシー",
 )  # fmt: skip
-"""Words of the house rather than of the text, the same in most languages."""
+"""Words of the website rather than of the text, similar in most languages."""
 _CREDIT = re.compile(
     r"(?:photo|foto|image|bild|credit|crédit|picture|imagen|immagine|fotografía|grafik|illustration)s?\s*(?::|©|/|\bby\b|\bvon\b)"
     r"|[(/](?:ap|afp|reuters|getty|dpa)\b|(?:写真|画像|提供)[：:]"
 )
 _CREDIT_SIGNS = (":", "/", "(", "©", "by", "von", "：")
-"""One of these is in every credit; looking for them first is much cheaper."""
+"""Every credit contains one of these; testing for them first is much cheaper."""
 _SOURCE = re.compile(
     r"[\s#=*_>\[(|<!-]{0,12}(?:(?:url|source|page|link|address|quelle|seite|adresse|fuente|fonte|uri|document|from)\b[^\n:=]{0,20}[:=]|\d{1,3}[.):\]])?"
     r"[\s<\"'(\[*]{0,5}(?P<url>https?://[^\s<>\"'()\[\]]{4,1000})[>\"')\]*|]{0,3}[\s=*_>-]{0,80}$",
@@ -62,24 +61,20 @@ _RULE = re.compile(r"\s*(?:[-=*_~#]\s?){3,}$")
 _TOWARDS_THE_END = 0.5
 """How much less a block counts at the end of a page than at its beginning: comments and footers come last."""
 _BESIDE_REPEATED = 0.4
-"""What stands beside a line that the page repeats (Reply, Share, Add to cart) is one of many: a comment, a card, a
-teaser.
-"""
+"""Text next to a line that the page repeats (Reply, Share, Add to cart) is one of many: a comment, a card, a teaser."""
 _BETWEEN_LINKS = 0.2
 """A text between two links is the teaser of one of them."""
 _DIVIDER = 0.4
-"""A repeated line itself divides rather than ends: a page of many equal parts is still one page."""
+"""A repeated line divides rather than ends: a page of many similar parts is still one page."""
 _FALL = 3.0
 _FALL_SHARE = 0.3
-"""The body ends where the sum has fallen by this much, and by this share of what it had gathered."""
+"""The body ends where the sum has fallen by this amount and by this share of its maximum."""
 _LEAD = 0.05
 _SECOND = 0.5
-"""Another stretch belongs to the body when it is worth at least this share of the first: little under the title,
-much after the body.
-"""
+"""Smallest value, relative to the first run, of a second run: little under the title, much after the body."""
 _MOST_ASIDES = 2_000
 _TABLE_ROWS = 8
-"""From so many rows on a table is valued as one."""
+"""From this many rows on, a table is scored as a whole."""
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
@@ -107,11 +102,11 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
 class Page:
     text: str
     line: int
-    """The source line it begins with."""
+    """The first source line."""
     address: str = ""
-    """The line that names it in a dump."""
+    """The line that names the page in a dump."""
     offset: int = 0
-    """How many lines its text lies behind `line`."""
+    """Number of lines between `line` and the text."""
 
 
 def looks_like_html(text: str) -> bool:
@@ -123,9 +118,7 @@ def looks_like_html(text: str) -> bool:
 
 
 def looks_like_page(lines: Sequence[str]) -> bool:
-    """Whether sentences stand among the lines, on lines of their own: text with or without boilerplate around it,
-    rather than data.
-    """
+    """Whether sentences appear on lines of their own: text, with or without boilerplate, rather than data."""
     whole = [line for line in lines if _is_sentence(line)]
     return len(whole) >= 4 and sum(map(len, whole)) >= 0.12 * sum(map(len, lines))
 
@@ -143,7 +136,7 @@ def _is_sentence(line: str) -> bool:
 
 
 def split_pages(text: str) -> Iterator[Page]:
-    """The pages of a crawl dump with the lines that name them; a single page is all there is."""
+    """Yield the pages of a crawl dump with the lines that name them; other texts are a single page."""
     starts = (_addresses(text) if "http" in text else []) or _documents(text)
     if not starts:
         yield from _slices(text, 1, "")
@@ -159,8 +152,9 @@ def split_pages(text: str) -> Iterator[Page]:
 
 
 def _addresses(text: str) -> list[tuple[int, int, str]]:
-    """Where the lines that open a page begin and end, and what they say; a bare link must be ruled off, or open the
-    text.
+    """Return start, end and text of the lines that open a page.
+
+    A bare link counts only after a rule or at the beginning of the text.
     """
     found: list[tuple[int, int, str]] = []
     opening = len(text) - len(text.lstrip())
@@ -187,7 +181,7 @@ def _addresses(text: str) -> list[tuple[int, int, str]]:
         at = text.find("http", end)
     if not found:
         return []
-    # A page has a body: addresses in a row are a list of links.
+    # A page has a body: consecutive addresses are a list of links.
     kept = [
         here for here, after in zip(found, [*found[1:], (len(text), 0, "")], strict=True) if after[0] - here[1] >= 200
     ]
@@ -197,7 +191,7 @@ def _addresses(text: str) -> list[tuple[int, int, str]]:
 
 
 def _documents(text: str) -> list[tuple[int, int, str]]:
-    """Where the HTML documents begin that somebody wrote one after the other."""
+    """Return where concatenated HTML documents begin."""
     for opening in (_DOCTYPE, _HTML):
         found = [(start.start(), start.start(), "") for start in opening.finditer(text)]
         if len(found) > 1:
@@ -216,12 +210,12 @@ def _slices(text: str, line: int, address: str) -> Iterator[Page]:
 
 
 def without_links(text: str) -> str:
-    """Markdown with link texts in the place of links, and without images."""
+    """Replace Markdown links by their texts and remove images."""
     return _marked(text).replace("\x01", "").replace("\x02", "")
 
 
 def _marked(text: str) -> str:
-    """Link texts between \\x01 and \\x02; a link may run over lines, and hold an image."""
+    """Put link texts between \\x01 and \\x02; a link may span lines and contain an image."""
     if "\x01" in text or "\x02" in text:
         text = text.replace("\x01", "").replace("\x02", "")
     for _ in range(2):
@@ -237,11 +231,11 @@ def _mark_link(link: re.Match[str]) -> str:
 
 
 def blocks_of(text: str) -> list[Block]:
-    """The blocks of a page in markdown or plain text."""
+    """Return the blocks of a page in Markdown or plain text."""
     blocks: list[Block] = []
     apart, fenced = True, False
     lines = _marked(text).split("\n")
-    # Where blank lines are rare, every line is a paragraph of its own.
+    # Where blank lines are rare, every line is a paragraph.
     spaced = sum(1 for line in lines if not line or line.isspace()) * 8 > len(lines)
     for number, line in enumerate(lines, 1):
         shown = line.strip()
@@ -287,7 +281,7 @@ def blocks_of(text: str) -> list[Block]:
 
 
 def _goes_on(block: Block, line: str) -> bool:
-    """Whether a line was wrapped before this one."""
+    """Whether the line continues this block because of wrapping."""
     return not block.ended and line[0].islower() and len(block.text) - block.text.rfind("\n") > 45
 
 
@@ -299,11 +293,11 @@ class Body:
     parts: list[Paragraph]
     boilerplate: list[tuple[int, int]]
     named: bool
-    """Whether the focus is the title: then nothing in the page answers it better than the rest."""
+    """Whether the focus is the title: then no part of the page answers it better than the rest."""
 
 
 def body_of(page: Page, focus: Focus, *, alone: bool = True) -> Body:
-    """What of a page is text; `alone` when there is no other page that the focus could mean."""
+    """Return the text of a page without boilerplate; `alone` if the focus cannot refer to another page."""
     title = ""
     if looks_like_html(page.text):
         title, blocks = html_pages.blocks_of(page.text)
@@ -335,7 +329,7 @@ def body_of(page: Page, focus: Focus, *, alone: bool = True) -> Body:
 
 
 def _left_out(blocks: list[Block], shown: set[int], line: int) -> list[tuple[int, int]]:
-    """The lines of what is not shown, blank ones between them included."""
+    """Return the line ranges that are not shown, including blank lines between them."""
     runs: list[tuple[int, int]] = []
     before = -2
     for at, block in enumerate(blocks):
@@ -353,9 +347,7 @@ def _left_out(blocks: list[Block], shown: set[int], line: int) -> list[tuple[int
 def _with_asides(
     parts: list[Paragraph], blocks: list[Block], values: list[float], shown: set[int], line: int
 ) -> list[Paragraph]:
-    """The body and, in their places, the lines beside it that say something: an answer may stand in a box or a
-    footer.
-    """
+    """Return the body and, in source order, informative lines beside it: an answer may be in a box or a footer."""
     seen = {part.text for part in parts}
     asides: list[Paragraph] = []
     for at, block in enumerate(blocks):
@@ -376,7 +368,7 @@ def _with_asides(
 
 
 def _is_wide(text: str) -> bool:
-    """Whether a script is used whose signs say as much as two or three letters each."""
+    """Whether the text uses a script whose characters carry as much as two or three letters each."""
     return len(_WIDE.findall(text[:8_000])) * 4 > len(text[:8_000])
 
 
@@ -385,7 +377,7 @@ def _words(text: str) -> set[str]:
 
 
 def _names_it(focus: Focus, title: str) -> bool:
-    """Whether the focus is hardly more than the title: the title itself, or its words and no question."""
+    """Whether the focus is hardly more than the title: the title itself, or its words without a question."""
     plain, wanted = (" ".join(_WORD.findall(text.lower())) for text in (title, focus.text))
     if len(plain) > 10 and plain in wanted:
         return True
@@ -394,7 +386,7 @@ def _names_it(focus: Focus, title: str) -> bool:
 
 
 def _value(block: Block, wide: float) -> float:
-    """What a block says for (or against) being part of the body; about one for a short sentence."""
+    """Score how likely a block is part of the body; about one for a short sentence, negative for boilerplate."""
     if block.boilerplate >= 1:
         return -0.6
     plain = block.plain * wide
@@ -425,13 +417,13 @@ def _value(block: Block, wide: float) -> float:
 
 
 def _is_credited(low: str) -> bool:
-    """Whether a text (in lower case) ends as captions do, with who took the picture."""
+    """Whether a text (in lower case) ends like a caption, with a picture credit."""
     tail = low[-90:]
     return any(sign in tail for sign in _CREDIT_SIGNS) and _CREDIT.search(tail) is not None
 
 
 def _title_at(blocks: list[Block], asked: set[str], title: set[str]) -> int | None:
-    """The heading that names the page: the one that was asked for, else a first-level one."""
+    """Return the heading that names the page: the requested one, else a first-level one."""
     best, where = 0.25, None
     for at, block in enumerate(blocks):
         heading = block.kind == "heading"
@@ -452,11 +444,11 @@ def _title_at(blocks: list[Block], asked: set[str], title: set[str]) -> int | No
 
 
 def _stretches(blocks: list[Block], values: list[float], titled: int | None) -> list[tuple[int, int]]:
-    """The stretches of blocks that make the body, in order."""
+    """Return the runs of blocks that make up the body, in order."""
     count = len(blocks)
     repeated = Counter(block.text for block in blocks if len(block.text) < 60 and block.kind != "row")
     marks = [repeated[block.text] >= 3 for block in blocks]
-    weighed = []
+    weighted = []
     for at, value in enumerate(values):
         if value > 0:
             value *= 1 - _TOWARDS_THE_END * at / count
@@ -470,10 +462,10 @@ def _stretches(blocks: list[Block], values: list[float], titled: int | None) -> 
                 value *= _BETWEEN_LINKS
         elif marks[at]:
             value *= _DIVIDER
-        weighed.append(value)
-    best, begin, end = _best_run(weighed, 0, count)
+        weighted.append(value)
+    best, begin, end = _best_run(weighted, 0, count)
     if titled is not None:
-        after = _best_run(weighed, titled, count, stop=True)
+        after = _best_run(weighted, titled, count, stop=True)
         if after[0] >= 0.4 * best:
             best, begin, end = after
     while begin > (titled or 0) and _leads_on(blocks[begin - 1], values[begin - 1]):
@@ -482,7 +474,7 @@ def _stretches(blocks: list[Block], values: list[float], titled: int | None) -> 
     # A lead under the title; a body in two halves, with a shop or a gallery between them.
     for low, high, share in ((begin if titled is None else titled, begin, _LEAD), (found[0][1], count, _SECOND)):
         while high - low > 0:
-            value, begin, end = _best_run(weighed, low, high)
+            value, begin, end = _best_run(weighted, low, high)
             if value < share * best or value < 0.5:
                 break
             end = min(high, _to_block_end(blocks, end))
@@ -492,7 +484,7 @@ def _stretches(blocks: list[Block], values: list[float], titled: int | None) -> 
 
 
 def _leads_on(block: Block, value: float) -> bool:
-    """Whether a block right before the body belongs to it: a heading, a dateline, a line that says what follows."""
+    """Whether a block right before the body belongs to it: a heading, a dateline, an introductory line."""
     if block.kind == "heading":
         return value == 0
     return block.kind == "text" and value > -0.3 and not block.linked and not block.boilerplate and block.plain >= 60
@@ -503,7 +495,7 @@ def _is_link(block: Block, value: float) -> bool:
 
 
 def _best_run(values: list[float], low: int, high: int, *, stop: bool = False) -> tuple[float, int, int]:
-    """The run with the highest sum; with `stop`, the first good one, which ends where the sum falls for long."""
+    """Return the run with the highest sum; with `stop`, the first good one, which ends where the sum keeps falling."""
     best, found = 0.0, (low, low)
     current, begin = 0.0, low
     for at in range(low, high):
@@ -518,7 +510,7 @@ def _best_run(values: list[float], low: int, high: int, *, stop: bool = False) -
 
 
 def _to_block_end(blocks: list[Block], end: int) -> int:
-    """Further on while lines belong to the paragraph before, or to a list that a colon promises."""
+    """Extend the end while lines belong to the paragraph before it, or to a list announced by a colon."""
     while 0 < end < len(blocks):
         block = blocks[end]
         promised = blocks[end - 1].text.rstrip("*_ ").endswith((":", "："))
@@ -529,7 +521,7 @@ def _to_block_end(blocks: list[Block], end: int) -> int:
 
 
 def _text_within(blocks: list[Block], values: list[float], stretches: list[tuple[int, int]], wide: float) -> list[int]:
-    """The blocks of the body that are text of its own."""
+    """Return the blocks of the body that are text."""
     kept: list[int] = []
     seen: set[str] = set()
     for begin, end in stretches:
@@ -545,7 +537,7 @@ def _text_within(blocks: list[Block], values: list[float], stretches: list[tuple
                 or (block.kind == "code" and not _WORD.search(block.text))
             ):
                 continue
-            # A short one that begins like another is its teaser; a long one must be the same throughout.
+            # A short block that begins like another is its teaser; a long one must be equal throughout.
             start = block.text[:80] if len(block.text) < 250 else block.text
             if len(start) > 12 and start in seen:
                 continue
@@ -557,7 +549,7 @@ def _text_within(blocks: list[Block], values: list[float], stretches: list[tuple
 
 
 def _opens_box(blocks: list[Block], values: list[float], at: int) -> bool:
-    """Whether a heading stands over links only: "Related", "Most read"."""
+    """Whether a heading has only links below it: "Related", "Most read"."""
     block = blocks[at]
     if block.kind != "heading" or block.text.startswith("# ") or at + 1 >= len(blocks):
         return False
@@ -570,7 +562,7 @@ def _opens_box(blocks: list[Block], values: list[float], at: int) -> bool:
 
 
 def _is_stub(block: Block, wide: float) -> bool:
-    """A line that says nothing whole: a caption, a label, a button."""
+    """Whether a line is a fragment: a caption, a label, a button."""
     return (
         block.kind == "text"
         and not block.ended
@@ -587,9 +579,7 @@ def _has_pairs(block: Block) -> bool:
 
 
 def _in_list(blocks: list[Block], at: int, begin: int, end: int, wide: float) -> bool:
-    """Whether a stub is one of several in a row that state something (a date, an amount, a pair), as lists without
-    signs do.
-    """
+    """Whether a fragment is one of several in a row with content (a date, an amount, a pair), as in a plain list."""
     if blocks[at].plain * wide < 15:
         return False
     low = high = at
@@ -606,7 +596,7 @@ def _in_list(blocks: list[Block], at: int, begin: int, end: int, wide: float) ->
 
 
 def _without_hanging_headings(blocks: list[Block], kept: list[int]) -> list[int]:
-    """Headings under which nothing is left go as well."""
+    """Remove headings that have nothing left below them."""
     result: list[int] = []
     below = 0
     for at in reversed(kept):
@@ -658,7 +648,7 @@ def _is_row(part: Paragraph) -> bool:
 
 
 def _as_table(parts: list[Paragraph], focus: Focus, budget: int) -> Reading | None:
-    """A page that is a table with a few words around it is read as a table; the words come first."""
+    """Read a page that is a table with a few words around it as a table; the words come first."""
     rows = [part for part in parts if _is_row(part)]
     others = [part for part in parts if not _is_row(part)]
     if len(rows) < _TABLE_ROWS or sum(len(part.text) for part in others) > 0.08 * sum(len(part.text) for part in rows):
@@ -668,12 +658,12 @@ def _as_table(parts: list[Paragraph], focus: Focus, budget: int) -> Reading | No
         return None
     for unit in reading.units:
         unit.first, unit.last = rows[unit.first - 1].first, rows[unit.last - 1].last
-    said = reading.lost
+    lost_before = reading.lost
 
     def lost(kept: set[int]) -> list[Lost]:
         return [
             replace(entry, lines=runs_of((rows[first - 1].first, rows[last - 1].last) for first, last in entry.lines))
-            for entry in said(kept)
+            for entry in lost_before(kept)
         ]
 
     reading.lost = lost
@@ -682,8 +672,9 @@ def _as_table(parts: list[Paragraph], focus: Focus, budget: int) -> Reading | No
 
 
 def _value_rows(parts: list[Paragraph], focus: Focus, budget: int) -> None:
-    """Put the first row of larger tables above the others; where rows must be compared, have them valued by those who
-    know tables.
+    """Put the first row of larger tables above the others.
+
+    If the question compares rows, the table reader scores them.
     """
     compared = bool(focus.superlative or focus.unusual or focus.comparisons or focus.negated)
     at = 0

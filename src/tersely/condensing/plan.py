@@ -1,8 +1,8 @@
-"""How a text is divided among model calls, decided before the first of them.
+"""Plan of the model calls for one text, made before the first call.
 
-Window, output cap, prompt and target give the size of a part, of its summary,
-and the tree of merges. Every prompt the plan leads to fits the window, because
-summaries are cut to the sizes planned here.
+Context window, output limit, prompt and target determine the size of a part, the size
+of its summary, and the tree of merges. Every prompt of the plan fits the context
+window, because summaries are cut to the planned sizes.
 """
 
 import math
@@ -11,48 +11,48 @@ from dataclasses import dataclass
 from tersely.errors import LLMMisconfigured
 
 SMALLEST_PART_SUMMARY = 256
-"""Tokens. Under it, a summary of a part keeps headings and loses the facts."""
+"""In tokens. A shorter summary of a part keeps headings and loses the facts."""
 
 SMALLEST_CHUNK = 256
 
 WORDS_PER_TOKEN = 0.65
-"""Models keep to a length in words better than to one in tokens."""
+"""Models follow a length in words better than one in tokens."""
 
 LABEL_TOKENS = 24
-"""A part's label in a merge prompt: its number and its lines."""
+"""Label of a part in a merge prompt: its number and its lines."""
 
 _FRAMING = 32
-"""What chat formats add around our messages, generously."""
+"""Generous estimate of what chat formats add around our messages."""
 
 
 def headroom(tokens: int) -> int:
-    """The `max_tokens` to send for an answer of this size: the prompt names the length, this only stops a runaway."""
+    """Return the `max_tokens` for an answer of this size: the prompt states the length, this only stops a runaway."""
     return math.ceil(tokens * 1.3) + 32
 
 
 @dataclass(frozen=True)
 class Room:
-    """What one model can take in one call."""
+    """Capacity of a model for one call."""
 
     window: int
     longest_answer: int
-    """Tokens an answer may have, so that it with head-room respects output cap and window."""
+    """Largest answer in tokens that, with headroom, respects the output limit and the context window."""
 
     @classmethod
     def beside(cls, frame: int, *, window: int, output_cap: int) -> "Room":
-        """The room beside a prompt of `frame` tokens: two answers must fit together with a third that merges them."""
+        """Compute the capacity next to a prompt of `frame` tokens; two answers and their merge must fit."""
         by_cap = int((output_cap - 32) / 1.3)
         by_window = int((window - frame - 2 * LABEL_TOKENS - 32 - _FRAMING) / 3.4)
         return cls(window=window, longest_answer=max(16, min(by_cap, by_window, window // 4)))
 
     def for_content(self, *, frame: int, answer: int) -> int:
-        """Tokens left for content beside the prompt's own words and the answer."""
+        """Return the tokens left for content next to the fixed parts of the prompt and the answer."""
         return self.window - frame - headroom(answer) - _FRAMING
 
 
 @dataclass(frozen=True)
 class Level:
-    """One row of merges: how many there are, and how long each answer may be."""
+    """One level of merges: their number, and the longest answer of each."""
 
     groups: int
     answer: int
@@ -60,17 +60,17 @@ class Level:
 
 @dataclass(frozen=True)
 class Merges:
-    """What each part's summary may take, and the rows of merges above, bottom up."""
+    """Longest summary of each part, and the levels of merges above, bottom up."""
 
     part: int
     levels: tuple[Level, ...]
 
 
 def chunk_tokens(room: Room, *, target: int, frame: int, wanted: int) -> int:
-    """The size of a part: as wanted, or what the window allows.
+    """Return the size of a part: the wanted one, or what the context window allows.
 
     Raises:
-        LLMMisconfigured: The window is too small to summarize anything in it.
+        LLMMisconfigured: The context window is too small to summarize anything.
     """
     allowed = room.for_content(frame=frame, answer=min(target, room.longest_answer))
     if allowed < SMALLEST_CHUNK:
@@ -82,8 +82,8 @@ def chunk_tokens(room: Room, *, target: int, frame: int, wanted: int) -> int:
 
 
 def plan_merges(room: Room, *, parts: int, chunk: int, target: int, frame: int) -> Merges:
-    """The tree over `parts` summaries whose last row together has at most `target` tokens."""
-    # Where the target is longer than one answer can be, several roots stand side by side.
+    """Plan the tree over `parts` summaries; its last level has at most `target` tokens in total."""
+    # Where the target exceeds the longest answer, the tree has several roots.
     roots = min(parts, math.ceil(target / room.longest_answer))
     if parts <= roots:
         return Merges(part=max(16, min(target // max(parts, 1), room.longest_answer)), levels=())
@@ -101,7 +101,7 @@ def plan_merges(room: Room, *, parts: int, chunk: int, target: int, frame: int) 
             levels.append(last)
             break
         groups = math.ceil(count / _fan_in(room, size=size, answer=room.longest_answer, frame=frame))
-        # No longer than two thirds of what goes in, so that every row shrinks the whole.
+        # At most two thirds of the input, so that every level shrinks the whole.
         answer = min(max(part, 2 * target // groups), room.longest_answer, max(16, size * count * 2 // (3 * groups)))
         levels.append(Level(groups=groups, answer=answer))
         count, size = groups, answer
@@ -118,5 +118,5 @@ def _fan_in(room: Room, *, size: int, answer: int, frame: int) -> int:
 
 
 def shares(count: int, groups: int) -> list[range]:
-    """`count` neighbours in `groups` runs of nearly equal length."""
+    """Split `count` neighbours into `groups` runs of nearly equal length."""
     return [range(count * group // groups, count * (group + 1) // groups) for group in range(groups)]

@@ -1,9 +1,9 @@
-"""What stands before the message of a log line: time, host, process ids, level, thread, logger.
+"""The part of a log line before its message: time, host, process ids, level, thread, logger.
 
-Learned from a sample of the log itself, not from a list of formats: which of the
-first words are times, numbers, levels, or the same on every line. `Preamble.split`
-then tells for any line where its message begins, its time and its level. Dropping
-what says nothing is what makes room for the lines that do.
+Learned from a sample of the log itself, not from a list of formats: which of the first
+words are times, numbers, levels, or the same on every line. `Preamble.split` then finds,
+for any line, the start of the message, the time and the level. Dropping parts without
+information makes room for other lines.
 """
 
 import re
@@ -59,56 +59,52 @@ _PROCESS = re.compile(r"[\w./()@-]{2,}(?:\[\d+\])?:?")
 _PROCESS_WITH_COLON = re.compile(r"[\w./()@-]{2,}(?:\[[\w.]+\])?:")
 
 _REACH = 400
-"""How far into a line its preamble may reach, in characters."""
+"""Longest preamble of a line, in characters."""
 _MOST_TOKENS = 14
 _MOST_WORDS = 3
-"""A preamble has few words of its own; what stands behind more of them is the message."""
+"""A preamble has few plain words; the message starts after them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """One line, taken apart."""
+    """One line, split into its parts."""
 
     shown: str
-    """The line without what says nothing, with `…` where something inside was left out."""
+    """The line without uninformative parts; `…` marks an omission inside it."""
     time: str
     level: str
-    """As written, without brackets; empty where there is none."""
+    """As written, without brackets; empty if there is none."""
     weight: float
-    """How bad the level is: 0 for information, 1.2 for a warning, 2 for an error, 2.6 for worse, below 0 for
-    debugging.
-    """
+    """Severity of the level: 0 information, 1.2 warning, 2 error, 2.6 worse, negative for debugging."""
 
 
 @dataclass(frozen=True)
 class Preamble:
-    """What was learned about the lines of one log."""
+    """Learned structure of the lines of one log."""
 
     times: frozenset[int]
     levels: frozenset[int]
-    """Places of times and levels among the first tokens."""
+    """Positions of times and levels among the first tokens."""
     numbers: frozenset[int]
-    """Places where nearly every line has a number or an identifier that is not part of the message."""
+    """Positions where nearly every line has a number or an identifier that is not part of the message."""
     sources: frozenset[int]
-    """Places before the time where one of a few names stands that tell interleaved logs apart, e.g. `web_1`."""
+    """Positions before the time with one of a few names that identify interleaved logs, e.g. `web_1`."""
     host: int
-    """Place of the host, which stands before the process; -1 for none."""
+    """Position of the host, which precedes the process; -1 for none."""
     constants: frozenset[str]
     """Words that nearly every line has before its message."""
     threads: bool
     """A bracketed thread name follows the level."""
     usual_level: str
-    """The level of most lines when it is a harmless one; lines of that level are shown without it."""
+    """The level of most lines if it is harmless; lines of that level are shown without it."""
 
     @property
     def depth(self) -> int:
-        """The last place where a time or a level can stand; -1 when there are none."""
+        """The last possible position of a time or a level; -1 if there are none."""
         return max([*self.times, *self.levels], default=-1)
 
     def _reach(self) -> int:
-        """How many tokens there are to look at: those that can be left out, and a logger with its thread behind
-        them.
-        """
+        """How many tokens to examine: those that can be omitted, and a logger with its thread after them."""
         return min(_MOST_TOKENS, max([self.depth, self.host, *self.numbers]) + 5)
 
     @staticmethod
@@ -192,13 +188,13 @@ class Preamble:
                     kept.append((token.start, token.end))
             elif place in self.sources and place < last:
                 kept.append((token.start, token.end))
-            elif place == self.host or self._says_nothing(place, token, last, bool(level), named):
+            elif place == self.host or self._is_omittable(place, token, last, bool(level), named):
                 pass
             elif place < last:
                 if token.kind == "word" and not VALUE.search(token.text):
                     kept.append((token.start, token.end))
             elif last >= 0 and not named and (logger := _LOGGER.match(line, token.start)):
-                # The package says less than it costs; the class or module stays.
+                # The package costs more tokens than it is worth; the class or module is kept.
                 kept.append((logger.end(), token.end))
                 named = True
             else:
@@ -217,12 +213,12 @@ class Preamble:
         return Parts(" ".join(shown.split()), time, level, level_weight(level))
 
     def source(self, line: str) -> str:
-        """Which of several interleaved logs the line belongs to; empty where there is one."""
+        """Return which of several interleaved logs the line belongs to; empty if there is only one."""
         words = line.split(None, 3)
         return " ".join(words[place] for place in sorted(self.sources) if place < len(words))
 
-    def _says_nothing(self, place: int, token: "_Token", last: int, level_seen: bool, named: bool) -> bool:
-        """Whether a token of the preamble can be left out: a constant, a number, or the thread after the level."""
+    def _is_omittable(self, place: int, token: "_Token", last: int, level_seen: bool, named: bool) -> bool:
+        """Whether a token of the preamble can be omitted: a constant, a number, or the thread after the level."""
         if token.kind in ("number", "separator"):
             return place < last or place in self.numbers or (named and token.text[0] in "[-")
         if token.kind == "bracket" and level_seen and self.threads and not named:
@@ -238,11 +234,11 @@ class _Token(NamedTuple):
     text: str
     start: int
     end: int
-    """With the blanks that follow."""
+    """Includes the blanks that follow."""
 
 
 def _tokens(line: str, most: int = _MOST_TOKENS) -> list[_Token]:
-    """The first tokens of a line: times, levels, numbers (identifiers too), brackets, separators, words."""
+    """Return the first tokens of a line: times, levels, numbers (and identifiers), brackets, separators, words."""
     found: list[_Token] = []
     for match in _TOKEN.finditer(line, 0, _REACH):
         word = match.group()
@@ -271,9 +267,7 @@ _NAMED = re.compile(r"[^\W\d_]{4}")
 
 
 def _is_level(word: str) -> bool:
-    """`ERROR`, `[error]`, `Warning:` and `level=warn` are levels; a bare lower-case `error` is a word of the
-    message.
-    """
+    """Whether a word is a level: `ERROR`, `[error]`, `Warning:`, `level=warn`; a bare lower-case `error` is not."""
     if not _LEVEL.fullmatch(word):
         return False
     return word.isupper() or word.istitle() or not (word[0].isalpha() and word[-1].isalpha()) or "=" in word

@@ -1,8 +1,8 @@
-"""Prompts are files in `prompts/`, reviewed like code; their holes are checked.
+"""Prompts are files in `prompts/`, reviewed like code; their placeholders are checked.
 
-Values are put in once and never looked at again, so text that spells out a hole
-(`$content`, `{content}`) stays text. What comes from outside stands between
-delimiters with a fresh random number, which it cannot know and so cannot close.
+Values are inserted once and never parsed, so text that spells a placeholder
+(`$content`, `{content}`) stays text. Untrusted text is placed between delimiters with a
+fresh random number, which it cannot know and therefore cannot close.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ _HOLE = re.compile(r"\$([a-z_]+)")
 
 
 class Prompt:
-    """`Prompt("map").fill(...)` is the text of `prompts/map.md` with all of its holes filled, and nothing else."""
+    """A prompt file; `Prompt("map").fill(...)` requires a value for each of its placeholders and no others."""
 
     def __init__(self, name: str, package: str = "tersely.condensing") -> None:
         self.name = name
@@ -31,13 +31,13 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Fence:
-    """Delimiters for one prompt. Everything between them is data, whatever it says."""
+    """Delimiters for one prompt; everything between them is data, whatever it contains."""
 
     nonce: str
 
     @classmethod
     def around(cls, *contents: str) -> "Fence":
-        """A fence that none of the contents contains, by chance or by replaying an old one."""
+        """Return a fence that no content contains, neither by chance nor by replaying an old one."""
         while True:
             nonce = secrets.token_hex(8)
             if not any(nonce in content for content in contents):

@@ -1,15 +1,14 @@
 """Prose of any language: articles, reports, minutes, dialogues and chats, down to the sentence.
 
-The text becomes paragraphs (with a heading or a speaker where there is one) and the
-paragraphs sentences; a sentence is the unit, so small budgets still show whole
-thoughts. With a focus the passage counts more than the single sentence: what
-answers a question stands where its words gather, and seldom repeats all of them.
-Without one, the sentences whose words the whole text keeps coming back to are
-central, spread over its parts.
+The text is split into paragraphs (with a heading or a speaker if there is one) and the
+paragraphs into sentences. A sentence is the unit, so that small budgets still show whole
+statements. With a focus, the passage counts more than the single sentence: an answer is
+where the words of the question cluster, and seldom repeats all of them. Without a focus,
+sentences are central if they consist of words that recur throughout the text; they are
+spread over its parts.
 
-Scripts without spaces are read by pairs of characters. Nothing is rewritten; how
-pages with menus and adverts are cleaned is the business of `pages`, which uses the
-sentences from here.
+Scripts without spaces are read by pairs of characters. Nothing is rewritten. `pages`
+removes menus and adverts and uses the sentences from here.
 """
 
 import heapq
@@ -31,61 +30,51 @@ def _stems(text: str) -> frozenset[str]:
 
 SPOKEN_WINDOW = 2_200
 WRITTEN_WINDOW = 600
-"""Characters around a sentence that decide whether its passage answers the focus. Talk goes round a matter for about
-400 words, a minute or
-two, and seldom names it; a writer names it in the paragraph."""
+"""Characters around a sentence that decide whether its passage answers the focus.
+
+Speakers discuss a subject for a minute or two, about 400 words, and seldom name it; a paragraph names it.
+"""
 
 LONGEST_SENTENCE = 500
-"""Speech without punctuation is cut where a pause is likely, or one breathless turn takes the whole budget."""
+"""Speech without punctuation is cut where a pause is likely; otherwise one long turn would take the whole budget."""
 
 MOST_TEXT = 1_500_000
-"""Of longer texts only the blocks that promise most are read sentence by sentence."""
+"""Of longer texts only the most promising blocks are read sentence by sentence."""
 
 FEW_TOKENS = 200
-"""Under this budget only a few sentences fit: each must say by itself what was asked for, and marks of gaps are too
-dear.
-"""
+"""Under this budget few sentences fit: each must answer by itself, and marks of gaps are too expensive."""
 
 MARK = "[…]"
 
 TABLE_HEAD = 9
-"""The level of the first row of a table, which stands above its other rows and nothing else."""
+"""Heading level of the first row of a table, which applies to the other rows of the table only."""
 
 _MOST_TERMS = 60
 _BLOCK = 8_000
 _MARK_SHARE = 0.03
-_TIRED = 30
-"""A word that is in more than one of this many sentences is a word of the language or of the trade, and makes none of
-them central.
-"""
+_COMMON_ONE_IN = 30
+"""A word in more than one of this many sentences is common and makes none of them central."""
 
 _ASKING_ABOUT = _stems("""
     summarize summary discuss discussion discussed conclusion conclude opinion opinions view think thinks thought
-    thoughts say says said
-    talk talked talking mention mentioned mean meant meeting group team people participants everyone whole entire text
-    article page main
-    document content overview topics topic propose proposed suggest suggested suggestion recommend recommended agree
-    agreed disagree
-    disagreed decide decided decision reason explain explained consider considered regard regarding part attitude
-    towards
-    zusammenfassung zusammenfassen artikel seite résumé résumer resumen resumir riassunto
+    thoughts say says said talk talked talking mention mentioned mean meant meeting group team people participants
+    everyone whole entire text article page main document content overview topics topic propose proposed suggest
+    suggested suggestion recommend recommended agree agreed disagree disagreed decide decided decision reason
+    explain explained consider considered regard regarding part attitude towards zusammenfassung zusammenfassen
+    artikel seite résumé résumer resumen resumir riassunto
 """)
-"""How one asks about talk and texts. These words say which *kind* of answer is wanted, not where it stands."""
+"""Words of questions about conversations and texts. They define the *kind* of answer, not its location."""
 
 _FUNCTION_WORDS = _stems("""
     der die das den dem des ein eine einer eines einem einen und oder ist sind war waren hat haben hatte wird werden
-    wurde was wer wie wo
-    wann warum wieviel welche welcher welches im am an auf aus bei mit nach von vor zu zum zur über unter für nicht
-    auch es er sie wir ihr
-    le la les un une du et ou est sont était ont quel quelle quels quelles qui que quoi où quand comment pourquoi
-    combien dans sur avec
-    pour par au aux ce cette ces il elle nous vous ils elles el los las una unos del son era fue ha han cuál cuáles
-    qué quién cómo dónde
-    cuándo cuánto por en con para al se lo gli di della dei sono hanno quale quali chi che cosa come dove quando
-    quanto perché nel nella
+    wurde was wer wie wo wann warum wieviel welche welcher welches im am an auf aus bei mit nach von vor zu zum zur
+    über unter für nicht auch es er sie wir ihr le la les un une du et ou est sont était ont quel quelle quels
+    quelles qui que quoi où quand comment pourquoi combien dans sur avec pour par au aux ce cette ces il elle nous
+    vous ils elles el los las una unos del son era fue ha han cuál cuáles qué quién cómo dónde cuándo cuánto por en
+    con para al se lo gli di della dei sono hanno quale quali chi che cosa come dove quando quanto perché nel nella
     per da sul os um uma do dos das na em het een van wat wie hoe
 """)
-"""What the questions of some languages are built with; in a short text even these would look rare."""
+"""Function words of questions in some languages; in a short text even these would look rare."""
 
 _FACTS_WANTED = re.compile(
     r"\b(?:extract|facts?|schema|fields?|entit(?:y|ies)|names?|dates?|relations?|records?|fakten|extraire|extraer|estrarre)\b|[{\[]\s*[\"{]",
@@ -97,7 +86,7 @@ _NAME = re.compile(
     r"[A-ZÀ-ÖØ-Þ][\w'’-]*[^\W\d_](?:\s(?:(?:of|the|de|du|la|von|van|der|den|zu|al)\s){0,2}[A-ZÀ-ÖØ-Þ][\w'’-]+)+"
     r"|(?<=[\w,;]\s)[A-ZÀ-ÖØ-Þ][\w'’-]*[^\W\d_]"
 )
-"""Words with a capital in a row, or one of them inside a sentence."""
+"""Several capitalised words in a row, or one inside a sentence."""
 
 _SENTENCE_END = re.compile(
     r"(?:(?P<dot>\.)|[!?…‽؟۔।॥]|\.{2,4}|[.!?]{2,5})[\"'”’»)\]*_]{0,3}(?P<space>\s+)(?![\s,;)a-zà-öø-ÿа-яα-ω])|[。！？｡][」』）”’]{0,2}(?=\S)"
@@ -128,9 +117,7 @@ _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f\u1780
 
 
 def sentences(paragraph: str) -> list[str]:
-    """The sentences of one paragraph, none longer than `LONGEST_SENTENCE`; only the white space between them is
-    dropped.
-    """
+    """Split a paragraph into sentences of at most `LONGEST_SENTENCE`; only white space between them is dropped."""
     found: list[str] = []
     start = 0
     for end in _SENTENCE_END.finditer(paragraph):
@@ -138,7 +125,7 @@ def sentences(paragraph: str) -> list[str]:
             continue
         cut = end.start("space") if end.group("space") else end.end()
         piece = paragraph[start:cut]
-        # "Yeah." and "Right?" are no thoughts of their own: they go with what follows.
+        # "Yeah." and "Right?" are not statements: they are joined with what follows.
         if len(piece) < (3 if _WIDE.search(piece) else 12) and len(paragraph) - end.end() > 12:
             continue
         found.append(piece)
@@ -151,7 +138,7 @@ def sentences(paragraph: str) -> list[str]:
 
 
 def _is_short_form(text: str, dot: int) -> bool:
-    """ "Dr.", "Nov.", "J.": the dot does not end the sentence."""
+    """Whether the dot belongs to an abbreviation: "Dr.", "Nov.", "J."."""
     begin = dot
     while begin and dot - begin < 6 and text[begin - 1].isalpha():
         begin -= 1
@@ -175,7 +162,7 @@ def _cut_at_pauses(sentence: str) -> Iterator[str]:
 
 
 def words_of(sentence: str) -> list[str]:
-    """Lower-case words; pairs of characters where a script has no spaces."""
+    """Return the lower-case words, or pairs of characters where a script has no spaces."""
     words = _WORDS.findall(sentence.lower())
     if _WIDE.search(sentence):
         return [pair for word in words for pair in (_pairs(word) if _WIDE.search(word) else (word,))]
@@ -194,17 +181,17 @@ class Paragraph:
     last: int
     text: str
     label: str = ""
-    """Who speaks, as written, colon included."""
+    """The speaker, as written, with the colon."""
     heading: int = 0
-    """The level of a heading, 0 for text; the highest, 1, names a page."""
+    """The level of a heading, 0 for text; level 1 names a page."""
     whole: bool = False
-    """Not to be cut into sentences: a row, a line of code."""
+    """Not to be split into sentences: a row, a line of code."""
     under: tuple[str, ...] = ()
-    """The headings it stands under, the nearest last."""
+    """The headings above it, the nearest last."""
     given: float | None = None
-    """What it is worth, when somebody knows better than `worth`."""
+    """A score that overrides `score_sentences`."""
     aside: bool = False
-    """Not part of the body: shown only when it answers the focus as well as the body does."""
+    """Not part of the body: shown only if it answers the focus as well as the body does."""
 
 
 def looks_like_dialogue(lines: Sequence[str]) -> bool:
@@ -218,7 +205,7 @@ def looks_like_dialogue(lines: Sequence[str]) -> bool:
 
 
 def paragraphs(text: str) -> list[Paragraph]:
-    """Paragraphs in order; wrapped lines are joined, a line is a turn of its own in a dialogue."""
+    """Split a text into paragraphs; wrapped lines are joined, and in a dialogue each line is a turn."""
     lines = text.split("\n")
     dialogue = looks_like_dialogue(lines)
     found: list[Paragraph] = []
@@ -244,7 +231,7 @@ def paragraphs(text: str) -> list[Paragraph]:
             continue
         last = found[-1] if open_ and found else None
         if last is not None and not last.heading and len(last.text) < 20_000 and _continues(before, stripped):
-            # A wide script needs no space where its line was wrapped.
+            # A wide script needs no space where a line was wrapped.
             last.text += ("" if "\u3000" <= last.text[-1] <= "\uffef" else " ") + stripped
             last.last = number
         else:
@@ -258,10 +245,10 @@ _ITEM = re.compile(r"(?:[-*+•·‣–]|\d{1,3}[.)]|[a-z]\))\s")
 
 
 def _continues(before: str, line: str) -> bool:
-    """Whether a line goes on with the paragraph of the line before it rather than opening one of its own."""
+    """Whether a line continues the paragraph of the line before it."""
     if _ITEM.match(line) or line[0] == "|":
         return False
-    # Only a line that is full was wrapped; after a short one somebody pressed Return.
+    # Only full lines are wrapped; a short line was ended on purpose.
     return len(before) >= (16 if _WIDE.search(before) else 45)
 
 
@@ -277,17 +264,17 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
 
 
 def also_lost(reading: Reading, what: str, lines: list[tuple[int, int]]) -> None:
-    """Have a reading say that these lines, so many `what`, are left out whatever is shown."""
-    said = reading.lost
+    """Add lines to a reading's list of omissions that are omitted whatever is shown."""
+    lost_before = reading.lost
     runs = runs_of(lines)
     entry = Lost(f"{sum(last - first + 1 for first, last in runs)} {what}", runs)
-    reading.lost = lambda kept: [*said(kept), entry]
+    reading.lost = lambda kept: [*lost_before(kept), entry]
 
 
 def reading_of(
     parts: list[Paragraph], focus: Focus, budget: int, kind: str = "prose", *, from_the_top: bool = False
 ) -> Reading:
-    """A reading of paragraphs that are already separated; `from_the_top` when the text as a whole is wanted."""
+    """Read paragraphs that are already separated; `from_the_top` if the text as a whole is requested."""
     texts: list[str] = []
     owners: list[Paragraph] = []
     above: list[Paragraph] = []
@@ -303,10 +290,9 @@ def reading_of(
             found = [part.text] if part.whole else sentences(part.text)
             texts += found
             owners += [part] * len(found)
-    scores, least = (from_the_beginning(owners), 0.0) if from_the_top else worth(texts, owners, focus, budget)
+    scores, least = (from_the_beginning(owners), 0.0) if from_the_top else score_sentences(texts, owners, focus, budget)
     facts = wants_facts(focus)
-    # A page that is given a topic is asked for what it states on it; a question has words of its own to find its answer
-    # by.
+    # A page with a topic is read for its statements on the topic; a question finds its answer by its own words.
     stating = 1.2 if facts else 0.0 if kind != "page" or from_the_top else 0.2 if asks(focus) else 0.4
     if stating:
         share = 0.5 if facts else 1.0
@@ -316,12 +302,12 @@ def reading_of(
         ]
     highest = max((owner.given for owner in owners if owner.given), default=0.0)
     if highest:
-        # The best that others have found is worth as much as the best that we have.
+        # Scale given scores so that the best of them equals the best computed one.
         scale = max(scores) / highest
         scores = [
             score if owner.given is None else owner.given * scale for score, owner in zip(scores, owners, strict=True)
         ]
-    shown = _with_a_chance(texts, scores, budget, least)
+    shown = _candidates(texts, scores, budget, least)
     sheet = _Sheet(budget)
     at = 0
     for part in parts:
@@ -350,37 +336,38 @@ def reading_of(
     return Reading(kind, sheet.units, lost=lost, noun="sentences", layout=sheet.lay_out)
 
 
-def _with_a_chance(texts: list[str], scores: list[float], budget: int, least: float) -> dict[int, float]:
-    """Sentence number → score for `pack`: as many of the best as could ever be shown, none worth less than `least`,
-    none twice.
+def _candidates(texts: list[str], scores: list[float], budget: int, least: float) -> dict[int, float]:
+    """Return sentence number → score for `pack`.
+
+    Contains as many of the best sentences as could be shown, none below `least` and none twice.
     """
     most = 400 + 2 * budget
     candidates: Iterable[int] = range(len(texts))
     if len(texts) > most:
         candidates = sorted(heapq.nlargest(most, candidates, key=lambda number: (scores[number], -number)))
     chosen: dict[int, float] = {}
-    said: set[str] = set()
+    seen: set[str] = set()
     for number in candidates:
         text = texts[number]
         if scores[number] < least:
             continue
         if len(text) > 40:
-            if text in said:
+            if text in seen:
                 continue
-            said.add(text)
-        # `pack` prefers what is short, which suits rows and not sentences: a long one says more.
+            seen.add(text)
+        # `pack` prefers short units, which suits rows but not sentences: a long one contains more.
         chosen[number] = scores[number] * (1 + 0.004 * len(text))
     return chosen
 
 
 @dataclass(slots=True)
 class _Sheet:
-    """Units as they are added, and how those that are kept are written down."""
+    """Collects units and lays out those that are kept."""
 
     budget: int
     units: list[Unit] = field(default_factory=list)
     opened_by: list[int] = field(default_factory=list)
-    """For each unit the first one of its paragraph: only units of one paragraph share a line."""
+    """For each unit the first one of its paragraph: only units of the same paragraph share a line."""
     numbers: list[int] = field(default_factory=list)
     """For each unit the number of its sentence, -1 for headings and speakers."""
     headings: list[tuple[int, int]] = field(default_factory=list)
@@ -417,9 +404,7 @@ class _Sheet:
         return len(self.units) - 1
 
     def lay_out(self, kept: set[int], changed: dict[int, str]) -> str:
-        """Sentences of one paragraph on one line; `[…]` where something between them, or much between paragraphs, is
-        left out.
-        """
+        """Write a paragraph's sentences on one line; `[…]` marks omissions in it and large ones between paragraphs."""
         order = self._with_content(kept)
         marked = self._marked(order)
         lines: list[str] = []
@@ -440,7 +425,7 @@ class _Sheet:
         return "\n".join(lines)
 
     def _with_content(self, kept: set[int]) -> list[int]:
-        """What is kept, in order, without headings and speakers of which nothing is kept."""
+        """Return the kept units in order, without headings and speakers that have no kept content."""
         order: list[int] = []
         owners: set[int] = set()
         for index in sorted(kept, reverse=True):
@@ -452,7 +437,7 @@ class _Sheet:
         return order[::-1]
 
     def _marked(self, order: list[int]) -> set[int]:
-        """Before which units a gap between paragraphs is marked: the largest gaps, as far as the budget allows."""
+        """Return the units before which a gap between paragraphs is marked: the largest gaps that the budget allows."""
         most = int(self.budget * _MARK_SHARE / 3) if self.budget >= FEW_TOKENS else 0
         gaps: list[tuple[int, int]] = []
         last, paragraph = -1, -1
@@ -470,9 +455,7 @@ class _Sheet:
 
 
 def from_the_beginning(owners: list[Paragraph]) -> list[float]:
-    """Earlier sentences before later ones: what is told as a whole, and each paragraph of it, says first what matters
-    most.
-    """
+    """Score earlier sentences above later ones: a text, and each of its paragraphs, states first what matters most."""
     scores: list[float] = []
     paragraph, rank = None, 0
     for at, owner in enumerate(owners):
@@ -482,18 +465,18 @@ def from_the_beginning(owners: list[Paragraph]) -> list[float]:
     return scores
 
 
-def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) -> tuple[list[float], float]:
-    """How much each sentence is worth, and how much it must be to be shown at all.
+def score_sentences(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) -> tuple[list[float], float]:
+    """Score each sentence; return the scores and the minimum score to be shown.
 
-    By what gathers around it when something is asked, else by how central it is. Talk
-    drifts: what is far from the matter is left out even where there is room for it.
+    With a question, a sentence scores by the terms that cluster around it, else by its centrality. Conversations drift,
+    so sentences far from the subject are omitted even if there is room for them.
     """
     headings = list(dict.fromkeys(heading for owner in owners for heading in owner.under))
     found = scan([*texts, *headings], focus)
     terms = found.terms[: len(texts)]
     speakers = _named(owners, focus)
-    spoken = any(owner.label for owner in owners)
-    weights = _telling(focus, found, speakers, 0.5 if spoken else 1.0)
+    is_dialogue = any(owner.label for owner in owners)
+    weights = _distinguishing(focus, found, speakers, 0.5 if is_dialogue else 1.0)
     if not weights:
         if any(owner.aside for owner in owners):
             return [
@@ -501,14 +484,14 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
                 for owner, score in zip(owners, from_the_beginning(owners), strict=True)
             ], 0.0
         count = len(texts)
-        # Beginnings and endings say what a talk or a report is about and what came of it.
+        # The beginning and the end of a conversation or report state its subject and its results.
         scores = [
             (value + 0.5 * found.relevance[at] + (0.2 if at < 0.1 * count or at > 0.93 * count else 0.0))
             * min(1.0, 0.2 + len(texts[at]) / 100)
             for at, value in enumerate(centrality(texts))
         ]
         return scores, 0.0
-    passage = _passages(texts, terms, weights, SPOKEN_WINDOW if spoken else WRITTEN_WINDOW)
+    passage = _passages(texts, terms, weights, SPOKEN_WINDOW if is_dialogue else WRITTEN_WINDOW)
     top = max(passage) or 1.0
     own = [sum(weights[index] for index in seen if index in weights) if seen else 0.0 for seen in terms]
     enough = max(0.15, 0.5 * max(own))
@@ -516,9 +499,9 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
     few = budget < FEW_TOKENS
     central = centrality(texts) if few else None
     short = 60 if few else 35
-    often = Counter(texts) if spoken else None
-    around = 2.0 if spoken else 0.7
-    beside = 0.7 if spoken and not few else 1.0
+    often = Counter(texts) if is_dialogue else None
+    around = 2.0 if is_dialogue else 0.7
+    beside = 0.7 if is_dialogue and not few else 1.0
     scores = []
     for at, value in enumerate(passage):
         if owners[at].aside and own[at] < enough:
@@ -530,29 +513,29 @@ def worth(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) 
         if owners[at].label in speakers:
             score *= 1.6
         if often and often[texts[at]] > 2:
-            score *= 0.3  # What is said again and again is said to fill a pause.
+            score *= 0.3  # A sentence that is repeated often is filler.
         if len(texts[at]) < short and not owners[at].whole and not _WIDE.search(texts[at]):
             score *= 0.2 + 0.8 * len(texts[at]) / short
         scores.append(score)
-    return scores, 0.3 * max(scores) if spoken else 0.0
+    return scores, 0.3 * max(scores) if is_dialogue else 0.0
 
 
 def _headed(
     owners: list[Paragraph], headings: dict[str, dict[int, int] | None], weights: dict[int, float]
 ) -> dict[tuple[str, ...], float]:
-    """What a sentence gains from the headings it stands under; empty when none of them has a word of the focus."""
-    worths = {heading: sum(weights.get(index, 0.0) for index in seen) for heading, seen in headings.items() if seen}
-    if not worths:
+    """Return what a sentence gains from the headings above it; empty if none of them contains a term of the focus."""
+    gains = {heading: sum(weights.get(index, 0.0) for index in seen) for heading, seen in headings.items() if seen}
+    if not gains:
         return {}
     chains = dict.fromkeys(owner.under for owner in owners)
     return {
-        chain: sum(worths.get(heading, 0.0) * 0.5 ** (len(chain) - at) for at, heading in enumerate(chain))
+        chain: sum(gains.get(heading, 0.0) * 0.5 ** (len(chain) - at) for at, heading in enumerate(chain))
         for chain in chains
     }
 
 
-def _telling(focus: Focus, found: Found, speakers: set[str], power: float) -> dict[int, float]:
-    """Term → weight, for the terms that can tell one passage from another; who speaks is no such term."""
+def _distinguishing(focus: Focus, found: Found, speakers: set[str], power: float) -> dict[int, float]:
+    """Return term → weight for the terms that distinguish passages; names of speakers do not."""
     names = {stem(word) for label in speakers for word in words_of(label)}
     weights: dict[int, float] = {}
     for index, idf in found.idf.items():
@@ -567,9 +550,7 @@ def _telling(focus: Focus, found: Found, speakers: set[str], power: float) -> di
 def _passages(
     texts: list[str], terms: list[dict[int, int] | None], weights: dict[int, float], window: int
 ) -> list[float]:
-    """For each sentence, how much of the focus gathers within `window` characters around it; each term counts,
-    repetition counts less.
-    """
+    """Score how many terms occur within `window` characters around each sentence; repetition counts less."""
     count = len(texts)
     starts = [0, *accumulate(map(len, texts))]
     lows, highs = [0] * count, [0] * count
@@ -591,7 +572,7 @@ def _passages(
     for index, hits in places.items():
         if not hits:
             continue
-        # A word that turns up everywhere does not say where to look, however rare it is among sentences.
+        # A word that occurs everywhere does not locate anything, however rare it is among sentences.
         everywhere = len({starts[at] // window for at in hits})
         weight = weights[index] * max(0.02, math.log((blocks + 0.5) / everywhere) / math.log(blocks + 1.5))
         first = last = 0
@@ -608,16 +589,14 @@ def _passages(
 
 
 def _named(owners: list[Paragraph], focus: Focus) -> set[str]:
-    """Labels of the speakers whose names are in the focus."""
+    """Return the labels of the speakers whose names are in the focus."""
     asked = focus.text.lower()
     labels = {owner.label for owner in owners if owner.label}
     return {label for label in labels if (name := label.strip(" :*<>").lower()) and name in asked}
 
 
 def centrality(texts: list[str]) -> list[float]:
-    """0..1 for each sentence: how much of it are words that the text comes back to, without those that every sentence
-    has.
-    """
+    """Score each sentence 0..1 by the share of words that recur in the text, except those that every sentence has."""
     count = len(texts)
     spread: Counter[str] = Counter()
     words = []
@@ -625,7 +604,7 @@ def centrality(texts: list[str]) -> list[float]:
         own = set(words_of(text))
         words.append(own)
         spread.update(own)
-    most = max(4, count // _TIRED)
+    most = max(4, count // _COMMON_ONE_IN)
     value = {
         word: math.log(df) * math.log(count / df)
         for word, df in spread.items()
@@ -637,7 +616,7 @@ def centrality(texts: list[str]) -> list[float]:
 
 
 def asks(focus: Focus) -> bool:
-    """Whether something in particular is asked for; a mere title is not."""
+    """Whether the focus asks for something in particular; a title alone does not."""
     return bool(_QUESTION.search(focus.text)) or wants_facts(focus)
 
 
@@ -650,10 +629,10 @@ def wants_facts(focus: Focus) -> bool:
 
 
 def facts_in(texts: Sequence[str], *, fresh: bool) -> list[float]:
-    """0..1 for each sentence: how much it states (names, numbers, dates) rather than colours.
+    """Score each sentence 0..1 by how many facts (names, numbers, dates) it states.
 
     Args:
-        fresh: What comes up again and again says less each time, as where facts are collected.
+        fresh: Count repeated facts less each time, as when facts are collected.
     """
     stated = [_stated(text) for text in texts]
     if not fresh:
@@ -667,14 +646,15 @@ def _stated(sentence: str) -> list[str]:
 
 
 def _facts_of(sentence: str) -> tuple[str, ...] | None:
-    """What a sentence is about: two with the same names and numbers say the same thing in other words."""
+    """Return the names and numbers of a sentence; two sentences with the same ones state the same thing."""
     found = sorted(set(_stated(sentence)))
     return tuple(found) if len(found) > 1 else None
 
 
 def _promising(text: str, focus: Focus) -> tuple[list[Paragraph], list[tuple[int, int]]]:
-    """Paragraphs of the blocks that answer the focus best and of some spread evenly over the text; and the lines of the
-    others.
+    """Return the paragraphs of the most relevant blocks and of some spread evenly over the text.
+
+    Also returns the lines of the other blocks.
     """
     blocks, lines = [], []
     start, line = 0, 1
@@ -699,7 +679,7 @@ def _promising(text: str, focus: Focus) -> tuple[list[Paragraph], list[tuple[int
 
 
 def _promising_of(blocks: list[str], focus: Focus) -> set[int]:
-    """About `MOST_TEXT` characters of blocks: two thirds by relevance, the rest spread evenly."""
+    """Choose blocks of about `MOST_TEXT` characters: two thirds by relevance, the rest spread evenly."""
     room = MOST_TEXT // _BLOCK
     relevance = scan(blocks, focus).relevance if focus else [0.0] * len(blocks)
     ranked = sorted(range(len(blocks)), key=lambda at: (-relevance[at], at))
@@ -710,7 +690,10 @@ def _promising_of(blocks: list[str], focus: Focus) -> set[int]:
 
 
 def within_reach(parts: list[Paragraph], focus: Focus) -> tuple[list[Paragraph], list[tuple[int, int]]]:
-    """All paragraphs, or of very many those that promise most, under their headings; and the lines of the others."""
+    """Return all paragraphs, or of very many the most promising ones under their headings.
+
+    Also returns the lines of the others.
+    """
     if sum(len(part.text) for part in parts) <= MOST_TEXT:
         return parts, []
     blocks: list[list[Paragraph]] = [[]]
@@ -752,7 +735,7 @@ def _pieces(part: Paragraph) -> Iterator[Paragraph]:
 
 
 def _block_end(text: str, start: int) -> int:
-    """After a paragraph, else a line, else a word, about `_BLOCK` characters on."""
+    """Return the end of a paragraph, else of a line, else of a word, about `_BLOCK` characters after `start`."""
     if len(text) - start <= _BLOCK * 3 // 2:
         return len(text)
     for sign in ("\n\n", "\n", " "):

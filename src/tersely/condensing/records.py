@@ -1,13 +1,13 @@
-"""What is normal in a column of values, and which of them are not.
+"""What is normal in a column of values, and which values are not.
 
-A column is all values found under one path: a field of the records of a list, a
-column of a table, an attribute of an element. `oddness` says how much each value
-differs from its siblings; `numbers` and `extremes` order what can be ordered.
-Shared by the readers of trees (JSON, YAML, XML, outlines) and of tables.
+A column is all values under one path: a field of the records of a list, a column of a
+table, an attribute of an element. `oddness` measures how much each value differs from its
+siblings; `numbers_of` and `extremes` order values. Shared by the readers of trees (JSON,
+YAML, XML, outlines) and of tables.
 
-`weigh_columns` turns that and the wishes of a question (superlatives, comparisons,
-"not running") into worth for rows; `columns_of_lines` finds columns in lines of a
-format nobody knows. Knows nothing of units.
+`weigh_columns` turns this and the intents of a question (superlatives, comparisons, "not
+running") into scores of rows; `columns_of_lines` finds columns in lines of an unknown
+format. Knows nothing of units.
 """
 
 import math
@@ -66,7 +66,7 @@ _NAMELIKE = {
     **dict.fromkeys(("uuid", "purl", "namespace", "city", "country", "address"), 0.3),
     **dict.fromkeys(("uid", "type", "reason"), 0.2),
 }
-"""How much a key sounds like the name of its record."""
+"""How likely a key is the name of its record."""
 
 _NAME_ENDINGS = (
     ("name", 0.5),
@@ -87,9 +87,7 @@ _JOINED_WORDS = re.compile(r"[A-Za-z]{2}[-_ /.][A-Za-z0-9]|[A-Z]{2,4}-\d|[a-z][A
 
 
 def number_of(text: str) -> float | None:
-    """The number a value stands for, with its unit: `1.5Gi`, `20 ms`, `45%`, `1h3m`, `1,024`; None when it is not
-    one.
-    """
+    """Parse a number with its unit: `1.5Gi`, `20 ms`, `45%`, `1h3m`, `1,024`; None if it is not a number."""
     if not text or len(text) > 40:
         return None
     if text[0] in "\"'" and text[-1] == text[0]:
@@ -118,7 +116,7 @@ def number_of(text: str) -> float | None:
 
 
 def numbers_of(values: Sequence[str]) -> list[float | None] | None:
-    """The values as numbers when most of them are; dates count by their order. None when the column is of words."""
+    """Return the values as numbers if most of them are (dates as ordered numbers); None for a column of words."""
     sample = values[:: max(1, len(values) // 50)][:60]
     filled = [value for value in sample if value and value not in _EMPTY]
     if not filled:
@@ -141,15 +139,15 @@ def _date_number(value: str) -> float | None:
 
 
 def shape_of(value: str) -> str:
-    """`2024-01-02` → `9-9-9`, `web-7f` → `a-9a`: what a value looks like rather than what it says."""
+    """Return the shape of a value: `2024-01-02` → `9-9-9`, `web-7f` → `a-9a`."""
     return _LETTERS.sub("a", _DIGITS.sub("9", value[:60]))
 
 
 def oddness(values: Sequence[str], numbers: list[float | None] | None = None) -> dict[int, float]:
-    """Position → how odd, 0..1, for values that stand out from their siblings; empty for columns without a norm.
+    """Return position → oddness (0..1) of values that differ from their siblings; empty for columns without a norm.
 
-    Surprise (how rare is this value) times predictability (how much do the others agree), first for the values
-    themselves, then for their shapes, then for numbers far outside the range of the rest.
+    Oddness is surprise (the rarity of this value) times predictability (the agreement of the others), first of the
+    values, then of their shapes, then of numbers far outside the range of the rest.
     """
     count = len(values)
     if count < 5:
@@ -167,11 +165,11 @@ def oddness(values: Sequence[str], numbers: list[float | None] | None = None) ->
     if numbers is not None:
         for position, odd in _far_out(numbers).items():
             found[position] = max(found.get(position, 0.0), odd)
-        strangers = [
+        non_numbers = [
             position for position, number in enumerate(numbers) if number is None and values[position] not in _EMPTY
         ]
-        if 0 < len(strangers) <= max(1, 0.05 * count):
-            for position in strangers:
+        if 0 < len(non_numbers) <= max(1, 0.05 * count):
+            for position in non_numbers:
                 found[position] = max(found.get(position, 0.0), 0.9)
     return found
 
@@ -188,15 +186,15 @@ def _surprises(values: Sequence[str], counts: Counter[str]) -> dict[int, float]:
         for value, n in counts.items()
         if n <= 0.1 * total + 1 and n < 0.5 * total
     }
-    # When half of the distinct values are singletons it is a list of names with a few repeats, not a state.
+    # If half of the distinct values occur once, it is a list of names with a few repeats, not a state.
     singles = sum(1 for n in counts.values() if n == 1)
-    damp = 1.0 if singles <= 3 else 3.0 / singles
+    damping = 1.0 if singles <= 3 else 3.0 / singles
     if not odd:
         return {}
     return {
-        position: odd[value] * damp
+        position: odd[value] * damping
         for position, value in enumerate(values)
-        if value in odd and odd[value] * damp > 0.04
+        if value in odd and odd[value] * damping > 0.04
     }
 
 
@@ -215,17 +213,17 @@ def _far_out(numbers: list[float | None]) -> dict[int, float]:
         for position, number in enumerate(numbers)
         if number is not None and abs(number - middle) > limit
     ]
-    # A long tail is a habit, not an oddity.
+    # A long tail is a property of the column, not an oddity.
     if not far or len(far) > max(2, 0.02 * len(known)):
         return {}
     return {position: min(1.0, 0.45 + 0.15 * math.log(distance / limit + 1)) for distance, position in far}
 
 
 def beyond(comparison: Comparison, values: Sequence[str], numbers: list[float | None], *, named: bool) -> list[int]:
-    """Positions of the numbers beyond a limit, where the limit can be meant for them.
+    """Return the positions of the numbers beyond a limit, if the limit can apply to this column.
 
-    "More than 5%" is not about dates, nor about any number that happens to be larger: it is about values written as a
-    share, or standing under a name that the question uses. And what all of them are beyond tells none apart.
+    "More than 5%" does not apply to dates or to any number that happens to be larger, but to values written as a
+    percentage or under a name that the question uses. A limit that all values exceed distinguishes nothing.
     """
     if len(set(numbers)) < 2:
         return []
@@ -244,7 +242,7 @@ def beyond(comparison: Comparison, values: Sequence[str], numbers: list[float | 
 
 
 def extremes(numbers: list[float | None], direction: int, most: int = 3) -> list[int]:
-    """Positions of the highest (direction 1) or lowest (-1) numbers, best first."""
+    """Return the positions of the highest (direction 1) or lowest (-1) numbers, best first."""
     known = [(number * direction, -position) for position, number in enumerate(numbers) if number is not None]
     known.sort(reverse=True)
     return [-position for _, position in known[:most]]
@@ -252,7 +250,7 @@ def extremes(numbers: list[float | None], direction: int, most: int = 3) -> list
 
 @dataclass
 class Column:
-    """Values under one label, and the rows they stand in."""
+    """Values under one label, and their rows."""
 
     label: str
     rows: Sequence[int]
@@ -260,10 +258,9 @@ class Column:
 
 
 def weigh_columns(scores: list[float], columns: list[Column], focus: Focus, leaders: set[int] | None = None) -> None:
-    """Raise the rows that a question about the columns asks for: odd ones, extremes, those above a limit or in another
-    state.
+    """Raise the rows that the question asks for: odd values, extremes, values beyond a limit or in another state.
 
-    `leaders` collects rows that are an answer by their rank, so that their being alike is not held against them.
+    `leaders` collects rows that are answers by their rank, so that `pack` does not lower them for being similar.
     """
     matches = [focus.names(column.label) if column.label else 0.0 for column in columns]
     best = max(matches, default=0.0)
@@ -271,43 +268,77 @@ def weigh_columns(scores: list[float], columns: list[Column], focus: Focus, lead
     best_measured = max((matches[at] for at in measured), default=0.0)
     odd_weight = 2.4 if focus.unusual else 1.2 if not focus else 0.9 if focus.trouble else 0.6
     oddest: dict[int, float] = {}
+    found = leaders if leaders is not None else set()
     for at, column in enumerate(columns):
-        rows, values = column.rows, column.values
         match = matches[at] / best if best else 0.0
         numbers = measured.get(at)
-        for position, odd in oddness(values, numbers).items():
-            # One strange cell makes a row strange; ten of them hardly more so.
-            worth, row = odd_weight * odd * (0.6 + 0.8 * match), rows[position]
+        for position, odd in oddness(column.values, numbers).items():
+            # One strange cell makes a row strange; ten make it hardly stranger.
+            worth, row = odd_weight * odd * (0.6 + 0.8 * match), column.rows[position]
             before = oddest.get(row, 0.0)
             oddest[row] = max(before, worth) + 0.2 * min(before, worth)
         if numbers is not None:
-            asked = matches[at] / best_measured if best_measured else 0.0
-            if focus.superlative and len(set(numbers)) > 2:
-                # The answer must stand above all that merely has the right words.
-                bonus = 4.0 * asked if best_measured else 1.5
-                for rank, position in enumerate(extremes(numbers, focus.superlative, 6 if asked else 2)):
-                    scores[rows[position]] += bonus / (1 + 0.12 * rank)
-                    if leaders is not None and asked > 0.3:
-                        leaders.add(rows[position])
-            elif not focus:
-                for direction in (1, -1):
-                    for position in extremes(numbers, direction, 1):
-                        scores[rows[position]] += 0.4
-            if focus.comparisons and (asked > 0.3 or not best_measured):
-                for comparison in focus.comparisons:
-                    for position in beyond(comparison, values, numbers, named=asked > 0.3):
-                        scores[rows[position]] += 2.4
-                        if leaders is not None:
-                            leaders.add(rows[position])
-        if focus.negated and len(kinds := set(values)) <= 40:
-            normal = {value for value in kinds if len(value) < 60 and focus.rejects(value)}
-            if normal and sum(1 for value in values if value in normal) >= 0.15 * len(values):
-                for position, value in enumerate(values):
-                    scores[rows[position]] += -0.3 if value in normal else 1.0 + 1.5 * match
-                    if leaders is not None and value not in normal and match > 0.3:
-                        leaders.add(rows[position])
+            asked = matches[at] / best_measured if best_measured else None
+            _raise_extremes(scores, column, numbers, focus, asked, found)
+            _raise_beyond_limits(scores, column, numbers, focus, asked, found)
+        if focus.negated:
+            _raise_other_states(scores, column, focus, match, found)
     for row, worth in oddest.items():
         scores[row] += worth
+
+
+def _raise_extremes(
+    scores: list[float],
+    column: Column,
+    numbers: list[float | None],
+    focus: Focus,
+    asked: float | None,
+    leaders: set[int],
+) -> None:
+    """Raise the rows with the highest or lowest numbers; `asked` is None if the question names no numeric column."""
+    if focus.superlative and len(set(numbers)) > 2:
+        # The answer must rank above everything that merely has the right words.
+        bonus = 1.5 if asked is None else 4.0 * asked
+        for rank, position in enumerate(extremes(numbers, focus.superlative, 6 if asked else 2)):
+            scores[column.rows[position]] += bonus / (1 + 0.12 * rank)
+            if asked is not None and asked > 0.3:
+                leaders.add(column.rows[position])
+    elif not focus:
+        for direction in (1, -1):
+            for position in extremes(numbers, direction, 1):
+                scores[column.rows[position]] += 0.4
+
+
+def _raise_beyond_limits(
+    scores: list[float],
+    column: Column,
+    numbers: list[float | None],
+    focus: Focus,
+    asked: float | None,
+    leaders: set[int],
+) -> None:
+    """Raise the rows beyond a limit of the question, in the column it names or, if it names none, in any."""
+    named = asked is not None and asked > 0.3
+    if not named and asked is not None:
+        return
+    for comparison in focus.comparisons:
+        for position in beyond(comparison, column.values, numbers, named=named):
+            scores[column.rows[position]] += 2.4
+            leaders.add(column.rows[position])
+
+
+def _raise_other_states(scores: list[float], column: Column, focus: Focus, match: float, leaders: set[int]) -> None:
+    """Raise the rows in another state than the one the question negates, and lower those in it."""
+    states = set(column.values)
+    if len(states) > 40:
+        return
+    normal = {value for value in states if len(value) < 60 and focus.rejects(value)}
+    if not normal or sum(1 for value in column.values if value in normal) < 0.15 * len(column.values):
+        return
+    for row, value in zip(column.rows, column.values, strict=True):
+        scores[row] += -0.3 if value in normal else 1.0 + 1.5 * match
+        if value not in normal and match > 0.3:
+            leaders.add(row)
 
 
 _ASSIGNED = re.compile(r"([A-Za-z_][\w.\-/]*)=(\"[^\"]*\"|'[^']*'|[^\s,;|\])}]+)")
@@ -324,14 +355,14 @@ _STATED = re.compile(r"([\w-]+(?: [\w-]+){0,2}?) (?:is|was|are|equals) ([^\s,;]+
 
 
 def columns_of_lines(texts: Sequence[str]) -> list[Column]:
-    """Columns of lines that follow an unknown pattern: by labels before the values, else by place."""
+    """Find columns in lines of an unknown pattern: by labels before the values, else by position."""
     count = len(texts)
     if count < 5:
         return []
     sample = [text for text in texts[:: max(1, count // 60)][:80] if _LETTER_OR_DIGIT.search(text)]
     best, most = None, 0.8 * len(sample)
     for pattern in (_ASSIGNED, _NAMED, _STATED, _QUOTED_LABEL, _OPTION, _LISTED, _TIGHT, _LED):
-        # A label that comes once is a name; columns have labels that come again.
+        # A label that occurs once is a name; labels of columns repeat.
         labels = Counter(label for text in sample for label, _ in _pairs(pattern, text[:2_000]))
         again = sum(times for times in labels.values() if times >= 3)
         if again >= most:
@@ -363,7 +394,7 @@ def _labelled(texts: Sequence[str], pattern: re.Pattern[str]) -> list[Column]:
 
 
 def _placed(texts: Sequence[str]) -> list[Column]:
-    """Words at the same place of lines with as many words; a word that never changes labels what follows it."""
+    """Collect the words at the same position of lines with equally many words; a constant word labels the next one."""
     lengths = Counter(len(text.split()) for text in texts)
     columns: list[Column] = []
     for length, times in lengths.most_common(3):
@@ -387,7 +418,7 @@ def sounds_like_a_name(key: str) -> float:
 
 
 def looks_like_a_name(values: list[str]) -> float:
-    """Words joined by signs look like names; addresses, times, versions, hashes and measures look like anything but."""
+    """Score by form: words joined by signs are likely names; addresses, times, versions and hashes are not."""
     many = len(values)
     if sum(1 for value in values if _NO_NAME.fullmatch(value)) > 0.6 * many:
         return -0.5

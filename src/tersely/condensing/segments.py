@@ -1,8 +1,8 @@
-"""A mixed text in parts of one kind each: outputs of several commands, JSON after a sentence, stderr at the end.
+"""Split a mixed text into parts of one kind: outputs of several commands, JSON after a sentence, stderr at the end.
 
-Cuts only at places that say so: a prompt with a command, `stdout:`, a ruled title,
-a file name of `tail`, the beginning or end of a JSON document. A text without such
-places is one part.
+Cuts only at explicit boundaries: a prompt with a command, `stdout:`, a ruled title, a
+file name of `tail`, the beginning or end of a JSON document. A text without such
+boundaries is one part.
 """
 
 import re
@@ -31,15 +31,13 @@ class Part:
     line: int
     """The source line on which the part begins, counted from 1."""
     title: str = ""
-    """The line above that names the part; empty when there is none."""
+    """The line above that names the part; empty if there is none."""
 
 
 def parts_of(text: str) -> list[Part]:
     whole = sniff(text)
     if whole in ("page", "html"):
-        return [
-            Part(whole, text, 1, "")
-        ]  # Their reader knows headings, and tells the pages of a crawl apart by itself.
+        return [Part(whole, text, 1, "")]  # Their reader handles headings and the pages of a crawl itself.
     parts: list[Part] = []
     line = 1
     for title, body in _titled(text):
@@ -57,7 +55,7 @@ def parts_of(text: str) -> list[Part]:
 
 
 def _titled(text: str) -> list[tuple[str, str]]:
-    """Pairs of a title line, possibly none, and what stands under it."""
+    """Return pairs of a title line (possibly empty) and the text below it."""
     titles: list[tuple[int, int]] = []
     offset = headings = 0
     for line in text.split("\n"):
@@ -65,12 +63,12 @@ def _titled(text: str) -> list[tuple[str, str]]:
             if _TITLE.match(line):
                 titles.append((offset, offset + len(line)))
                 if len(titles) > MOST_PARTS:
-                    return [("", text)]  # So many "titles" are the text itself.
+                    return [("", text)]  # With so many "titles" they are the text itself.
             elif line[0] == "#":
                 headings += line.startswith(("## ", "### ", "#### "))
         offset += len(line) + 1
     if headings >= 3:
-        # Most of them name no command, so none of them does.
+        # Most of them do not name a command, so none of them does.
         titles = [(start, end) for start, end in titles if text[start] != "#"]
     if not titles:
         return [("", text)]
@@ -87,7 +85,7 @@ def _titled(text: str) -> list[tuple[str, str]]:
 
 
 def _by_kind(text: str, known: Kind | None) -> list[tuple[Kind, str]]:
-    """JSON documents apart from what stands before and after them; `known` spares a look at the whole."""
+    """Separate JSON documents from the text around them; `known` saves detecting the whole."""
     found: list[tuple[Kind, str]] = []
     rest = text
     for _ in range(6):
@@ -119,7 +117,7 @@ def _by_kind(text: str, known: Kind | None) -> list[tuple[Kind, str]]:
 
 
 def _json_begins(text: str) -> tuple[int, int] | None:
-    """Where a JSON document of some size starts and ends inside other text."""
+    """Return start and end of a larger JSON document inside other text."""
     places = sorted(at + len(sign) - 1 for sign in ("\n{", "\n[", ": {", ": [") if (at := text.find(sign)) >= 0)
     for start in places:
         if not _JSON_INSIDE.match(text, start):

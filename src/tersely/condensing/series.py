@@ -1,6 +1,6 @@
-"""What the numbers and the odd words inside lines of one family do: extremes, trends, values unlike the others.
+"""Numbers and odd words inside lines of one family: extremes, trends, outliers.
 
-Pure arithmetic over columns of words; what a finding is worth is for `logs` to say.
+Pure arithmetic over columns of words; `logs` decides how much a finding is worth.
 """
 
 import re
@@ -21,12 +21,12 @@ _MEASURES = re.compile(
     r"wait|average|avg|max|min|retr\w+|attempts?|queue|pending|active|after|over|within)\b|_(?:ms|sec|seconds|bytes|mb|pct|percent|count)\b",
     re.I,
 )
-"""Words beside a number that measures something, rather than naming it."""
+"""Words next to a number that measures something, rather than naming it."""
 
 
 @dataclass(slots=True)
 class Series:
-    """One number that all lines of a family have."""
+    """A number that all lines of a family contain."""
 
     context: str
     """The words around it."""
@@ -35,7 +35,7 @@ class Series:
     numbers: list[float]
     unit: str
     measures: bool
-    """It has a unit or stands beside a word like `took` or `size`."""
+    """It has a unit or is next to a word like `took` or `size`."""
 
     @property
     def in_time(self) -> bool:
@@ -50,7 +50,7 @@ class Series:
         return min(range(len(self.numbers)), key=self.numbers.__getitem__)
 
     def leaps(self) -> tuple[bool, bool]:
-        """Whether the highest number is far above, and the lowest far below, what is usual."""
+        """Whether the highest number is far above the usual ones, and the lowest far below."""
         if len(self.numbers) <= 10:
             return False, False
         ranked = sorted(self.numbers)
@@ -66,9 +66,9 @@ class Series:
 
 
 def series_in(members: Sequence[int], columns: Sequence[tuple[str, ...]], *, named: bool = False) -> Iterator[Series]:
-    """The numbers that measure something or may be asked for; those that only name things are passed over.
+    """Return the numbers that measure something or may be asked for, without those that only name things.
 
-    With `named` the numbers have fields of their own, which may be asked for whatever they look like.
+    With `named` the numbers are fields, which may be asked for whatever they look like.
     """
     first = [column[0] for column in columns]
     for place, column in enumerate(columns):
@@ -101,9 +101,9 @@ def series_in(members: Sequence[int], columns: Sequence[tuple[str, ...]], *, nam
 
 
 def odd_in(column: Sequence[str], most: int = 3) -> list[tuple[str, int]]:
-    """Words that stand out because the column otherwise has few different ones: word and where it first stands.
+    """Return the rare words of a column that has few different ones, each with its first position.
 
-    A number is only odd where nearly all others are the same; else it is a quantity, and its extremes speak for it.
+    A number is odd only if nearly all others are equal; otherwise it is a quantity, and its extremes are used.
     """
     total = len(column)
     if total < 8:

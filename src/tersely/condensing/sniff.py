@@ -1,12 +1,13 @@
-"""What kind of text this is, from a sample of its lines.
+"""Detection of the kind of a text from a sample of its lines.
 
-Cheap and careful: a kind is only named on good grounds, because a reader of the
-wrong kind does worse than the generic one. The readers look again at the whole
-text and may still decline.
+Cheap and careful: returns a specific kind only on strong evidence, because a reader of
+the wrong kind does worse than the generic one. The readers examine the whole text and
+may still decline.
 """
 
 import re
 from collections import Counter
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
@@ -35,7 +36,7 @@ Kind = Literal[
 
 SAMPLE_LINES = 400
 LONGEST_SAMPLED = 2_000
-"""What a line is shows in its beginning; patterns with several repeats stay cheap on it."""
+"""The beginning of a line shows its kind; the limit keeps patterns with several repeats cheap."""
 
 _JSON_START = re.compile(
     r"\s*(?:\{\s*(?:[\"'}]|\w+\s*:)|\[\s*(?:[{\[\"\]]|-?\d+(?:\.\d+)?\s*[,\]]|(?:true|false|null)\s*[,\]]))"
@@ -43,7 +44,7 @@ _JSON_START = re.compile(
 _JSON_LINE = re.compile(r'\s*(?:"[^"]{1,120}"\s*:\s*(?:"|[\d{\[-]|true|false|null)|[}\]]+,?\s*$|[{\[]\s*$|\}, ?\{$)')
 _JSON_FIELD = re.compile(r'(?<=[{,\s])"[^"\n]{1,60}"\s*:\s*["\d{\[tfn-]')
 _OBJECT_BEHIND = re.compile(r"[^{}\"']{1,160}\s\{\"[^\"]{1,120}\"\s*:(?:.*\}\s*$|.{1500})")
-"""Who wrote it, then an object, as the logs of several sources are shown together."""
+"""A source, then an object, as when the logs of several sources are shown together."""
 
 _CLOCK = r"\d{1,2}:\d\d(?::\d\d)?"
 _DAY = (
@@ -86,7 +87,7 @@ _CELLS = re.compile(r"\S+(?: \S+)*")
 
 
 def sample_of(text: str) -> list[str]:
-    """Lines from the beginning and from the middle, none of them blank, long ones only by their beginning."""
+    """Return non-blank lines from the beginning and the middle, cut to `LONGEST_SAMPLED` characters."""
     start = [line[:LONGEST_SAMPLED] for line in text[:120_000].split("\n") if line and not line.isspace()][
         : SAMPLE_LINES * 3 // 4
     ]
@@ -96,110 +97,222 @@ def sample_of(text: str) -> list[str]:
     return start
 
 
+class _Sample:
+    """Sampled lines with the shares of them that match a pattern, each computed when a rule first needs it."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.many = len(lines)
+
+    def share(self, pattern: re.Pattern[str]) -> float:
+        """Return the share of lines that match at their beginning."""
+        return sum(1 for line in self.lines if pattern.match(line)) / self.many
+
+    def share_within(self, pattern: re.Pattern[str], reach: int) -> float:
+        """Return the share of lines with a match in their first `reach` characters."""
+        return sum(1 for line in self.lines if pattern.search(line[:reach])) / self.many
+
+    def share_of_several(self, pattern: re.Pattern[str]) -> float:
+        """Return the share of lines with at least three matches."""
+        return sum(1 for line in self.lines if len(pattern.findall(line[:600])) >= 3) / self.many
+
+    @cached_property
+    def timed(self) -> float:
+        return self.share(_TIME_START)
+
+    @cached_property
+    def time_inside(self) -> float:
+        return self.share_within(_TIME_INSIDE, 200)
+
+    @cached_property
+    def leveled(self) -> float:
+        return self.share_within(_LEVEL, 160)
+
+    @cached_property
+    def framed(self) -> float:
+        return self.share(_FRAME)
+
+    @cached_property
+    def keys(self) -> float:
+        return self.share(_KEY_LINE)
+
+    @cached_property
+    def items(self) -> float:
+        return self.share(_ITEM_LINE)
+
+    @cached_property
+    def sections(self) -> float:
+        return self.share(_SECTION)
+
+    @cached_property
+    def assigns(self) -> float:
+        return self.share(_ASSIGN)
+
+    @cached_property
+    def fields(self) -> float:
+        return self.share_of_several(_FIELDS)
+
+    @cached_property
+    def tight_fields(self) -> float:
+        return self.share_of_several(_TIGHT_FIELDS)
+
+    @cached_property
+    def long_lines(self) -> float:
+        return sum(1 for line in self.lines if len(line) > 160) / self.many
+
+    @cached_property
+    def marked(self) -> float:
+        """Share of Markdown: marks at the beginning of lines, links inside them."""
+        return self.share(_MARKDOWN) + sum(1 for line in self.lines if "](" in line) / self.many
+
+    @cached_property
+    def columns(self) -> Literal["csv", "table"] | None:
+        return column_table(self.lines)
+
+    @cached_property
+    def is_page(self) -> bool:
+        return looks_like_page(self.lines)
+
+    @cached_property
+    def is_sentences(self) -> bool:
+        """Whether most lines end with a sentence and contain as many blanks as prose."""
+        ended = sum(1 for line in self.lines if _SENTENCE_END.search(line) and line.rstrip()[-1:] in ".!?。！？")
+        blanks = sum(line.count(" ") for line in self.lines) / max(1, sum(map(len, self.lines)))
+        return ended / self.many > 0.6 and blanks > 0.12
+
+
 def sniff(text: str, *, json: bool = True) -> Kind:
-    """The kind of the text; with `json` off it is known not to be JSON, whatever it begins with."""
-    opening = text[:4_000].lstrip("\ufeff \t\r\n\0")
+    """Detect the kind of a text; with `json` off, the caller knows that it is not JSON."""
     lines = sample_of(text)
     if not lines:
         return "text"
-    many = len(lines)
+    sample = _Sample(lines)
+    return (
+        _markup_or_json(text, sample, json=json)
+        or _tool_output(text, sample)
+        or _rows_or_log(sample)
+        or _prose_or_outline(sample)
+        or _by_weak_signs(sample)
+    )
 
-    def share(pattern: re.Pattern[str]) -> float:
-        return sum(1 for line in lines if pattern.match(line)) / many
 
+def _markup_or_json(text: str, sample: _Sample, *, json: bool) -> Kind | None:
+    opening = text[:4_000].lstrip("\ufeff \t\r\n\0")
     if opening.startswith("<"):
         if _HTML.match(opening) or len(_HTML.findall(text[:20_000])) >= 5:
             return "html"
         if opening.startswith("<?xml") or _TAG.match(opening):
             return "xml"
-    objects = (
-        sum(
-            1
-            for line in lines
-            if line.lstrip()[:1] == "{" and (len(line) == LONGEST_SAMPLED or line.rstrip()[-1:] == "}")
-        )
-        / many
+    whole_objects = sum(
+        1
+        for line in sample.lines
+        if line.lstrip()[:1] == "{" and (len(line) == LONGEST_SAMPLED or line.rstrip()[-1:] == "}")
     )
-    if many >= 2 and (objects >= 0.7 or (objects < 0.3 and share(_OBJECT_BEHIND) >= 0.7)):
+    objects = whole_objects / sample.many
+    if sample.many >= 2 and (objects >= 0.7 or (objects < 0.3 and sample.share(_OBJECT_BEHIND) >= 0.7)):
         return "jsonl"
     if json and _JSON_START.match(opening):
         return "json"
     if json and (
-        (many >= 4 and share(_JSON_LINE) >= 0.85)
+        (sample.many >= 4 and sample.share(_JSON_LINE) >= 0.85)
         or len(_JSON_FIELD.findall(text[:20_000])) * 45 > min(len(text), 20_000)
     ):
         return "json_cut"
+    return None
+
+
+def _tool_output(text: str, sample: _Sample) -> Kind | None:
+    """Detect formats with signs of their own: diffs, drawn trees, numbered records, grep, metrics."""
+    lines = sample.lines
     if _DIFF.search(text[:20_000]):
         return "diff"
-    if share(_BRANCH) >= 0.5 or sum(1 for line in lines if _RECORD_RULE.match(line)) >= 2:
+    if sample.share(_BRANCH) >= 0.5 or sum(1 for line in lines if _RECORD_RULE.match(line)) >= 2:
         return "outline"
-    timed = sum(1 for line in lines if _TIME_START.match(line)) / many
-    if share(_GREP) >= 0.6 and share(_GREP_PATH) >= 0.5 and timed < 0.3:
+    if sample.share(_GREP) >= 0.6 and sample.share(_GREP_PATH) >= 0.5 and sample.timed < 0.3:
         return "grep"
-    if share(_METRIC) >= 0.7 and (
-        any(line.startswith("# ") for line in lines) or sum(1 for line in lines if "{" in line) >= many * 0.3
+    if sample.share(_METRIC) >= 0.7 and (
+        any(line.startswith("# ") for line in lines) or sum(1 for line in lines if "{" in line) >= sample.many * 0.3
     ):
         return "metrics"
-    inside = sum(1 for line in lines if _TIME_INSIDE.search(line[:200])) / many
-    leveled = sum(1 for line in lines if _LEVEL.search(line[:160])) / many
-    framed = sum(1 for line in lines if _FRAME.match(line)) / many
-    columns = column_table(lines)
-    keys, items, sections, assigns = share(_KEY_LINE), share(_ITEM_LINE), share(_SECTION), share(_ASSIGN)
-    sentences = sum(1 for line in lines if _SENTENCE_END.search(line) and line.rstrip()[-1:] in ".!?。！？") / many
-    words_apart = sum(line.count(" ") for line in lines) / max(1, sum(map(len, lines)))
-    in_sentences = (sentences > 0.6 and words_apart > 0.12) or looks_like_page(lines)
-    fields = sum(1 for line in lines if len(_FIELDS.findall(line[:600])) >= 3) / many
-    if columns == "csv" and fields > 0.9 and max(timed, leveled) < 0.3 and len(_FIELDS.findall(lines[0])) >= 3:
-        return "text"  # Each value has its name beside it; a reader of tables would take the first row for the names.
-    if columns == "csv" and framed < 0.2 and not _TIME_START.match(lines[0]) and not in_sentences:
+    return None
+
+
+def _rows_or_log(sample: _Sample) -> Kind | None:
+    """Detect one record per line: CSV, logs, tables; and dialogue, which resembles a log."""
+    if sample.columns == "csv" and _is_labelled(sample):
+        return "text"  # Each value has its name beside it; the table reader would take the first row for a header.
+    if sample.columns == "csv" and _is_csv(sample):
         return "csv"
-    if (
-        timed + framed > 0.5
-        or (leveled > 0.5 and (columns != "table" or inside > 0.6))
-        or (timed > 0.25 and leveled > 0.25)
-    ):
+    if _is_log(sample):
         return "log"
-    if _is_dialogue(lines):
+    if _is_dialogue(sample.lines):
         return "dialogue"
-    if columns == "table" and keys + items + assigns + sections < 0.7:
+    if sample.columns == "table" and sample.keys + sample.items + sample.assigns + sample.sections < 0.7:
         return "table"
-    tight = sum(1 for line in lines if len(_TIGHT_FIELDS.findall(line[:600])) >= 3) / many
-    if inside > 0.6 and many >= 3 and keys < 0.6:
-        early = sum(1 for line in lines if _TIME_INSIDE.search(line[:40])) / many
-        return "text" if max(fields, tight) > 0.7 and max(leveled, timed, early) < 0.3 else "log"
-    if framed > 0.2:
-        return "log"
-    long_lines = sum(1 for line in lines if len(line) > 160) / many
-    marked = share(_MARKDOWN) + sum(1 for line in lines if "](" in line) / many
-    if sentences > 0.6 and words_apart > 0.12 and marked < 0.15:
+    if sample.time_inside > 0.6 and sample.many >= 3 and sample.keys < 0.6:
+        early = sample.share_within(_TIME_INSIDE, 40)
+        named = max(sample.fields, sample.tight_fields) > 0.7
+        return "text" if named and max(sample.leveled, sample.timed, early) < 0.3 else "log"
+    return "log" if sample.framed > 0.2 else None
+
+
+def _is_labelled(sample: _Sample) -> bool:
+    return (
+        sample.fields > 0.9 and max(sample.timed, sample.leveled) < 0.3 and len(_FIELDS.findall(sample.lines[0])) >= 3
+    )
+
+
+def _is_csv(sample: _Sample) -> bool:
+    """Whether lines with equal numbers of separators are rows, and not stack traces, a log or sentences."""
+    if sample.framed >= 0.2 or _TIME_START.match(sample.lines[0]):
+        return False
+    return not sample.is_sentences and not sample.is_page
+
+
+def _is_log(sample: _Sample) -> bool:
+    return (
+        sample.timed + sample.framed > 0.5
+        or (sample.leveled > 0.5 and (sample.columns != "table" or sample.time_inside > 0.6))
+        or (sample.timed > 0.25 and sample.leveled > 0.25)
+    )
+
+
+def _prose_or_outline(sample: _Sample) -> Kind | None:
+    lines, keys, items, marked = sample.lines, sample.keys, sample.items, sample.marked
+    if sample.is_sentences and marked < 0.15:
         return "prose"
-    if looks_like_page(lines):
+    if sample.is_page:
         return "page"  # Copied as plain text: sentences on lines of their own among menus and captions.
-    if keys + items >= 0.75 and long_lines < 0.3 and marked < 0.2:
+    if keys + items >= 0.75 and sample.long_lines < 0.3 and marked < 0.2:
         return "yaml" if _yaml_like(lines) else "outline"
-    if sections and sections + assigns >= 0.7:
+    if sample.sections and sample.sections + sample.assigns >= 0.7:
         return "outline"
-    if keys + items + sections + assigns >= 0.7 and long_lines < 0.2 and marked < 0.2:
+    if keys + items + sample.sections + sample.assigns >= 0.7 and sample.long_lines < 0.2 and marked < 0.2:
         return "outline"
-    if keys >= 0.3 and marked < 0.15 and sum(1 for line in lines[:12] if _KEY_LINE.match(line)) >= 0.75 * min(12, many):
-        return "outline"  # Described things often end in a table of events.
-    if marked >= 0.15:
+    keyed_start = sum(1 for line in lines[:12] if _KEY_LINE.match(line)) >= 0.75 * min(12, sample.many)
+    if keys >= 0.3 and marked < 0.15 and keyed_start:
+        return "outline"  # `describe` output often ends with a table of events.
+    return None
+
+
+def _by_weak_signs(sample: _Sample) -> Kind:
+    if sample.marked >= 0.15:
         return "page"
-    sentences = sum(1 for line in lines if _SENTENCE_END.search(line)) / many
-    average = sum(map(len, lines)) / many
+    sentences = sum(1 for line in sample.lines if _SENTENCE_END.search(line)) / sample.many
+    average = sum(map(len, sample.lines)) / sample.many
     if sentences > 0.4 and average > 60:
         return "prose"
-    if leveled + inside > 0.5:
+    if sample.leveled + sample.time_inside > 0.5:
         return "log"
-    if keys + assigns + sections > 0.5:
+    if sample.keys + sample.assigns + sample.sections > 0.5:
         return "outline"
-    if max(fields, tight) <= 0.7 and (looks_timed(lines) or looks_repetitive(lines)):
-        return "log"  # Without a level or a time that we know, yet messages that come again.
+    if max(sample.fields, sample.tight_fields) <= 0.7 and (looks_timed(sample.lines) or looks_repetitive(sample.lines)):
+        return "log"  # No known level or time, but repeated messages.
     return "text"
 
 
 def _is_dialogue(lines: list[str]) -> bool:
-    """Turns of a few speakers: a name, a colon, spoken sentences."""
+    """Whether the lines are turns of a few speakers: a name, a colon, spoken sentences."""
     speakers = [match.group().split(":")[0] for line in lines if (match := _SPEAKER.match(line))]
     many = len(lines)
     if len(speakers) < 0.8 * many or many < 8 or not 1 < len(set(speakers)) <= max(4, many // 4) or _repeats(speakers):
@@ -208,7 +321,7 @@ def _is_dialogue(lines: list[str]) -> bool:
 
 
 def _repeats(speakers: list[str]) -> bool:
-    """Whether the "speakers" follow each other in a fixed cycle, as the keys of records do."""
+    """Whether the "speakers" follow each other in a fixed cycle, like the keys of records."""
     first = speakers[0]
     distances: Counter[int] = Counter()
     last = None
@@ -226,7 +339,7 @@ def _repeats(speakers: list[str]) -> bool:
 
 
 def _yaml_like(lines: list[str]) -> bool:
-    """YAML nests under a bare `key:` by two blanks or `- `; described things align their values instead."""
+    """Whether lines nest by two blanks or `- ` under a bare `key:` as in YAML; `describe` output aligns values."""
     aligned = sum(1 for line in lines if re.match(r"\s*[^:\s][^:]{0,40}:\s{3,}\S", line))
     nested = 0
     for before, after in pairwise(lines):
@@ -239,7 +352,7 @@ def _yaml_like(lines: list[str]) -> bool:
 
 
 def column_table(lines: list[str]) -> Literal["csv", "table"] | None:
-    """Whether the lines are rows: separated by a sign, drawn with lines, or set in columns."""
+    """Detect rows: separated by a sign, drawn with lines, or aligned in columns."""
     rows = [line.strip("\t") for line in lines if not re.fullmatch(r"[\s|+=:\-─│┼┬┴├┤╋━┃]+", line)]
     if len(rows) < 3:
         return None
@@ -259,7 +372,7 @@ def column_table(lines: list[str]) -> Literal["csv", "table"] | None:
                 return "csv"
     if sum(1 for row in rows if row.lstrip()[:1] in "|│┃" and row.strip()) >= 0.7 * len(rows):
         return "table"
-    # The header may stand below a few lines of something else.
+    # The header may follow a few other lines.
     return "table" if any(_aligned(rows[skip:]) for skip in range(min(8, len(rows) - 2))) else None
 
 
@@ -270,7 +383,7 @@ def _cells_between(row: str, sign: str) -> int:
 
 
 def _aligned(rows: list[str]) -> bool:
-    """Columns set with blanks: the words of the header start (or end) where the cells below do."""
+    """Whether columns are aligned with blanks: the header words start (or end) where the cells below do."""
     header = rows[0]
     starts = [match.start() for match in re.finditer(r"(?:(?<=\s\s)|^)\S", header)]
     single = [match.start() for match in re.finditer(r"(?:(?<=\s)|^)\S", header)]

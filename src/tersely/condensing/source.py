@@ -1,7 +1,7 @@
-"""What a model is given to read of a text, and which lines of the text that is.
+"""The text that a model receives, and the mapping from its positions to lines of the original.
 
-Repetition is folded before the text is divided, so that it is paid for once. Folding goes by blocks of lines; inside a
-folded block the order of lines is given up, so a part of it can only be cited as "somewhere in this block".
+Repetition is folded before the text is divided, so that it is paid for once. Folding works on blocks of lines;
+inside a folded block the order of lines is lost, so a part of it can only be cited as "somewhere in this block".
 """
 
 from bisect import bisect_right
@@ -33,13 +33,13 @@ class Source:
 
     @property
     def legend(self) -> str:
-        """How to read what was folded; empty when nothing was."""
+        """Return the explanation of the folding marks; empty if nothing was folded."""
         return HEADER if any(block.folded for block in self.blocks) else ""
 
     def lines(self, start: int, end: int, line: int) -> tuple[int, int]:
-        """First and last line of the original for a piece of the text that begins in `line` of it.
+        """Return first and last line of the original for a piece of the text that begins in `line` of it.
 
-        Costs no more than the piece is long, so that all pieces together cost one walk through the text.
+        The cost is linear in the piece, so that all pieces together cost one pass through the text.
         """
         opening = self._block(start)
         closing = self._block(max(start, end - 1))
@@ -53,12 +53,12 @@ class Source:
 
 
 def whole_source(text: str) -> Source:
-    """The text as it is."""
+    """Return the text as a source without folding."""
     return Source(text, (_Block(0, 1, 1, 1 + text.count("\n"), folded=False),))
 
 
 def folded_source(text: str) -> Source:
-    """The text with repetition said once, where that pays."""
+    """Return the text as a source, folded where that saves enough."""
     pieces: list[str] = []
     blocks: list[_Block] = []
     start, line, original = 0, 1, 1
@@ -80,7 +80,7 @@ def folded_source(text: str) -> Source:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Runs of as many lines as folding looks at together."""
+    """Yield runs of as many lines as one folding section has."""
     lines = text.splitlines(keepends=True)
     for at in range(0, len(lines), STRETCH):
         yield "".join(lines[at : at + STRETCH])

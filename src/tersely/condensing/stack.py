@@ -1,4 +1,4 @@
-"""Stack traces inside logs: where they are, and which of their frames are worth showing.
+"""Stack traces inside logs: their location, and the frames to show.
 
 A trace belongs to the line before it. Shown are its first frames, the frames of the
 packages that are rarest in the text (application code, found without a list of
@@ -24,11 +24,11 @@ FRAME = re.compile(
 _CAUSE = re.compile(r"\s*(?:\\t)?(?:Caused by|Suppressed): ")
 _ANY = re.compile(rf"(?m)^(?:{FRAME.pattern})")
 _RUNTIME = re.compile(r"(?:java|javax|jdk|sun|kotlin|scala|System|Microsoft|node|internal|std|core|runtime|usr|lib)\b")
-"""What comes with a language is hardly ever what went wrong."""
+"""Frames of the language runtime are rarely the cause."""
 _CODE = re.compile(r"[A-Za-z_$][\w$]*(?:[.:/\\][\w$<>-]+)*")
 
 _OPENINGS = frozenset(" \t\\a#.CS0123456789")
-"""What a frame can begin with: one look spares most lines the expression."""
+"""Possible first characters of a frame; testing them first saves the expression for most lines."""
 
 _FIRST = 3
 _OWN = 2
@@ -36,7 +36,7 @@ _OWN = 2
 
 @dataclass
 class Traces:
-    """The traces of a text: the line each hangs on → its lines."""
+    """The traces of a text: the line each belongs to → its lines."""
 
     after: dict[int, range] = field(default_factory=dict)
     inside: set[int] = field(default_factory=set)
@@ -58,7 +58,7 @@ def find(lines: Sequence[str]) -> Traces:
             and line.strip()
             and lines[at - 1].lstrip().startswith('File "')
         ):
-            continues = True  # The source line under a frame of Python.
+            continues = True  # The source line below a Python frame.
         if continues:
             if start < 0:
                 start = at
@@ -72,15 +72,15 @@ def find(lines: Sequence[str]) -> Traces:
 
 
 def _keep(found: Traces, start: int, end: int) -> None:
-    start = max(1, start)  # Where the text begins inside a trace, its first frame stands for the line it hung on.
+    start = max(1, start)  # If the text begins inside a trace, its first frame replaces the missing line.
     if end - start < 2:
-        return  # One line is no trace.
+        return  # A single line is not a trace.
     found.after[start - 1] = range(start, end)
     found.inside.update(range(start, end))
 
 
 def shown(lines: Sequence[str], trace: range, traces: Traces) -> str:
-    """The frames worth showing, a blank before each, and the number of those passed over."""
+    """Return the frames to show, each after a blank, and the number of omitted ones."""
     chosen = set(trace[:_FIRST])
     chosen.update(at for at in trace if _CAUSE.match(lines[at]))
     by_package: dict[str, list[int]] = {}
@@ -100,6 +100,6 @@ def shown(lines: Sequence[str], trace: range, traces: Traces) -> str:
 
 @lru_cache(maxsize=10_000)
 def _package(line: str) -> str:
-    """The first two parts of what a frame is in."""
+    """Return the first two parts of a frame's qualified name."""
     found = _CODE.search(line.replace("at ", "", 1).replace('File "', "", 1))
     return ".".join(re.split(r"[./\\:]", found.group())[:2]) if found else ""

@@ -1,10 +1,10 @@
-"""The structural condenser: from a text of any kind to what matters in it, without a model.
+"""The structural condenser: reduces a text of any kind to what matters, without a model.
 
-    text → parts of one kind (segments) → a reading of each (its kind's reader) → pack → the account of what is left out
+    text → parts of one kind (segments) → a reading of each (its kind's reader) → pack → list of omissions
 
-Never over the budget, deterministic, linear in the text. A reader that declines
-gives way to the generic one; one whose kind is only likely shares the budget with it.
-Pure functions, no event loop, no model: call it in a thread when the text is large.
+Never over the budget, deterministic, linear in the text. The generic reader replaces a
+reader that declines, and shares the budget with one whose kind is only likely. Pure
+functions, no event loop, no model: call it in a thread when the text is large.
 """
 
 import re
@@ -29,7 +29,7 @@ from tersely.condensing import (
 )
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed, Lost
 from tersely.condensing.focus import Focus
-from tersely.condensing.second_opinion import with_second_opinion
+from tersely.condensing.hedge import with_hedge
 from tersely.condensing.segments import Part, parts_of
 from tersely.condensing.sniff import sniff
 from tersely.condensing.units import Packed, Reader, Reading, count_left_out, merge, moved, pack, put_title
@@ -39,24 +39,24 @@ from tersely.text.tokens import O200K, Tokenizer
 _ESCAPE_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 
 LARGEST_WHOLE = 12_000_000
-"""Longer texts are condensed stretch by stretch first, then the stretches together: memory stays a small multiple of
-the text.
+"""In characters. A longer text is condensed in sections first, then the results together, so that memory stays a small
+multiple of the text.
 """
 
 _STRETCH = 5_000_000
 
 MOST_VALUES = 1_500_000
-"""Of JSON read in one piece. Each costs about a hundred bytes, so twelve million characters of `1,` would cost hundreds
-of megabytes.
+"""Values of JSON read in one piece. Each costs about a hundred bytes, so twelve million characters of `1,` would cost
+hundreds of megabytes.
 """
 
 
 def condense_structurally(
     text: str, budget: int, focus: str = "", tokenizer: Tokenizer = O200K, *, tokens_before: int | None = None
 ) -> Condensed:
-    """What matters in the text, in at most `budget` tokens; the whole text when it fits.
+    """Condense a text to at most `budget` tokens; return it unchanged if it fits.
 
-    `tokens_before` spares the count of the text, a quarter of the time, to callers that have taken it already.
+    Callers that have counted the text pass `tokens_before`, which saves a quarter of the time.
     """
     text = _whole_characters(text)
     if not tokenizer.exceeds(text, budget):
@@ -64,7 +64,7 @@ def condense_structurally(
         return Condensed(
             text=text, status="structural", tokens_before=tokens, tokens_after=tokens, encoding=tokenizer.name
         )
-    # The tokenizer works outside of the interpreter's lock: a second core counts while this one reads.
+    # The tokenizer releases the interpreter's lock, so a second core counts while this one reads.
     with ThreadPoolExecutor(max_workers=1) as counting:
         before = counting.submit(tokenizer.count, text) if tokens_before is None else None
         packed, lost, kind = _condensed(text, budget, focus, tokenizer)
@@ -80,20 +80,24 @@ def condense_structurally(
 
 
 def _condensed(text: str, budget: int, focus: str, tokenizer: Tokenizer) -> tuple[Packed, list[Lost], str]:
-    wish = Focus.parse(focus)
+    question = Focus.parse(focus)
     clean = cleaned(text)
     stretch = _stretch_of(clean)
-    reading = _read_in_stretches(clean, wish, budget, tokenizer, stretch) if stretch else read_any(clean, wish, budget)
-    packed, lost = _packed(with_second_opinion(reading, clean, wish, budget, tokenizer), budget, tokenizer, wish)
+    reading = (
+        _read_in_stretches(clean, question, budget, tokenizer, stretch)
+        if stretch
+        else read_any(clean, question, budget)
+    )
+    packed, lost = _packed(with_hedge(reading, clean, question, budget, tokenizer), budget, tokenizer, question)
     if not packed.text.strip():
-        # Nothing of it could be shown with what it belongs to: a value below ten thousand brackets.
-        reading = generic.read(clean, wish, budget)
-        packed, lost = _packed(reading, budget, tokenizer, wish)
+        # No unit fits together with its owners, e.g. a value below ten thousand brackets.
+        reading = generic.read(clean, question, budget)
+        packed, lost = _packed(reading, budget, tokenizer, question)
     return packed, lost, reading.kind
 
 
 def cleaned(text: str) -> str:
-    """The text as its readers take it: no colours, no NULs, line ends of one kind."""
+    """Remove colour codes and NULs and normalise line ends."""
     if "\x1b" in text:
         text = _ESCAPE_CODES.sub("", text)
     if "\0" in text:
@@ -104,7 +108,7 @@ def cleaned(text: str) -> str:
 
 
 def _whole_characters(text: str) -> str:
-    """Halves of characters, as bytes that are no UTF-8 arrive, replaced; nothing behind this door can write them."""
+    """Replace lone surrogates, which come from bytes that are not UTF-8 and cannot be encoded."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -113,10 +117,10 @@ def _whole_characters(text: str) -> str:
 
 
 def read_any(text: str, focus: Focus, budget: int) -> Reading:
-    """One reading of the whole text, whatever it is made of."""
-    spoken = json_shape.one_string(text)
-    if spoken is not None:
-        return wrapped.on_one_line(read_any(spoken, focus, budget))
+    """Read a text of any kind, split into parts, as one reading."""
+    content = json_shape.one_string(text)
+    if content is not None:
+        return wrapped.on_one_line(read_any(content, focus, budget))
     parts = parts_of(text)
     if not parts:
         return Reading("text", [])
@@ -125,7 +129,7 @@ def read_any(text: str, focus: Focus, budget: int) -> Reading:
 
 
 def _stretch_of(text: str) -> int:
-    """How long the stretches are in which the text has to be read; 0 when it can be read whole."""
+    """Return the size of the sections in which the text must be read; 0 if it can be read as a whole."""
     stretch = _STRETCH if len(text) > LARGEST_WHOLE else 0
     if len(text) > MOST_VALUES and text[:100].lstrip()[:1] in ("[", "{"):
         values = sum(map(text.count, ",[{"))
@@ -135,7 +139,7 @@ def _stretch_of(text: str) -> int:
 
 
 def _read_in_stretches(text: str, focus: Focus, budget: int, tokenizer: Tokenizer, stretch_size: int) -> Reading:
-    """A reading of what the stretches of a very long text come down to, each on its own."""
+    """Condense each section of a very long text, then read the results together."""
     kind = sniff(text)
     header = text[: text.find("\n") + 1] if kind in ("csv", "table") else ""
     shares: list[str] = []
@@ -160,7 +164,7 @@ def _read_in_stretches(text: str, focus: Focus, budget: int, tokenizer: Tokenize
 
 
 def _stretch_end(text: str, start: int, size: int) -> int:
-    """Where a stretch of about that size ends: after a line, else between records, else anywhere."""
+    """Return the end of a section of about that size: after a line, else between records, else anywhere."""
     end = start + size
     if end >= len(text):
         return len(text)
@@ -194,7 +198,7 @@ def _read_yaml(text: str, focus: Focus, budget: int) -> Reading | None:
 
 
 def _read_few(text: str, focus: Focus, budget: int) -> Reading | None:
-    """JSON lines that are few and long are no log; they may be envelopes."""
+    """Read JSON lines that are few and long: not a log, but possibly envelopes."""
     lines = text.count("\n") + 1
     if lines > wrapped.MOST or len(text) < wrapped.SMALLEST * lines:
         return None
@@ -220,11 +224,11 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
     "log": (event_blocks.read, logs.read),
     "text": (event_blocks.read,),
 }
-"""Who reads which kind, in this order, until one does not decline; then the generic reader."""
+"""The readers of each kind, tried in order until one does not decline; then the generic reader."""
 
 
 def _packed(reading: Reading, budget: int, tokenizer: Tokenizer, focus: Focus) -> tuple[Packed, list[Lost]]:
-    """Packed for the budget, and what is left out; from a certain size on the text ends with saying so."""
+    """Pack for the budget and list the omissions; from a certain budget on, the text ends with them."""
     reserve = min(70, max(24, budget // 20)) if budget >= ACCOUNT_FROM_TOKENS else 0
     packed = pack(reading, budget - reserve, tokenizer, focus)
     lost = reading.lost(packed.kept) or count_left_out(reading, packed.kept)
@@ -241,17 +245,17 @@ def _packed(reading: Reading, budget: int, tokenizer: Tokenizer, focus: Focus) -
 
 
 def _ending(lost: list[Lost], room: int, tokenizer: Tokenizer) -> str:
-    """`[left out: 412 of 420 rows with status Running (lines 3–80); …]`, as much of it as there is room for."""
-    said: list[str] = []
+    """Return `[left out: 412 of 420 rows with status Running (lines 3–80); …]`, with as many entries as fit."""
+    entries: list[str] = []
     for entry in lost:
-        trial = f"[left out: {'; '.join([*said, str(entry)])}]"
+        trial = f"[left out: {'; '.join([*entries, str(entry)])}]"
         if tokenizer.count(trial) > room:
             break
-        said.append(str(entry))
-    if not said:
+        entries.append(str(entry))
+    if not entries:
         trial = f"[left out: {lost[0].what}]"
         return trial if tokenizer.count(trial) <= room else ""
-    return f"[left out: {'; '.join(said)}]"
+    return f"[left out: {'; '.join(entries)}]"
 
 
 def condense_within(text: str, budget: int, focus: str = "") -> Condensed:

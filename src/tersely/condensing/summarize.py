@@ -1,11 +1,11 @@
-"""Summaries by a model: one call where the text fits one, a tree of merges where it does not.
+"""Summaries by a model: one call if the text fits one, otherwise a tree of merges.
 
-A part that fails becomes a gap that is named with its lines; the others are
-kept. A merge starts as soon as its children are there. Everything runs in one
-task group: whoever asked goes away, and every call stops.
+A part that fails becomes a gap that is named with its lines; the others are kept. A merge
+starts as soon as its children are ready. All calls run in one task group: cancelling the
+caller stops them.
 
-Knows nothing of servers, stores or sessions. Which strategy is taken, and what to
-return when nothing could be summarized, is the ladder's business.
+Knows nothing of servers, stores or sessions. `ladder` chooses the strategy and decides
+what to return if nothing could be summarized.
 """
 
 import json
@@ -38,19 +38,19 @@ MERGE = Prompt("merge")
 NUDGE = Prompt("nudge")
 
 MAX_SPLITS = 3
-"""How often a part that the provider finds too long is halved."""
+"""How often a part that the provider rejects as too long is halved."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryRequest:
-    """What the reader wants of the summary."""
+    """Requirements for a summary."""
 
     target: int
-    """Tokens the summary may have, as o200k_base counts."""
+    """Largest summary in o200k_base tokens."""
 
     focus: str = ""
     context: str = ""
-    """Where the text comes from and what is going on, for the model's eyes: masked, and data like the text itself."""
+    """Origin and circumstances of the text, for the model: masked, and data like the text itself."""
 
     extraction: bool = False
     """The focus describes a schema, and a program reads the summary."""
@@ -71,21 +71,21 @@ class Progress:
 
 
 OnText = Callable[[str | None], None]
-"""Hears the summary while it is written, piece by piece; None says that what came so far does not count."""
+"""Receives the summary piece by piece while it is written; None discards everything received so far."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """A summary of some lines, or the gap where there should be one."""
+    """A summary of some lines, or the gap in its place."""
 
     text: str
     first: int
     last: int
     gaps: tuple[Lost, ...] = ()
-    """What is missing because the model failed."""
+    """Missing because the model failed."""
 
     cuts: tuple[Lost, ...] = ()
-    """What is missing because the model wrote too much."""
+    """Missing because the model wrote too much."""
 
     @property
     def missing(self) -> bool:
@@ -94,7 +94,7 @@ class Piece:
 
 @dataclass
 class _Run:
-    """One summarization under way: what it shares, and what it adds up."""
+    """State and totals of one summarization."""
 
     text: Masked
     request: SummaryRequest
@@ -106,7 +106,7 @@ class _Run:
     calls_done: int = 0
     usage: Usage = field(default_factory=Usage)
     answers: int = 0
-    """Wanted, from the model or from the cache."""
+    """Answers requested, from the model or from the cache."""
 
     cache_hits: int = 0
     models: dict[str, None] = field(default_factory=dict)
@@ -126,13 +126,13 @@ class _Run:
         source_tokens: int,
         heard: bool = False,
     ) -> tuple[str, bool]:
-        """One answer of at most `limit` tokens, from the cache or the model; a useless one is asked for once more.
+        """Return one answer of at most `limit` tokens, from the cache or the model; retry an unusable one once.
 
         Args:
-            heard: This answer is the summary itself, not a part of it: whoever listens hears it.
+            heard: This answer is the final summary and not a part of it, so listeners receive it.
 
         Raises:
-            LLMError: Nothing usable came.
+            LLMError: No usable answer.
         """
         tokenizer = self.llm.tokenizer
         request = self.request
@@ -200,10 +200,10 @@ class _Run:
     async def summarize_part(
         self, part: Chunk, lines: tuple[int, int], *, limit: int, place: str, splits: int = 0, heard: bool = False
     ) -> Piece:
-        """Summarize one part; failing, say so in the piece.
+        """Summarize one part; a failure is recorded in the piece.
 
         Raises:
-            LLMMisconfigured, LLMOutOfQuota: No other part would fare better.
+            LLMMisconfigured, LLMOutOfQuota: The other parts would fail as well.
         """
         first, last = lines
         if part.tokens <= limit:
@@ -238,7 +238,8 @@ class _Run:
         carried = len(part.text) - (part.end - part.start)
 
         async def summarize(index: int, half: Chunk) -> None:
-            # The half's place in the part, less the headings that the part carries, is its place in the source.
+            # The position of the half in the part, minus the headings that the part repeats, is its position in the
+            # source.
             start, end = (max(part.start, part.start + offset - carried) for offset in (half.start, half.end))
             line = part.line + self.source.text.count("\n", part.start, start)
             where = self.source.lines(start, end, line)
@@ -253,7 +254,7 @@ class _Run:
         return _joined([piece for piece in pieces if piece is not None])
 
     async def merge(self, pieces: Sequence[Piece], *, limit: int, splits: int = 0, heard: bool = False) -> Piece:
-        """One summary from several; failing, their beginnings side by side."""
+        """Merge several summaries into one; on failure, concatenate their beginnings."""
         present = [piece for piece in pieces if not piece.missing]
         merged = replace(_joined(pieces), text="")
         tokenizer = self.llm.tokenizer
@@ -280,7 +281,7 @@ class _Run:
         else:
             cuts = (Lost("the end of a merged summary, which was cut", (lines,)),) if cut else ()
             return replace(merged, text=text, cuts=(*merged.cuts, *cuts))
-        # The parts' summaries are there and paid for: better each cut short than all of them thrown away.
+        # The parts' summaries exist and are paid for: cutting each is better than discarding all.
         each = max(16, limit // len(present) - plan.LABEL_TOKENS)
         text = "\n\n".join(
             f"[lines {piece.first}-{piece.last}] {cut_at_sentence(piece.text, each, tokenizer)}" for piece in present
@@ -291,7 +292,7 @@ class _Run:
     async def _merge_halves(
         self, pieces: Sequence[Piece], present: Sequence[Piece], *, limit: int, splits: int
     ) -> Piece:
-        """What the provider finds too long to merge at once, merged in two calls with half of the content each."""
+        """Merge in two calls with half of the content each what the provider rejects as too long for one."""
         if len(present) == 2:
             shorter = [replace(piece, text=_half(piece.text)) for piece in present]
             return replace(
@@ -326,10 +327,10 @@ async def summarize_text(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_text: OnText | None = None,
 ) -> Condensed:
-    """Summarize a text with a model, whatever its size.
+    """Summarize a text of any size with a model.
 
     Raises:
-        LLMError: Not one part could be summarized, or the operator has to act first.
+        LLMError: No part could be summarized, or the operator has to act first.
     """
     run = _Run(
         text, request, llm, cache or NoCache(), on_progress, anyio.Semaphore(2 * llm.concurrency), on_text=on_text
@@ -361,11 +362,10 @@ async def summarize_text(
 
 
 def _parts(text: str, request: SummaryRequest, size: int, llm: LLM, merges_of: Callable[[int], int]) -> list[Chunk]:
-    """The text in parts of at most `size` tokens, as many as fill the rounds of calls that they take.
+    """Split the text into parts of at most `size` tokens, as many as fill the rounds of calls that they take.
 
-    32 parts and their first merge, at five calls a time, take seven rounds, the last of them with two slots idle; 34
-    smaller
-    parts take the same seven, each a little faster. Beyond ten rounds it makes no difference.
+    32 parts and their first merge, at five calls at a time, take seven rounds, the last of them with two idle slots; 34
+    smaller parts take the same seven, each slightly faster. Beyond ten rounds it makes no difference.
     """
 
     def divided(size: int) -> list[Chunk]:
@@ -388,7 +388,7 @@ def _parts(text: str, request: SummaryRequest, size: int, llm: LLM, merges_of: C
 async def _climb_tree(
     run: _Run, parts: Sequence[Chunk], lines: Sequence[tuple[int, int]], merges: plan.Merges
 ) -> list[Piece]:
-    """Summarize the leaves and merge upwards; the pieces of the topmost row, in the order of the text."""
+    """Summarize the leaves and merge upwards; return the pieces of the topmost level, in the order of the text."""
     rows: list[list[Piece | None]] = [
         [None] * count for count in (len(parts), *(level.groups for level in merges.levels))
     ]
@@ -400,7 +400,8 @@ async def _climb_tree(
         run.one_done()
 
     async def leaf(index: int, part: Chunk) -> None:
-        # Few leaves stand before the gate at a time, so that a merge whose children are there comes through.
+        # Limit the leaves that wait for the limiter, so that a merge whose children are ready is not queued behind
+        # them.
         async with run.leaf_turns:
             first, last = lines[index]
             place = f"Part {index + 1} of {len(parts)}, lines {first}-{last} of the source." if len(parts) > 1 else ""
@@ -424,7 +425,7 @@ async def _climb_tree(
             for index, part in enumerate(parts):
                 tasks.start_soon(leaf, index, part)
     except BaseExceptionGroup as several:
-        # Only what no other part would survive gets here, and one of them says it all.
+        # Only failures that affect all parts get here, and one of them is representative.
         _, others = several.split(LLMError)
         if others is None:
             raise _first(several) from None
@@ -440,7 +441,7 @@ def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def _frame_tokens(run: _Run) -> int:
-    """Tokens of the longer of our two prompts with everything but the content in it."""
+    """Return the tokens of the longer of the two prompts without content."""
     fence = Fence.around(run.request.focus, run.request.context)
     frames = [
         prompt.fill(words="999999", nonce=fence.nonce)
@@ -472,13 +473,13 @@ def _why(failures: Sequence[LLMError]) -> LLMError:
 
 
 def _told(run: _Run, text: str, whole: Piece, chunks: int, levels: int) -> Condensed:
-    """The summary within its target, with its gaps named in the text and all of it accounted for."""
+    """Return the summary within its target, with its gaps named in the text and listed in `lost`."""
     note = ""
     if whole.gaps:
         lines = tuple(gap_lines for gap in whole.gaps for gap_lines in gap.lines)
         note = f"\n\n[{Lost('Not or not fully covered, because the model failed there', lines)}]"
         if O200K.exceeds(note, run.request.target // 2):
-            note = ""  # then `lost` alone has to say it
+            note = ""  # then only `lost` lists it
     said = cut_at_sentence(whole.text, run.request.target - O200K.count(note), O200K)
     summary = said + note
     return Condensed(
@@ -507,7 +508,7 @@ def _work(run: _Run, chunks: int, levels: int, made_up: list[str]) -> ModelWork:
 
 
 def _fits_folded(text: str, source: Source, target: int) -> Condensed | None:
-    """A text that fits once its repetitions are said once needs no model; how to read it comes first."""
+    """Return a text that fits after folding, which needs no model, preceded by the legend of the folding marks."""
     if not source.legend:
         return None
     folded = f"{source.legend}\n{source.text}"

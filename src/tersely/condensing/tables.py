@@ -1,10 +1,9 @@
-"""Tables: CSV and TSV, markdown and drawn tables, columns set with blanks (`kubectl get`, `ps`, `top`, `netstat`).
+"""Tables: CSV and TSV, Markdown and drawn tables, columns aligned with blanks (`kubectl get`, `ps`, `top`, `netstat`).
 
-Rows are the units, shown as they stand with single blanks; their header is their
-owner. A row is worth what the focus finds in it, what is odd in one of its cells
-among the cells of that column, bad states, extremes of the column that is asked
-for. Tables without a header, below a few lines of something else, or several in
-one text are all ordinary here; lines that are no rows are units of their own.
+Rows are the units, verbatim with single blanks; the header is their owner. A row scores by
+its relevance to the focus, by cells that are odd in their column, by bad states, and by
+extremes of the requested column. Tables without a header, tables after other lines and
+several tables in one text are supported; lines that are not rows are units of their own.
 """
 
 import csv
@@ -31,7 +30,7 @@ _STATE = frozenset(("status", "state", "phase", "health", "condition", "result",
 
 @dataclass
 class Table:
-    """Rows of one table; `header` is empty when there is none."""
+    """Rows of one table; `header` is empty if there is none."""
 
     header: list[str]
     header_text: str = ""
@@ -40,12 +39,12 @@ class Table:
     texts: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     columns: dict[int, list[str]] = field(default_factory=dict)
-    """Columns that were asked for already."""
+    """Cache of the columns."""
 
 
 @dataclass
 class _Block:
-    """What a text is made of: a table, or lines that belong to none."""
+    """A part of a text: a table, or lines that belong to none."""
 
     table: Table | None
     texts: list[str] = field(default_factory=list)
@@ -82,7 +81,7 @@ def _separated(text: str) -> Table | None:
     table = Table([])
     csv.field_size_limit(max(csv.field_size_limit(), 16_000_000))
     if '"' not in text or len(sign) > 1:
-        # No quoting: a plain split is several times faster than the csv module and cannot fail.
+        # Without quoting, a plain split is several times faster than the csv module and cannot fail.
         entries: Iterator[tuple[int, list[str], str]] = (
             (number, line.split(sign), line) for number, line in enumerate(text.split("\n"), 1) if line.strip()
         )
@@ -101,17 +100,17 @@ def _separated(text: str) -> Table | None:
 
 def _separator_of(sample: list[str]) -> str | None:
     best: tuple[float, str] | None = None
-    # The usual signs, and whatever stands between the words of the first line.
-    strange = dict.fromkeys(
+    # The usual signs, and any sign between the words of the first line.
+    unusual_signs = dict.fromkeys(
         re.findall(r"(?<=\w)[^\w\s\"'.:-]{1,4}(?=\w)|(?<=\w) ?[|~^¦;!@#&*]{1,3} ?(?=\w)", sample[0])
     )
-    for sign in ("\t", ",", ";", "|", *list(strange)[:6]):
+    for sign in ("\t", ",", ";", "|", *list(unusual_signs)[:6]):
         counts = Counter(re.sub(r'"[^"]*"', "", line).strip().count(sign) for line in sample)
         most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
         if most and times >= 0.7 * len(sample):
-            worth = times / len(sample) + 0.02 * min(most, 10) + 0.01 * len(sign)
-            if best is None or worth > best[0]:
-                best = (worth, sign)
+            score = times / len(sample) + 0.02 * min(most, 10) + 0.01 * len(sign)
+            if best is None or score > best[0]:
+                best = (score, sign)
     return best[1] if best else None
 
 
@@ -154,7 +153,7 @@ def _is_header(cells: list[str], sample: list[str], sign: str) -> bool:
 
 
 def _blocks(text: str) -> Iterator[_Block]:
-    """Tables drawn or set in columns, and the lines between them."""
+    """Yield drawn or aligned tables, and the lines between them."""
     lines = text.split("\n")
     count = len(lines)
     at = failures = 0
@@ -164,8 +163,7 @@ def _blocks(text: str) -> Iterator[_Block]:
         if not line.strip() or _RULE.fullmatch(line):
             at += 1
             continue
-        # Looking for a table costs as much as forty lines: where none begins for long, it is looked for after blank
-        # lines only.
+        # Testing for a table costs as much as forty lines: after many failures, test only after blank lines.
         likely = failures < 40 or not lines[at - 1].strip() or at % 64 == 0
         found = (_drawn(lines, at) or _columns(lines, at)) if likely else None
         failures = 0 if found else failures + 1
@@ -185,7 +183,7 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 def _drawn(lines: list[str], at: int) -> tuple[Table, int] | None:
-    """A table with `|` between its cells, from line `at` on."""
+    """Parse a table with `|` between its cells, from line `at` on."""
     sign = next(
         (sign for sign in ("│", "┃", "|") if lines[at].count(sign) >= 2 or lines[at].strip().startswith(sign)), None
     )
@@ -222,7 +220,7 @@ def _drawn(lines: list[str], at: int) -> tuple[Table, int] | None:
 
 
 def _columns(lines: list[str], at: int) -> tuple[Table, int] | None:
-    """A table set in columns with blanks, with a header or without, from line `at` on."""
+    """Parse a table aligned with blanks, with or without a header, from line `at` on."""
     body = [line for line in lines[at + 1 : at + 40] if line.strip() and not _RULE.fullmatch(line)][:24]
     if len(body) < 2:
         return None
@@ -275,7 +273,7 @@ Split = Callable[[str], list[str] | None]
 
 
 def _splitter(header: str, body: list[str]) -> Split | None:
-    """How rows under this header come apart, when most of them do."""
+    """Return a function that splits rows under this header, if it splits most of them."""
     words = header.split()
     if len(words) < 2 or sum(1 for word in words if number_of(word) is not None) > 0.34 * len(words):
         return None
@@ -292,7 +290,7 @@ def _splitter(header: str, body: list[str]) -> Split | None:
         trials.append(_by_position(starts, 0.6))
     tight = [match.start() for match in re.finditer(r"(?:(?<=\s)|(?<=^))\S", header)]
     if len(tight) >= 3 and tight != starts:
-        # Words one blank apart are columns only where nearly every cell below begins under one.
+        # Words one blank apart are columns only if nearly every cell below begins under one.
         trials.insert(0, _by_position(tight, 0.9))
     if all(word[0].isalnum() or word[0] in "%(_/@" for word in words) and _words_fit(len(words), body):
         trials.append(_by_words(len(words)))
@@ -362,7 +360,7 @@ def _by_blanks(count: int) -> Split:
 
 
 def _even_rows(first: str, body: list[str]) -> Split | None:
-    """Rows without a header: as many words, or cells between wide gaps, in nearly all of them, numbers among them."""
+    """Return how to split rows without a header: nearly all have equally many words or cells, some of them numbers."""
     rows = [first, *body]
     numeric = sum(1 for row in rows if any(number_of(word) is not None for word in row.split())) / len(rows)
     if numeric < 0.7:
@@ -386,7 +384,7 @@ def _even_rows(first: str, body: list[str]) -> Split | None:
     return None
 
 
-# ------------------------------------------------------------------ weighing rows
+# ------------------------------------------------------------------ scoring rows
 
 
 def reading_of(blocks: list[_Block], focus: Focus, budget: int) -> Reading:
@@ -447,18 +445,18 @@ def reading_of(blocks: list[_Block], focus: Focus, budget: int) -> Reading:
             heads.append(summary)
 
     def lost(kept: set[int]) -> list[Lost]:
-        said: list[Lost] = []
+        lost_here: list[Lost] = []
         for table, start, rows in tables:
             visible = {rows[index - start] for index in kept if start <= index < start + len(rows)}
-            said += _left_out(table, visible)
-        return said
+            lost_here += _left_out(table, visible)
+        return lost_here
 
     head = "\n".join(heads) if budget >= 300 and heads else ""
     return Reading("table", units, head=head, lost=lost, noun="rows", gaps=False, decay=0.5)
 
 
 def _narrowed(table: Table, focus: Focus, scores: list[float], budget: int) -> Callable[[list[str], str], str]:
-    """How rows are shown: whole, or when few would fit only the columns that matter, with `…` for the others."""
+    """Return how rows are shown: whole, or if few would fit, only the columns that matter, with `…` for the others."""
     size = len(table.rows)
     average = sum(map(len, table.texts[:200])) / max(1, min(size, 200))
     width = Counter(map(len, table.rows)).most_common(1)[0][0]
@@ -533,7 +531,7 @@ def _row_scores(
 
 
 def _state_column(table: Table) -> int | None:
-    """The column by whose values rows are best counted: few values, a name like `status`, or at least few values."""
+    """Return the column whose values group the rows best: few values, and preferably a name like `status`."""
     best: tuple[float, int] | None = None
     size = len(table.rows)
     for column in range(len(table.header)):
@@ -542,16 +540,16 @@ def _state_column(table: Table) -> int | None:
             continue
         named = 1.0 if set(subwords(table.header[column])) & _STATE else 0.0
         share = kinds.most_common(1)[0][1] / size
-        worth = named + share - 0.03 * len(kinds)
+        score = named + share - 0.03 * len(kinds)
         if number_of(kinds.most_common(1)[0][0]) is not None:
-            worth -= 0.4
-        if best is None or worth > best[0]:
-            best = (worth, column)
+            score -= 0.4
+        if best is None or score > best[0]:
+            best = (score, column)
     return best[1] if best and best[0] > 0.3 else None
 
 
 def _summary(table: Table) -> str:
-    """How many rows, and how many with which state."""
+    """Return the number of rows, in total and by state."""
     size = len(table.rows)
     if size < 8:
         return ""
@@ -580,7 +578,7 @@ def _left_out(table: Table, visible: set[int]) -> list[Lost]:
     for row in missing:
         groups.setdefault(values[row], []).append(row)
     ranked = sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-    said = [
+    lost_here = [
         Lost(
             f"{len(rows)} of {totals[value]} rows with {table.header[column]} {value or '(empty)'}",
             runs_of((table.lines[row], table.lines[row]) for row in rows),
@@ -589,10 +587,10 @@ def _left_out(table: Table, visible: set[int]) -> list[Lost]:
     ]
     rest = [row for _, rows in ranked[4:] for row in rows]
     if rest:
-        said.append(
+        lost_here.append(
             Lost(
                 f"{len(rest)} rows with another {table.header[column]}",
                 runs_of((table.lines[row], table.lines[row]) for row in rest),
             )
         )
-    return said
+    return lost_here

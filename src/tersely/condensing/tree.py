@@ -1,10 +1,10 @@
-"""A nested text as a tree of named values, and what of it answers a question.
+"""A nested text as a tree of named values, and the values in it that answer a question.
 
-JSON, YAML, XML and outlines all become a `Tree` (flat lists, no recursion: depth
-costs nothing). `read_tree` weighs its leaves: relevance of key and value, nearness
-to what is relevant in the same record or under the same heading, severity,
-oddness among the values under the same path, extremes; it finds out what tells
-records apart (their identity), which is shown whenever anything of them is.
+JSON, YAML, XML and outlines all become a `Tree` (flat lists without recursion, so that
+depth costs nothing). `read_tree` scores its leaves by relevance of key and value, by
+proximity to relevant values in the same record or under the same heading, by severity,
+by oddness among the values under the same path, and by extremes. It finds the fields
+that identify records; they are shown whenever any part of the record is.
 
 Knows nothing of the formats; a reader that has built a tree calls `read_tree`.
 """
@@ -61,10 +61,10 @@ _CONFIGURED = frozenset(
         "enum",
     )
 )
-"""Under these keys words of trouble are talked about, not reported."""
+"""Under these keys, words of severity are configuration or documentation, not reports."""
 
 _NAMING_OBJECTS = frozenset(("metadata", "labels", "metric", "package", "tags", "attributes", "resource"))
-"""Sub-objects of a record that may hold its name."""
+"""Sub-objects of a record that may contain its name."""
 
 
 @dataclass
@@ -77,15 +77,15 @@ class Tree:
     kind: bytearray = field(default_factory=bytearray)
     line: list[int] = field(default_factory=list)
     joint: dict[int, str] = field(default_factory=dict)
-    """What stands between key and value where it is not `: `."""
+    """The separator between key and value where it is not `: `."""
     named: dict[int, str] = field(default_factory=dict)
-    """Elements of lists that are fields in disguise, `{"key": "port", "value": 80}` → `port`."""
+    """List elements that represent a field: `{"key": "port", "value": 80}` → `port`."""
     series: dict[int, list[float]] = field(default_factory=dict)
-    """Leaves that stand for many numbers."""
+    """Leaves that represent many numbers."""
     whole: dict[int, str] = field(default_factory=dict)
-    """Long values in one piece, as `wrapped` may want them."""
+    """Long values in one piece, for `wrapped`."""
     apart: set[int] = field(default_factory=set)
-    """Those of them whose lines are lines of the source, from the one below their key on."""
+    """Those of `whole` whose lines are source lines, starting below their key."""
 
     def add(self, parent: int, key: str, kind: int, value: str = "", line: int = 1) -> int:
         self.parent.append(parent)
@@ -96,7 +96,7 @@ class Tree:
         return len(self.parent) - 1
 
     def add_value(self, parent: int, key: str, value: str, line: int = 1) -> int:
-        """A leaf, or for a long value its pieces."""
+        """Add a leaf, or for a long value its pieces."""
         if len(value) <= LONG_VALUE:
             return self.add(parent, key, LEAF, value, line)
         node = self.add(parent, key, TEXT, "", line)
@@ -114,7 +114,7 @@ class Tree:
         return len(self.parent)
 
     def without(self, dropped: bytearray) -> "Tree":
-        """The same tree without the marked nodes; what stands under them must be marked too."""
+        """Return the tree without the marked nodes; their descendants must be marked too."""
         kept = [node for node in range(len(self)) if not dropped[node]]
         moved = {node: index for index, node in enumerate(kept)}
         moved[-1] = -1
@@ -133,9 +133,7 @@ class Tree:
 
 
 def grouped_by_dots(tree: Tree) -> Tree:
-    """Properties with dotted keys, `a.b.size=3`, as records `a.b` with fields; a few keys without a dot stay by
-    themselves.
-    """
+    """Turn properties with dotted keys, `a.b.size=3`, into records `a.b` with fields; keep keys without a dot."""
     leaves = [node for node in range(1, len(tree)) if tree.kind[node] == LEAF and tree.parent[node] == 0]
     dotted = [node for node in leaves if "." in tree.key[node].strip(".")]
     if len(leaves) < 0.8 * len(tree) or len(dotted) < 0.8 * len(leaves) or len(dotted) < 12:
@@ -165,6 +163,10 @@ def grouped_by_dots(tree: Tree) -> Tree:
     return grouped
 
 
+_Fields = dict[int, list[tuple[int, int]]]
+"""Path of a field → (record, leaf) for each record that has it."""
+
+
 class _Shape:
     """Paths, records and identities of a tree."""
 
@@ -192,7 +194,7 @@ class _Shape:
         return children
 
     def _records(self) -> bytearray:
-        """1 for nodes that are one of several alike: elements of lists, entries of maps, repeated keys."""
+        """Mark nodes that are one of several similar ones with 1: list elements, map entries, repeated keys."""
         tree = self.tree
         record = bytearray(len(tree))
         for node, inside in enumerate(self.children):
@@ -210,7 +212,7 @@ class _Shape:
         return record
 
     def _even_lists(self) -> set[int]:
-        """Short lists that always have the same length, as `[time, value]`: the place says what a value is."""
+        """Return short lists that always have the same length, as `[time, value]`: the position defines the meaning."""
         tree = self.tree
         lengths: dict[int, set[int]] = {}
         times: dict[int, int] = {}
@@ -230,7 +232,7 @@ class _Shape:
         return {node for node in lists if self.paths[node] in even}
 
     def _maps_of_records(self) -> set[int]:
-        """Objects whose keys are names of alike things: `{"web-1": {...}, "web-2": {...}}`."""
+        """Return objects whose keys are names of similar things: `{"web-1": {...}, "web-2": {...}}`."""
         tree, children = self.tree, self.children
         maps = set()
         for node, kind in enumerate(tree.kind):
@@ -239,7 +241,7 @@ class _Shape:
                 continue
             nested = [child for child in inside if tree.kind[child] == OBJECT]
             if len({tree.key[child] for child in inside}) < len(inside):
-                continue  # Repeated keys name the kind, not the thing.
+                continue  # Repeated keys name the type, not the instance.
             if len(nested) >= 0.8 * len(inside):
                 keys = [frozenset(tree.key[grand] for grand in children[child] or ()) for child in nested[:24]]
                 pairs = list(pairwise(keys))
@@ -251,7 +253,7 @@ class _Shape:
                 and len({tree.kind[child] for child in inside}) == 1
                 and tree.kind[inside[0]] in (LEAF, LIST)
             ):
-                # Many plain values under keys that look alike: dates, hosts, codes.
+                # Many plain values under similar keys: dates, hosts, codes.
                 names = [tree.key[child] for child in inside[:60]]
                 digits = sum(1 for name in names if any(c.isdigit() for c in name)) / len(names)
                 if digits > 0.7:
@@ -259,7 +261,7 @@ class _Shape:
         return maps
 
     def _walk_paths(self) -> None:
-        """For each node the number of its path; indices and names of records are left out of it."""
+        """Number the path of each node; indices and names of records are not part of a path."""
         tree, maps, positional = self.tree, self.maps, self.positional
         known: dict[tuple[int, str], int] = {}
         paths: list[int] = []
@@ -289,7 +291,7 @@ class _Shape:
         self.paths, self.path_key, self.path_parent = paths, path_key, path_parent
 
     def _identities(self) -> dict[int, list[int]]:
-        """Record node → the leaves that tell it from its siblings."""
+        """Return record node → the leaves that distinguish it from its siblings."""
         tree = self.tree
         identity: dict[int, list[int]] = {}
         groups: dict[int, list[int]] = {}
@@ -297,62 +299,11 @@ class _Shape:
             if tree.kind[node] == OBJECT and parent >= 0 and self.record[node] and not tree.value[node]:
                 groups.setdefault(self.paths[node], []).append(node)
         for records in groups.values():
-            fields: dict[int, list[tuple[int, int]]] = {}
-            for record in records:
-                for leaf in self._near_leaves(record):
-                    fields.setdefault(self.paths[leaf], []).append((record, leaf))
-            # A text that was cut may have lost a field of its first and its last record.
-            everywhere = 1 - 2 / len(records) if len(records) >= 20 else 1.0
-            ranked = []
-            for place, (path, found) in enumerate(fields.items()):
-                values = [tree.value[leaf] for _, leaf in found]
-                distinct = len(set(values)) / len(values)
-                coverage = len({record for record, _ in found}) / len(records)
-                length = sum(map(len, values[:50])) / len(values[:50])
-                if length > 120 or length == 0 or (len(records) > 1 and len(set(values)) <= 1):
-                    continue
-                worth = sounds_like_a_name(self.path_key[path]) + looks_like_a_name(values[:40]) + distinct * coverage
-                worth += 0.2 * (coverage >= everywhere) - 0.02 * min(place, 10) - 0.006 * max(0.0, length - 32)
-                ranked.append((worth, -place, path))
-            ranked.sort(reverse=True)
-            chosen: list[int] = []
-            signature: dict[int, tuple[str, ...]] = dict.fromkeys(records, ())
-            distinct_before = 1
-            maps = tree.parent[records[0]] in self.maps
-            for worth, _, path in ranked[:6]:
-                if worth < 0.5 or len(chosen) == 3:
-                    break
-                if chosen and distinct_before >= 0.95 * len(records):
-                    # Distinct already; a second name only where the choice was a close one.
-                    length = sum(len(tree.value[leaf]) for _, leaf in fields[path][:20]) / len(fields[path][:20])
-                    if worth >= ranked[0][0] - 0.12 and length < 40:
-                        chosen.append(path)
-                    break
-                trial = dict(signature)
-                for record, leaf in fields[path]:
-                    trial[record] = (*trial[record], tree.value[leaf])
-                distinct_now = len(set(trial.values()))
-                if chosen and distinct_now <= distinct_before * 1.02:
-                    continue
-                chosen.append(path)
-                signature, distinct_before = trial, distinct_now
-            if chosen and not maps and _is_opaque([tree.value[leaf] for _, leaf in fields[chosen[0]][:20]]):
-                # A number or a hash identifies, but a name tells the reader what it is.
-                for _, _, path in ranked[:12]:
-                    if (
-                        path not in chosen
-                        and sounds_like_a_name(self.path_key[path]) >= 0.4
-                        and not _is_opaque([tree.value[leaf] for _, leaf in fields[path][:20]])
-                    ):
-                        chosen.append(path)
-                        break
-            if maps:
-                chosen = [path for path in chosen[:1] if sounds_like_a_name(self.path_key[path])]
-            wanted = set(chosen)
-            for path in chosen:
+            fields = self._fields(records)
+            for path in self._identifying_paths(records, fields):
                 seen = set()
                 for record, leaf in fields[path]:
-                    if record not in seen and path in wanted:
+                    if record not in seen:
                         identity.setdefault(record, []).append(leaf)
                         seen.add(record)
         for node in tree.named:
@@ -364,8 +315,80 @@ class _Shape:
             leaves.sort()
         return identity
 
+    def _fields(self, records: list[int]) -> _Fields:
+        fields: _Fields = {}
+        for record in records:
+            for leaf in self._near_leaves(record):
+                fields.setdefault(self.paths[leaf], []).append((record, leaf))
+        return fields
+
+    def _identifying_paths(self, records: list[int], fields: _Fields) -> list[int]:
+        """Return the fields that identify these records, the best first."""
+        ranked = self._ranked_fields(records, fields)
+        chosen = self._distinguishing(records, fields, ranked)
+        if self.tree.parent[records[0]] in self.maps:
+            return [path for path in chosen[:1] if sounds_like_a_name(self.path_key[path])]
+        if chosen and self._is_opaque(fields[chosen[0]]):
+            # A number or a hash identifies, but only a name is meaningful to the reader.
+            for _, path in ranked[:12]:
+                if (
+                    path not in chosen
+                    and sounds_like_a_name(self.path_key[path]) >= 0.4
+                    and not self._is_opaque(fields[path])
+                ):
+                    return [*chosen, path]
+        return chosen
+
+    def _ranked_fields(self, records: list[int], fields: _Fields) -> list[tuple[float, int]]:
+        """Rank fields as (score as an identity, path): named like a name, distinct, in every record, short, early."""
+        # A truncated text may lack a field of its first and its last record.
+        everywhere = 1 - 2 / len(records) if len(records) >= 20 else 1.0
+        ranked = []
+        for place, (path, found) in enumerate(fields.items()):
+            values = [self.tree.value[leaf] for _, leaf in found]
+            distinct = len(set(values)) / len(values)
+            coverage = len({record for record, _ in found}) / len(records)
+            length = sum(map(len, values[:50])) / len(values[:50])
+            if length > 120 or length == 0 or (len(records) > 1 and len(set(values)) <= 1):
+                continue
+            worth = sounds_like_a_name(self.path_key[path]) + looks_like_a_name(values[:40]) + distinct * coverage
+            worth += 0.2 * (coverage >= everywhere) - 0.02 * min(place, 10) - 0.006 * max(0.0, length - 32)
+            ranked.append((worth, -place, path))
+        ranked.sort(reverse=True)
+        return [(worth, path) for worth, _, path in ranked]
+
+    def _distinguishing(self, records: list[int], fields: _Fields, ranked: list[tuple[float, int]]) -> list[int]:
+        """Choose at most three fields that together distinguish (nearly) all records."""
+        value = self.tree.value
+        chosen: list[int] = []
+        signature: dict[int, tuple[str, ...]] = dict.fromkeys(records, ())
+        distinct_before = 1
+        for worth, path in ranked[:6]:
+            if worth < 0.5 or len(chosen) == 3:
+                break
+            if chosen and distinct_before >= 0.95 * len(records):
+                # Already distinct; add a second name only if the choice was close.
+                length = sum(len(value[leaf]) for _, leaf in fields[path][:20]) / len(fields[path][:20])
+                if worth >= ranked[0][0] - 0.12 and length < 40:
+                    chosen.append(path)
+                break
+            trial = dict(signature)
+            for record, leaf in fields[path]:
+                trial[record] = (*trial[record], value[leaf])
+            distinct_now = len(set(trial.values()))
+            if chosen and distinct_now <= distinct_before * 1.02:
+                continue
+            chosen.append(path)
+            signature, distinct_before = trial, distinct_now
+        return chosen
+
+    def _is_opaque(self, found: list[tuple[int, int]]) -> bool:
+        """Whether the values of a field are mostly numbers and hashes."""
+        values = [self.tree.value[leaf] for _, leaf in found[:20]]
+        return sum(1 for value in values if _OPAQUE.fullmatch(value)) > 0.7 * len(values)
+
     def _near_leaves(self, record: int) -> list[int]:
-        """Leaves of the record itself and of its plain sub-objects (`metadata`, `labels`), not of lists in it."""
+        """Return the leaves of a record and of its naming sub-objects (`metadata`, `labels`), not of its lists."""
         tree, children = self.tree, self.children
         found = []
         for child in children[record] or ():
@@ -379,21 +402,15 @@ class _Shape:
 
 
 def _without_figures(line: str) -> str:
-    """What a line says apart from its figures, their alignment, and remarks that are nothing but figures, `(x6 over
-    18h)`.
-    """
+    """Return a line without its figures, their alignment, and remarks that consist of figures: `(x6 over 18h)`."""
     return " ".join(_FIGURES_ASIDE.sub("", _VARIABLE.sub("#", line[:160])).split())[:100]
 
 
-def _is_opaque(values: list[str]) -> bool:
-    return sum(1 for value in values if _OPAQUE.fullmatch(value)) > 0.7 * len(values)
-
-
 def read_tree(tree: Tree, focus: Focus, budget: int, kind: str, *, noun: str = "values") -> Reading:
-    """Weigh the leaves of a tree and make units of them that lay themselves out."""
+    """Score the leaves of a tree and return them as units with their own layout."""
     tree = _rewritten(tree)
     shape = _Shape(tree)
-    worth = _Worth(tree, shape, focus)
+    worth = _Scorer(tree, shape, focus)
     return _TreeReading(tree, shape, worth.scores(), kind, noun, focus, budget).reading()
 
 
@@ -406,11 +423,9 @@ _VALUE_KEYS = frozenset(("value", "val", "v", "values"))
 
 
 def _rewritten(tree: Tree) -> Tree:
-    """The tree with series of numbers as one value each, rows under their column names, and pairs of name and value
-    as such.
-    """
+    """Replace series of numbers by one value each, name the cells of rows, and turn name/value pairs into fields."""
     children: list[list[int] | None] = [None] * len(tree)
-    worth_it = False
+    has_list = False
     for node, parent in enumerate(tree.parent):
         if parent >= 0:
             seen = children[parent]
@@ -418,8 +433,8 @@ def _rewritten(tree: Tree) -> Tree:
                 children[parent] = [node]
             else:
                 seen.append(node)
-            worth_it = worth_it or tree.kind[parent] == LIST
-    if not worth_it:
+            has_list = has_list or tree.kind[parent] == LIST
+    if not has_list:
         return tree
     dropped = bytearray(len(tree))
     for node in range(len(tree)):
@@ -444,9 +459,7 @@ def _rewritten(tree: Tree) -> Tree:
 
 
 def _name_roles(tree: Tree, children: list[list[int] | None]) -> None:
-    """Elements that play the same parts in many lists (`conditions` of type Ready, Degraded …) are compared part by
-    part.
-    """
+    """Name list elements by their role (`conditions` of type Ready, Degraded …), so that equal roles are compared."""
     lists: dict[str, list[int]] = {}
     for node in range(len(tree)):
         if (
@@ -468,16 +481,14 @@ def _name_roles(tree: Tree, children: list[list[int] | None]) -> None:
                         break
         total = sum(len(children[node] or ()) for node in nodes)
         kinds = {role for _, role in roles.values()}
-        # Each part at most once in a list, and each in many lists: else it is the name of a thing.
+        # Each role at most once per list, and in many lists; otherwise it is the name of a thing.
         if len(roles) == total and len(set(roles.values())) == total and len(kinds) <= total / 4:
             for child, (_, role) in roles.items():
                 tree.named.setdefault(child, role)
 
 
 def _series(tree: Tree, children: list[list[int] | None], inside: list[int]) -> tuple[str, list[float]] | None:
-    """`[[time, value], …]` or `[number, …]` in one line: first, last, lowest and highest with their times, and the
-    trend.
-    """
+    """Summarise `[[time, value], …]` or `[number, …]`: first, last, lowest, highest with their times, and trend."""
     times: list[str] = []
     values: list[str] = []
     for child in inside:
@@ -516,9 +527,7 @@ def _series(tree: Tree, children: list[list[int] | None], inside: list[int]) -> 
 
 
 def _name_columns(tree: Tree, children: list[list[int] | None], node: int, inside: list[int]) -> None:
-    """Rows of plain values under a list of column names beside them, or in their first row: each value gets its
-    name.
-    """
+    """Name the values of plain rows after column names in a sibling list or in the first row."""
     width = len(children[inside[0]] or ())
     rows = [child for child in inside if tree.kind[child] == LIST and len(children[child] or ()) == width]
     if width < 2 or len(rows) < 0.9 * len(inside):
@@ -566,7 +575,7 @@ def _name_columns(tree: Tree, children: list[list[int] | None], node: int, insid
 
 
 def _name_pairs(tree: Tree, children: list[list[int] | None], inside: list[int], dropped: bytearray) -> None:
-    """`{"key": "port", "value": 80}` is the field `port`."""
+    """Turn `{"key": "port", "value": 80}` into the field `port`."""
     pairs: list[tuple[int, int, int, int]] = []
     for child in inside:
         leaves = children[child] or []
@@ -587,8 +596,8 @@ def _name_pairs(tree: Tree, children: list[list[int] | None], inside: list[int],
             dropped[name] = dropped[value] = 1
 
 
-class _Worth:
-    """What each node is worth to the reader."""
+class _Scorer:
+    """Scores of the nodes for one question."""
 
     def __init__(self, tree: Tree, shape: _Shape, focus: Focus) -> None:
         self.tree, self.shape, self.focus = tree, shape, focus
@@ -597,9 +606,7 @@ class _Worth:
         self._sharpen()
 
     def _sharpen(self) -> None:
-        """Of keys that share words with the question, those that say little else are meant: `retention.ms`, not
-        `delete.retention.ms`.
-        """
+        """Prefer keys that contain little besides words of the question: `retention.ms`, not `delete.retention.ms`."""
         tree, relevance = self.tree, self.found.relevance
         for node, seen in enumerate(self.found.terms):
             if seen and not tree.value[node]:
@@ -625,11 +632,11 @@ class _Worth:
             own = found.relevance[node]
             score = 2.2 * own + near[node]
             if configured[node] and focus.trouble:
-                score *= 0.7  # What is asked for is what happened, not what was ordered.
+                score *= 0.7  # The question is about what happened, not about what was configured.
             score += trouble * bad[node]
             parent = tree.parent[node]
             if parent >= 0 and not configured[node]:
-                # Beside a bad sign stand its reasons: exit code, message, time.
+                # The values next to a bad one are its reasons: exit code, message, time.
                 score += (
                     0.4
                     * trouble
@@ -637,11 +644,11 @@ class _Worth:
                 )
             scores[node] = score
         self._columns(scores)
-        self._hold_together(scores)
+        self._raise_pieces(scores)
         return scores
 
-    def _hold_together(self, scores: list[float]) -> None:
-        """Pieces of one long value rise with the best of them: a message is rarely understood from one line of it."""
+    def _raise_pieces(self, scores: list[float]) -> None:
+        """Raise pieces of a long value with the best of them: a message is rarely understood from one of its lines."""
         tree = self.tree
         best: dict[int, float] = {}
         for node, score in enumerate(scores):
@@ -653,11 +660,10 @@ class _Worth:
                 scores[node] += 0.25 * best[parent]
 
     def _nearness(self) -> list[float]:
-        """What a node gains from relevant nodes around it: inside its record and from headings above, never from
-        another record.
+        """Return what a node gains from relevant nodes in its record and from headings above, never from other records.
 
-        A node that has found something itself gains most from what it has not found: the value of the asked-for key
-        in the asked-for record, rather than the key in any record.
+        A node that matches some terms gains most from nodes that match the others: the value of the requested key in
+        the requested record, rather than the key in any record.
         """
         tree, shape, found = self.tree, self.shape, self.found
         relevance = found.relevance
@@ -700,7 +706,7 @@ class _Worth:
         return marked
 
     def _columns(self, scores: list[float]) -> None:
-        """Oddness, extremes, comparisons, states that should not be, and plain novelty, path by path."""
+        """Score oddness, extremes, comparisons, negated states and novelty, path by path."""
         tree, shape, focus = self.tree, self.shape, self.focus
         columns: dict[int, list[int]] = {}
         for node, path in enumerate(shape.paths):
@@ -729,7 +735,7 @@ class _Worth:
             if known is not None:
                 asked = matches.get(path, 0.0) / best_measured if best_measured else 0.5
                 if focus.superlative and len({number for number in known if number is not None}) > 1:
-                    # The answer must stand above all that merely has the right key.
+                    # The answer must rank above everything that merely has the right key.
                     bonus = (4.0 if best_measured else 2.8) * asked
                     for rank, position in enumerate(extremes(known, focus.superlative, 4)):
                         scores[nodes[position]] += bonus / (1 + 0.35 * rank)
@@ -747,7 +753,7 @@ class _Worth:
                 scores[node] += -0.3 if value in normal else weight
 
     def _path_matches(self) -> dict[int, float]:
-        """How well the keys of a path name what the focus asks for."""
+        """Score how well the keys of a path match the terms of the focus."""
         shape, focus = self.shape, self.focus
         wanted = {term.text: term.weight for term in focus.terms if term.kind != "phrase"}
         if not wanted:
@@ -771,14 +777,14 @@ class _Worth:
         return matches
 
     def _novelty(self, scores: list[float], nodes: list[int], values: list[str]) -> None:
-        """A little for what is said for the first time, and less for hashes, nulls and what is always the same."""
+        """Raise values that occur for the first time slightly; lower hashes, nulls and repeated values."""
         seen: set[str] = set()
         terms: dict[str, set[int]] = {}
         many = len(nodes)
         loose = not self.tree.key[nodes[0]] and self.tree.kind[self.tree.parent[nodes[0]]] == OBJECT
         for node, value in zip(nodes, values, strict=True):
             if loose:
-                # Lines without a key: the same words with other numbers say the same again.
+                # In lines without a key, the same words with other numbers are a repetition.
                 value = _without_figures(value)
                 known, here = terms.setdefault(value, set()), self.found.terms[node] or {}
                 if value in seen and known.issuperset(here):
@@ -821,8 +827,8 @@ class _TreeReading:
         best = heapq.nlargest(32, ((scores[node], -node) for node in leaves))
         self.answers = {-node for _, node in best}
 
-    def _owner(self, node: int) -> tuple[int, str]:
-        """The nearest record a leaf belongs to, and its name; -1 when there is none."""
+    def owner(self, node: int) -> tuple[int, str]:
+        """Return the nearest record of a leaf and its name; -1 if there is none."""
         tree, shape = self.tree, self.shape
         above = tree.parent[node]
         while above >= 0:
@@ -863,16 +869,16 @@ class _TreeReading:
             family: Hashable = shape.paths[node]
             if not tree.key[node] and tree.kind[parent] == OBJECT:
                 family = (family, _without_figures(tree.value[node]))
-            return Unit(self._leaf_text(node) + ", ", line, line, self.scores[node], owner, family=family)
-        text = self._label(node)
+            return Unit(self.leaf_text(node) + ", ", line, line, self.scores[node], owner, family=family)
+        text = self.label(node)
         score = self.scores[node] if tree.value[node] else -1.0
         identity = shape.identity.get(node)
         if identity:
-            text += ", ".join(self._leaf_text(leaf) for leaf in identity)
+            text += ", ".join(self.leaf_text(leaf) for leaf in identity)
             score = max(score, *(self.scores[leaf] for leaf in identity))
         return Unit(" " + text, line, line, score, owner, family=shape.paths[node])
 
-    def _label(self, node: int) -> str:
+    def label(self, node: int) -> str:
         key = self.tree.key[node]
         parent = self.tree.parent[node]
         value = self.tree.value[node]
@@ -882,7 +888,7 @@ class _TreeReading:
             return f"{key}{self.tree.joint.get(node, ': ')}{value}, " if key else f"{value}, "
         return f"{key}: " if key else ""
 
-    def _leaf_text(self, node: int) -> str:
+    def leaf_text(self, node: int) -> str:
         tree = self.tree
         value = tree.value[node]
         parent = tree.parent[node]
@@ -891,104 +897,12 @@ class _TreeReading:
         return f"{tree.key[node]}{tree.joint.get(node, ': ')}{value}" if value else f"{tree.key[node]}:"
 
     def layout(self, kept: set[int], changed: dict[int, str]) -> str:
-        """One line for each object: its path, then its values; a blank deeper for each level."""
-        tree, shape = self.tree, self.shape
+        """Write one line per object: its path, then its values; one more blank per level."""
         shown = {self.nodes[index] for index in kept}
-        text_of = {self.nodes[index]: text.removesuffix(", ") for index, text in changed.items()}
-        for node in list(shown):
-            for leaf in shape.identity.get(node, ()):
-                shown.add(leaf)
-                above = tree.parent[leaf]
-                while above not in shown:
-                    shown.add(above)
-                    above = tree.parent[above]
-        inside: dict[int, list[int]] = {}
-        for node in sorted(shown):
-            inside.setdefault(tree.parent[node], []).append(node)
-        lines: list[str] = []
-        current: list[str] = []
-        start = ""
-        written = 0
-        named_at: dict[int, int] = {}
-        naming = {leaf: record for record, leaves in shape.identity.items() for leaf in leaves[:1] if record in shown}
+        changed_text = {self.nodes[index]: text.removesuffix(", ") for index, text in changed.items()}
+        return _Layout(self, shown, changed_text).text()
 
-        def flush() -> None:
-            nonlocal start, current
-            if current or start.strip():
-                lines.append((start + ", ".join(current)).rstrip().removesuffix(","))
-            start, current = "", []
-
-        # (node, depth, path so far) for objects still to be written, in order, without recursion.
-        stack: list[tuple[int, int, str]] = [(node, 0, "") for node in reversed(inside.get(-1, ()))]
-        pad_at = 0
-        while stack:
-            node, depth, prefix = stack.pop()
-            children = inside.get(node, [])
-            if tree.kind[node] == LEAF:
-                if depth != pad_at or not (current or start):
-                    flush()
-                    start = " " * depth
-                    pad_at = depth
-                text = text_of.get(node) or self._leaf_text(node)
-                written += len(text) + 2
-                if node in naming:
-                    named_at[naming[node]] = written
-                elif node in self.answers:
-                    owner, name = self._owner(node)
-                    if owner >= 0 and written - named_at.get(owner, written) > 110 and len(name) < 80:
-                        # So far from its owner's name a value would hang in the air.
-                        text = f"[{name}] {text}"
-                        named_at[owner] = written
-                alone = not tree.key[node] and tree.kind[tree.parent[node]] == OBJECT
-                if alone and current:
-                    flush()
-                    start = " " * depth
-                current.append(text)
-                if alone or len(text) > 160 or sum(map(len, current)) > 400:
-                    flush()
-                continue
-            label = prefix + self._label(node)
-            written += len(label) + depth
-            if tree.value[node] or tree.parent[node] in shape.maps:
-                named_at[node] = written
-            total = len(shape.children[node] or ())
-            in_list = label.lstrip().startswith("- ")
-            if tree.kind[node] == TEXT:
-                flush()
-                joined = self._joined(children)
-                lines.append(" " * depth + label + joined)
-                continue
-            plain = tree.kind[node] == LIST and all(tree.kind[child] == LEAF for child in children) and children
-            if plain:
-                flush()
-                note = f" [{len(children)} of {total}]" if len(children) < total else ""
-                lines.append(
-                    " " * depth
-                    + label
-                    + ", ".join(text_of.get(child) or self._leaf_text(child) for child in children)
-                    + note
-                )
-                continue
-            if (
-                len(children) == 1
-                and tree.kind[children[0]] == OBJECT
-                and tree.kind[node] == OBJECT
-                and not in_list
-                and label.endswith(": ")
-            ):
-                stack.append((children[0], depth, label.removesuffix(": ") + "."))
-                continue
-            flush()
-            many = tree.kind[node] == LIST or node in shape.maps
-            note = f"[{len(children)} of {total}] " if many and len(children) < total else ""
-            start = " " * depth + label + note
-            deeper = depth + 1 if label else depth
-            pad_at = deeper
-            stack.extend((child, deeper, "") for child in reversed(children))
-        flush()
-        return "\n".join(lines)
-
-    def _joined(self, pieces: list[int]) -> str:
+    def joined(self, pieces: list[int]) -> str:
         if not pieces:
             return ""
         first = self.shape.children[self.tree.parent[pieces[0]]] or []
@@ -1007,7 +921,7 @@ class _TreeReading:
     def lost(self, kept: set[int]) -> list[Lost]:
         tree, shape = self.tree, self.shape
         shown = {self.nodes[index] for index in kept}
-        said: list[Lost] = []
+        omissions: list[Lost] = []
         leaves = hidden = 0
         runs: list[tuple[int, int]] = []
         for node in range(len(tree)):
@@ -1024,17 +938,17 @@ class _TreeReading:
         for path, nodes in groups.items():
             members = [child for node in nodes for child in shape.children[node] or ()]
             left = [child for child in members if child not in shown]
-            if len(left) >= 3 and len(said) < 6:
+            if len(left) >= 3 and len(omissions) < 6:
                 name = self._path_name(path)
-                said.append(
+                omissions.append(
                     Lost(
                         f"{len(left)} of {len(members)} {name}",
                         runs_of((tree.line[child], tree.line[child]) for child in left),
                     )
                 )
         if hidden:
-            said.append(Lost(f"{hidden} of {leaves} {self.noun}", runs_of(runs)))
-        return said
+            omissions.append(Lost(f"{hidden} of {leaves} {self.noun}", runs_of(runs)))
+        return omissions
 
     def _path_name(self, path: int) -> str:
         shape = self.shape
@@ -1044,3 +958,121 @@ class _TreeReading:
                 parts.append(shape.path_key[path])
             path = shape.path_parent[path]
         return ".".join(reversed(parts)) or "records"
+
+
+class _Layout:
+    """Lines of the shown nodes, written in one pass without recursion."""
+
+    def __init__(self, reading: _TreeReading, shown: set[int], changed_text: dict[int, str]) -> None:
+        self.reading, self.changed_text = reading, changed_text
+        self.tree, self.shape = tree, shape = reading.tree, reading.shape
+        for node in list(shown):
+            for leaf in shape.identity.get(node, ()):
+                shown.add(leaf)
+                above = tree.parent[leaf]
+                while above not in shown:
+                    shown.add(above)
+                    above = tree.parent[above]
+        self.inside: dict[int, list[int]] = {}
+        for node in sorted(shown):
+            self.inside.setdefault(tree.parent[node], []).append(node)
+        self.naming = {
+            leaf: record for record, leaves in shape.identity.items() for leaf in leaves[:1] if record in shown
+        }
+        """The leaf that names a record → the record."""
+        self.named_at: dict[int, int] = {}
+        """Record → number of characters that had been written after its name."""
+        self.written = 0
+        self.lines: list[str] = []
+        self.start = ""
+        """Beginning of the current line: indentation, label, count."""
+        self.values: list[str] = []
+        """Values on the current line."""
+        self.indent = 0
+        """Depth of the values on the current line."""
+        self.stack: list[tuple[int, int, str]] = []
+        """(node, depth, path so far) of the nodes still to be written, the next one last."""
+
+    def text(self) -> str:
+        self.stack = [(node, 0, "") for node in reversed(self.inside.get(-1, ()))]
+        while self.stack:
+            node, depth, path = self.stack.pop()
+            if self.tree.kind[node] == LEAF:
+                self._leaf(node, depth)
+            else:
+                self._owner(node, depth, path)
+        self._flush()
+        return "\n".join(self.lines)
+
+    def _flush(self) -> None:
+        if self.values or self.start.strip():
+            self.lines.append((self.start + ", ".join(self.values)).rstrip().removesuffix(","))
+        self.start, self.values = "", []
+
+    def _leaf(self, node: int, depth: int) -> None:
+        if depth != self.indent or not (self.values or self.start):
+            self._flush()
+            self.start = " " * depth
+            self.indent = depth
+        text = self.changed_text.get(node) or self.reading.leaf_text(node)
+        self.written += len(text) + 2
+        if node in self.naming:
+            self.named_at[self.naming[node]] = self.written
+        elif node in self.reading.answers:
+            text = self._with_owner(node, text)
+        alone = not self.tree.key[node] and self.tree.kind[self.tree.parent[node]] == OBJECT
+        if alone and self.values:
+            self._flush()
+            self.start = " " * depth
+        self.values.append(text)
+        if alone or len(text) > 160 or sum(map(len, self.values)) > 400:
+            self._flush()
+
+    def _with_owner(self, node: int, text: str) -> str:
+        """Repeat the record's name if it is too far above the value."""
+        owner, name = self.reading.owner(node)
+        if owner >= 0 and self.written - self.named_at.get(owner, self.written) > 110 and len(name) < 80:
+            self.named_at[owner] = self.written
+            return f"[{name}] {text}"
+        return text
+
+    def _owner(self, node: int, depth: int, path: str) -> None:
+        tree, shape = self.tree, self.shape
+        children = self.inside.get(node, [])
+        label = path + self.reading.label(node)
+        self.written += len(label) + depth
+        if tree.value[node] or tree.parent[node] in shape.maps:
+            self.named_at[node] = self.written
+        if tree.kind[node] == TEXT:
+            self._flush()
+            self.lines.append(" " * depth + label + self.reading.joined(children))
+        elif tree.kind[node] == LIST and children and all(tree.kind[child] == LEAF for child in children):
+            self._flush()
+            self._plain_list(node, depth, label, children)
+        elif self._is_only_step(node, label, children):
+            self.stack.append((children[0], depth, label.removesuffix(": ") + "."))
+        else:
+            self._flush()
+            total = len(shape.children[node] or ())
+            many = tree.kind[node] == LIST or node in shape.maps
+            note = f"[{len(children)} of {total}] " if many and len(children) < total else ""
+            self.start = " " * depth + label + note
+            self.indent = depth + 1 if label else depth
+            self.stack.extend((child, self.indent, "") for child in reversed(children))
+
+    def _plain_list(self, node: int, depth: int, label: str, children: list[int]) -> None:
+        total = len(self.shape.children[node] or ())
+        note = f" [{len(children)} of {total}]" if len(children) < total else ""
+        values = (self.changed_text.get(child) or self.reading.leaf_text(child) for child in children)
+        self.lines.append(" " * depth + label + ", ".join(values) + note)
+
+    def _is_only_step(self, node: int, label: str, children: list[int]) -> bool:
+        """Whether an object only leads to another one, so that both share a line: `spec.template: `."""
+        kind = self.tree.kind
+        return (
+            len(children) == 1
+            and kind[children[0]] == OBJECT
+            and kind[node] == OBJECT
+            and not label.lstrip().startswith("- ")
+            and label.endswith(": ")
+        )

@@ -1,24 +1,24 @@
-"""Units of text and the packer that spends a budget on them.
+"""Units of text and the packer that fills a budget with them.
 
-A reader of one kind (`json_shape.read`, `logs.read`, …) turns a text into a
-`Reading`: units in source order, each with its worth, its owner and its family,
-and a sentence about whatever is left out. `pack` chooses: greedily by worth for
-what it costs, re-scoring lazily as families repeat; a unit's cost includes the
-ancestors that are not open yet; the output is in source order, gaps are marked,
-the real token count is taken at the end and what is left is filled up.
+A reader of one kind (`json_shape.read`, `logs.read`, …) turns a text into a `Reading`:
+units in source order, each with its score, its owner and its family, and a function that
+lists omissions. `pack` chooses greedily by score per cost and re-scores lazily as
+families repeat; the cost of a unit includes its ancestors that are not shown yet. The
+output is in source order with marked gaps; `pack` counts the real tokens at the end and
+fills the remaining budget.
 
     def read(text: str, focus: Focus, budget: int) -> Reading | None: ...
 
-`None` means "not mine after all". A reader never cuts to the budget itself: the
-budget only tells it how much detail can matter (how many units, how long a value).
-Keep units under about 50,000 for any input; fold, prune or sum up before that.
+`None` means that the reader declines. A reader never cuts to the budget itself: the
+budget only limits how much detail is useful (how many units, how long a value).
+Keep units under about 50,000 for any input; fold, prune or aggregate before that.
 
-What a reader promises: `Unit.text` is literal source text apart from white space,
-a shared prefix said once in the head, and marked omissions (`…`); units are in the
-order they shall be shown; a parent stands before its children.
+A reader guarantees: `Unit.text` is verbatim source text except for white space, a shared
+prefix that is written once in the head, and marked omissions (`…`); units are in output
+order; a parent precedes its children.
 
-Knows nothing of kinds and nothing of questions beyond `Focus`, which it uses only
-to shorten a unit that is larger than the room there is.
+Knows nothing of kinds, and of questions only `Focus`, which it uses to shorten a unit
+that is larger than the remaining budget.
 """
 
 import heapq
@@ -31,66 +31,63 @@ from tersely.condensing.focus import Focus, scan
 from tersely.text.tokens import O200K, Tokenizer
 
 CHARACTERS_PER_TOKEN = 3.3
-"""For estimates only; every text that is shown is counted."""
+"""For estimates only; every shown text is counted."""
 
 MARK_SHARE = 0.05
-"""At most this share of the budget goes into marks of gaps; the largest gaps are marked first."""
+"""Largest share of the budget for marks of gaps; the largest gaps are marked first."""
 
 MOST_STEPS = 400_000
-"""Owners walked through while a budget is spent; after so many only what stands near something shown is considered."""
+"""Ancestors visited while packing; after this many, only units near something shown are considered."""
 
 
 @dataclass(slots=True)
 class Unit:
-    """The smallest thing that is shown or left out."""
+    """The smallest thing that is shown or omitted."""
 
     text: str
-    """As shown, indentation included; may span lines."""
+    """The shown text with indentation; may span lines."""
     first: int
     last: int
     """Source lines, counted from 1."""
     score: float
-    """Static worth, about 0..5; `pack` lowers it for repetition. At 0 it only fills room that nothing else wants; below
-    0 it is
-    never chosen for itself, only as the owner of something that is."""
-    parent: int | None = None
-    """Index of the unit (heading, ancestor, owner) that must be shown when this one is."""
-    family: Hashable = None
-    """Members of a family diminish each other: the second is worth less than the first, and so on."""
-    count: int = 1
-    """How many source things (lines, rows, records) this unit stands for."""
-    children: int = 0
-    """For owners of many: how many there are. When fewer are shown, ` [k of n]` is appended to this unit."""
-    inline: bool = False
-    """For sentences: stands on the line of the unit shown before it, after ` … ` when something between them is left
-    out.
+    """Static score, about 0..5; `pack` lowers it for repetition.
+
+    At 0 the unit only fills remaining budget; below 0 it is never chosen for itself, only as the owner of another.
     """
+    parent: int | None = None
+    """Index of the unit (heading, ancestor, owner) that must be shown with this one."""
+    family: Hashable = None
+    """Members of a family reduce each other's score: the second counts less than the first, and so on."""
+    count: int = 1
+    """Number of source items (lines, rows, records) that this unit represents."""
+    children: int = 0
+    """For owners: the number of children. If fewer are shown, ` [k of n]` is appended."""
+    inline: bool = False
+    """For sentences: joins the line of the previous shown unit, after ` … ` if something between them is omitted."""
 
 
-def _nothing_said(kept: set[int]) -> list[Lost]:
+def _no_omissions(kept: set[int]) -> list[Lost]:
     return []
 
 
 @dataclass
 class Reading:
-    """What a reader of one kind makes of a text."""
+    """Units that a reader of one kind makes from a text."""
 
     kind: str
     units: list[Unit]
     head: str = ""
-    """Shown first: shape, shared prefix, counts by value. Takes at most a quarter of the budget, whole lines."""
-    lost: Callable[[set[int]], list[Lost]] = _nothing_said
-    """Given the indices of the units that are shown: what is left out, with line ranges; counts add up."""
+    """Shown first: shape, shared prefix, counts by value. Takes at most a quarter of the budget, in whole lines."""
+    lost: Callable[[set[int]], list[Lost]] = _no_omissions
+    """Returns the omissions with line ranges for the indices of the shown units; the counts add up."""
     noun: str = "lines"
-    """What a unit is, in the mark of a gap and the default account: lines, rows, records."""
+    """Name of a unit in marks of gaps and in the default list of omissions: lines, rows, records."""
     gaps: bool = True
-    """Whether gaps between units are marked; a reader that says it in other ways turns this off."""
+    """Whether gaps between units are marked; a reader that marks them otherwise turns this off."""
     layout: Callable[[set[int], dict[int, str]], str] | None = None
-    """For readers that join units in their own way: kept indices and shortened texts in, the shown text out, without
-    head.
-    """
+    """For readers with their own layout: kept indices and shortened texts in, the shown text without the head out."""
     decay: float = 0.6
-    """How fast a family tires: its k-th member counts 1 / (1 + decay × k)."""
+    """Decay within a family: its k-th member counts 1 / (1 + decay × k)."""
 
 
 Reader = Callable[[str, Focus, int], Reading | None]
@@ -106,7 +103,7 @@ class Packed:
 
 
 def runs_of(lines: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Neighbouring line ranges joined, in order."""
+    """Join adjacent line ranges, in order."""
     runs: list[tuple[int, int]] = []
     for first, last in sorted(lines):
         if runs and first <= runs[-1][1] + 1:
@@ -118,7 +115,7 @@ def runs_of(lines: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def count_left_out(reading: Reading, kept: set[int]) -> list[Lost]:
-    """The plain account: how many of the units are not shown, and where they stand."""
+    """Return the default list of omissions: how many units are not shown, and their lines."""
     missing = [unit for index, unit in enumerate(reading.units) if index not in kept]
     if not missing:
         return []
@@ -128,7 +125,7 @@ def count_left_out(reading: Reading, kept: set[int]) -> list[Lost]:
 
 
 def shorten(text: str, tokens: int, tokenizer: Tokenizer = O200K, focus: Focus | None = None) -> str:
-    """The beginning of a long text, and what the focus finds in the rest, with ` … ` where something is left out."""
+    """Keep the beginning of a long text and the pieces that match the focus, with ` … ` for omissions."""
     if tokens <= 4:
         return tokenizer.head(text, max(0, tokens))
     if not tokenizer.exceeds(text, tokens):
@@ -137,10 +134,10 @@ def shorten(text: str, tokens: int, tokenizer: Tokenizer = O200K, focus: Focus |
     if focus is None or len(pieces) < 3:
         return tokenizer.head(text, tokens - 2).rstrip() + " …"
     found = scan(pieces, focus)
-    worth = [3 * found.relevance[i] + 0.3 * found.severity[i] for i in range(len(pieces))]
-    worth[0] += 1.0
-    worth[-1] += 0.2
-    order = sorted(range(len(pieces)), key=lambda i: (-worth[i], i))
+    scores = [3 * found.relevance[i] + 0.3 * found.severity[i] for i in range(len(pieces))]
+    scores[0] += 1.0
+    scores[-1] += 0.2
+    order = sorted(range(len(pieces)), key=lambda i: (-scores[i], i))
     left, chosen = tokens - 3, set()
     for index in order[:200]:
         cost = tokenizer.count(pieces[index]) + 2
@@ -161,7 +158,7 @@ def shorten(text: str, tokens: int, tokenizer: Tokenizer = O200K, focus: Focus |
 
 
 def _pieces_of(text: str, size: int = 120) -> list[str]:
-    """Pieces of about `size` characters, cut after white space or punctuation where there is some."""
+    """Split into pieces of about `size` characters, after white space or punctuation if possible."""
     pieces: list[str] = []
     start, end = 0, len(text)
     while end - start > size * 3 // 2 and len(pieces) < 20_000:
@@ -174,7 +171,7 @@ def _pieces_of(text: str, size: int = 120) -> list[str]:
 
 
 def pack(reading: Reading, budget: int, tokenizer: Tokenizer = O200K, focus: Focus | None = None) -> Packed:
-    """Choose units for the budget and lay them out; never one token over it."""
+    """Choose units for the budget and lay them out; never exceeds the budget."""
     if budget <= 0:
         return Packed("", set(), 0)
     head = _fitting_lines(reading.head, budget // 4, tokenizer) if budget >= 48 else ""
@@ -198,7 +195,7 @@ def _fitting_lines(text: str, tokens: int, tokenizer: Tokenizer) -> str:
 
 
 class _Packing:
-    """One run of the packer; the state that its steps share."""
+    """Shared state of one run of the packer."""
 
     def __init__(self, reading: Reading, budget: int, tokenizer: Tokenizer, focus: Focus | None, head: str) -> None:
         self.units = reading.units
@@ -215,7 +212,7 @@ class _Packing:
 
     def run(self) -> Packed:
         room = self.budget - (self.tokenizer.count(self.head + "\n") if self.head else 0)
-        # A little air for marks and for the way joined lines tokenize; the refill spends what was not needed.
+        # A small reserve for marks and for the tokenization of joined lines; the refill uses what remains.
         air = min(room // 10, int(self.budget * MARK_SHARE) + 2)
         self._spend(room - air, self._ranked())
         text = self._layout()
@@ -238,7 +235,7 @@ class _Packing:
                 used = self.tokenizer.count(text)
                 break
         while used > self.budget and self.kept:
-            # The estimate was short (rare): the least of the leaves goes.
+            # The estimate was too low (rare): remove the leaf with the lowest score.
             owners = {self.units[index].parent for index in self.kept}
             leaves = [index for index in self.kept if index not in owners]
             self.kept.discard(min(leaves, key=lambda index: (self.units[index].score, -index)))
@@ -256,10 +253,10 @@ class _Packing:
         return Packed(text, self.kept, used, set(self.changed))
 
     def _ranked(self) -> list[tuple[float, int]]:
-        """Candidates as a heap: single units, and of each family the best one; the others wait in `self.waiting` until
-        it is through.
+        """Return the candidates as a heap: single units, and the best of each family.
 
-        Of very many units only those with a chance are ranked.
+        The other members stay in `self.waiting` until the best one is processed. Of very many units only those with a
+        chance are ranked.
         """
         ranked = [
             (-unit.score / (1 + 0.004 * len(unit.text)), index)
@@ -309,7 +306,7 @@ class _Packing:
             if len(chain) == deepest:
                 if members:
                     heapq.heappush(heap, members.pop())
-                continue  # So far below anything that is shown it would cost more to lead there than to be there.
+                continue  # So far below everything that is shown that its path would cost more than the unit.
             rough = 0
             for at in chain:
                 rough += len(units[at].text)
@@ -337,7 +334,7 @@ class _Packing:
                 self.families[unit.family] = self.families.get(unit.family, 0) + unit.count
 
     def _squeeze(self, index: int, chain: list[int], room: int) -> bool:
-        """Show a part of a unit that is larger than the room, when the room is worth it."""
+        """Show part of a unit that exceeds the remaining budget, if enough budget remains."""
         unit = self.units[index]
         if unit.score <= 0 or room < 12 or len(unit.text) < 160:
             return False
@@ -356,7 +353,7 @@ class _Packing:
 
 
 def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], budget: int, base: int = 0) -> str:
-    """The kept units as text, in source order, with marks where something is missing.
+    """Write the kept units as text, in source order, with marks for omissions.
 
     In a reading that was merged with others, owners are numbered from `base` on.
     """
@@ -389,7 +386,7 @@ def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], budget: i
 
 
 def _marks(units: list[Unit], kept: list[int], budget: int) -> dict[int, str]:
-    """Where how many units are missing: before which kept one; the end is `len(units)`."""
+    """Return the marks for missing units by the kept unit that follows; `len(units)` is the end."""
     if not kept or budget < 64:
         return {}
     gaps: list[tuple[int, int]] = []
@@ -407,7 +404,7 @@ def _marks(units: list[Unit], kept: list[int], budget: int) -> dict[int, str]:
 
 
 def merge(readings: list[Reading], kind: str = "mixed") -> Reading:
-    """Several readings of consecutive parts as one, so that their units compete for one budget."""
+    """Merge the readings of consecutive parts, so that their units compete for one budget."""
     units: list[Unit] = []
     offsets: list[int] = []
     for reading in readings:
@@ -428,10 +425,12 @@ def merge(readings: list[Reading], kind: str = "mixed") -> Reading:
         return {index - base for index in kept if base <= index < base + len(reading.units)}
 
     def lost(kept: set[int]) -> list[Lost]:
-        said: list[Lost] = []
+        omissions: list[Lost] = []
         for reading, base in zip(readings, offsets, strict=True):
-            said += reading.lost(part_of(kept, reading, base)) or count_left_out(reading, part_of(kept, reading, base))
-        return said
+            omissions += reading.lost(part_of(kept, reading, base)) or count_left_out(
+                reading, part_of(kept, reading, base)
+            )
+        return omissions
 
     def layout(kept: set[int], changed: dict[int, str]) -> str:
         parts: list[str] = []
@@ -449,18 +448,18 @@ def merge(readings: list[Reading], kind: str = "mixed") -> Reading:
 
 
 def moved(reading: Reading, line: Callable[[int], int]) -> Reading:
-    """The reading of a part with lines of the whole instead of its own."""
+    """Replace the line numbers of a part by those of the whole text."""
     for unit in reading.units:
         unit.first, unit.last = line(unit.first), line(unit.last)
-    said = reading.lost
+    lost_before = reading.lost
     reading.lost = lambda kept: [
-        Lost(one.what, runs_of((line(first), line(last)) for first, last in one.lines)) for one in said(kept)
+        Lost(one.what, runs_of((line(first), line(last)) for first, last in one.lines)) for one in lost_before(kept)
     ]
     return reading
 
 
 def put_title(reading: Reading, title: str, line: int) -> None:
-    """A title is shown with the first thing under it that is shown, and above what the reading says first."""
+    """Add a title above the reading's head; it is shown whenever any of its units is."""
     above = [Unit(title, line, line, 0.3, count=0)]
     if reading.head:
         above.append(Unit(reading.head, line, line, 0.9, 0, count=0))
@@ -483,7 +482,7 @@ def put_title(reading: Reading, title: str, line: int) -> None:
 
 
 def trend_of(numbers: list[float]) -> str:
-    """One word for how a series moves: rising, falling, flat or varying."""
+    """Describe a series in one word: rising, falling, flat or varying."""
     if len(numbers) < 4:
         return ""
     quarter = max(1, len(numbers) // 4)

@@ -1,56 +1,55 @@
-"""Texts inside of values: a log in `stdout`, a page in `content[0].text`, lines in a list, a document in a block of
-YAML.
+"""Texts inside values: a log in `stdout`, a page in `content[0].text`, lines in a list, a document in a block of YAML.
 
-What tools hand over is often an envelope around a text of another kind. Such a text is taken out of
-the tree and read as what it is; the rest of the envelope is read as a tree. Both compete for the
-budget, and the text stands under the path that leads to it.
+The output of a tool is often an envelope around a text of another kind. Such a text is taken out of the tree and read
+as its own kind; the rest of the envelope is read as a tree. Both compete for the budget, and the text is shown under
+its path.
 
-Only large texts are taken out, and only where they are much of the whole. The bodies of a hundred records belong to
-their records.
+Only large texts that make up much of the whole are taken out. The bodies of a hundred records belong to their
+records.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tersely.condensing.focus import Focus
+from tersely.condensing.hedge import with_hedge
 from tersely.condensing.records import sounds_like_a_name
-from tersely.condensing.second_opinion import with_second_opinion
 from tersely.condensing.sniff import sniff
 from tersely.condensing.tree import LEAF, LIST, TEXT, Tree, read_tree
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, merge, moved, put_title
 from tersely.text.tokens import O200K
 
 SMALLEST = 1_000
-"""Characters. A shorter text is as good as a value."""
+"""In characters. A shorter text is read as a value."""
 
 MOST = 24
 LEAST_SHARE = 0.03
-"""Of the whole: what each text must be …"""
+"""Smallest share of the whole for each text …"""
 LEAST_TOGETHER = 0.35
-"""… and all of them together; below it the envelope is the thing, and what hangs in it only a part."""
+"""… and for all of them together; below it, the envelope is the main content."""
 PLAIN_SHARE = 0.5
-"""Words in no known form are taken out when they alone are that much."""
+"""Plain text of no known kind is taken out if it makes up this share by itself."""
 
 SMALL_ENVELOPE = 0.12
-"""Of the budget; what costs no more is as good as always shown."""
+"""Share of the budget; a smaller envelope is always shown."""
 SMALL_ENVELOPE_BONUS = 1.5
 
 _LINES_OF = frozenset(("log", "csv", "table", "grep", "diff", "metrics", "jsonl"))
-"""What the elements of a list can be the lines of."""
+"""Kinds whose lines may be the elements of a list."""
 _PLAIN = frozenset(("text", "prose", "page"))
 
 
 def read(
     tree: Tree, size: int, kind: str, focus: Focus, budget: int, read_any: Callable[[str, Focus, int], Reading]
 ) -> Reading | None:
-    """A reading of the envelope and of the texts in it; none when there are none."""
+    """Read the envelope and the texts in it; None if there are no texts."""
     inners = texts_inside(tree, size)
     if not inners:
         return None
     envelope = without(tree, inners)
     readings = [_envelope(envelope, kind, focus, budget)] if LEAF in envelope.kind else []
     for inner in inners:
-        reading = with_second_opinion(read_any(inner.text, focus, budget), inner.text, focus, budget, O200K)
+        reading = with_hedge(read_any(inner.text, focus, budget), inner.text, focus, budget, O200K)
         readings.append(moved(reading, inner.line))
         put_title(readings[-1], inner.title, tree.line[inner.node])
     return merge(readings, kind)
@@ -59,7 +58,7 @@ def read(
 def _envelope(tree: Tree, kind: str, focus: Focus, budget: int) -> Reading:
     reading = read_tree(tree, focus, budget, kind)
     if sum(len(unit.text) for unit in reading.units) < SMALL_ENVELOPE * CHARACTERS_PER_TOKEN * budget:
-        # An exit code costs little and says much.
+        # An exit code is short and informative.
         for unit in reading.units:
             if unit.score >= 0:
                 unit.score += SMALL_ENVELOPE_BONUS
@@ -67,26 +66,26 @@ def _envelope(tree: Tree, kind: str, focus: Focus, budget: int) -> Reading:
 
 
 def on_one_line(reading: Reading) -> Reading:
-    """The reading of a text whose lines all stand on the first line of the source."""
+    """Map all lines of a reading to the first line of the source."""
     return moved(reading, lambda number: 1)
 
 
 @dataclass(frozen=True)
 class Inner:
-    """A text that stands in a tree."""
+    """A text inside a tree."""
 
     node: int
     title: str
     text: str
     lines: list[int]
-    """The source line of each of its lines; of a single entry, the one on which all of it stands."""
+    """The source line of each of its lines; a single entry if all of it is on one line."""
 
     def line(self, number: int) -> int:
         return self.lines[min(number, len(self.lines)) - 1]
 
 
 def texts_inside(tree: Tree, size: int) -> list[Inner]:
-    """The texts to be read on their own, in the order of the source; `size` is the length of the whole."""
+    """Return the texts to read separately, in source order; `size` is the length of the whole."""
     least = max(SMALLEST, LEAST_SHARE * size)
     found = [(node, text, _source_lines(tree, node, text)) for node, text in tree.whole.items() if len(text) >= least]
     found += _lists_of_lines(tree, least)
@@ -111,7 +110,7 @@ def _source_lines(tree: Tree, node: int, text: str) -> list[int]:
 
 
 def _lists_of_lines(tree: Tree, least: float) -> list[tuple[int, str, list[int]]]:
-    """Lists whose elements are lines, or pairs of a time and a line, as logs are handed over."""
+    """Return lists whose elements are lines, or pairs of a time and a line, as in the output of log tools."""
     many: dict[int, int] = {}
     for parent in tree.parent:
         if parent >= 0 and tree.kind[parent] == LIST:
@@ -143,7 +142,7 @@ def _line_of(tree: Tree, node: int) -> str | None:
 
 
 def _title(tree: Tree, node: int) -> str:
-    """The path to a node, and whose it is where its owner is one of several: `[2].log (pod: web-3):`."""
+    """Return the path to a node, with its owner's name if there are several: `[2].log (pod: web-3):`."""
     steps: list[str] = []
     owner = ""
     at = node
@@ -172,7 +171,7 @@ def _name_of(tree: Tree, record: int) -> str:
 
 
 def without(tree: Tree, inners: list[Inner]) -> Tree:
-    """The envelope alone."""
+    """Return the envelope without the texts."""
     gone = bytearray(len(tree))
     for inner in inners:
         gone[inner.node] = 1

@@ -1,8 +1,7 @@
 """XML as a tree: elements are owners, attributes and texts are values.
 
-A tolerant scanner over tags, not a parser: no entities are expanded beyond the
-five of XML, nothing is fetched, unclosed and crossed tags are taken as they come,
-depth costs nothing.
+A tolerant scanner over tags, not a parser: it expands no entities beyond the five of XML,
+fetches nothing, and accepts unclosed and crossed tags; depth costs nothing.
 """
 
 import re
@@ -66,15 +65,15 @@ def parse(text: str) -> Tree:
     rest = text[position:].strip()
     if rest:
         _add_text(tree, open_nodes[-1], rest, bisect_right(breaks, position) + 1)
-    return _settled(tree)
+    return _with_text_values(tree)
 
 
 def _add_text(tree: Tree, node: int, text: str, line: int) -> None:
     tree.add_value(node, "", _plain(text), line)
 
 
-def _settled(tree: Tree) -> Tree:
-    """Elements that hold nothing but a text are values."""
+def _with_text_values(tree: Tree) -> Tree:
+    """Turn elements that contain only a text into values."""
     inside = [0] * len(tree)
     for parent in tree.parent:
         if parent >= 0:

@@ -1,8 +1,7 @@
-"""The causes of simulated incidents: each changes pods, nodes, events, logs and metrics of the cluster.
+"""Causes of incidents in the simulated cluster. Each one changes pods, nodes, events, logs and metrics consistently.
 
-A cause writes nothing for the benefit of condensers or agents; it has the effects
-that it has in a real cluster. `ExpectedFinding` describes how a report that names
-the cause is recognized.
+A cause is not written for the condenser or the agent: it changes the cluster as the real
+fault would. `ExpectedFinding` recognises a statement that names the cause.
 """
 
 import random
@@ -35,13 +34,13 @@ Level = Literal["INFO", "WARN", "ERROR", "FATAL"]
 
 @dataclass(frozen=True)
 class ExpectedFinding:
-    """A statement names this cause if it contains one of the signs together with one of the subjects."""
+    """Matches statements that contain the sign together with one of the subjects."""
 
     what: str
-    """Description in the words of a person on call."""
+    """One line, as an engineer on call would write it."""
 
     sign: str
-    """Regular expression for the decisive sign."""
+    """Regular expression of the decisive sign."""
 
     subjects: tuple[str, ...]
     """Names of the affected objects."""
@@ -64,17 +63,17 @@ class Cause(ExpectedFinding):
 
 @dataclass
 class Scene:
-    """Where a cause acts: one service, from a point in time on."""
+    """The place and time of a fault: one service, from a point in time."""
 
     world: World
     chance: random.Random
     victim: Service
     began: datetime
-    timeouts: float = 4
-    """Seconds between two error messages of the affected service."""
+    error_interval: float = 4
+    """Seconds between two errors of the affected service."""
 
-    ill: str = ""
-    """In the scene of a decoy: the service that is really affected; services of the same name are left alone."""
+    faulty_service: str = ""
+    """For decoys: the service with the real fault, whose namesakes must not be changed."""
 
     @property
     def now(self) -> datetime:
@@ -133,7 +132,7 @@ class Scene:
     def warn(self, kind: str, name: str, reason: str, message: str, **more: object) -> None:
         self.event(kind, name, "Warning", reason, message, **more)  # type: ignore[arg-type]
 
-    def says(
+    def log(
         self,
         pods: list[Pod],
         level: Level,
@@ -143,35 +142,42 @@ class Scene:
         since: datetime | None = None,
         trace: bool = False,
     ) -> None:
-        """Log a line repeatedly, at about this interval, from one of the pods."""
+        """Log a line repeatedly, about every `every` seconds, from one of the pods."""
         at = (since or self.began) + timedelta(seconds=self.chance.uniform(1, every))
         while at < self.now:
             text = message if isinstance(message, str) else message()
-            self.world.said.append(LogLine(self.chance.choice(pods), at, level, text, trace))
+            self.world.log_lines.append(LogLine(self.chance.choice(pods), at, level, text, trace))
             at += timedelta(seconds=self.chance.expovariate(1 / every) + 0.2)
 
     def crash(
-        self, pods: list[Pod], ending: str, exit_code: int, *, says: str = "", complains: str = "", lasts: float = 20
+        self,
+        pods: list[Pod],
+        ending: str,
+        exit_code: int,
+        *,
+        last_message: str = "",
+        warning: str = "",
+        lasts: float = 20,
     ) -> None:
-        """Make each pod start, run for a while, end, and restart at growing intervals.
+        """Each pod starts, runs for about `lasts` seconds, crashes, and restarts with increasing delays.
 
         Args:
-            says: The last line it logs, if any.
-            complains: A line it logs repeatedly before it ends.
+            last_message: Logged before the crash.
+            warning: Logged repeatedly towards the crash.
         """
         for pod in pods:
             at, pause = max(pod.created, self.began) + timedelta(seconds=2), 10.0
             while at < self.now:
-                self.world.said.append(
+                self.world.log_lines.append(
                     LogLine(pod, at, "INFO", f"starting {pod.service.name} {pod.image.rpartition(':')[2]}")
                 )
                 life = self.chance.uniform(0.5, 1.5) * lasts
-                self._live(pod, at, life, complains)
+                self._run(pod, at, life, warning)
                 at += timedelta(seconds=life)
                 if at >= self.now:
                     break
-                if says:
-                    self.world.said.append(LogLine(pod, at, "FATAL", says))
+                if last_message:
+                    self.world.log_lines.append(LogLine(pod, at, "FATAL", last_message))
                 pod.restarts += 1
                 pod.last_ending = Ending(ending, exit_code, at, timedelta(seconds=lasts))
                 at, pause = at + timedelta(seconds=pause), min(pause * 2, 300)
@@ -186,8 +192,8 @@ class Scene:
             )
             self.warn("Pod", pod.name, "BackOff", message, count=max(pod.restarts * 6, 3))
 
-    def _live(self, pod: Pod, since: datetime, seconds: float, complains: str) -> None:
-        """The log of a pod between its start and its end: two requests a second, and its warnings."""
+    def _run(self, pod: Pod, since: datetime, seconds: float, warning: str) -> None:
+        """The log of a pod between start and crash: two requests a second, and the warning."""
         name = pod.service.name
         for _ in range(int(max(0.0, seconds - 3) * 2)):
             at = since + timedelta(seconds=self.chance.uniform(3, seconds))
@@ -196,16 +202,16 @@ class Scene:
                     f"GET /api/v1/{name}/{name.rstrip('s')}-{self.chance.randint(10_000, 99_999)} 200 "
                     f"{self.chance.randint(4, 90)}ms"
                 )
-                self.world.said.append(LogLine(pod, at, "INFO", message))
-        for share in (0.7, 0.8, 0.9) if complains else ():
+                self.world.log_lines.append(LogLine(pod, at, "INFO", message))
+        for share in (0.7, 0.8, 0.9) if warning else ():
             if (at := since + timedelta(seconds=share * seconds)) < self.now:
-                self.world.said.append(LogLine(pod, at, "WARN", complains))
+                self.world.log_lines.append(LogLine(pod, at, "WARN", warning))
 
     def shift(self, metric: str, of: str, value: float) -> None:
         self.world.shifts.append(Shift(metric, of, self.began + timedelta(seconds=40), value))
 
     def change_config(self, key: str, after: str) -> str:
-        """Edit the victim's configuration and return the previous value."""
+        """Change the configuration of the victim; return the value before."""
         entries = self.world.config[self.victim.key]
         before = entries.get(key, "")
         entries[key] = after
@@ -227,7 +233,7 @@ def memory_limit_lowered(scene: Scene) -> Cause:
     pods = scene.roll_out(f": resources.limits.memory {before} -> {now}", memory=now)
     for pod in pods:
         process = {"java": "java", "node": "node", "python": "gunicorn"}.get(
-            scene.victim.speech, scene.victim.name[:15]
+            scene.victim.log_format, scene.victim.name[:15]
         )
         killed = (
             f"Memory cgroup out of memory: Killed process {scene.chance.randint(9_000, 99_000)} ({process}) "
@@ -236,7 +242,7 @@ def memory_limit_lowered(scene: Scene) -> Cause:
             "oom_score_adj:988"
         )
         scene.warn("Node", pod.node, "OOMKilling", killed, namespace="default", source="kernel-monitor", count=3)
-    scene.crash(pods, "OOMKilled", 137, complains="memory use is high: 96% of the limit", lasts=60)
+    scene.crash(pods, "OOMKilled", 137, warning="memory use is high: 96% of the limit", lasts=60)
     scene.shift("container_memory_working_set_bytes", scene.victim.name, int(now[:-2]) * 2**20 * 0.97)
     return Cause(
         f"{scene.victim.name} is killed for lack of memory: a release lowered its limit from {before} to {now}",
@@ -264,12 +270,12 @@ def certificate_expired(scene: Scene) -> Cause:
         "verify failed: "
         "certificate has expired (_ssl.c:1006)",
     }.get(
-        scene.victim.speech,
+        scene.victim.log_format,
         f'Post "https://{host}:8443/v1/quote": tls: failed to verify certificate: x509: certificate has expired or is '
         "not yet valid: "
         f"current time is after {stamp}",
     )
-    scene.says(pods, "ERROR", message, every=scene.timeouts, trace=True)
+    scene.log(pods, "ERROR", message, every=scene.error_interval, trace=True)
     _requests_fail(scene, pods, 502)
     renewal = (
         f"Failed to renew certificate {callee}-tls, which expired at {stamp}: "
@@ -285,7 +291,7 @@ def certificate_expired(scene: Scene) -> Cause:
         first=scene.now - timedelta(days=6),
     )
     manager = next(pod for pod in scene.world.pods if pod.service.name == "cert-manager")
-    scene.says(
+    scene.log(
         [manager],
         "ERROR",
         f'"cannot renew" err="rateLimited" certificate="{scene.victim.namespace}/{callee}-tls"',
@@ -310,11 +316,11 @@ def disk_full(scene: Scene) -> Cause:
     )
     here = [pod for pod in pods if pod.node == full.name]
     path = f"/var/lib/{scene.victim.name}/spool"
-    scene.says(
+    scene.log(
         here,
         "ERROR",
         lambda: f"cannot write {path}/{scene.chance.getrandbits(40):010x}.tmp: no space left on device",
-        every=scene.timeouts,
+        every=scene.error_interval,
         trace=True,
     )
     _requests_fail(scene, here, 500)
@@ -365,13 +371,13 @@ def unknown_host(scene: Scene) -> Cause:
             "service not known)"
         ),
     }.get(
-        scene.victim.speech,
+        scene.victim.log_format,
         f'Post "http://{host}:8080/v1/quote": dial tcp: lookup {host} on 10.96.0.10:53: no such host',
     )
-    scene.says(pods, "ERROR", message, every=scene.timeouts, trace=True)
+    scene.log(pods, "ERROR", message, every=scene.error_interval, trace=True)
     _requests_fail(scene, pods, 502)
     resolvers = [pod for pod in scene.world.pods if pod.service.name == "coredns"]
-    scene.says(resolvers, "INFO", f'10.244.3.17:41200 - "A IN {host}. udp 66" NXDOMAIN qr,aa,rd 159 0.000131s', every=6)
+    scene.log(resolvers, "INFO", f'10.244.3.17:41200 - "A IN {host}. udp 66" NXDOMAIN qr,aa,rd 159 0.000131s', every=6)
     return Cause(
         f"since its release {scene.victim.name} calls {wrong}, a name that does not exist",
         (
@@ -397,7 +403,9 @@ def config_value_unreadable(scene: Scene) -> Cause:
     pods = scene.roll_out(
         ": restarted to read its configuration", tag=scene.world.rollouts[scene.victim.key][-1].image.rpartition(":")[2]
     )
-    scene.crash(pods, "Error", 1, says=f"cannot load /etc/{scene.victim.name}/config.yaml: {key}: {complaint}", lasts=2)
+    scene.crash(
+        pods, "Error", 1, last_message=f"cannot load /etc/{scene.victim.name}/config.yaml: {key}: {complaint}", lasts=2
+    )
     return Cause(
         f"the configuration of {scene.victim.name} cannot be read: {key} was changed from {before} to {after}",
         re.escape(key),
@@ -426,11 +434,11 @@ def connection_pool_exhausted(scene: Scene) -> Cause:
                 f"QueuePool limit of size {size} overflow 0 reached for {database}, connection timed out, timeout 30.00"
             ),
         }.get(
-            scene.victim.speech,
+            scene.victim.log_format,
             f"could not get a connection: pool of {database} exhausted ({size} of {size} in use, {waiting} waiting)",
         )
 
-    scene.says(pods, "ERROR", message, every=scene.timeouts, trace=True)
+    scene.log(pods, "ERROR", message, every=scene.error_interval, trace=True)
     _requests_fail(scene, pods, 503)
     scene.shift("db_pool_in_use_connections", scene.victim.name, size)
     scene.shift("http_request_duration_seconds_p99", scene.victim.name, 30.1)
@@ -525,7 +533,7 @@ def noisy_neighbour(scene: Scene) -> Cause:
         count=2,
     )
     rest = [pod for pod in pods if pod.node != crowded.name]
-    scene.says(
+    scene.log(
         rest, "WARN", lambda: f"overloaded: {scene.chance.randint(180, 400)} requests queued, shedding load", every=8
     )
     _requests_fail(scene, rest, 503)
@@ -548,14 +556,14 @@ def clock_skewed(scene: Scene) -> Cause:
     wrong = scene.chance.choice(issuers)
     seconds = scene.chance.randint(180, 900)
     pods = scene.world.pods_of(scene.victim)
-    scene.says(
+    scene.log(
         pods,
         "ERROR",
         lambda: (
             f"token rejected: used before issued (iat is {seconds + scene.chance.randint(-1, 1)} s in the future), "
             f"issuer {wrong.name} ({wrong.ip}): check the clock"
         ),
-        every=scene.timeouts,
+        every=scene.error_interval,
         trace=True,
     )
     _requests_fail(scene, pods, 401)
@@ -584,8 +592,8 @@ def password_rotated(scene: Scene) -> Cause:
         "java": f"could not open a connection to {database}: org.postgresql.util.PSQLException: FATAL: {refused}",
         "node": f"cannot connect to {database}: {refused} (code 28P01)",
         "python": f"connection to server at {database}.data.svc.cluster.local, port 5432 failed: FATAL:  {refused}",
-    }.get(scene.victim.speech, f"connect to {database}: FATAL: {refused} (SQLSTATE 28P01)")
-    scene.says(pods, "ERROR", message, every=scene.timeouts, trace=True)
+    }.get(scene.victim.log_format, f"connect to {database}: FATAL: {refused} (SQLSTATE 28P01)")
+    scene.log(pods, "ERROR", message, every=scene.error_interval, trace=True)
     _requests_fail(scene, pods, 500)
     name = f"{scene.victim.name}-db-credentials"
     message = f"Secret {name} updated from vault, version 14"
@@ -626,7 +634,7 @@ def quota_exceeded(scene: Scene) -> Cause:
         count=14,
         source="replicaset-controller",
     )
-    scene.says(
+    scene.log(
         pods[:1],
         "WARN",
         lambda: f"overloaded: {scene.chance.randint(180, 400)} requests queued, shedding load",
@@ -655,7 +663,7 @@ def probe_path_wrong(scene: Scene) -> Cause:
             "Readiness probe failed: HTTP probe failed with statuscode: 404",
             count=scene.chance.randint(90, 200),
         )
-    scene.says(pods, "INFO", f"GET {path} 404 0ms agent=kube-probe/1.31", every=3)
+    scene.log(pods, "INFO", f"GET {path} 404 0ms agent=kube-probe/1.31", every=3)
     return Cause(
         f"the readiness probe of {scene.victim.name} asks for {path}, which the service does not know",
         r"readiness ?probe|probe failed|Unhealthy|statuscode: 404",
@@ -666,7 +674,7 @@ def probe_path_wrong(scene: Scene) -> Cause:
 
 
 def _requests_fail(scene: Scene, pods: list[Pod], status: int) -> None:
-    """The traces of failing requests that all causes share."""
+    """The traces of failing requests, independent of the reason."""
     name = scene.victim.name
 
     def message() -> str:
@@ -676,7 +684,7 @@ def _requests_fail(scene: Scene, pods: list[Pod], status: int) -> None:
             f"request={scene.chance.getrandbits(48):012x}"
         )
 
-    scene.says(pods, "WARN", message, every=scene.timeouts)
+    scene.log(pods, "WARN", message, every=scene.error_interval)
     scene.shift(
         "http_requests_5xx_ratio" if status >= 500 else "http_requests_4xx_ratio", name, scene.chance.uniform(0.2, 0.6)
     )

@@ -1,8 +1,7 @@
 """The simulated cluster as an MCP server: `python -m tersely.demo.cluster --seed N`.
 
-A real server on standard input and output with generated answers. All tools but one
-declare themselves read-only; the other declares itself destructive and reports that
-it was called.
+A real MCP server over stdio with simulated results. All tools except one are declared
+read-only; the other one is declared destructive and only reports that it was called.
 """
 
 import sys
@@ -29,7 +28,7 @@ InNamespace = Annotated[str, Field(description="Namespace of the service; empty 
 
 
 def build(world: World) -> FastMCP:
-    """The server over a cluster."""
+    """The server over a simulated cluster."""
     server = FastMCP(
         name="cluster",
         instructions="Looks into a Kubernetes cluster: pods, nodes, events, logs, metrics, deployments, configuration.",

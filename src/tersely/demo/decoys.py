@@ -1,8 +1,7 @@
-"""Decoys: old problems, harmless warnings, and services that fail because they depend on the affected one.
+"""Decoys: symptoms that look like a cause but are not, such as old problems, harmless warnings and failing callers.
 
-Each acts on the victim of its own scene, never on the service that is really
-affected, and returns an `ExpectedFinding`, so that a report that blames it is
-recognized as wrong.
+Each affects a service other than the faulty one, and returns an `ExpectedFinding`, so
+that reports which blame it are recognised as wrong.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ def certificate_that_is_renewed_in_time(scene: Scene) -> ExpectedFinding:
         f'"certificate expires soon, renewal scheduled" certificate="{scene.victim.namespace}/{name}" '
         f"days={scene.chance.randint(15, 28)}"
     )
-    scene.says(manager, "WARN", soon, every=900, since=scene.now - timedelta(hours=3))
+    scene.log(manager, "WARN", soon, every=900, since=scene.now - timedelta(hours=3))
     return ExpectedFinding(
         f"the certificate of {scene.victim.name} expires in weeks",
         r"certificate.*expires|expires.*certificate",
@@ -48,9 +47,9 @@ def half_full_disk(scene: Scene) -> ExpectedFinding:
     return ExpectedFinding(f"images were cleaned up on {node.name}", r"image filesystem|ImageGC", (node.name,))
 
 
-def telemetry_nobody_misses(scene: Scene) -> ExpectedFinding:
+def unused_telemetry(scene: Scene) -> ExpectedFinding:
     host = "stats-legacy.monitoring.svc.cluster.local"
-    scene.says(
+    scene.log(
         scene.world.pods_of(scene.victim),
         "WARN",
         f"telemetry not sent: lookup {host} on 10.96.0.10:53: no such host (ignored)",
@@ -72,7 +71,7 @@ def staging_crashes(scene: Scene) -> ExpectedFinding:
     message = f"Back-off restarting failed container {pod.service.name} in pod {pod.name}_{STAGING}"
     scene.warn("Pod", pod.name, "BackOff", message, namespace=STAGING, count=pod.restarts * 5, first=since)
     staging = Scene(scene.world, scene.chance, pod.service, since)
-    staging.says(
+    staging.log(
         [pod],
         "FATAL",
         "cannot start: migration 0071 is missing on this branch",
@@ -102,7 +101,7 @@ def staging_image_missing(scene: Scene) -> ExpectedFinding:
 
 def sessions_that_ran_out(scene: Scene) -> ExpectedFinding:
     pods = scene.world.pods_of(scene.victim)
-    scene.says(
+    scene.log(
         pods,
         "WARN",
         lambda: (
@@ -118,7 +117,7 @@ def sessions_that_ran_out(scene: Scene) -> ExpectedFinding:
 
 def pool_that_is_busy(scene: Scene) -> ExpectedFinding:
     pods = scene.world.pods_of(scene.victim)
-    scene.says(
+    scene.log(
         pods,
         "WARN",
         lambda: f"connection pool at {scene.chance.randint(70, 84)}% of 80 connections",
@@ -180,18 +179,18 @@ def node_that_was_replaced(scene: Scene) -> ExpectedFinding:
         pod for pod in scene.world.pods if pod.service.name == "node-problem-detector" and pod.node == node.name
     ]
     message = f'"task kworker blocked for more than 120 seconds" node="{node.name}" action="condition cleared"'
-    scene.says(detector, "WARN", message, every=4_000, since=at)
+    scene.log(detector, "WARN", message, every=4_000, since=at)
     return ExpectedFinding(f"{node.name} hung for a moment, hours ago", r"kworker|blocked for more", (node.name,))
 
 
 HISTORY = ExpectedFinding("an incident of the past", r"\bINC-\d", ("INC-",))
-"""The knowledge base describes many past incidents; none of them is the current one."""
+"""The knowledge base contains many of them; none is the current one."""
 
-LOOK_ALIKES: tuple[Callable[[Scene], ExpectedFinding], ...] = (
+DECOYS: tuple[Callable[[Scene], ExpectedFinding], ...] = (
     old_memory_kill,
     certificate_that_is_renewed_in_time,
     half_full_disk,
-    telemetry_nobody_misses,
+    unused_telemetry,
     staging_crashes,
     staging_image_missing,
     sessions_that_ran_out,
@@ -203,8 +202,8 @@ LOOK_ALIKES: tuple[Callable[[Scene], ExpectedFinding], ...] = (
 )
 
 
-def callers_suffer(scene: Scene, cause: Cause) -> None:
-    """The callers of the victim fail as well, and log many errors."""
+def callers_fail(scene: Scene, cause: Cause) -> None:
+    """Callers of the victim fail as well, and log errors."""
     for caller in scene.world.callers_of(scene.victim):
         pods = scene.world.pods_of(caller)
         status = 503 if cause.symptom == "unavailable" else 502
@@ -212,10 +211,10 @@ def callers_suffer(scene: Scene, cause: Cause) -> None:
             f"upstream prematurely closed connection while reading response header from upstream, upstream: "
             f'"http://10.96.14.8:{scene.victim.port}/api/v1/{scene.victim.name}", host: '
             f'"{scene.victim.name}.example.com"'
-            if caller.speech == "nginx"
+            if caller.log_format == "nginx"
             else f"call to {scene.victim.name} failed: {status} after 3 attempts"
         )
-        scene.says(pods, "ERROR", message, every=9, trace=scene.chance.random() < 0.5)
+        scene.log(pods, "ERROR", message, every=9, trace=scene.chance.random() < 0.5)
         scene.world.shifts.append(
             Shift(
                 "http_requests_5xx_ratio",
@@ -227,10 +226,12 @@ def callers_suffer(scene: Scene, cause: Cause) -> None:
 
 
 def _staging_pod(scene: Scene) -> Pod:
-    """A healthy pod whose service is healthy in production too; otherwise the two could not be distinguished."""
+    """A healthy staging pod whose production service is not the faulty one; otherwise even an expert could not tell
+    them apart.
+    """
     free = [
         pod
         for pod in scene.world.pods
-        if pod.service.namespace == STAGING and pod.waiting is None and pod.service.name != scene.ill
+        if pod.service.namespace == STAGING and pod.waiting is None and pod.service.name != scene.faulty_service
     ]
     return scene.chance.choice(free)

@@ -1,7 +1,7 @@
-"""An incident of the simulated cluster: a cause drawn by a seed, decoys, and the alert.
+"""An incident of the simulated cluster, drawn from a seed: a cause, decoys, and the alert.
 
-The alert describes the visible symptom, never the cause. The servers (`cluster`,
-`knowledge`) show the rest; `judge` knows which cause was drawn.
+The alert describes only the symptom. The servers (`cluster`, `knowledge`) provide the
+evidence; `judge` knows the cause.
 """
 
 import random
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tersely.demo.causes import CAUSES, NEEDS_DATABASE, Cause, ExpectedFinding, Scene
-from tersely.demo.decoys import HISTORY, LOOK_ALIKES, callers_suffer
+from tersely.demo.decoys import DECOYS, HISTORY, callers_fail
 from tersely.demo.world import EDGE, IDENTITY, Event, Service, World, draw_world, suffix
 
 _ALERTS = {
@@ -41,11 +41,11 @@ class Incident:
     victim: Service
     began: datetime
     cause: Cause
-    look_alikes: tuple[ExpectedFinding, ...]
+    decoys: tuple[ExpectedFinding, ...]
 
     @property
     def alert(self) -> dict[str, Any]:
-        """The body Alertmanager would send to a webhook."""
+        """The body of an Alertmanager webhook."""
         name, summary, description = _ALERTS[self.cause.symptom]
         labels = {
             "alertname": name,
@@ -83,7 +83,7 @@ class Incident:
 
     @property
     def question(self) -> str:
-        """The alert in one line, in the words of a person on call."""
+        """The alert in one line."""
         alert = self.alert["alerts"][0]
         return (
             f"{alert['labels']['alertname']} {self.victim.namespace}/{self.victim.name}: "
@@ -96,7 +96,7 @@ def this_minute() -> datetime:
 
 
 def draw_incident(seed: int, now: datetime | None = None, *, cause: str | None = None) -> Incident:
-    """The incident of a seed; `cause` forces one by name instead of drawing it."""
+    """Draw an incident; `cause` selects one by name."""
     chance = random.Random(f"{seed}/incident")
     world = draw_world(seed, now or this_minute())
     drawn = chance.choice(CAUSES)
@@ -112,26 +112,32 @@ def draw_incident(seed: int, now: datetime | None = None, *, cause: str | None =
     _daily_events(world)
 
     scene = Scene(
-        world, chance, victim, world.now - timedelta(minutes=chance.uniform(18, 38)), timeouts=chance.choice((3, 8, 20))
+        world,
+        chance,
+        victim,
+        world.now - timedelta(minutes=chance.uniform(18, 38)),
+        error_interval=chance.choice((3, 8, 20)),
     )
     drawn_cause = act(scene)
-    callers_suffer(scene, drawn_cause)
+    callers_fail(scene, drawn_cause)
 
-    # Decoys act on other services: on the victim itself, even a person could hardly distinguish them from the cause.
+    # Decoys affect other services: on the victim itself, even an expert could not tell them from the cause.
     others = [
         service for service in world.production() if service.name not in (EDGE, IDENTITY, victim.name, *victim.calls)
     ]
     elsewhere = chance.sample(others, len(others))
     findings = []
-    for place, look_alike in enumerate(chance.sample(LOOK_ALIKES, 7)):
+    for place, decoy in enumerate(chance.sample(DECOYS, 7)):
         findings.append(
-            look_alike(Scene(world, chance, elsewhere[place % len(elsewhere)], scene.began, ill=victim.name))
+            decoy(Scene(world, chance, elsewhere[place % len(elsewhere)], scene.began, faulty_service=victim.name))
         )
     return Incident(seed, world, victim, scene.began, drawn_cause, (*findings, HISTORY))
 
 
 def server_commands(seed: int, now: datetime) -> dict[str, list[str]]:
-    """The commands of the two MCP servers of an incident, which use standard input and output."""
+    """How to start the two MCP servers of an incident, each as a process that speaks on its standard input and
+    output.
+    """
     return {
         name: [sys.executable, "-m", f"tersely.demo.{name}", "--seed", str(seed), "--at", now.isoformat()]
         for name in ("cluster", "knowledge")
@@ -139,7 +145,7 @@ def server_commands(seed: int, now: datetime) -> dict[str, list[str]]:
 
 
 def _daily_events(world: World) -> None:
-    """Add the usual events of the last hour in a healthy cluster."""
+    """Routine cluster events of the last hour."""
     chance = world.chance("daily-events")
     for minutes in range(58, 0, -2):
         job = f"{chance.choice(('heartbeat', 'sync-rates', 'expire-carts', 'rotate-logs'))}-{29_700_000 - minutes}"

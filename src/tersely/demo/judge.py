@@ -1,9 +1,9 @@
-"""Decides whether a report names the cause that was drawn.
+"""Decides whether a report names the drawn cause.
 
-Only the conclusion of a report counts, not everything it quotes: the section headed
-cause or conclusion, or else the text before the second heading; of that, the
-headline and the first three pieces of evidence. A report that names a decoy before
-the cause is wrong.
+Only the conclusion of the report counts: the section with a heading such as "cause" or
+"conclusion" if there is one, otherwise the text before the second heading; of that, the
+headline and the first three pieces of evidence. A report that names a decoy before the
+cause is wrong.
 """
 
 import re
@@ -23,7 +23,7 @@ def names_cause(analysis: str, incident: Incident) -> bool:
     return _first_named(analysis, incident) is incident.cause
 
 
-def blamed_look_alike(analysis: str, incident: Incident) -> ExpectedFinding | None:
+def blamed_decoy(analysis: str, incident: Incident) -> ExpectedFinding | None:
     """The decoy that a wrong conclusion names first, if any."""
     named = _first_named(analysis, incident)
     return None if named is incident.cause else named
@@ -32,17 +32,17 @@ def blamed_look_alike(analysis: str, incident: Incident) -> ExpectedFinding | No
 def _first_named(analysis: str, incident: Incident) -> ExpectedFinding | None:
     lines = conclusion_of(analysis).splitlines()
     for line in lines:
-        # Evidence need not repeat what the headline names.
+        # Evidence may omit the subject that the headline names.
         if incident.cause.is_named_in(line) or (incident.cause.shows_in(line) and incident.cause.concerns(lines[0])):
             return incident.cause
-        for look_alike in incident.look_alikes:
-            if look_alike.is_named_in(line):
-                return look_alike
+        for decoy in incident.decoys:
+            if decoy.is_named_in(line):
+                return decoy
     return None
 
 
 def conclusion_of(analysis: str) -> str:
-    """The part of a report that names the cause."""
+    """The conclusion of a report."""
     sections: list[list[str]] = [[]]
     for line in analysis.splitlines():
         if _HEADING.match(line):
@@ -55,7 +55,7 @@ def conclusion_of(analysis: str) -> str:
     if headed:
         chosen = headed[0]
     else:
-        # A title alone is not a section; the text after it belongs to the first section.
+        # A title alone is not a conclusion: the next section belongs to it.
         chosen = (
             sections[0]
             if len([line for line in sections[0] if line.strip()]) > 1

@@ -1,7 +1,7 @@
-"""The simulated cluster as `kubectl` would show it: full objects as JSON, tables, descriptions, YAML.
+"""Renders the simulated cluster as `kubectl` does: full objects as JSON, tables, descriptions, YAML.
 
-Values in, text out. The objects have the fields of real ones, including managed
-fields and tolerations, because these fill a context window.
+Pure functions from values to text. The objects are as large as real ones, with managed
+fields and tolerations, because those fill a context window.
 """
 
 import json
@@ -86,7 +86,7 @@ def rollout_history(world: World, service: Service) -> str:
 
 
 def config_yaml(world: World, service: Service) -> str:
-    """The ConfigMap of a service with its history, and the variables of its containers."""
+    """The ConfigMap of a service with its history, and the environment of its containers."""
     lines = [
         "apiVersion: v1",
         "kind: ConfigMap",
@@ -159,12 +159,12 @@ def describe_pod(world: World, pod: Pod) -> str:
 
 
 def status_of(pod: Pod) -> str:
-    """The word in the STATUS column."""
+    """The value of the STATUS column."""
     return pod.reason or (pod.waiting[0] if pod.waiting else pod.phase)
 
 
 def age(span: timedelta) -> str:
-    """As kubectl writes a duration: 4m12s, 31h, 12d."""
+    """A duration in the format of kubectl: 4m12s, 31h, 12d."""
     seconds = max(0, int(span.total_seconds()))
     if seconds < 120:
         return f"{seconds}s"

@@ -1,8 +1,8 @@
-"""Logs of the simulated services: thousands of routine lines, each service in its own format, and the lines of a cause.
+"""Renders the logs of the simulated services: thousands of routine lines, and the lines that a cause adds.
 
-The formats are common ones: Spring Boot with stack traces, logfmt, JSON lines,
-Python's logging with tracebacks, nginx access and error logs, klog. This module only
-formats; other modules decide what is logged.
+The formats are common ones: Spring Boot with stack traces, logfmt, JSON lines, Python's
+logging with tracebacks, nginx access and error logs, klog. This module only formats;
+which lines exist is decided in `causes` and `decoys`.
 """
 
 import json
@@ -10,10 +10,10 @@ import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from tersely.demo.world import LogLine, Pod, Service, Speech, World
+from tersely.demo.world import LogFormat, LogLine, Pod, Service, World
 
 KEPT = timedelta(hours=3)
-"""How far back the logs go."""
+"""The age of the oldest log line."""
 
 _LINES_PER_SERVICE = 6_000
 
@@ -21,8 +21,10 @@ _LINES_PER_SERVICE = 6_000
 def lines_of(
     world: World, service: Service, *, pod: str = "", lines: int = 3_000, since: timedelta = KEPT
 ) -> list[str]:
-    """The last log entries of a service or of one of its pods; an entry may contain a stack trace."""
-    entries = [(said.at, said.pod, _spoken(world, said)) for said in world.said if said.pod.service.key == service.key]
+    """The last lines of a service, or of one of its pods; an entry may contain a stack trace."""
+    entries = [
+        (line.at, line.pod, _formatted(world, line)) for line in world.log_lines if line.pod.service.key == service.key
+    ]
     entries += _routine(world, service)
     earliest = world.now - since
     entries = [entry for entry in entries if earliest <= entry[0] <= world.now and (not pod or entry[1].name == pod)]
@@ -31,13 +33,13 @@ def lines_of(
     return [f"[pod/{by.name}/{service.name}] {text}" if prefixed else text for _, by, text in entries[-lines:]]
 
 
-def _spoken(world: World, said: LogLine) -> str:
-    chance = world.chance(f"said/{said.pod.name}/{said.at.timestamp()}")
-    return say(said.pod.service.speech, chance, said.at, said.pod, said.level, said.message, trace=said.trace)
+def _formatted(world: World, line: LogLine) -> str:
+    chance = world.chance(f"said/{line.pod.name}/{line.at.timestamp()}")
+    return entry(line.pod.service.log_format, chance, line.at, line.pod, line.level, line.message, trace=line.trace)
 
 
-def say(
-    speech: Speech,
+def entry(
+    log_format: LogFormat,
     chance: random.Random,
     at: datetime,
     pod: Pod,
@@ -47,9 +49,9 @@ def say(
     trace: bool = False,
     component: str = "",
 ) -> str:
-    """One entry in the format of a service."""
+    """One entry in a log format."""
     name = pod.service.name
-    match speech:
+    match log_format:
         case "java":
             thread = f"nio-{pod.service.port}-exec-{chance.randint(1, 40)}"
             logger = f"com.example.{name.replace('-', '')}.{component or 'RequestHandler'}"
@@ -134,10 +136,10 @@ def _routine(world: World, service: Service) -> list[tuple[datetime, Pod, str]]:
         span = (ends - begins).total_seconds()
         if span <= 0:
             continue
-        speak = _KINDS[service.speech]
+        format_line = _KINDS[service.log_format]
         for _ in range(int(each * min(1.0, 0.3 + span / KEPT.total_seconds()))):
             at = begins + timedelta(seconds=chance.uniform(0, span))
-            entries.append((at, pod, speak(chance, at, pod)))
+            entries.append((at, pod, format_line(chance, at, pod)))
     return entries
 
 
@@ -147,7 +149,7 @@ def _application(chance: random.Random, at: datetime, pod: Pod) -> str:
     request = f"{chance.getrandbits(48):012x}"
     thing = f"{service.name.rstrip('s')}-{chance.randint(10_000, 99_999)}"
     took = int(chance.lognormvariate(3, 0.7)) + 1
-    level, component = "INFO", "RequestHandler" if service.speech == "java" else "views"
+    level, component = "INFO", "RequestHandler" if service.log_format == "java" else "views"
     if drawn < 0.25:
         message = f"GET /healthz 200 {chance.randint(0, 3)}ms agent=kube-probe/1.31"
     elif drawn < 0.65:
@@ -173,7 +175,7 @@ def _application(chance: random.Random, at: datetime, pod: Pod) -> str:
         level, message = "WARN", f"slow request request={request} took {chance.randint(900, 1_800)}ms"
     else:
         level, message = "WARN", f"client closed connection before the answer was written request={request}"
-    return say(service.speech, chance, at, pod, level, message, component=component)
+    return entry(service.log_format, chance, at, pod, level, message, component=component)
 
 
 _AGENTS = (
@@ -217,10 +219,10 @@ def _klog(chance: random.Random, at: datetime, pod: Pod) -> str:
                 f'"Syncing rules" duration="{chance.randint(10, 60)}ms" generation={chance.randint(1_000, 9_999)}',
                 "proxier",
             )
-    return say("klog", chance, at, pod, "INFO", message, component=component)
+    return entry("klog", chance, at, pod, "INFO", message, component=component)
 
 
-_KINDS: dict[Speech, Callable[[random.Random, datetime, Pod], str]] = {
+_KINDS: dict[LogFormat, Callable[[random.Random, datetime, Pod], str]] = {
     "java": _application,
     "go": _application,
     "node": _application,

@@ -1,4 +1,4 @@
-"""Metrics of the simulated cluster: time series as in a Prometheus range query, and node metrics in its text format."""
+"""Renders metrics of the simulated cluster: series as in a Prometheus range query, and node metrics as in a scrape."""
 
 import json
 import random
@@ -34,7 +34,7 @@ _OF_NODES = {
 
 
 def service_series(world: World, service: Service, *, minutes: int = 120) -> str:
-    """The metrics of a service over the last minutes, as the response to a range query."""
+    """The metrics of a service over the last minutes, as the result of a range query."""
     result = []
     for metric, usual in _OF_SERVICES.items():
         result.append(

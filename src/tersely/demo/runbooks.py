@@ -1,7 +1,7 @@
-"""The pages of the simulated knowledge base: runbooks with menus, and past incidents.
+"""Pages of a simulated knowledge base: runbooks with menus around them, and past incidents.
 
-Like real pages, they have a short useful core between navigation, tables of contacts
-and transcripts of old sessions. None of them describes the current incident.
+As in real ones, each page has a short useful core between navigation, contact tables
+and transcripts of old sessions. None of them knows the current cause.
 """
 
 import random
@@ -76,7 +76,7 @@ def pages(world: World) -> list[RunbookPage]:
 
 
 def search(world: World, query: str, *, limit: int = 8) -> list[RunbookPage]:
-    """The pages that share most words with the query."""
+    """The pages that share the most words with the query."""
     words = {word.strip(".,:;!?()/").lower() for word in query.replace("-", " ").replace("/", " ").split()}
 
     def score(page: RunbookPage) -> int:
@@ -92,7 +92,7 @@ def search(world: World, query: str, *, limit: int = 8) -> list[RunbookPage]:
 
 
 def render(world: World, page: RunbookPage) -> str:
-    """The page as the wiki shows it, including the menu."""
+    """The whole page, with its menu."""
     chance = world.chance(f"page/{page.id}")
     parts = [
         _menu(world),
@@ -115,7 +115,7 @@ def render(world: World, page: RunbookPage) -> str:
 
 
 def past_incidents(incident: Incident) -> list[PastIncident]:
-    """Past incidents, newest first; never with the current cause."""
+    """Incidents of the last months, newest first; never with the current cause."""
     world = incident.world
     chance = world.chance("past")
     names = [service.name for service in world.production()]
@@ -123,7 +123,7 @@ def past_incidents(incident: Incident) -> list[PastIncident]:
     at = world.now - timedelta(days=chance.uniform(9, 14))
     number = chance.randint(2_000, 4_000)
     while len(found) < 40:
-        # A past incident of the affected service itself is the most convincing decoy.
+        # The faulty service has past incidents too: they are the closest decoys.
         service = incident.victim.name if chance.random() < 0.25 else chance.choice(names)
         topic = chance.choice(_WRITTEN["Troubleshooting"])
         if (service, topic["id"]) == (incident.victim.name, incident.cause.name):

@@ -1,4 +1,4 @@
-"""`tersely demo`: a real `tersely up`, two simulated systems behind real MCP servers, and one alert."""
+"""`tersely demo`: runs `tersely up` with two simulated systems behind real MCP servers, and sends one alert."""
 
 import json
 import random
@@ -33,8 +33,8 @@ SERVICE_SETTINGS = ("TERSELY_", "MCP_SUMMARIZER_", "DEFAULT_")
 
 
 def show(*, seed: int | None, once: bool, port: int) -> int:
-    """Run the demonstration; with `once`, the exit code is 0 only if the report names the drawn cause."""
-    # SIGTERM too ends the processes that were started here.
+    """Run the demonstration. With `once`, the exit code is 0 if the analysis names the drawn cause."""
+    # SIGTERM stops the child processes too, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(highlight=False)
     seed = random.randrange(1_000_000) if seed is None else seed
@@ -45,14 +45,16 @@ def show(*, seed: int | None, once: bool, port: int) -> int:
     ):
         alert = incident.alert["alerts"][0]
         summary = Text.assemble((alert["annotations"]["summary"], "bold"), "\n", alert["annotations"]["description"])
-        console.print(Panel(summary, title=f"incoming alert · seed {seed}", title_align="left", border_style="yellow"))
+        console.print(
+            Panel(summary, title=f"an alert comes in · seed {seed}", title_align="left", border_style="yellow")
+        )
         session_id = _submit(address, incident)
         console.print(f"[dim]In the browser:[/] {address}/sessions/{session_id}\n")
         status = anyio.run(follow, address, "", session_id, False, console)
         found = _report(console, address, session_id, incident) and status == 0
         if once:
             return 0 if found else 1
-        console.print(f"\nStill serving at [bold]{address}[/]. Ctrl-C ends it and leaves nothing behind.")
+        console.print(f"\nStill serving at [bold]{address}[/]. Ctrl-C stops it and deletes its data.")
         try:
             while True:
                 time.sleep(3600)
@@ -62,11 +64,11 @@ def show(*, seed: int | None, once: bool, port: int) -> int:
 
 
 def _report(console: Console, address: str, session_id: str, incident: Incident) -> bool:
-    session = _request("GET", f"{address}/api/v1/sessions/{session_id}").json()
+    session = _asked("GET", f"{address}/api/v1/sessions/{session_id}").json()
     tokens = session["tokens"]
     console.print(
         f"\n[bold]{tokens['before']:,} → {tokens['after']:,} tokens[/] of tool results reached the agent; "
-        f"{tokens['spared']:,} were saved, all of them one call away."
+        f"{tokens['spared']:,} were saved; all of them can be read back."
     )
     found = names_cause(session["analysis"], incident)
     verdict = (
@@ -79,24 +81,24 @@ def _report(console: Console, address: str, session_id: str, incident: Incident)
 
 
 def _submit(address: str, incident: Incident) -> str:
-    answer = _request("POST", f"{address}/api/v1/alerts", json={"data": incident.alert})
+    answer = _asked("POST", f"{address}/api/v1/alerts", json={"data": incident.alert})
     if answer.status_code != 202:
         raise TerselyError(f"The alert was not accepted: {answer.text[:500]}")
     return str(answer.json()["session_id"])
 
 
-def _request(method: str, url: str, **body: Any) -> httpx2.Response:
+def _asked(method: str, url: str, **body: Any) -> httpx2.Response:
     try:
         return httpx2.request(method, url, timeout=30, **body)
     except httpx2.HTTPError as problem:
         raise TerselyError(
-            f"The service of the demonstration cannot be reached ({problem}). Start it again: tersely demo"
+            f"The service of the demonstration does not answer ({problem}). Start it again: tersely demo"
         ) from None
 
 
 @contextmanager
 def _service(folder: Path, seed: int, now: datetime, port: int, console: Console) -> Iterator[str]:
-    """Run a separate `tersely up` in a temporary folder; yields its address."""
+    """Run `tersely up` in a temporary folder."""
     servers = {
         name: {"transport": {"command": command[0], "args": command[1:]}, "read_only": True}
         for name, command in server_commands(seed, now).items()
@@ -108,7 +110,7 @@ def _service(folder: Path, seed: int, now: datetime, port: int, console: Console
     environment["TERSELY_DATA_DIR"] = str(folder / "data")
     log = folder / "log"
     has_model = any(inherited.get(variable) for variable in model_variables())
-    who = "the configured model investigates" if has_model else "no key is set, so no language model is involved"
+    who = "the configured model investigates" if has_model else "no key is set, so no language model is used"
     console.print(
         f"\n[dim]Starting tersely up with a simulated cluster and a knowledge base behind MCP servers; {who} …[/]"
     )

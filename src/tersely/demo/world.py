@@ -1,8 +1,8 @@
-"""The simulated cluster in its healthy state: services, nodes, pods, and their configuration.
+"""A simulated, healthy cluster: services, nodes, pods, configuration and log lines.
 
-Generated from a seed, so that every process with the same seed and time sees the
-same cluster. `causes` and `decoys` decide what goes wrong in it; `kubernetes`,
-`logs` and `metrics` present it.
+Drawn from a seed: every process with the same seed and time sees the same cluster.
+Faults are added by `causes` and `decoys`; output is rendered by `kubernetes`, `logs`
+and `metrics`.
 """
 
 import random
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-Speech = Literal["java", "go", "node", "python", "nginx", "klog"]
-"""How a service writes its log."""
+LogFormat = Literal["java", "go", "node", "python", "nginx", "klog"]
+"""The log format of a service."""
 
 Workload = Literal["Deployment", "DaemonSet"]
 
@@ -39,12 +39,12 @@ STAGING = "staging"
 class Service:
     name: str
     namespace: str
-    speech: Speech
+    log_format: LogFormat
     workload: Workload = "Deployment"
     replicas: int = 2
     port: int = 8080
     calls: tuple[str, ...] = ()
-    """The services it needs, in its own namespace."""
+    """The services it calls, in its own namespace."""
 
     database: str = ""
     """The database it writes to; empty when it has none."""
@@ -60,7 +60,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Rollout:
-    """One revision of a service: what was deployed, when, and the description of the change."""
+    """One revision of a service: image, time and change description."""
 
     revision: int
     at: datetime
@@ -72,7 +72,7 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a container ended the last time."""
+    """The last termination of a container."""
 
     reason: str
     exit_code: int
@@ -94,15 +94,15 @@ class Pod:
     restarts: int = 0
     probe_path: str = "/healthz"
     waiting: tuple[str, str] | None = None
-    """Reason and message if the container waits instead of running."""
+    """Reason and message, if the container is waiting."""
 
     last_ending: Ending | None = None
     reason: str = ""
     message: str = ""
-    """Of the pod as a whole, e.g. Evicted and why."""
+    """Of the pod, e.g. Evicted."""
 
     serves_until: datetime | None = None
-    """Time from which it serves no requests, so that only a cause adds to its log; None while it is healthy."""
+    """When it stopped serving requests; after that, only a cause adds log lines. None: it is serving."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Node:
     memory_gib: int
     booted: datetime
     conditions: dict[str, Condition] = field(default_factory=dict)
-    """Where it differs from a healthy node."""
+    """Conditions that differ from those of a healthy node."""
 
 
 @dataclass(frozen=True)
@@ -139,19 +139,19 @@ class Event:
 
 @dataclass(frozen=True)
 class LogLine:
-    """One log line that is not routine."""
+    """A log line that is not routine."""
 
     pod: Pod
     at: datetime
     level: Literal["INFO", "WARN", "ERROR", "FATAL"]
     message: str
     trace: bool = False
-    """Whether a stack trace follows, where the language writes one."""
+    """Whether a stack trace follows, in languages that write one."""
 
 
 @dataclass(frozen=True)
 class Shift:
-    """A change of a metric of one service, pod or node from `since` on."""
+    """A changed metric of one service, pod or node, from `since` on."""
 
     metric: str
     of: str
@@ -173,7 +173,7 @@ class World:
     seed: int
     now: datetime
     namespace: str
-    """Where production runs."""
+    """The production namespace."""
 
     services: dict[str, Service]
     nodes: list[Node]
@@ -184,14 +184,14 @@ class World:
 
     config_changes: dict[str, list[ConfigChange]]
     environment: dict[str, dict[str, str]]
-    """Per service, the variables of its containers; some contain secrets in plain text."""
+    """Per service, the environment variables of its containers, with secrets in plain text."""
 
     events: list[Event] = field(default_factory=list)
-    said: list[LogLine] = field(default_factory=list)
+    log_lines: list[LogLine] = field(default_factory=list)
     shifts: list[Shift] = field(default_factory=list)
 
     def chance(self, what: str) -> random.Random:
-        """A random generator per purpose, so that one query does not affect another."""
+        """A random generator per purpose, so that drawing one thing does not change another."""
         return random.Random(f"{self.seed}/{what}")
 
     def production(self) -> list[Service]:
@@ -207,7 +207,7 @@ class World:
         return next(node for node in self.nodes if node.name == name)
 
     def secrets(self) -> list[str]:
-        """All values that the masker has to remove."""
+        """All values that must be masked."""
         return [
             value
             for entries in self.environment.values()
@@ -224,7 +224,7 @@ def suffix(chance: random.Random, length: int = 5) -> str:
 
 
 def draw_world(seed: int, now: datetime) -> World:
-    """The healthy cluster of a seed."""
+    """Draw a healthy cluster."""
     chance = random.Random(f"{seed}/world")
     theme = chance.choice(sorted(_THEMES))
     namespace = chance.choice([theme, f"{theme}-prod", "production"])
@@ -249,7 +249,7 @@ def draw_world(seed: int, now: datetime) -> World:
 
 def _services(chance: random.Random, theme: str, namespace: str) -> list[Service]:
     names = _THEMES[theme].split()
-    speeches: tuple[Speech, ...] = ("java", "go", "node", "python")
+    log_formats: tuple[LogFormat, ...] = ("java", "go", "node", "python")
     found = [Service(EDGE, namespace, "nginx", replicas=3, port=8443, calls=tuple(names[:4]))]
     for place, name in enumerate(names):
         behind = names[place + 1 : place + 6]
@@ -258,7 +258,7 @@ def _services(chance: random.Random, theme: str, namespace: str) -> list[Service
             Service(
                 name,
                 namespace,
-                chance.choice(speeches),
+                chance.choice(log_formats),
                 replicas=chance.randint(3, 5),
                 port=chance.choice((8080, 8000, 3000, 9000)),
                 calls=(*calls, IDENTITY),
@@ -266,7 +266,7 @@ def _services(chance: random.Random, theme: str, namespace: str) -> list[Service
             )
         )
     found.append(Service(IDENTITY, namespace, "go", replicas=3, port=9000, database="identity-db"))
-    found += [Service(name, STAGING, chance.choice(speeches), replicas=1) for name in chance.sample(names, 5)]
+    found += [Service(name, STAGING, chance.choice(log_formats), replicas=1) for name in chance.sample(names, 5)]
     return found
 
 
@@ -330,7 +330,7 @@ def _deploy(world: World, service: Service) -> None:
 
 
 def replace_pods(world: World, service: Service, chance: random.Random) -> list[Pod]:
-    """Replace the pods by new ones of the latest revision."""
+    """Replace the pods of a service by new ones of the latest revision."""
     latest = world.rollouts[service.key][-1]
     world.pods = [pod for pod in world.pods if pod.service.key != service.key]
     homes = (

@@ -1,1 +1,1 @@
-"""What viewers are told while a session runs, and how it reaches them. Stored first, then told."""
+"""Events of sessions: their types, the log they are stored in, the recorder that writes them, and live delivery."""

@@ -1,15 +1,14 @@
-"""From those who tell to those who watch: nothing missing, nothing twice, and nobody waits for anybody.
+"""Event fan-out: every stored event exactly once, in order, without back-pressure from slow viewers.
 
-A subscription has no queue that could overflow; it has a place. What was stored
-after its place it takes from the last few events that all subscriptions of a
-channel share, or, if it is further behind, page by page from the store. What is
-not stored is a state rather than a message: a subscription that has caught up is
-sent what grew since it was last sent something, be that one word or a paragraph.
-So a slow viewer costs a page of memory, gets the same events as everybody, fewer
-and larger chunks, and delays no one.
+A subscription has a position in the log instead of a queue that could overflow. Stored
+events after its position come from the recent events that all subscriptions of a channel
+share or, if it is further behind, page by page from the store. Transient events are
+state, not messages: a subscription that has caught up gets whatever changed since it was
+last served. So a slow viewer costs one page of memory, gets the same stored events as
+every other viewer, gets fewer and larger chunks, and delays no one.
 
-Everything happens on one event loop. `publish`, `chunk` and `progress` never wait.
-Other processes' events come in through a relay, see `events.replicas`.
+Everything runs on one event loop. `publish`, `chunk` and `progress` never block.
+Events of other processes arrive through a relay, see `events.replicas`.
 """
 
 import logging
@@ -23,7 +22,7 @@ from typing import Protocol
 import anyio
 
 from tersely.errors import InputError, StoreUnavailable
-from tersely.events import types
+from tersely.events.types import Effect, StreamChunk, effect_of, encode_transient
 from tersely.store import events
 from tersely.store.database import Database
 from tersely.store.events import SESSIONS, Logged
@@ -32,22 +31,22 @@ logger = logging.getLogger(__name__)
 
 RECENT_EVENTS = 256
 RECENT_CHARACTERS = 1024 * 1024
-"""What a channel that is watched keeps at hand of its last events."""
+"""Recent events kept in memory per channel that has viewers."""
 
 GROWING_EVENTS = 2_000
 GROWING_CHARACTERS = 256 * 1024
-"""How much of a streaming event is kept for those who come late; of a longer one its end."""
+"""Text of a streaming event kept for viewers that join later; of a longer one the end is kept."""
 
 ALL_GROWING_CHARACTERS = 32 * 1024 * 1024
 LATEST = 64
-"""Lines of progress kept per channel."""
+"""Progress messages kept per channel."""
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 1.0
 
 
 class Relay(Protocol):
-    """How other processes hear of what is told here. Neither waits."""
+    """Passes what is published here to other processes, without blocking."""
 
     def stored(self, logged: Logged) -> None: ...
 
@@ -58,15 +57,15 @@ class Relay(Protocol):
 
 @dataclass
 class Growing:
-    """A streaming event's text, as far as it is known here."""
+    """The text of a streaming event, as far as this process has it."""
 
     attempt: int
     base: int = 0
-    """Where the text begins: what stands before was not heard, or let go."""
+    """Offset of `text` in the content; what precedes it was not received, or was dropped."""
 
     text: str = ""
     life: int = 0
-    """Counts how often it began anew."""
+    """Generation; incremented when the content starts over."""
 
     @property
     def end(self) -> int:
@@ -74,28 +73,32 @@ class Growing:
 
 
 class _Channel:
-    """What the subscriptions of one channel share."""
+    """The state that the subscriptions of one channel share."""
 
     def __init__(self, recent_events: int) -> None:
         self.subscriptions: set[Subscription] = set()
         self.head = 0
         self._recent_events = recent_events
-        self._recent: OrderedDict[int, str] = OrderedDict()
+        self._recent: OrderedDict[int, tuple[str, Effect]] = OrderedDict()
         self._characters = 0
 
-    def add(self, seq: int, payload: str | None) -> None:
-        self.head = max(self.head, seq)
-        if payload is not None and seq not in self._recent:
-            self._recent[seq] = payload
+    def add(self, seq: int, payload: str, effect: Effect) -> None:
+        if seq not in self._recent:
+            self._recent[seq] = (payload, effect)
             self._characters += len(payload)
             while len(self._recent) > self._recent_events or (
                 self._characters > RECENT_CHARACTERS and len(self._recent) > 1
             ):
-                _, old = self._recent.popitem(last=False)
+                _, (old, _) = self._recent.popitem(last=False)
                 self._characters -= len(old)
+        self.advance(seq)
+
+    def advance(self, seq: int) -> None:
+        """Note that the log has reached this number; subscriptions read from the store what they lack."""
+        self.head = max(self.head, seq)
         self.wake()
 
-    def recent(self, seq: int) -> str | None:
+    def recent(self, seq: int) -> tuple[str, Effect] | None:
         return self._recent.get(seq)
 
     def wake(self) -> None:
@@ -104,7 +107,7 @@ class _Channel:
 
 
 class Bus:
-    """One per process; `events.replicas.bus` opens one with everything that belongs to it."""
+    """One per process; `events.replicas.open_bus` opens one with its background tasks."""
 
     def __init__(
         self,
@@ -124,113 +127,126 @@ class Bus:
         self._versions = 0
         self.relay: Relay | None = None
         self.ended: Counter[str] = Counter()
-        """Sessions that came to an end in this process, by how."""
+        """Sessions that ended in this process, by status."""
 
-    # Telling
+    # Publishing
 
-    def publish(self, *told: Logged) -> None:
-        """Tell what was stored; only after its transaction is over."""
-        for logged in told:
-            self.hear_stored(logged.channel, logged.seq, logged.payload)
-            if logged.channel != SESSIONS and (end := types.session_end(logged.payload)):
-                self.ended[end] += 1
+    def publish(self, *stored: Logged) -> None:
+        """Publish stored events; call it after their transaction."""
+        for logged in stored:
+            effect = effect_of(logged.payload)
+            self._add_stored(logged.channel, logged.seq, logged.payload, effect)
+            if logged.channel != SESSIONS and effect.session_end:
+                self.ended[effect.session_end] += 1
             if self.relay:
                 self.relay.stored(logged)
 
     def chunk(self, session_id: str, event_id: str, *, offset: int, delta: str, attempt: int) -> None:
-        """A streaming event grew by `delta`, which stands behind `offset` characters; offset 0 begins anew."""
-        self.hear_chunk(session_id, event_id, offset, delta, attempt)
+        """Publish that a streaming event grew by `delta` after `offset` characters; offset 0 starts over."""
+        self.receive_chunk(session_id, event_id, offset, delta, attempt)
         if self.relay:
             self.relay.chunk(session_id, event_id, offset, delta, attempt)
 
     def progress(self, channel: str, key: str, payload: str) -> None:
-        """What is going on; of each key only the last word counts."""
-        self.hear_progress(channel, key, payload)
+        """Publish a transient event; it replaces the previous one with the same key."""
+        self.receive_progress(channel, key, payload)
         if self.relay:
             self.relay.progress(channel, key, payload)
 
-    # Hearing, from this process or another
+    # Receiving, from this process or from a relay
 
-    def hear_stored(self, channel: str, seq: int, payload: str | None, *, ended: str | None = None) -> None:
-        """Something was stored. Without its payload it is read from the store by whoever needs it."""
-        ended = ended or (types.ends(payload) if payload else None)
-        if ended:
-            self._growing.pop(ended, None)
-        if payload and channel != SESSIONS and _is_last(payload):
+    def receive_stored(self, channel: str, seq: int, payload: str | None, *, closed: str | None = None) -> None:
+        """Take over an event that another process stored.
+
+        Args:
+            payload: None if it was too large to be sent; subscriptions then read it from the store.
+            closed: The timeline event that stops streaming, if `payload` is None.
+        """
+        if payload is not None:
+            self._add_stored(channel, seq, payload, effect_of(payload))
+            return
+        if closed:
+            self._growing.pop(closed, None)
+        if (shared := self._channels.get(channel)) is not None:
+            shared.advance(seq)
+
+    def _add_stored(self, channel: str, seq: int, payload: str, effect: Effect) -> None:
+        if effect.closed:
+            self._growing.pop(effect.closed, None)
+        if channel != SESSIONS and effect.session_end:
             self._latest.pop(channel, None)
             if of_all := self._latest.get(SESSIONS):
                 of_all.pop(channel.removeprefix("session:"), None)
-        if (watched := self._channels.get(channel)) is not None:
-            watched.add(seq, payload)
+        if (shared := self._channels.get(channel)) is not None:
+            shared.add(seq, payload, effect)
 
-    def hear_chunk(self, session_id: str, event_id: str, offset: int, delta: str, attempt: int) -> None:
+    def receive_chunk(self, session_id: str, event_id: str, offset: int, delta: str, attempt: int) -> None:
         growing = self._growing.get(event_id)
         if growing is None:
             growing = self._growing[event_id] = Growing(attempt, base=offset)
-            # Those that never end: of workers that died, or heard after their end.
+            # Drop events whose end never arrives: their worker died, or the chunk arrived after the end.
             while (
                 len(self._growing) > GROWING_EVENTS
                 or sum(len(one.text) for one in self._growing.values()) > ALL_GROWING_CHARACTERS
             ):
                 self._growing.popitem(last=False)
         if attempt < growing.attempt:
-            return  # Of a worker that lost the session and does not know it yet.
+            return  # From a worker that lost the session and does not know it yet.
         if offset != growing.end or attempt > growing.attempt:
-            # Begun anew, or something was lost in between: viewers are told where this piece stands.
+            # Started over, or a chunk was lost: viewers get this one with its offset.
             growing.attempt, growing.base, growing.text = attempt, offset, ""
             growing.life += 1
         growing.text += delta
         if len(growing.text) > GROWING_CHARACTERS:
             growing.base, growing.text = growing.end - GROWING_CHARACTERS // 2, growing.text[-GROWING_CHARACTERS // 2 :]
-        if (watched := self._channels.get(events.channel_of(session_id))) is not None:
-            watched.wake()
+        if (shared := self._channels.get(events.channel_of(session_id))) is not None:
+            shared.wake()
 
-    def hear_progress(self, channel: str, key: str, payload: str) -> None:
+    def receive_progress(self, channel: str, key: str, payload: str) -> None:
         self._versions += 1
         latest = self._latest.setdefault(channel, OrderedDict())
         latest[key] = (self._versions, payload)
         latest.move_to_end(key)
         while len(latest) > LATEST:
             latest.popitem(last=False)
-        if (watched := self._channels.get(channel)) is not None:
-            watched.wake()
+        if (shared := self._channels.get(channel)) is not None:
+            shared.wake()
 
-    # Watching
+    # Subscribing
 
     @asynccontextmanager
     async def subscribe(self, channel: str, after: int | None = None) -> "AsyncIterator[Subscription]":
-        """Everything stored after number `after` (None: from now on), and then everything as it happens, until the
-        block is left.
+        """Deliver everything stored after number `after` (None: from now on), then everything new, inside the block.
 
         Raises:
             InputError: There is no such channel.
             SessionNotFound: There is no such session.
-            StoreUnavailable: The store does not say where the channel stands.
+            StoreUnavailable: The position of the channel could not be read.
         """
         if channel != SESSIONS and not channel.startswith("session:"):
             raise InputError(
-                f"There is no channel {channel[:80]!r}: {SESSIONS!r} tells of all sessions, 'session:<id>' of one."
+                f"There is no channel {channel[:80]!r}: {SESSIONS!r} covers all sessions, 'session:<id>' one."
             )
-        watched = self._channels.setdefault(channel, _Channel(self._recent_events))
-        subscription = Subscription(self, channel, watched)
-        # Before the store is asked: what is told in between must not be missed.
-        watched.subscriptions.add(subscription)
+        shared = self._channels.setdefault(channel, _Channel(self._recent_events))
+        subscription = Subscription(self, channel, shared)
+        # Before the store is read: events published in between must not be missed.
+        shared.subscriptions.add(subscription)
         try:
             await subscription._begin(after)
             yield subscription
         finally:
             subscription._close()
-            watched.subscriptions.discard(subscription)
-            if not watched.subscriptions and self._channels.get(channel) is watched:
+            shared.subscriptions.discard(subscription)
+            if not shared.subscriptions and self._channels.get(channel) is shared:
                 del self._channels[channel]
 
     @property
     def watched(self) -> dict[str, int]:
-        """How many watch which channel."""
+        """The number of subscriptions per channel."""
         return {name: len(channel.subscriptions) for name, channel in self._channels.items()}
 
-    async def look(self) -> None:
-        """Ask the store how far the watched channels are: what was stored and never told here is found."""
+    async def poll(self) -> None:
+        """Read the last number of each channel with viewers, to find stored events that did not arrive here."""
         ids = [name.removeprefix("session:") for name in self._channels if name != SESSIONS]
         if not self._channels:
             return
@@ -239,33 +255,33 @@ class Bus:
             if SESSIONS in self._channels:
                 found[SESSIONS] = await events.feed_head(db)
         for name, head in found.items():
-            if (watched := self._channels.get(name)) is not None and head > watched.head:
-                watched.add(head, None)
+            if (shared := self._channels.get(name)) is not None and head > shared.head:
+                shared.advance(head)
 
-    async def keep_looking(self) -> None:
-        """Look once a second, for as long as it is not cancelled."""
+    async def poll_forever(self) -> None:
+        """Poll once a second until cancelled."""
         while True:
             await anyio.sleep(POLL_SECONDS)
             try:
-                await self.look()
+                await self.poll()
             except StoreUnavailable as problem:
                 logger.warning("Viewers wait for the database", extra={"reason": str(problem)})
 
 
 class Subscription:
-    """What one viewer is told on one channel: an iterator over payloads that ends when its block is left."""
+    """One viewer of one channel: an iterator over payloads that ends when its block is left."""
 
-    def __init__(self, bus: Bus, channel: str, watched: _Channel) -> None:
+    def __init__(self, bus: Bus, channel: str, shared: _Channel) -> None:
         self._bus = bus
         self._channel = channel
-        self._watched = watched
+        self._shared = shared
         self._wake = anyio.Event()
         self._page: deque[Logged] = deque()
         self._streaming: dict[str, _Sent] = {}
         self._seen: dict[str, int] = {}
-        self._asked = 0
+        self._read_to = 0
         self._closed = False
-        self.place = 0
+        self.position = 0
         """The number of the last stored event that was delivered."""
 
     async def _begin(self, after: int | None) -> None:
@@ -273,11 +289,11 @@ class Subscription:
             if self._channel == SESSIONS:
                 head = await events.feed_head(db)
             else:
-                head, streaming = await events.where_it_stands(db, self._channel.removeprefix("session:"))
+                head, streaming = await events.position(db, self._channel.removeprefix("session:"))
                 self._streaming = {event_id: _Sent() for event_id in streaming}
-        self._watched.add(head, None)
-        # A number that was never given comes from another database; whoever brings it is shown what comes next.
-        self.place = head if after is None else min(max(after, 0), head)
+        self._shared.advance(head)
+        # A number beyond the head comes from another database; the viewer gets what is stored next.
+        self.position = head if after is None else min(max(after, 0), head)
 
     def _close(self) -> None:
         self._closed = True
@@ -292,7 +308,7 @@ class Subscription:
             if (payload := self._next_stored()) is not None:
                 return payload
             if self._is_behind():
-                await self._turn_page()
+                await self._load_page()
             elif (payload := self._next_transient()) is not None:
                 return payload
             else:
@@ -300,46 +316,46 @@ class Subscription:
         raise StopAsyncIteration
 
     def _is_behind(self) -> bool:
-        return self.place < self._watched.head and self._asked < self._watched.head
+        return self.position < self._shared.head and self._read_to < self._shared.head
 
     def _next_stored(self) -> str | None:
         if self._page:
             logged = self._page.popleft()
-            return self._delivered(logged.seq, logged.payload)
-        payload = self._watched.recent(self.place + 1)
-        return None if payload is None else self._delivered(self.place + 1, payload)
+            return self._deliver(logged.seq, logged.payload, effect_of(logged.payload))
+        recent = self._shared.recent(self.position + 1)
+        return None if recent is None else self._deliver(self.position + 1, *recent)
 
-    def _delivered(self, seq: int, payload: str) -> str:
-        self.place = seq
-        if begun := types.begins(payload):
-            self._streaming[begun] = _Sent()
-        elif ended := types.ends(payload):
-            self._streaming.pop(ended, None)
+    def _deliver(self, seq: int, payload: str, effect: Effect) -> str:
+        self.position = seq
+        if effect.opened:
+            self._streaming[effect.opened] = _Sent()
+        elif effect.closed:
+            self._streaming.pop(effect.closed, None)
         return payload
 
-    async def _turn_page(self) -> None:
-        head = self._watched.head
+    async def _load_page(self) -> None:
+        head = self._shared.head
         try:
             async with self._bus._database.reading(light=True) as db:
                 if self._channel == SESSIONS:
-                    page = await events.feed_page(db, after=self.place, limit=self._bus._page_events)
+                    page = await events.feed_page(db, after=self.position, limit=self._bus._page_events)
                 else:
                     page = await events.page(
-                        db, self._channel.removeprefix("session:"), after=self.place, limit=self._bus._page_events
+                        db, self._channel.removeprefix("session:"), after=self.position, limit=self._bus._page_events
                     )
         except StoreUnavailable:
             await anyio.sleep(RETRY_SECONDS)
             return
         self._page.extend(page)
         if not page:
-            # What was there was deleted; asking again brings nothing until something new is told.
-            self._asked = head
+            # The events were deleted; do not read again until something new is stored.
+            self._read_to = head
 
     def _next_transient(self) -> str | None:
         for event_id, sent in self._streaming.items():
             growing = self._bus._growing.get(event_id)
-            if growing is not None and (piece := sent.piece(event_id, growing)) is not None:
-                return types.transient(piece, self._channel.removeprefix("session:"), self._bus._clock())
+            if growing is not None and (chunk := sent.next_chunk(event_id, growing)) is not None:
+                return encode_transient(chunk, self._channel.removeprefix("session:"), self._bus._clock())
         latest = self._bus._latest.get(self._channel)
         if latest:
             for key, (version, payload) in latest.items():
@@ -352,24 +368,17 @@ class Subscription:
 
 @dataclass
 class _Sent:
-    """How much of a streaming event a viewer has."""
+    """How much of a streaming event was sent to a viewer."""
 
     end: int = 0
     life: int = field(default=-1)
 
-    def piece(self, event_id: str, growing: Growing) -> types.StreamChunk | None:
-        """What it lacks."""
-        anew = self.life != growing.life and self.life != -1
+    def next_chunk(self, event_id: str, growing: Growing) -> StreamChunk | None:
+        """The text that was not sent yet."""
+        started_over = self.life != growing.life and self.life != -1
         start = growing.base if self.life != growing.life else max(self.end, growing.base)
         delta = growing.text[start - growing.base :]
-        if not delta and not (anew and self.end > start):
+        if not delta and not (started_over and self.end > start):
             return None
         self.end, self.life = growing.end, growing.life
-        return types.StreamChunk(event_id=event_id, offset=start, delta=delta)
-
-
-def _is_last(payload: str) -> bool:
-    return payload.startswith('{"type":"session.status"') and any(f'"status":"{end}"' in payload[:300] for end in _ENDS)
-
-
-_ENDS = ("completed", "failed", "cancelled", "timed_out")
+        return StreamChunk(event_id=event_id, offset=start, delta=delta)

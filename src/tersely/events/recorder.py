@@ -1,9 +1,8 @@
-"""What is told of a session while it is worked on: stored first, then told.
+"""Records what happens in a session: each event is stored first, then published.
 
-Has the shape of `agent.recorder.Diary`, and the few words more that whoever runs the
-session needs. Every write is keyed by its step and carries the worker's attempt:
-a step that runs again changes nothing, and a worker that lost the session gets
-`LostSession` instead of a row.
+Implements `agent.recorder.Recorder`, and adds what the code that runs a session needs.
+Every write is keyed by its step and carries the worker's attempt: a repeated step
+changes nothing, and a worker that lost the session gets `LostSession`.
 """
 
 import asyncio
@@ -12,39 +11,38 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import anyio
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.errors import LostSession, StoreUnavailable
-from tersely.events import types
+from tersely.events import log
 from tersely.events.bus import Bus
-from tersely.events.types import Phase
-from tersely.faults import crash_point
+from tersely.events.types import EventType, ExecutionProgress, FinalStatus, Phase, SessionProgress, encode_transient
 from tersely.llm.messages import Message
 from tersely.masking.masked import NOTHING, Masked
-from tersely.store import events, interactions, sessions, timeline
-from tersely.store.database import Database
+from tersely.store import claims, events, interactions, sessions, stages
+from tersely.store.claims import SessionEnd
+from tersely.store.database import Connection, Database
 from tersely.store.events import SESSIONS, Logged
-from tersely.store.interactions import Interaction
+from tersely.store.interactions import Interaction, NewInteraction
 from tersely.store.packing import storable
-from tersely.store.sessions import End, PartStatus
+from tersely.store.sessions import End
+from tersely.store.stages import NewExecution, PartStatus, StageChange
+from tersely.store.timeline import EventStatus, NewTimelineEvent, TimelineCompletion
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-EventType = Literal["llm_thinking", "llm_response", "llm_tool_call", "mcp_tool_summary", "error", "final_analysis"]
-Ending = Literal["completed", "failed", "cancelled"]
 
 CHUNK_SECONDS = 0.03
-"""How long words are gathered before they are told."""
+"""How long text is collected before it is published as a chunk."""
 
 FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
-"""Seconds between two tries to write while the store is away."""
+"""Seconds between two attempts to write while the store is unavailable."""
 
 OURS_FOR = 0.5
-"""Seconds for which nobody doubts that the session is still this worker's: half of the shortest lease."""
+"""Seconds for which a confirmed ownership is trusted: half of the shortest lease."""
 
 
 class SessionRecorder:
@@ -58,7 +56,12 @@ class SessionRecorder:
         stage_id: str | None = None,
         execution_id: str | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        on_point: Callable[[str], None] = lambda point: None,
     ) -> None:
+        """
+        Args:
+            on_point: Called with the name of each crash point as it is passed; a test ends the process there.
+        """
         self._database = database
         self._bus = bus
         self.session_id = session_id
@@ -66,10 +69,11 @@ class SessionRecorder:
         self.stage_id = stage_id
         self.execution_id = execution_id
         self._clock = clock
-        self._common = _Common()
+        self._on_point = on_point
+        self._shared = _Shared()
 
     def within(self, stage_id: str, execution_id: str) -> "SessionRecorder":
-        """The same recorder, for what one agent does in one stage."""
+        """A recorder for one agent's execution in one stage."""
         inner = SessionRecorder(
             self._database,
             self._bus,
@@ -78,26 +82,27 @@ class SessionRecorder:
             stage_id=stage_id,
             execution_id=execution_id,
             clock=self._clock,
+            on_point=self._on_point,
         )
-        inner._common = self._common
+        inner._shared = self._shared
         return inner
 
     def release(self) -> None:
-        """From now on nothing is written: another worker goes on. Events that are streaming are left to it."""
-        self._common.release = True
+        """Write nothing from now on: another worker resumes the session, with its streaming events."""
+        self._shared.released = True
 
-    # What agents tell
+    # For agents: `agent.recorder.Recorder`
 
     @asynccontextmanager
     async def opened(
         self, step: str, event_type: EventType, *, content: Masked = NOTHING, metadata: Mapping[str, Any] = {}
     ) -> AsyncIterator["StreamingEvent"]:
-        """An event with status `streaming`. Left without `complete` it ends as failed, or cancelled when the work
-        was.
+        """Create an event with status `streaming`. If the block is left without `complete`, the event ends as failed,
+        or as cancelled if the block was.
         """
         event = StreamingEvent(self, step, event_type, content, metadata)
-        await self._tell(lambda db: self._create(db, step, event_type, content, metadata, "streaming"))
-        status: Ending = "failed"
+        await self._store_and_publish(lambda db: self._create(db, step, event_type, content, metadata, "streaming"))
+        status: FinalStatus = "failed"
         try:
             yield event
         except anyio.get_cancelled_exc_class():
@@ -107,155 +112,138 @@ class SessionRecorder:
             await event._abandon(status)
 
     async def record(self, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any] = {}) -> str:
-        """An event that is whole at once; its id."""
-        await self._tell(lambda db: self._create(db, step, event_type, content, metadata, "completed"))
+        """Create an event that is complete; returns its id."""
+        await self._store_and_publish(lambda db: self._create(db, step, event_type, content, metadata, "completed"))
         return self._event_id(step, event_type)
 
     def progress(self, phase: Phase, message: str) -> None:
-        event = types.ExecutionProgress(execution_id=self.execution_id or "", phase=phase, message=message)
-        payload = types.transient(event, self.session_id, self._clock())
+        event = ExecutionProgress(execution_id=self.execution_id or "", phase=phase, message=message)
+        payload = encode_transient(event, self.session_id, self._clock())
         self._bus.progress(events.channel_of(self.session_id), f"execution/{self.execution_id}", payload)
 
     async def interaction(self, step: str, record: Interaction) -> str:
-        """An exchange with a model or a tool, and its usage; its id."""
-        interaction_id = sessions.derived_id(self.session_id, f"interaction/{step}/{record.type}")
-        known = self._common.known
+        """Add an exchange with a model or a tool, and its usage, to the trace; returns its id."""
+        new = NewInteraction(
+            id=sessions.derived_id(self.session_id, f"interaction/{step}/{record.type}"),
+            step=step,
+            stage_id=self.stage_id,
+            execution_id=self.execution_id,
+            exchange=record,
+        )
+        known = self._shared.stored_messages
         digests = {
             message: known.get(message) or interactions.digest_and_text(message)[0] for message in record.messages
         }
 
-        async def add(db: AsyncConnection) -> Logged | None:
-            return await interactions.add(
-                db,
-                self.session_id,
-                self.attempt,
-                step,
-                record,
-                interaction_id=interaction_id,
-                stage_id=self.stage_id,
-                execution_id=self.execution_id,
-                now=self._clock(),
-                known=known,
-            )
+        async def add(db: Connection) -> Logged | None:
+            return await log.add_interaction(db, self.session_id, self.attempt, new, now=self._clock(), known=known)
 
-        if await self._tell(add):
-            # Only now is it certain that they lie in the database.
-            self._common.known = digests
-        return interaction_id
+        if await self._store_and_publish(add):
+            # Only after the commit are the messages certainly stored.
+            self._shared.stored_messages = digests
+        return new.id
 
     async def still_ours(self) -> None:
-        """Asked just before something is done that cannot be taken back: a worker that stood still may have lost the
-        session
-        without having heard of it.
+        """Check ownership just before an action that cannot be undone: a worker that was suspended may have lost the
+        session without noticing.
 
         Raises:
-            LostSession: Another worker goes on.
+            LostSession: The session belongs to another worker.
         """
-        common = self._common
-        while time.monotonic() - common.ours_at > OURS_FOR:
+        shared = self._shared
+        while time.monotonic() - shared.confirmed_at > OURS_FOR:
             asked = time.monotonic()
-            if not await self._write(lambda db: sessions.is_held(db, self.session_id, self.attempt)):
+            if not await self._write(lambda db: claims.is_held(db, self.session_id, self.attempt)):
                 raise LostSession(f"Session {self.session_id} belongs to another worker.")
-            # As of the question: whoever stood still before the answer was read asks again.
-            common.ours_at = asked
+            # The time of the question: if the process was suspended before the answer was read, it asks again.
+            shared.confirmed_at = asked
 
-    # What whoever runs the session tells
+    # For the code that runs a session
 
-    async def plan(self, stages: list[str]) -> list[str]:
-        """The stages there will be, by their names; their ids."""
-        return await self._write(lambda db: sessions.plan_stages(db, self.session_id, self.attempt, stages))
+    async def plan(self, names: list[str]) -> list[str]:
+        """Plan the stages with these names; returns their ids."""
+        return await self._write(lambda db: stages.plan_stages(db, self.session_id, self.attempt, names))
 
     async def stage_status(self, stage_id: str, status: PartStatus, *, reason: str = "", analysis: str = "") -> None:
         """Begin or end a stage."""
-        await self._tell(
-            lambda db: sessions.move_stage(
-                db, self.session_id, self.attempt, stage_id, status, reason=reason, analysis=analysis, now=self._clock()
-            )
+        change = StageChange(stage_id=stage_id, status=status, reason=reason, analysis=analysis)
+        await self._store_and_publish(
+            lambda db: log.move_stage(db, self.session_id, self.attempt, change, now=self._clock())
         )
 
     async def execution_began(self, *, agent: str, controller: str, provider: str, model: str) -> None:
-        """This recorder's execution begins."""
-        await self._write(
-            lambda db: sessions.begin_execution(
-                db,
-                self.session_id,
-                self.attempt,
-                execution_id=self.execution_id or "",
-                stage_id=self.stage_id or "",
-                agent=agent,
-                controller=controller,
-                provider=provider,
-                model=model,
-                now=self._clock(),
-            )
+        """Begin this recorder's execution."""
+        new = NewExecution(
+            id=self.execution_id or "",
+            stage_id=self.stage_id or "",
+            agent=agent,
+            controller=controller,
+            provider=provider,
+            model=model,
         )
+        await self._write(lambda db: stages.begin_execution(db, self.session_id, self.attempt, new, now=self._clock()))
 
     async def execution_ended(self, status: End, *, reason: str = "") -> None:
         await self._write(
-            lambda db: sessions.end_execution(
+            lambda db: stages.end_execution(
                 db, self.session_id, self.attempt, self.execution_id or "", status, reason=reason, now=self._clock()
             )
         )
 
     async def session_status(self, status: End, *, reason: str = "", analysis: str = "") -> None:
-        """End the session and everything of its own that is still open."""
-
-        async def end(db: AsyncConnection) -> list[Logged]:
-            return await sessions.end_all(
-                db, self.session_id, self.attempt, status, reason, analysis=analysis, now=self._clock()
-            )
-
-        self._bus.publish(*await self._write(end))
+        """End the session and everything of it that is still open."""
+        end = SessionEnd(status=status, reason=reason, analysis=analysis)
+        logged = await self._write(
+            lambda db: log.end_session(db, self.session_id, self.attempt, end, now=self._clock())
+        )
+        self._bus.publish(*logged)
 
     def session_progress(self, stage_index: int, stage_count: int, stage_name: str) -> None:
-        event = types.SessionProgress(stage_index=stage_index, stage_count=stage_count, stage_name=stage_name)
-        payload = types.transient(event, self.session_id, self._clock())
+        event = SessionProgress(stage_index=stage_index, stage_count=stage_count, stage_name=stage_name)
+        payload = encode_transient(event, self.session_id, self._clock())
         self._bus.progress(events.channel_of(self.session_id), "session", payload)
         self._bus.progress(SESSIONS, self.session_id, payload)
 
-    # How
+    # Writing
 
     def _event_id(self, step: str, event_type: str) -> str:
         return sessions.derived_id(self.session_id, f"event/{step}/{event_type}")
 
     async def _create(
         self,
-        db: AsyncConnection,
+        db: Connection,
         step: str,
         event_type: EventType,
         content: str,
         metadata: Mapping[str, Any],
-        status: timeline.EventStatus,
+        status: EventStatus,
     ) -> Logged | None:
-        return await timeline.create(
-            db,
-            self.session_id,
-            self.attempt,
-            step,
+        new = NewTimelineEvent(
             event_id=self._event_id(step, event_type),
+            event_type=event_type,
             stage_id=self.stage_id,
             execution_id=self.execution_id,
-            event_type=event_type,
             content=content,
             metadata=metadata,
             status=status,
-            now=self._clock(),
         )
+        return await log.create_timeline_event(db, self.session_id, self.attempt, step, new, now=self._clock())
 
-    async def _tell(self, work: Callable[[AsyncConnection], Awaitable[Logged | None]]) -> bool:
+    async def _store_and_publish(self, work: Callable[[Connection], Awaitable[Logged | None]]) -> bool:
         logged = await self._write(work)
-        crash_point("stored, before it is told")
+        self._on_point("stored, before it is published")
         if logged is not None:
             self._bus.publish(logged)
         return logged is not None
 
-    async def _write(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        """Write, however long the store is away: what was done must not be done again because it could not be told.
+    async def _write(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Run a transaction, retrying for as long as the store is unavailable: work that was done must not be repeated
+        because it could not be recorded.
 
-        A write that happened although nobody heard of it is repeated, and changes nothing then.
+        A transaction that was committed without confirmation is repeated, and then changes nothing.
         """
         pause = FIRST_PAUSE
-        while not self._common.release:
+        while not self._shared.released:
             try:
                 async with self._database.transaction() as db:
                     return await work(db)
@@ -266,20 +254,23 @@ class SessionRecorder:
                 )
             await anyio.sleep(pause)
             pause = min(LAST_PAUSE, pause * 2)
-        raise LostSession(f"Session {self.session_id} was let go here.")
+        raise LostSession(f"Session {self.session_id} was released by this worker.")
 
 
-class _Common:
-    """What the recorders of one session and worker share."""
+class _Shared:
+    """State that the recorders of one session and worker share."""
 
     def __init__(self) -> None:
-        self.known: Mapping[Message, str] = {}
-        self.release = False
-        self.ours_at = float("-inf")
+        self.stored_messages: Mapping[Message, str] = {}
+        """Messages of the last exchange, with their digests."""
+
+        self.released = False
+        self.confirmed_at = float("-inf")
+        """When the ownership of the session was last confirmed."""
 
 
 class StreamingEvent:
-    """An event that grows on viewers' screens until it is completed."""
+    """A timeline event that grows in front of viewers until it is completed."""
 
     def __init__(
         self, recorder: SessionRecorder, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any]
@@ -288,85 +279,85 @@ class StreamingEvent:
         self._recorder = recorder
         self._step = step
         self._event_type: EventType = event_type
-        self._began = content
+        self._initial = content
         self._metadata = dict(metadata)
-        self._told: list[str] = []
+        self._published: list[str] = []
         self._offset = 0
-        self._gathered: list[str] = []
+        self._pending: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         self._ended = False
 
     def delta(self, text: Masked) -> None:
-        """A piece more of the content; told together with what comes within a moment."""
+        """Append to the content; published together with what follows within `CHUNK_SECONDS`."""
         if self._stopped or not text:
             return
-        self._gathered.append(text)
+        self._pending.append(text)
         if self._timer is None:
             self._flush()
-            self._timer = asyncio.get_running_loop().call_later(CHUNK_SECONDS, self._on_time)
+            self._timer = asyncio.get_running_loop().call_later(CHUNK_SECONDS, self._on_timer)
 
     def restart(self) -> None:
-        """What came so far does not count; the content begins anew."""
-        self._gathered.clear()
-        self._told.clear()
+        """Discard the content so far."""
+        self._pending.clear()
+        self._published.clear()
         if self._offset:
             self._offset = 0
-            self._chunk("")
+            self._publish("")
 
     async def complete(
-        self, content: Masked, metadata: Mapping[str, Any] = {}, *, status: Ending = "completed"
+        self, content: Masked, metadata: Mapping[str, Any] = {}, *, status: FinalStatus = "completed"
     ) -> None:
-        """The end, once; what `metadata` names is added to what the event began with."""
+        """End the event, once; `metadata` is added to that of the creation."""
         if self._ended:
             return
         self._stop()
-        recorder, whole = self._recorder, {**self._metadata, **metadata}
+        recorder = self._recorder
+        completion = TimelineCompletion(
+            event_id=self.id,
+            event_type=self._event_type,
+            content=content,
+            metadata={**self._metadata, **metadata},
+            status=status,
+        )
         try:
-            await recorder._tell(
-                lambda db: timeline.complete(
-                    db,
-                    recorder.session_id,
-                    recorder.attempt,
-                    self._step,
-                    event_id=self.id,
-                    event_type=self._event_type,
-                    content=content,
-                    metadata=whole,
-                    status=status,
-                    now=recorder._clock(),
+            await recorder._store_and_publish(
+                lambda db: log.complete_timeline_event(
+                    db, recorder.session_id, recorder.attempt, self._step, completion, now=recorder._clock()
                 )
             )
         except LostSession:
-            # The step will be run again elsewhere, and goes on with this event.
+            # Another worker repeats the step and completes this event.
             self._ended = True
             raise
         self._ended = True
 
-    async def _abandon(self, status: Ending) -> None:
+    async def _abandon(self, status: FinalStatus) -> None:
         if self._ended:
             return
-        # Shielded: an event whose ending is lost streams for ever.
-        # Whoever has the session, if it was lost, ends the event or goes on with it.
+        # Shielded: without an end the event would stream for ever. If the session was lost, its next worker completes
+        # the event.
         with anyio.CancelScope(shield=True), suppress(LostSession):
-            # What was shown stays: it is masked, and it is all there is.
-            await self.complete(NOTHING.derive(self._began + "".join([*self._told, *self._gathered])), status=status)
+            # What was shown remains: it is masked, and there is nothing else.
+            await self.complete(
+                NOTHING.derive(self._initial + "".join([*self._published, *self._pending])), status=status
+            )
 
-    def _on_time(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        if self._gathered:
+        if self._pending:
             self._flush()
-            self._timer = asyncio.get_running_loop().call_later(CHUNK_SECONDS, self._on_time)
+            self._timer = asyncio.get_running_loop().call_later(CHUNK_SECONDS, self._on_timer)
 
     def _flush(self) -> None:
-        # Before it is counted: characters that nobody takes are replaced, and offsets are to fit what viewers have.
-        text = storable("".join(self._gathered))
-        self._gathered.clear()
-        self._told.append(text)
-        self._chunk(text)
+        # Unstorable characters are replaced before they are counted, so that offsets match what viewers have.
+        text = storable("".join(self._pending))
+        self._pending.clear()
+        self._published.append(text)
+        self._publish(text)
         self._offset += len(text)
 
-    def _chunk(self, text: str) -> None:
+    def _publish(self, text: str) -> None:
         self._recorder._bus.chunk(
             self._recorder.session_id, self.id, offset=self._offset, delta=text, attempt=self._recorder.attempt
         )

@@ -1,96 +1,176 @@
-"""The events, as viewers get them.
+"""Every event type, stored and transient: the one place to declare one.
 
-Each is one JSON object in one form (`store.events.encode`), and the same text
-goes to live viewers, to those who catch up and to readers of the API. All begin
-with `type`, `v`, `session_id`, `seq` (stored ones only) and `timestamp`; then:
+An event is one JSON object in one serialization (`store.events.encode`); the same text
+goes to live viewers, to viewers that catch up and to readers of the API. All begin
+with `type`, `v`, `session_id`, `seq` (stored events only) and `timestamp`, followed by
+the fields of their class in order. A field with a default is omitted if it has it.
 
-| type | stored | fields |
-|---|---|---|
-| `timeline_event.created` | yes | `event_id, stage_id, execution_id, event_type, status, content, metadata, sequence` |
-| `timeline_event.completed` | yes | `event_id, event_type, status, content, metadata` |
-| `session.status` | yes | `status, reason?` |
-| `stage.status` | yes | `stage_id, stage_name, stage_index, status` |
-| `interaction.created` | yes | `interaction_id, interaction_type` |
-| `stream.chunk` | no | `event_id, offset, delta` |
-| `execution.progress` | no | `execution_id, phase, message` |
-| `session.progress` | no | `stage_index, stage_count, stage_name` |
-
-An event that is created with another status than `streaming` is whole; no `completed` follows. What a viewer has of a
-streaming
-event after a chunk is its first `offset` characters (code points) and then `delta`; what counts in the end is the
-`content` of
-`completed`. The stored shapes are declared in `store.events`, which writes them.
+`python -m tersely.events.schema` writes the JSON Schema of all types to
+`docs/reference/events.schema.json`, from which clients generate theirs.
 """
 
-import re
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
-from tersely.store.events import encode
+from tersely.store.events import EventRow, encode
+from tersely.store.interactions import InteractionType
+from tersely.store.sessions import ENDS, End, Status
+from tersely.store.stages import PartStatus
+from tersely.store.timeline import STREAMING, EventStatus
+
+EventType = Literal["llm_thinking", "llm_response", "llm_tool_call", "mcp_tool_summary", "error", "final_analysis"]
+"""What a timeline event shows."""
+
+FinalStatus = Literal["completed", "failed", "cancelled"]
+"""How a timeline event ends."""
 
 Phase = Literal["investigating", "gathering_info", "distilling", "concluding"]
 
-TIMELINE_TYPES = ("llm_thinking", "llm_response", "llm_tool_call", "mcp_tool_summary", "error", "final_analysis")
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineEventCreated:
+    """A row of the timeline. With status `streaming` it grows until `timeline_event.completed`; otherwise it is
+    complete, and no `timeline_event.completed` follows.
+    """
+
+    type: ClassVar = "timeline_event.created"
+    event_id: str
+    stage_id: str | None
+    execution_id: str | None
+    event_type: EventType
+    status: EventStatus
+    content: str
+    metadata: Mapping[str, Any]
+    sequence: int
+    """Orders the rows of the timeline."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineEventCompleted:
+    """The final content of a row that was streaming; it replaces what the chunks showed."""
+
+    type: ClassVar = "timeline_event.completed"
+    event_id: str
+    event_type: EventType
+    status: FinalStatus
+    content: str
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionStatus:
+    """A session has a new status. The channel `sessions` carries this event of every session."""
+
+    type: ClassVar = "session.status"
+    status: Status
+    reason: str = ""
+    """Why it is being cancelled, or why it ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageStatus:
+    """A stage has a new status."""
+
+    type: ClassVar = "stage.status"
+    stage_id: str
+    stage_name: str
+    stage_index: int
+    """From 0."""
+
+    status: PartStatus
+
+
+@dataclass(frozen=True, kw_only=True)
+class InteractionCreated:
+    """The trace has a new entry."""
+
+    type: ClassVar = "interaction.created"
+    interaction_id: str
+    interaction_type: InteractionType
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamChunk:
+    """A streaming row of the timeline grew. Its content is now its first `offset` characters followed by `delta`."""
+
     type: ClassVar = "stream.chunk"
     event_id: str
     offset: int
-    """Characters of the event that stand before this piece; 0 begins anew."""
+    """Characters (code points) of the content before this chunk; 0 starts over."""
 
     delta: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionProgress:
+    """What an agent is doing."""
+
     type: ClassVar = "execution.progress"
     execution_id: str
     phase: Phase
     message: str
-    """One line for a person, e.g. "Condensing cluster.get_pods (214,000 tokens)"."""
+    """One line, e.g. "Condensing cluster.get_pods (214,000 tokens)"."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionProgress:
+    """Which stage a session is in."""
+
     type: ClassVar = "session.progress"
     stage_index: int
+    """From 0."""
+
     stage_count: int
     stage_name: str
 
 
-def transient(event: StreamChunk | ExecutionProgress | SessionProgress, session_id: str, now: datetime) -> str:
-    """An event that is told and not stored."""
-    values: dict[str, Any] = {one.name: getattr(event, one.name) for one in fields(event)}
-    return encode(event.type, session_id, now, values)
+StoredEvent = TimelineEventCreated | TimelineEventCompleted | SessionStatus | StageStatus | InteractionCreated
+TransientEvent = StreamChunk | ExecutionProgress | SessionProgress
+
+STORED: tuple[type[StoredEvent], ...] = get_args(StoredEvent)
+TRANSIENT: tuple[type[TransientEvent], ...] = get_args(TransientEvent)
 
 
-_LIFE = re.compile(
-    r'\{"type":"timeline_event\.(?:(created)|completed)","v":\d+,"session_id":"[^"]*","seq":\d+,"timestamp":"[^"]*","event_id":"([^"]*)"'
-    r'(?(1),"stage_id":[^,]*,"execution_id":[^,]*,"event_type":"[^"]*","status":"([^"]*)")'
-)
+def stored_row(step: str, event: StoredEvent) -> EventRow:
+    """The row with which the store appends an event, once per step and type."""
+    return EventRow(step, event.type, _values(event))
 
 
-def begins(payload: str) -> str | None:
-    """The id of the timeline event that begins to stream with this stored event."""
-    found = _LIFE.match(payload)
-    return found[2] if found and found[3] == "streaming" else None
+def encode_transient(event: TransientEvent, session_id: str, now: datetime) -> str:
+    """The text of an event that is published and not stored."""
+    return encode(event.type, session_id, now, _values(event))
 
 
-def ends(payload: str) -> str | None:
-    """The id of the timeline event that is completed by this stored event."""
-    found = _LIFE.match(payload)
-    return found[2] if found and not found[1] else None
+def _values(event: StoredEvent | TransientEvent) -> dict[str, Any]:
+    values = {field.name: (field.default, getattr(event, field.name)) for field in fields(event)}
+    return {name: value for name, (default, value) in values.items() if value != default}
 
 
-_END = re.compile(
-    r'\{"type":"session\.status","v":\d+,"session_id":"[^"]*","seq":\d+,"timestamp":"[^"]*","status":"(completed|failed|cancelled|timed_out)"'
-)
+@dataclass(frozen=True)
+class Effect:
+    """What a stored event changes for viewers of its channel."""
+
+    opened: str | None = None
+    """The timeline event that begins to stream."""
+
+    closed: str | None = None
+    """The timeline event that stops streaming."""
+
+    session_end: End | None = None
+    """The status with which the session ended."""
 
 
-def session_end(payload: str) -> str | None:
-    """How the session ended, where this stored event says so."""
-    found = _END.match(payload)
-    return found[1] if found else None
+def effect_of(payload: str) -> Effect:
+    """The effect of a stored event, from its text."""
+    event = json.loads(payload)
+    match event["type"]:
+        case TimelineEventCreated.type:
+            return Effect(opened=event["event_id"]) if event["status"] == STREAMING else Effect()
+        case TimelineEventCompleted.type:
+            return Effect(closed=event["event_id"])
+        case SessionStatus.type if event["status"] in ENDS:
+            return Effect(session_end=event["status"])
+    return Effect()

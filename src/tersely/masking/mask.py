@@ -87,7 +87,8 @@ class Masker:
             MaskingFailed: For any failure. The text must not be used.
         """
         try:
-            return Masked(self._masked(text))
+            masked = self._masked(text)
+            return text if masked is text and isinstance(text, Masked) else Masked(masked)
         except MaskingFailed:
             raise
         except Exception as problem:  # noqa: BLE001

@@ -4,12 +4,13 @@ The file documents its fields. Each entry carries an example that a test checks.
 Searching a text for these patterns is `masking.search`.
 """
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
+
+_FILE = Path(__file__).with_name("patterns.toml")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,8 +51,9 @@ class TokenPatterns:
 @cache
 def token_patterns() -> TokenPatterns:
     """All patterns, in the order of the file: the first of several that match decides the kind."""
-    text = (resources.files("tersely.masking") / "patterns.toml").read_text(encoding="utf-8")
-    entries = tomllib.loads(text)
+    import tomllib
+
+    entries = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     return TokenPatterns(
         tokens=tuple(TokenPattern(**fields) for fields in _with_tuples(entries["token"])),
         forms=tuple(TokenForm(**fields) for fields in _with_tuples(entries["form"])),

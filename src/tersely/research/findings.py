@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tersely.agent.arguments import fit
-from tersely.research.sources import PageText, plain
+from tersely.research.sources import PageText, normalize
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Ledger:
         if not sources:
             self._refuse(claim, "no page says so" if claim.cited else "it names no source")
             return None
-        key = json.dumps([claim.path, {name: plain(str(one)) for name, one in sorted(value.items())}])
+        key = json.dumps([claim.path, {name: normalize(str(one)) for name, one in sorted(value.items())}])
         if fact := self._known.get(key):
             fact.sources += [
                 source
@@ -139,7 +139,7 @@ class Ledger:
         for fact in self.facts:
             identity = identity_of(self.schema, fact.path)
             if identity in fact.value:
-                groups.setdefault((fact.path, plain(str(fact.value[identity]))), []).append(fact)
+                groups.setdefault((fact.path, normalize(str(fact.value[identity]))), []).append(fact)
         found: list[dict[str, Any]] = []
         for (path, _), facts in groups.items():
             identity = identity_of(self.schema, path)
@@ -147,7 +147,7 @@ class Ledger:
                 values: dict[str, list[Fact]] = {}
                 for fact in facts:
                     if name in fact.value and not isinstance(fact.value[name], list | dict):
-                        values.setdefault(plain(str(fact.value[name])), []).append(fact)
+                        values.setdefault(normalize(str(fact.value[name])), []).append(fact)
                 if len(values) > 1:
                     said = [
                         {

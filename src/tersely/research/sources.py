@@ -28,7 +28,7 @@ NEAR = 3
 SHORTEST_QUOTE = 12
 
 
-def plain(text: str) -> str:
+def normalize(text: str) -> str:
     """A text as it is compared."""
     if "](" in text:
         text = without_links(text)
@@ -48,7 +48,7 @@ class PageText:
 
     @cached_property
     def _lines(self) -> list[str]:
-        return [plain(line) for line in self.text.split("\n")]
+        return [normalize(line) for line in self.text.split("\n")]
 
     @cached_property
     def _joined(self) -> tuple[str, list[int]]:
@@ -63,7 +63,9 @@ class PageText:
         """The lines in which a quotation stands, counted from 1; what the quotation leaves out with `…` need not stand
         there.
         """
-        pieces = [piece for part in _GAP.split(quote) if len(piece := plain(part).strip(" .,;:\"'")) >= SHORTEST_QUOTE]
+        pieces = [
+            piece for part in _GAP.split(quote) if len(piece := normalize(part).strip(" .,;:\"'")) >= SHORTEST_QUOTE
+        ]
         if not pieces:
             return None
         whole, starts = self._joined
@@ -77,7 +79,7 @@ class PageText:
 
     def together(self, values: Sequence[str], near: int = NEAR) -> tuple[int, int] | None:
         """The closest lines that hold all of these values, counted from 1; None where they do not stand together."""
-        wanted = [value for one in values if (value := plain(one))]
+        wanted = [value for one in values if (value := normalize(one))]
         if not wanted:
             return None
         places = [[number for number, line in enumerate(self._lines, start=1) if _has(line, value)] for value in wanted]
@@ -93,7 +95,7 @@ class PageText:
 
     def holds(self, value: str, lines: tuple[int, int], near: int = NEAR) -> bool:
         """Whether a value stands in these lines, or close to them."""
-        wanted = plain(value)
+        wanted = normalize(value)
         return any(_has(line, wanted) for line in self._lines[max(0, lines[0] - 1 - near) : lines[1] + near])
 
     def shown(self, lines: tuple[int, int], most: int = 400) -> str:

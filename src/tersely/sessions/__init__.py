@@ -1,1 +1,1 @@
-"""Investigations from alert to analysis: chains of agents, queued, durable, each with exactly one end."""
+"""Investigations from alert to analysis: chains of agents, queued and durable, each ending exactly once."""

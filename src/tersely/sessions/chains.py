@@ -1,6 +1,6 @@
-"""What the operator says about investigations: which alert type is worked on by which agents, in which order.
+"""Options of investigations: which agents work on which alert types, in which order.
 
-Options only; `config` checks that the agents and providers named here exist and
+Options only; `settings` checks that the agents and providers named here exist and
 that no alert type belongs to two chains.
 """
 
@@ -19,28 +19,28 @@ Iterations = Annotated[int, Field(ge=1, le=1000)]
 
 
 class StageOptions(BaseModel):
-    """One step of a chain: an agent and what it is to do."""
+    """One step of a chain: an agent and its task."""
 
     model_config = _CONFIG
 
     name: Annotated[str, Field(min_length=1, max_length=120)]
-    """What the timeline calls it."""
+    """Its name in the timeline."""
 
     agent: Annotated[str, Field(min_length=1)]
-    """Which agent works."""
+    """The agent that works on it."""
 
     task: str = ""
-    """What this stage is to find out; without it the agent's instructions say it all."""
+    """The task of this stage; without it the agent's instructions apply alone."""
 
     llm_provider: str | None = None
-    """Another provider than the agent's, for this stage."""
+    """Provider for this stage, instead of the agent's."""
 
     max_iterations: Iterations | None = None
-    """Another limit than the agent's, for this stage."""
+    """Limit for this stage, instead of the agent's."""
 
 
 class ChainOptions(BaseModel):
-    """Which alerts are worked on, and how."""
+    """Which alerts a chain is for, and its stages."""
 
     model_config = _CONFIG
 
@@ -48,13 +48,13 @@ class ChainOptions(BaseModel):
     """The alert types this chain is for. No type belongs to two chains."""
 
     description: str = ""
-    """One line for people who choose an alert type."""
+    """One line, shown where an alert type is chosen."""
 
     stages: Annotated[tuple[StageOptions, ...], Field(min_length=1)]
-    """What is done, in this order. Each stage is told what the earlier ones found."""
+    """The stages, in order. Each receives the analyses of the earlier ones."""
 
     kind: str = "investigation"
-    """Which workflow runs it."""
+    """The workflow that runs it."""
 
     @field_validator("stages")
     @classmethod
@@ -66,7 +66,7 @@ class ChainOptions(BaseModel):
 
 
 class SummarizationDefaults(BaseModel):
-    """Who summarizes where a server does not say."""
+    """Provider and timeout of summaries for servers that set none."""
 
     model_config = _CONFIG
 
@@ -74,24 +74,23 @@ class SummarizationDefaults(BaseModel):
     """Provider that summarizes results of servers that name none; without one the agent's own."""
 
     timeout: Annotated[float, Field(alias="TERSELY_SUMMARIZATION_TIMEOUT", gt=0, le=3_600)] = CONDENSE_SECONDS
-    """Seconds a summary may take; after that the structure of the result decides what is shown of it."""
+    """Seconds a summary may take; after that the result is condensed by its structure."""
 
 
 class AlertMasking(MaskingOptions):
-    """What is masked in alerts before they are stored."""
+    """Masking of alerts before they are stored."""
 
     enabled: Annotated[bool, Field(alias="TERSELY_ALERT_MASKING")] = True
     """Mask secrets in alerts and runbooks before anything is stored."""
 
 
 class Defaults(BaseModel):
-    """What holds where agents, chains and alerts say nothing."""
+    """Defaults for agents, chains and alerts that set nothing."""
 
     model_config = _CONFIG
 
     llm_provider: Annotated[str | None, Field(alias="TERSELY_LLM_PROVIDER")] = None
-    """Provider of agents that name none; without it the one made of `LLM_MODEL` and its keys, or the only one declared.
-    """
+    """Provider of agents that name none; without it the one of `LLM_MODEL` and its keys, or the only one declared."""
 
     max_iterations: Annotated[Iterations, Field(alias="TERSELY_MAX_ITERATIONS")] = 20
     """Model calls an agent may make before it has to conclude."""
@@ -100,7 +99,7 @@ class Defaults(BaseModel):
     """Type of alerts that name none; without it that of the only chain."""
 
     display_tokens: Annotated[int, Field(alias="TERSELY_DISPLAY_TOKENS", ge=0)] = 8_000
-    """How much of a tool's result timeline and trace show; 0 shows all. The whole can be read either way."""
+    """Tokens of a tool result that timeline and trace show; 0 shows all. The whole result can be read in any case."""
 
     summarization: SummarizationDefaults = SummarizationDefaults()
     alert_masking: AlertMasking = AlertMasking()

@@ -1,13 +1,12 @@
-"""The workflow engine: DBOS, and the only module that knows it.
+"""The workflow engine, DBOS; no other module imports it.
 
-A session is one workflow, named by the session's id; each of its steps is stored
-once, so a session that is run again goes on after its last finished step. Which
-process may run it, and what happens when one dies, is decided in `sessions.worker`;
-here it is only carried out.
+A session is one workflow with the session's id. Each step's result is stored once, so
+a session that runs again resumes after its last stored step. Which process may run it,
+and what happens after a crash, is decided in `sessions.worker`.
 
-On SQLite the engine has a file of its own beside the database, with the same
-promise: WAL and `synchronous=FULL`, readable by its owner only. On PostgreSQL it
-has a schema of its own in it.
+On SQLite the engine has its own file next to the database, with the same durability:
+WAL and `synchronous=FULL`, readable by its owner only. On PostgreSQL it has its own
+schema in the database.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ from dbos import error as dbos_errors
 
 from tersely.errors import LostSession, StoreUnavailable
 from tersely.sessions.codec import RecordCodec
-from tersely.store.database import POSTGRESQL_PATIENCE
+from tersely.store.database import POSTGRESQL_TIMEOUTS
 
 logger = logging.getLogger(__name__)
 
@@ -34,16 +33,15 @@ T = TypeVar("T")
 
 QUEUE = "sessions"
 WORKFLOW = "session"
-_AWAY = (sa.exc.DBAPIError, sa.exc.TimeoutError)
+_UNAVAILABLE = (sa.exc.DBAPIError, sa.exc.TimeoutError)
 _SERIALIZATION_FAILURE = "40001"
 _OPEN = ("ENQUEUED", "PENDING", "DELAYED")
 VERSION = "1"
-"""Of the workflows' steps, not of the package: an update that keeps the steps keeps running what was begun before it.
-"""
+"""Of the workflow's steps, not of the package: a release that keeps the steps resumes sessions of the previous one."""
 
 
-class _OurRecords(Serializer):
-    """Steps are stored as JSON of our own records."""
+class _RecordSerializer(Serializer):
+    """Stores step results as JSON records."""
 
     def __init__(self, codec: RecordCodec) -> None:
         self._codec = codec
@@ -52,8 +50,8 @@ class _OurRecords(Serializer):
         return "tersely_json"
 
     def serialize(self, data: Any) -> str:
-        if isinstance(data, _AWAY):
-            # The engine takes a result that it could not store for a step that failed, and would remember that.
+        if isinstance(data, _UNAVAILABLE):
+            # The engine reports a result that it could not store as the error of the step, and would store that error.
             raise StoreUnavailable(f"A step could not be stored: {type(data).__name__}.")
         return self._codec.to_json(data)
 
@@ -62,9 +60,7 @@ class _OurRecords(Serializer):
 
 
 class Interrupted(asyncio.CancelledError):
-    """Leave a workflow without an end: it stays to be gone on with, here or elsewhere. The engine stores nothing for
-    it.
-    """
+    """Leaves a workflow without ending it, so that any process can resume it. The engine stores nothing for it."""
 
 
 class Engine:
@@ -85,13 +81,13 @@ class Engine:
         poll: float,
         work: Callable[[str], Awaitable[None]],
     ) -> AsyncIterator["Engine"]:
-        """The engine, running queued sessions through `work` for as long as the block lasts.
+        """Run queued sessions through `work` inside the block.
 
         Args:
-            codec: How step results are stored.
-            executor: The name of this process; no other may ever have had it.
-            at_once: Sessions that may run at the same time, in all processes together.
-            poll: Seconds between looks into the queue.
+            codec: Serializes step results.
+            executor: The name of this process, never used before.
+            at_once: Maximum number of concurrent sessions in all processes.
+            poll: Seconds between two polls of the queue.
         """
         url = engine_url(database_url)
         if url.startswith("sqlite"):
@@ -101,112 +97,111 @@ class Engine:
             system_database_url=url,
             executor_id=executor,
             application_version=VERSION,
-            serializer=_OurRecords(codec),
+            serializer=_RecordSerializer(codec),
             log_level="WARNING",
             run_migrations=True,
             notification_listener_polling_interval_sec=1.0,
-            db_engine_kwargs={"connect_args": _patience(url)},
+            db_engine_kwargs={"connect_args": _timeouts(url)},
         )
-        _quiet()
+        _use_our_logging()
         dbos = DBOS(config=config)
 
         async def session(session_id: str) -> None:
             await work(session_id)
 
-        # Deaths are counted by us, who know whether a session got any further in between.
+        # Crashes are counted by `sessions.worker`, which knows whether a session made progress in between.
         DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(session)
         engine = cls(dbos)
         engine._session = session
         try:
-            with _answering():
+            with _translating_errors():
                 DBOS.launch()
-            # It would take a loop of its own whenever ours is not running at that moment, and what sessions use belongs
-            # to ours.
+            # The engine would run a workflow on its own loop if ours is not running at that moment, but the objects
+            # that sessions use belong to ours.
             here = asyncio.get_running_loop()
             dbos._background_event_loop.target_loop = lambda: here  # type: ignore[method-assign]
-            sa.event.listen(dbos._sys_db.engine, "handle_error", _try_again)
-            with _answering():
+            sa.event.listen(dbos._sys_db.engine, "handle_error", _mark_retryable)
+            with _translating_errors():
                 await DBOS.register_queue_async(
                     QUEUE, global_concurrency=at_once, polling_interval_sec=poll, on_conflict="always_update"
                 )
             yield engine
         finally:
-            # Joins threads for a while; nobody may interrupt that half-way.
+            # Joins threads; must not be interrupted.
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(lambda: DBOS.destroy(destroy_registry=True))
 
     _session: Callable[[str], Awaitable[None]]
 
     async def enqueue(self, session_id: str) -> None:
-        """Have a session run. Asking twice changes nothing."""
-        with _answering(), SetWorkflowID(session_id):
+        """Queue a session. Repeating it changes nothing."""
+        with _translating_errors(), SetWorkflowID(session_id):
             await DBOS.enqueue_workflow_async(QUEUE, self._session, session_id)  # type: ignore[arg-type]
 
-    async def withdraw(self, session_id: str) -> None:
-        """Take a session out of the queue that nobody has begun, or has to go on with."""
-        with _answering():
+    async def cancel(self, session_id: str) -> None:
+        """Remove a session from the queue that no process runs."""
+        with _translating_errors():
             await DBOS.cancel_workflow_async(session_id)
 
-    async def begun(self) -> dict[str, str]:
-        """Sessions that some process took out of the queue and has not brought to an end, and which process that is."""
-        with _answering():
-            begun = await DBOS.list_workflows_async(status="PENDING", load_input=False, load_output=False, limit=10_000)
-        return {one.workflow_id: one.executor_id or "" for one in begun}
+    async def started(self) -> dict[str, str]:
+        """Sessions that a process has dequeued and not ended, with that process."""
+        with _translating_errors():
+            started = await DBOS.list_workflows_async(
+                status="PENDING", load_input=False, load_output=False, limit=10_000
+            )
+        return {one.workflow_id: one.executor_id or "" for one in started}
 
     async def requeue(self, session_ids: Collection[str], *, taken_from: str) -> None:
-        """Let sessions go on that a process began, on whichever process comes first. Others have those they took
-        meanwhile.
-        """
+        """Queue sessions again that this process started; those that another process has taken since are left alone."""
 
-        def put_back() -> None:
-            # The public `resume_workflows` would also take sessions away from whoever has just begun to go on with
-            # them.
+        def reenqueue() -> None:
+            # The public `resume_workflows` would also take sessions away from a process that has just resumed them.
             for session_id in session_ids:
                 self._dbos._sys_db.reenqueue_for_recovery(session_id, [taken_from], QUEUE)
 
-        with _answering():
-            await anyio.to_thread.run_sync(put_back)
+        with _translating_errors():
+            await anyio.to_thread.run_sync(reenqueue)
 
     async def step(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
-        """A step of the workflow that is running: done once, and remembered.
+        """Run a step of the current workflow and store its result, or return the stored result.
 
         Raises:
-            LostSession: The workflow runs elsewhere by now, so nothing was remembered.
-            StoreUnavailable: It could not be remembered.
+            LostSession: Another process runs the workflow, so the result was not stored.
+            StoreUnavailable: The result could not be stored.
         """
 
-        async def piece() -> T:
+        async def run() -> T:
             return await work()
 
         try:
-            return await DBOS.run_step_async({"name": name}, piece)
+            return await DBOS.run_step_async({"name": name}, run)
         except (dbos_errors.DBOSWorkflowConflictIDError, dbos_errors.DBOSWorkflowCancelledError):
-            raise LostSession(f"The step {name} was done, and its session belongs to another process by now.") from None
-        except _AWAY as problem:
+            raise LostSession(f"The step {name} was not stored: its session belongs to another process.") from None
+        except _UNAVAILABLE as problem:
             raise StoreUnavailable(f"The step {name} could not be stored: {type(problem).__name__}.") from None
 
     async def states(self, session_ids: Sequence[str]) -> dict[str, Literal["open", "ended"]]:
-        """What the engine knows of these sessions; those it does not know are missing."""
+        """The engine's state of these sessions; unknown ones are missing."""
         if not session_ids:
             return {}
-        with _answering():
+        with _translating_errors():
             found = await DBOS.list_workflows_async(workflow_ids=list(session_ids), load_input=False, load_output=False)
         return {one.workflow_id: "open" if one.status in _OPEN else "ended" for one in found}
 
-    async def forget(self, session_ids: Sequence[str]) -> None:
-        """Delete what is stored of these sessions' steps."""
+    async def delete(self, session_ids: Sequence[str]) -> None:
+        """Delete the stored steps of these sessions."""
         if session_ids:
-            with _answering():
+            with _translating_errors():
                 await DBOS.delete_workflows_async(list(session_ids))
 
-    def take_no_more(self) -> None:
-        """Leave what is queued to others; what runs goes on."""
+    def stop_dequeuing(self) -> None:
+        """Start no more sessions; running ones continue."""
         for event in self._dbos.background_thread_stop_events:
             event.set()
 
 
 def engine_url(database_url: str) -> str:
-    """Where the engine keeps its own tables, given where ours are."""
+    """The URL of the engine's tables, given that of ours."""
     if database_url.startswith("sqlite"):
         path = database_url.split("///", 1)[1]
         stem = path[: -len(".db")] if path.endswith(".db") else path
@@ -216,9 +211,7 @@ def engine_url(database_url: str) -> str:
 
 
 def _prepare_file(path: Path) -> None:
-    """The engine opens its file with SQLite's defaults: `synchronous` is FULL by default, the journal's mode stays in
-    the file.
-    """
+    """Create the engine's file in WAL mode, which is stored in the file; `synchronous` is FULL by default."""
     try:
         path.touch(mode=0o600)
         with closing(sqlite3.connect(path, timeout=30)) as connection:
@@ -227,33 +220,31 @@ def _prepare_file(path: Path) -> None:
         raise StoreUnavailable(f"The workflow engine's file {str(path)!r} cannot be opened: {problem}.") from None
 
 
-def _patience(url: str) -> dict[str, int]:
-    """A database that vanished is noticed here as quickly as elsewhere."""
+def _timeouts(url: str) -> dict[str, int]:
+    """The same connection timeouts as for our tables."""
     if url.startswith("sqlite"):
         return {}
-    return {name: value for name, value in POSTGRESQL_PATIENCE.items() if name not in url}
+    return {name: value for name, value in POSTGRESQL_TIMEOUTS.items() if name not in url}
 
 
-def _try_again(trouble: sa.engine.ExceptionContext) -> None:
-    """The engine tries again what failed for want of a connection, or in a deadlock; two transactions in each other's
-    way are no more.
-    """
-    if getattr(trouble.original_exception, "sqlstate", None) == _SERIALIZATION_FAILURE:
-        trouble.is_disconnect = True
-        trouble.invalidate_pool_on_disconnect = False
+def _mark_retryable(context: sa.engine.ExceptionContext) -> None:
+    """Make the engine retry serialization failures, as it does lost connections and deadlocks."""
+    if getattr(context.original_exception, "sqlstate", None) == _SERIALIZATION_FAILURE:
+        context.is_disconnect = True
+        context.invalidate_pool_on_disconnect = False
 
 
-def _quiet() -> None:
-    """The engine logs where everybody logs, instead of to a console of its own."""
-    theirs = logging.getLogger("dbos")
-    theirs.handlers = [logging.NullHandler()]
-    theirs.propagate = True
+def _use_our_logging() -> None:
+    """Send the engine's log to the root logger instead of its own console handler."""
+    dbos_logger = logging.getLogger("dbos")
+    dbos_logger.handlers = [logging.NullHandler()]
+    dbos_logger.propagate = True
 
 
 @contextmanager
-def _answering() -> Iterator[None]:
-    """Trouble with the engine's database is trouble with the store."""
+def _translating_errors() -> Iterator[None]:
+    """Raise errors of the engine's database as `StoreUnavailable`."""
     try:
         yield
-    except (*_AWAY, dbos_errors.DBOSException) as problem:
+    except (*_UNAVAILABLE, dbos_errors.DBOSException) as problem:
         raise StoreUnavailable(f"The workflow engine's database did not answer: {type(problem).__name__}.") from None

@@ -1,4 +1,4 @@
-"""What has to be done now and then: letting go what is too old, and telling those who asked when a session ends."""
+"""Background tasks: delete expired sessions, and deliver webhooks for sessions that ended."""
 
 import hashlib
 import hmac
@@ -14,18 +14,18 @@ import httpx2
 
 from tersely.errors import SessionNotFound, StoreUnavailable
 from tersely.sessions.durable import Engine
-from tersely.store import deliveries, events, sessions
+from tersely.store import deliveries, events, idempotency, sessions
 from tersely.store.database import Database
 from tersely.store.sessions import Session
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 50
-"""Sessions deleted in one transaction: others want to write meanwhile."""
+"""Sessions deleted per transaction, so that other writers do not wait long."""
 
-TELL_EVERY = 1.0
+DELIVERY_POLL_SECONDS = 1.0
 TRIES = 24
-"""Of a webhook, over about an hour and a half: whoever receives it may be away for that long."""
+"""Attempts per webhook, over about an hour and a half."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,40 +43,38 @@ class Housekeeping:
     keep_sessions: timedelta
     sweep_every: timedelta
     webhooks: Webhooks
-    _heard: dict[str, set[str]] = field(default_factory=dict)
-    """Who has heard of a session whose other webhooks do not answer: they are not told again while this process lives.
-    """
+    _delivered: dict[str, set[str]] = field(default_factory=dict)
+    """Per session the URLs that accepted its webhook while others failed: this process does not repeat those."""
 
     async def run(self) -> None:
-        """For as long as nobody cancels it."""
+        """Run until cancelled."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._sweep_again_and_again)
+            group.start_soon(self._sweep_forever)
             if self.webhooks.urls:
-                group.start_soon(self._tell_again_and_again)
+                group.start_soon(self._deliver_forever)
 
     async def sweep(self) -> int:
-        """Delete sessions whose time is over, with their results and steps; how many."""
+        """Delete expired sessions with their results and steps; returns how many."""
         now = self.database.clock.now()
         deleted = 0
         while True:
             async with self.database.reading() as db:
                 old = await sessions.expired(db, days=self.keep_sessions / timedelta(days=1), now=now, limit=AT_ONCE)
-            # Their steps first: whoever dies in between finds the sessions again, and steps without a session nobody
-            # would find.
-            await self.engine.forget(old)
+            # Steps first: after a crash in between, the sessions are found again; steps without a session would not be.
+            await self.engine.delete(old)
             async with self.database.transaction(heavy=True) as db:
                 for session_id in old:
-                    with suppress(SessionNotFound):  # Another process sweeps, too.
+                    with suppress(SessionNotFound):  # Another process deleted it.
                         await sessions.delete(db, session_id)
             deleted += len(old)
             if len(old) < AT_ONCE:
                 break
         async with self.database.transaction(heavy=True) as db:
             await events.trim_feed(db, before=now - self.keep_sessions)
-            await sessions.forget_keys(db, before=now - timedelta(days=1))
+            await idempotency.delete_before(db, now - timedelta(days=1))
         return deleted
 
-    async def _sweep_again_and_again(self) -> None:
+    async def _sweep_forever(self) -> None:
         while True:
             try:
                 if deleted := await self.sweep():
@@ -87,24 +85,24 @@ class Housekeeping:
 
     # Webhooks
 
-    async def _tell_again_and_again(self) -> None:
+    async def _deliver_forever(self) -> None:
         async with httpx2.AsyncClient(timeout=self.webhooks.timeout, follow_redirects=False) as http:
             while True:
                 try:
-                    await self._tell_those_who_wait(http)
+                    await self._deliver_due(http)
                 except StoreUnavailable as problem:
                     logger.warning("store_unavailable", extra={"reason": str(problem)})
-                await anyio.sleep(TELL_EVERY)
+                await anyio.sleep(DELIVERY_POLL_SECONDS)
 
-    async def _tell_those_who_wait(self, http: httpx2.AsyncClient) -> None:
+    async def _deliver_due(self, http: httpx2.AsyncClient) -> None:
         now = self.database.clock.now()
         async with self.database.transaction() as db:
-            due = await deliveries.due(db, now=now, again_after=_pause)
+            due = await deliveries.due(db, now=now, retry_after=_pause)
         async with anyio.create_task_group() as group:
             for session, tries in due:
-                group.start_soon(self._tell, http, session, tries)
+                group.start_soon(self._deliver, http, session, tries)
 
-    async def _tell(self, http: httpx2.AsyncClient, session: Session, tries: int) -> None:
+    async def _deliver(self, http: httpx2.AsyncClient, session: Session, tries: int) -> None:
         body = json.dumps(self._message(session), ensure_ascii=False).encode()
         headers = {"Content-Type": "application/json", "X-Tersely-Delivery": session.id}
         if self.webhooks.secret:
@@ -112,16 +110,16 @@ class Housekeeping:
                 "sha256=" + hmac.new(self.webhooks.secret, body, hashlib.sha256).hexdigest()
             )
         problems = []
-        heard = self._heard.setdefault(session.id, set())
+        accepted = self._delivered.setdefault(session.id, set())
         for url in self.webhooks.urls:
-            if url in heard:
+            if url in accepted:
                 continue
             try:
                 answer = await http.post(url, content=body, headers=headers)
                 if answer.status_code >= 300:
                     problems.append(f"{answer.status_code}")
                 else:
-                    heard.add(url)
+                    accepted.add(url)
             except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
                 problems.append(type(problem).__name__)
         over = not problems or tries >= TRIES
@@ -130,7 +128,7 @@ class Housekeeping:
                 "webhook_failed", extra={"session_id": session.id, "try": tries, "why": problems, "given_up": over}
             )
         if over:
-            self._heard.pop(session.id, None)
+            self._delivered.pop(session.id, None)
             async with self.database.transaction() as db:
                 await deliveries.delivered(db, session.id)
 

@@ -1,8 +1,8 @@
-"""Where alerts come in and people ask: submit, cancel, delete. The same for every door.
+"""Submit, cancel, resolve and delete sessions, for every entry point.
 
-An alert is accepted when its row is committed, and not before; from then on it is
-a promise. What it contains is masked before it is stored. Nothing is fetched from
-anywhere: a runbook is text.
+An alert is accepted when its row is committed, not before; from then on its session
+will end. Its content is masked before it is stored. Nothing is fetched: a runbook is
+text.
 """
 
 import hashlib
@@ -27,8 +27,8 @@ from tersely.errors import (
     SessionEnded,
     StoreUnavailable,
 )
+from tersely.events import log
 from tersely.events.bus import Bus
-from tersely.faults import crash_point
 from tersely.masking.masked import Masked
 from tersely.pipeline.admit import admit_text
 from tersely.sessions import overrides
@@ -40,7 +40,8 @@ from tersely.store import groups
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.groups import Group
-from tersely.store.sessions import Created, IdempotencyKey, NewSession
+from tersely.store.idempotency import IdempotencyKey
+from tersely.store.sessions import Created, NewSession
 from tersely.text.tokens import O200K
 
 logger = logging.getLogger(__name__)
@@ -48,19 +49,19 @@ logger = logging.getLogger(__name__)
 LONGEST_RUNBOOK = 64 * 1024
 LONGEST_TITLE = 160
 SMALL = 8_000
-"""Characters that are masked more quickly than they are handed to a thread and back."""
+"""Characters that are masked faster than a thread switch takes."""
 
 ENQUEUE_SECONDS = 3.0
-"""Whoever sends an alert waits no longer than this for the queue: it is stored by then, and queued a little later."""
+"""How long a submission waits for the queue. The alert is stored by then; a worker queues it later."""
 
 
 Check = Callable[[str, str], object]
-"""Given a chain and an alert's text, raises `InputError` where nothing could come of it."""
+"""Raises `InputError` if a chain cannot work on an alert with this text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """An alert as somebody sent it: nothing of it is masked yet."""
+    """An alert as it was sent, not masked."""
 
     data: str | Mapping[str, Any]
     """Text, or an object as monitoring systems send it."""
@@ -89,10 +90,12 @@ class AlertIntake:
         servers: Mapping[str, Connected],
         max_pending: int,
         checks: Mapping[str, Check] = {},
+        on_point: Callable[[str], None] = lambda point: None,
     ) -> None:
         """
         Args:
-            checks: By kind, what an alert has to hold to be worked on at all.
+            checks: By kind of session, the check of an alert's text.
+            on_point: Called with the name of each crash point as it is passed; a test ends the process there.
         """
         self._database = database
         self._bus = bus
@@ -102,18 +105,19 @@ class AlertIntake:
         self.servers = servers
         self._max_pending = max_pending
         self._checks = checks
+        self._on_point = on_point
 
     async def submit(
         self, submission: Submission, *, principal: str, idempotency_key: str | None = None, group: Group | None = None
     ) -> Accepted:
-        """Accept an alert. Afterwards it is stored, and will come to an end.
+        """Accept an alert: store it and queue its session.
 
         Args:
-            group: What it is one of many notifications about; the first of them makes the session.
+            group: The alert group of the notification; the first notification of a group creates the session.
 
         Raises:
-            InputError: Something in it is wrong; the message says what would be right.
-            QueueFull: Too many wait.
+            InputError: The alert is invalid; the message says what would be valid.
+            QueueFull: Too many sessions are pending.
             StoreUnavailable: It was not accepted; send it again.
         """
         alert_type, chain = self.plan.chain_for(submission.alert_type)
@@ -122,14 +126,14 @@ class AlertIntake:
                 f"runbook is longer than {LONGEST_RUNBOOK:,} bytes. Send the part that matters; addresses are not "
                 "fetched."
             )
-        self._check(submission.override)
+        self._check_override(submission.override)
         text = _as_text(submission.data)
         if not text.strip():
             raise InputError("data is empty: there is nothing to investigate.")
         if check := self._checks.get(self.plan.chains[chain].kind):
             check(chain, text)
         if idempotency_key is None and group is None:
-            await self._check_room()
+            await self._check_queue()
         session_id = str(uuid.uuid4())
         key = secrets.token_bytes(32)
         if len(text) + len(submission.runbook) <= SMALL:
@@ -150,91 +154,81 @@ class AlertIntake:
             mark_key=key,
         )
         once = IdempotencyKey(key=idempotency_key, digest=_digest(submission)) if idempotency_key is not None else None
-        created = await self._stored(new, group or once)
+        created = await self._store(new, group or once)
         if not created.is_new:
             if not created.same_body:
                 raise IdempotencyConflict(
-                    "This Idempotency-Key was used for another alert. Use a key of its own for each alert."
+                    "This Idempotency-Key was used for another alert. Use a different key for each alert."
                 )
             message = "This alert was accepted before; nothing was started a second time."
             return Accepted(session_id=created.session_id, message=message)
-        self._bus.publish(*created.events)
-        crash_point("accepted, before it is queued")
+        self._on_point("accepted, before it is queued")
         try:
             with anyio.fail_after(ENQUEUE_SECONDS):
                 await self._engine.enqueue(session_id)
         except (StoreUnavailable, TimeoutError) as problem:
-            # It is accepted all the same: the worker queues what was not.
+            # It is accepted nevertheless: a worker queues it.
             logger.warning("not_queued_yet", extra={"session_id": session_id, "reason": str(problem)})
-        crash_point("queued, before it is answered")
-        return Accepted(session_id=session_id, message=self._welcome(alert_type, submission.override))
+        self._on_point("queued, before it is answered")
+        return Accepted(session_id=session_id, message=self._accepted_message(alert_type, submission.override))
 
-    async def _check_room(self) -> None:
-        """Refuse what cannot be accepted before anything is done for it: whoever sends thousands is to be answered
-        quickly.
-
-        Not the last word: between this and the row that is stored, others come.
-        """
+    async def _check_queue(self) -> None:
+        """Refuse early if the queue is full, before masking; `_store` checks again in its transaction."""
         async with self._database.reading(light=True) as db:
-            waiting = await rows.waiting(db)
-        if waiting >= self._max_pending:
-            raise _full(waiting)
+            pending = await rows.count_pending(db)
+        if pending >= self._max_pending:
+            raise _queue_full(pending)
 
-    async def _stored(self, new: NewSession, once: IdempotencyKey | Group | None) -> Created:
-        """Store an alert. Two transactions that got into each other's way, or a connection that was cut, are no reason
-        to refuse it.
-        """
+    async def _store(self, new: NewSession, once: IdempotencyKey | Group | None) -> Created:
+        """Store and publish a new session; a conflict of two transactions or a lost connection is retried."""
         began = anyio.current_time()
-        for again_in in (0.05, 0.2, None):
+        for pause in (0.05, 0.2, None):
             try:
                 async with self._database.transaction() as db:
-                    if again_in != 0.05 and (earlier := await rows.known(db, new.id)):
-                        return earlier
-                    now = self._database.clock.now()
-                    if isinstance(once, Group):
-                        created = await groups.create(db, new, once, now=now)
-                    else:
-                        created = await rows.create(db, new, now=now, idempotency=once)
-                    if created.is_new and (waiting := await rows.waiting(db)) > self._max_pending:
-                        # Raised inside of the transaction, so that nothing of it is stored.
-                        raise _full(waiting - 1)
-                    return created
+                    if pause != 0.05 and await rows.exists(db, new.id):
+                        # The previous attempt was committed without confirmation.
+                        return Created(session_id=new.id, is_new=True)
+                    created, logged = await log.create_session(db, new, now=self._database.clock.now(), once=once)
+                    if created.is_new and (pending := await rows.count_pending(db)) > self._max_pending:
+                        # Raised inside the transaction, which is rolled back.
+                        raise _queue_full(pending - 1)
+                self._bus.publish(*logged)
+                return created
             except StoreUnavailable:
-                if again_in is None or anyio.current_time() - began > 2:
+                if pause is None or anyio.current_time() - began > 2:
                     raise
-                await anyio.sleep(again_in)
-        raise AssertionError("the last try returns or raises")
+                await anyio.sleep(pause)
+        raise AssertionError("the last attempt returns or raises")
 
     async def cancel(self, session_id: str, *, by: str) -> str:
-        """Stop a session, wherever it runs; the status it has now. One that waits ends at once, one that runs within
-        moments.
+        """Cancel a session on whichever worker it runs; returns its status. A pending one ends at once.
 
         Raises:
-            SessionNotFound: There is none.
-            SessionEnded: It has its end already.
+            SessionNotFound: It does not exist.
+            SessionEnded: It has ended.
         """
         async with self._database.transaction() as db:
             before = await rows.find(db, session_id)
             if before.has_ended:
                 raise SessionEnded(
-                    f"Session {session_id} ended as {before.status} already; there is nothing to cancel."
+                    f"Session {session_id} has already ended as {before.status}; there is nothing to cancel."
                 )
-            cancelled = await rows.request_cancel(
+            cancelled = await log.request_cancel(
                 db, session_id, reason=f"Cancelled by {by}.", now=self._database.clock.now()
             )
         self._bus.publish(*cancelled.events)
         if cancelled.status == "cancelled":
             try:
-                await self._engine.withdraw(session_id)
+                await self._engine.cancel(session_id)
             except StoreUnavailable as problem:
-                # Whoever takes it out of the queue will see that it has ended.
+                # The worker that dequeues it will see that it has ended.
                 logger.warning("not_withdrawn", extra={"session_id": session_id, "reason": str(problem)})
         else:
             self._worker.cancel_here(session_id)
         return cancelled.status
 
     async def resolve(self, group: Group, *, principal: str) -> str | None:
-        """Note on the session of a group that it is over; the session's id, where there is one."""
+        """Record on the session of a group that the group is resolved; returns the session's id, if there is one."""
         async with self._database.transaction() as db:
             session_id = await groups.session_of(db, principal, group)
             if session_id:
@@ -245,14 +239,14 @@ class AlertIntake:
         """Delete an ended session with its results.
 
         Raises:
-            SessionNotFound: There is none.
+            SessionNotFound: It does not exist.
             SessionNotEnded: Cancel it first.
         """
         async with self._database.transaction(heavy=True) as db:
             await rows.delete(db, session_id)
-        await self._engine.forget([session_id])
+        await self._engine.delete([session_id])
 
-    def _check(self, override: Override | None) -> None:
+    def _check_override(self, override: Override | None) -> None:
         if override and (wrong := overrides.mistakes(override, self.servers)):
             raise OverrideRefused([(mistake.field, mistake.message) for mistake in wrong])
 
@@ -269,7 +263,7 @@ class AlertIntake:
             return admit_text(text, masker if options.enabled else None)
 
         try:
-            # An object value by value before it is text: a line of a text inside of it is then a line.
+            # An object is masked value by value before it is serialized, while lines inside its texts are still lines.
             masks = options.enabled and not isinstance(submission.data, str)
             alert = admitted(_as_text(masker.mask_json(submission.data)) if masks else text)
             title = admitted(_title(submission.data))
@@ -277,16 +271,16 @@ class AlertIntake:
         except MaskingFailed:
             raise InputError("The alert could not be checked for secrets, so it was not accepted.") from None
 
-    def _welcome(self, alert_type: str, override: Override | None) -> str:
+    def _accepted_message(self, alert_type: str, override: Override | None) -> str:
         down = overrides.unreachable(override, self.servers) if override else []
-        said = f"Alert of type {alert_type} accepted; it is queued."
+        message = f"Alert of type {alert_type} accepted; it is queued."
         if down:
-            said += f" Not reachable at the moment, and tried again when it runs: {', '.join(down)}."
-        return said
+            message += f" Not reachable at the moment, and tried again when it runs: {', '.join(down)}."
+        return message
 
 
-def _full(waiting: int) -> QueueFull:
-    return QueueFull(f"{waiting:,} alerts wait already, as many as may. Send it again later.", retry_after=30)
+def _queue_full(pending: int) -> QueueFull:
+    return QueueFull(f"The queue is full: {pending:,} alerts are pending. Send it again later.", retry_after=30)
 
 
 def _as_text(data: str | Mapping[str, Any]) -> str:
@@ -295,18 +289,18 @@ def _as_text(data: str | Mapping[str, Any]) -> str:
     return json.dumps(data, ensure_ascii=False, indent=2) if data else ""
 
 
-_INSIDE = ("commonLabels", "labels", "groupLabels", "annotations", "commonAnnotations")
-_TELLING = ("title", "alertname", "alert_name", "name", "summary", "subject", "message", "description")
+_NESTED = ("commonLabels", "labels", "groupLabels", "annotations", "commonAnnotations")
+_TITLE_FIELDS = ("title", "alertname", "alert_name", "name", "summary", "subject", "message", "description")
 
 
 def _title(data: str | Mapping[str, Any]) -> str:
-    """One line for lists: what the alert calls itself, or its first line."""
+    """One line for lists: a field that names the alert, or its first line."""
     if isinstance(data, str):
         with suppress(ValueError, RecursionError):
             data = json.loads(data)
     if isinstance(data, Mapping):
-        spots = [data, *(data[name] for name in _INSIDE if isinstance(data.get(name), Mapping))]
-        for name in _TELLING:
+        spots = [data, *(data[name] for name in _NESTED if isinstance(data.get(name), Mapping))]
+        for name in _TITLE_FIELDS:
             for spot in spots:
                 if isinstance(spot.get(name), str) and spot[name].strip():
                     return " ".join(spot[name].split())[: 4 * LONGEST_TITLE]
@@ -316,8 +310,8 @@ def _title(data: str | Mapping[str, Any]) -> str:
 
 
 def _digest(submission: Submission) -> str:
-    """Of what was sent, so that a key that is used again for something else is noticed. Not of what is stored: marks
-    differ.
+    """A digest of what was sent, to detect a key that is reused for another alert. Not of what is stored: masks differ
+    from session to session.
     """
     override = submission.override.model_dump_json(exclude_none=True) if submission.override else None
     whole = [submission.data, submission.alert_type, submission.runbook, override]

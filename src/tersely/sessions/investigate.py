@@ -1,8 +1,8 @@
-"""An investigation: the stages of a chain, one after the other, each told what the earlier ones found.
+"""An investigation: the stages of a chain in order, each with the analyses of the earlier ones.
 
-Everything here may run again after a crash, up to where it stood: rows are found
-by ids that follow from the session and the stage, and what costs or has effects
-happens in steps of the agent's loop.
+All of it may run again after a crash: ids of rows are derived from the session and the
+stage, so repeated writes change nothing, and whatever costs money or has effects is a
+durable step of the agent's loop.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from tersely.store.sessions import Session
 
 @dataclass(frozen=True, kw_only=True)
 class Investigations:
-    """What sessions of kind `investigation` are worked on with."""
+    """The work on sessions of kind `investigation`."""
 
     plan: InvestigationPlan
     models: Models
@@ -99,15 +99,15 @@ class Investigations:
         await recorder.stage_status(recorder.stage_id, report.status, reason=report.reason, analysis=report.analysis)
         return SessionOutcome(status=report.status, reason=report.reason, analysis=report.analysis)
 
-    # Who summarizes: whom the tool or the server names, else the default for summaries, else the agent's own; then the
-    # agent's fallbacks.
+    # The provider that summarizes: the tool's or the server's, else the default for summaries, else the agent's; then
+    # the agent's fallbacks.
 
     def _summarizer(self, part: StagePlan) -> LLM | None:
         default = self.plan.defaults.summarization.llm_provider
         return self.models.of((default, *part.providers) if default else part.providers)
 
     def _summarizers(self, part: StagePlan) -> dict[str, LLM]:
-        """By provider, those that servers and tools of this part name."""
+        """The models, by provider, that servers and tools of this stage name."""
         servers = [self.registry.server(name).options for name in part.servers if name in self.registry.connections]
         named = {options.summarization.llm_provider for options in servers}
         named |= {policy.summarization.llm_provider for options in servers for policy in options.tool_policies.values()}

@@ -1,4 +1,4 @@
-"""The models of all providers, each built once and asked through one limiter, whoever asks."""
+"""The models of all providers, each built once; all callers share one limiter per provider account."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,25 +13,22 @@ class Models:
         self._concurrency = concurrency
         self._models: dict[str, ChatModel] = {}
         self._limiters: dict[tuple[str, str | None, str | None], ProviderLimiter] = {}
-        self._asked: dict[tuple[str, ...], LimitedLLM] = {}
+        self._by_names: dict[tuple[str, ...], LimitedLLM] = {}
         for name, options in providers.items():
             if not options.needs_key:
-                # Loading what a provider needs takes seconds: now, when nobody waits, and not in the middle of the
-                # first alert.
+                # Importing a provider's client takes seconds: do it at startup, not during the first alert.
                 self._one(name)
 
     def of(self, names: Sequence[str]) -> LimitedLLM | None:
-        """The first of these providers is asked, the others step in; None where no provider has what it needs to
-        answer.
-        """
+        """A model that calls the first of these providers and falls back to the others; None if all lack their key."""
         usable = tuple(
             name for name in dict.fromkeys(names) if name in self._providers and not self._providers[name].needs_key
         )
         if not usable:
             return None
-        if usable not in self._asked:
-            self._asked[usable] = LimitedLLM([self._one(name) for name in usable])
-        return self._asked[usable]
+        if usable not in self._by_names:
+            self._by_names[usable] = LimitedLLM([self._one(name) for name in usable])
+        return self._by_names[usable]
 
     def _one(self, name: str) -> tuple[ChatModel, ProviderLimiter]:
         options = self._providers[name]

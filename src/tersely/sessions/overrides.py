@@ -1,8 +1,8 @@
-"""What one alert may change for itself: which servers and tools are used, and which of the provider's own tools.
+"""Overrides of one alert: which servers, tools and native tools of the provider its session uses.
 
-An override replaces the chain's servers; it never adds to them. It is checked
-twice against what exists: at the door, where whoever sent it can still mend it,
-and again when the session runs, because the configuration may have changed.
+An override replaces the chain's servers; it never adds to them. It is checked twice:
+when the alert is submitted, so that the sender gets an error, and when the session
+runs, because the configuration may have changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _SHOWN = 30
 
 
 class ServerChoice(BaseModel):
-    """One server that may be used."""
+    """A server that the session may use."""
 
     model_config = _CONFIG
 
@@ -38,7 +38,7 @@ class ServerChoice(BaseModel):
 
 
 class Override(BaseModel):
-    """Servers and native tools of one alert."""
+    """Servers and native tools for one alert."""
 
     model_config = _CONFIG
 
@@ -49,7 +49,7 @@ class Override(BaseModel):
     """Tools that run at the model's provider: on, off, or (left out) as configured."""
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _is_not_empty(self) -> Self:
         if self.servers is None and self.native_tools is None:
             raise ValueError("names neither servers nor native_tools; leave it out to use what is configured")
         names = [server.name for server in self.servers or ()]
@@ -59,20 +59,20 @@ class Override(BaseModel):
 
     @property
     def restrictions(self) -> dict[str, tuple[str, ...]]:
-        """The tools that may be used, of the servers that name some."""
+        """The allowed tools of each server that restricts them."""
         return {server.name: server.tools for server in self.servers or () if server.tools is not None}
 
 
 @dataclass(frozen=True)
 class OverrideProblem:
-    """What is wrong with an override, and where."""
+    """A field of an override and what is wrong with it."""
 
     field: str
     message: str
 
 
 class Connected(Protocol):
-    """What is known of a server's tools right now."""
+    """A server and its tools at the moment."""
 
     @property
     def server(self) -> Server: ...
@@ -82,9 +82,9 @@ class Connected(Protocol):
 
 
 def mistakes(override: Override, servers: Mapping[str, Connected]) -> list[OverrideProblem]:
-    """What the override names and cannot be used: it does not exist, or the configuration does not let agents have it.
+    """Servers and tools of the override that do not exist, or that the configuration denies to agents.
 
-    Tools of a server that is down cannot be checked, and count as right.
+    Tools of a server that is down cannot be checked, and pass.
     """
     found: list[OverrideProblem] = []
     for number, choice in enumerate(override.servers or ()):
@@ -109,10 +109,10 @@ def mistakes(override: Override, servers: Mapping[str, Connected]) -> list[Overr
 
 
 def of_session(stored: Mapping[str, Any] | None, servers: Mapping[str, Connected]) -> Override | None:
-    """The override that a session was accepted with, checked against what is configured now.
+    """The stored override of a session, checked against the present configuration.
 
     Raises:
-        InputError: It names what is not there any more.
+        InputError: It names a server or tool that no longer exists.
     """
     if not stored:
         return None
@@ -126,7 +126,7 @@ def of_session(stored: Mapping[str, Any] | None, servers: Mapping[str, Connected
 
 
 def unreachable(override: Override, servers: Mapping[str, Connected]) -> list[str]:
-    """Servers the override names that offer nothing at the moment."""
+    """Servers of the override that offer no tools at the moment."""
     return [
         choice.name for choice in override.servers or () if choice.name in servers and not servers[choice.name].tools
     ]

@@ -1,4 +1,4 @@
-"""Who investigates what, as the configuration says it, with every default filled in."""
+"""Which agents work on which alerts: the configuration with every default filled in."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,24 +12,24 @@ from tersely.sessions.overrides import Override
 
 @dataclass(frozen=True, kw_only=True)
 class StagePlan:
-    """One stage's agent, with what it thinks with and what it may use."""
+    """One stage: its agent, its model providers, and the servers and tools it may use."""
 
     stage: StageOptions
     agent: AgentOptions
     providers: tuple[str, ...]
-    """The one it asks, then its fallbacks; empty where no model is configured."""
+    """The provider, then its fallbacks; empty if no model is configured."""
 
     servers: tuple[str, ...]
     tools: Mapping[str, tuple[str, ...]]
     native_tools: NativeTools
-    """What agent and alert say; what both leave open is the provider's to say."""
+    """Those of agent and alert; where both are unset, the provider's apply."""
 
     max_iterations: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class InvestigationPlan:
-    """The part of the configuration that sessions need."""
+    """The part of the configuration that sessions use."""
 
     agents: Mapping[str, AgentOptions]
     chains: Mapping[str, ChainOptions]
@@ -51,7 +51,7 @@ class InvestigationPlan:
         """Alert type and chain of an alert.
 
         Raises:
-            UnknownAlertType: Names the known ones.
+            UnknownAlertType: The message lists the known ones.
         """
         known = self.alert_types()
         wanted = alert_type or self.default_alert_type()
@@ -66,7 +66,7 @@ class InvestigationPlan:
         return wanted, known[wanted]
 
     def parts(self, chain: str, override: Override | None) -> list[StagePlan]:
-        """Every stage of a chain; an override holds in all of them.
+        """The stages of a chain; an override applies to all of them.
 
         Raises:
             ConfigError: The chain, or an agent of it, is no longer configured.

@@ -1,13 +1,13 @@
 """The database: opened once, handed to store functions as a connection inside a transaction.
 
-SQLite in a file of the user's own, or PostgreSQL where several processes on
-several machines share one. Both are one code path above this module.
+SQLite in a file of the user, or a PostgreSQL that several processes on several machines
+share. Code above this module is the same for both.
 
-What SQLite promises here: WAL with `synchronous=FULL`, so what a transaction
-wrote survives the end of the process and of the machine's power once the block
-is left. Writers queue (BEGIN IMMEDIATE) for up to ten seconds, and those of one
-process share commits (`sqlite_writer`); readers never wait, and small questions are
-answered where they are asked. The file is readable by its owner only.
+On SQLite: WAL with `synchronous=FULL`, so what a transaction wrote survives a crash of
+the process and a power cut once the block is left. Writers queue (BEGIN IMMEDIATE) for
+up to ten seconds, and those of one process share commits (`sqlite_writer`). Readers
+never wait, and small queries run on the event loop. The file is readable by its owner
+only.
 """
 
 import os
@@ -29,42 +29,44 @@ from tersely.store.tables import SCHEMA
 
 BUSY_SECONDS = 10
 IDLE_SECONDS = 4
-"""That PostgreSQL waits for the next statement of a transaction before it gives it up."""
+"""How long PostgreSQL waits for the next statement of a transaction before it rolls it back."""
 
-POSTGRESQL_PATIENCE: dict[str, int] = {
+POSTGRESQL_TIMEOUTS: dict[str, int] = {
     "connect_timeout": 5,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 12_000,
 }
-"""Seconds (the last: milliseconds) after which a server that vanished without a word counts as gone. Left to itself the
-system
-waits for a quarter of an hour."""
+"""Seconds (the last: milliseconds) until an unresponsive server counts as lost. The system's default is a quarter of an
+hour.
+"""
+
+Connection = AsyncConnection
+"""A connection inside a transaction, for packages that must not import SQLAlchemy."""
 
 _READS = "tersely_reads_only"
-_MIGRATION_LOCK = 7_237_110  # Any number, as long as it is ours.
+_MIGRATION_LOCK = 7_237_110  # An arbitrary number that only we use.
 
 
 class DatabaseClock:
-    """The database's time, without asking for it each time: processes whose own clocks differ, or jump, agree on it.
+    """The database's time without a query each time, so that processes whose clocks differ or jump agree on it.
 
-    Whoever is told the time by the database says so (`heard`); from then on it is counted by a clock that cannot be
-    set.
-    Before that, this machine's clock has to do.
+    `synchronize` sets it to a time that the database returned; from then on a monotonic clock advances it. Before
+    that, it is this machine's clock.
     """
 
     def __init__(self, counted: Callable[[], float] = time.monotonic) -> None:
         self._counted = counted
-        self._heard: tuple[datetime, float] | None = None
+        self._synchronized: tuple[datetime, float] | None = None
 
-    def heard(self, moment: datetime) -> None:
-        self._heard = (moment, self._counted())
+    def synchronize(self, moment: datetime) -> None:
+        self._synchronized = (moment, self._counted())
 
     def now(self) -> datetime:
-        if self._heard is None:
+        if self._synchronized is None:
             return datetime.now(UTC)
-        moment, at = self._heard
+        moment, at = self._synchronized
         return moment + timedelta(seconds=self._counted() - at)
 
 
@@ -83,17 +85,17 @@ class Database:
 
     @property
     def address(self) -> str:
-        """With the password: for those who need a connection of their own."""
+        """The URL with the password, for code that opens its own connection."""
         return self._engine.url.set(drivername=self._engine.dialect.name).render_as_string(hide_password=False)
 
     @classmethod
     @asynccontextmanager
     async def open(cls, url: str) -> AsyncIterator[Self]:
-        """Open a database whose schema is ours: SQLite is brought there, PostgreSQL has to be already.
+        """Open a database with the present schema: SQLite is migrated, PostgreSQL has to be migrated already.
 
         Raises:
             ConfigError: The URL is wrong, a driver is missing, or the schema is not the one this version needs.
-            StoreUnavailable: Nobody answers there.
+            StoreUnavailable: Could not connect.
         """
         async with cls._connected(url) as database:
             async with database.reading() as connection:
@@ -112,7 +114,7 @@ class Database:
 
     @classmethod
     async def migrate(cls, url: str) -> tuple[str | None, str]:
-        """Bring a database to the schema of this version; what it had before, and what it has now.
+        """Migrate a database to the schema of this version; returns the schema before and after.
 
         Raises:
             ConfigError, StoreUnavailable: As for `open`.
@@ -122,20 +124,19 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self, *, heavy: bool = False) -> AsyncIterator[AsyncConnection]:
-        """What is done inside happens as a whole, or not at all.
+        """Commit everything done inside, or nothing.
 
-        Only statements belong inside: nobody can cancel them half-way. The drivers do not survive that: a connection is
-        left behind
-        with its thread, and the process never ends.
+        Use it for statements only: the block is shielded from cancellation. Cancelled in a statement, the drivers leave
+        a connection and its thread behind, and the process does not exit.
 
         Args:
-            heavy: They carry megabytes or touch many rows. Others are so quick on SQLite that they do not go to a
-                thread.
+            heavy: The statements carry megabytes or touch many rows. On SQLite others are so fast that they run on the
+                event loop instead of in a thread.
 
         Raises:
             StoreUnavailable: The database did not answer, or was locked for too long.
         """
-        with _answering():
+        with _translating_errors():
             if self._writer:
                 async with self._writer.transaction(heavy=heavy) as connection:
                     yield connection
@@ -146,13 +147,12 @@ class Database:
 
     @asynccontextmanager
     async def reading(self, *, light: bool = False) -> AsyncIterator[AsyncConnection]:
-        """For questions only: on SQLite it waits for no writer. Not cancelled half-way either.
+        """A transaction that only reads: on SQLite it does not wait for writers. Shielded from cancellation too.
 
         Args:
-            light: An index leads to the few rows that are asked for. On SQLite that is quicker than going to a thread
-                and back.
+            light: The query reads a few rows by an index. On SQLite that is faster than a thread switch.
         """
-        with _answering():
+        with _translating_errors():
             if light and self._reader:
                 with self._reader.connect().execution_options(**{_READS: True}) as direct, direct.begin():
                     yield cast(AsyncConnection, Direct(direct, in_thread=False))
@@ -169,8 +169,8 @@ class Database:
         engine = _engine(url)
         writer = reader = None
         if engine.dialect.name == "sqlite":
-            writer = Writer(_in_place(engine, poolclass=sa.StaticPool), BUSY_SECONDS)
-            reader = _in_place(engine, max_overflow=-1)
+            writer = Writer(_sync_engine(engine, poolclass=sa.StaticPool), BUSY_SECONDS)
+            reader = _sync_engine(engine, max_overflow=-1)
         try:
             yield cls(engine, writer, reader)
         finally:
@@ -182,9 +182,9 @@ class Database:
     async def _migrate(self) -> str | None:
         async with self.transaction(heavy=True) as connection:
             if not self.is_sqlite:
-                # Between its statements a migration loads half of alembic, which takes seconds on a busy machine.
+                # A migration imports parts of alembic between statements, which takes seconds on a busy machine.
                 await connection.execute(sa.text("SET LOCAL idle_in_transaction_session_timeout = 0"))
-                # One replica at a time; the others find the work done.
+                # One replica at a time; the others find the database migrated.
                 await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
             before = await connection.run_sync(_schema_of)
             if before != SCHEMA:
@@ -193,18 +193,18 @@ class Database:
 
 
 @contextmanager
-def _answering() -> Iterator[None]:
+def _translating_errors() -> Iterator[None]:
     try:
         yield
     except (sa.exc.DBAPIError, sa.exc.TimeoutError, sa.exc.PendingRollbackError) as problem:
-        # Mistakes in a statement are ours and rise as they are. A file that is no database is exactly a DatabaseError.
+        # An invalid statement is a bug and raised as it is. A file that is not a database raises exactly DatabaseError.
         unavailable = isinstance(
             problem, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.TimeoutError | sa.exc.PendingRollbackError
         )
         cut_off = isinstance(problem, sa.exc.DBAPIError) and problem.connection_invalidated
         if not unavailable and not cut_off and type(problem) is not sa.exc.DatabaseError:
             raise
-        # The driver's own words only: the statement and its parameters are content.
+        # Only the driver's message: the statement and its parameters may contain content.
         reason = " ".join(str(getattr(problem, "orig", problem)).split())[:300]
         raise StoreUnavailable(f"The database did not answer: {reason}") from None
 
@@ -230,7 +230,7 @@ def _engine(url: str) -> AsyncEngine:
             engine = create_async_engine(
                 parsed.set(drivername="postgresql+psycopg"),
                 pool_pre_ping=True,
-                connect_args={name: value for name, value in POSTGRESQL_PATIENCE.items() if name not in parsed.query},
+                connect_args={name: value for name, value in POSTGRESQL_TIMEOUTS.items() if name not in parsed.query},
             )
             sa.event.listen(engine.sync_engine, "connect", _prepare_postgresql)
             return engine
@@ -239,9 +239,9 @@ def _engine(url: str) -> AsyncEngine:
     raise ConfigError(f"TERSELY_DATABASE_URL names {family!r}; sqlite and postgresql are known.")
 
 
-def _in_place(engine: AsyncEngine, **pool: Any) -> sa.Engine:
-    """The same file, for statements that run where they are."""
-    # Whoever has its turn uses a connection, in this thread or another.
+def _sync_engine(engine: AsyncEngine, **pool: Any) -> sa.Engine:
+    """An engine on the same file for statements that run on the event loop."""
+    # A connection is used by one thread at a time, but not always by the same one.
     arguments = {"timeout": BUSY_SECONDS, "check_same_thread": False}
     sync = sa.create_engine(engine.url.set(drivername="sqlite"), connect_args=arguments, **pool)
     sa.event.listen(sync, "connect", _prepare_sqlite)
@@ -250,9 +250,7 @@ def _in_place(engine: AsyncEngine, **pool: Any) -> sa.Engine:
 
 
 def _own_file(path: Path) -> None:
-    """Exists before SQLite opens it, so that it is never, not even for a moment, readable by others; WAL files inherit
-    the mode.
-    """
+    """Create the file before SQLite opens it, so that it is never readable by others; WAL files inherit the mode."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -261,7 +259,7 @@ def _own_file(path: Path) -> None:
 
 
 def _prepare_sqlite(connection: Any, record: Any) -> None:
-    # Transactions are begun by us, see `_begin_sqlite`; the driver would begin them late, and as readers.
+    # Transactions are begun in `_begin_sqlite`; the driver would begin them late, and as readers.
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
@@ -269,7 +267,7 @@ def _prepare_sqlite(connection: Any, record: Any) -> None:
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.close()
-    # Its own knows no letters but A to Z, and whoever looks for "störung" means "Störung" too.
+    # SQLite's own `lower` knows only A to Z, and a search for "störung" has to find "Störung".
     connection.create_function("lower", 1, _lower, deterministic=True)
 
 
@@ -278,7 +276,7 @@ def _lower(value: Any) -> Any:
 
 
 def _prepare_postgresql(connection: Any, record: Any) -> None:
-    # A process that is stopped in the middle of a transaction, or cut off, would keep what it locked from everybody.
+    # A process that is suspended or disconnected in a transaction would hold its locks.
     cursor = connection.cursor()
     cursor.execute(f"SET idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000}")
     cursor.close()
@@ -286,8 +284,7 @@ def _prepare_postgresql(connection: Any, record: Any) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    # A reader that becomes a writer half-way fails at once when another writer was faster: writers say so from the
-    # start.
+    # A transaction that begins as a reader and then writes fails if another writer was faster, so writers lock first.
     reads = connection.get_execution_options().get(_READS)
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
@@ -300,7 +297,7 @@ def _schema_of(connection: sa.Connection) -> str | None:
 
 
 def _upgrade(connection: sa.Connection) -> None:
-    # Half a second of imports that a database in order does not need.
+    # Imported only for migrations: it takes half a second.
     from alembic import command
     from alembic.config import Config
 

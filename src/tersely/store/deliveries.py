@@ -1,4 +1,4 @@
-"""Which ended sessions the webhooks have not heard of yet. Told at least once, by one process at a time."""
+"""Webhook deliveries of ended sessions: at least once each, by one process at a time."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -11,33 +11,33 @@ from tersely.store.sessions import ENDS, Session
 from tersely.store.tables import sessions
 
 OLDEST = timedelta(hours=6)
-"""What ended longer ago is no news: webhooks that are configured today are not delivered of last week."""
+"""Sessions that ended earlier are not delivered, so that a new webhook does not receive old sessions."""
 
 
 async def due(
-    db: AsyncConnection, *, now: datetime, again_after: Callable[[int], timedelta], limit: int = 20
+    db: AsyncConnection, *, now: datetime, retry_after: Callable[[int], timedelta], limit: int = 20
 ) -> list[tuple[Session, int]]:
-    """Sessions to tell of now, each with the number of this try; nobody else gets them before their pause is over."""
-    waits = sessions.c.tell_after.is_(None) | (sessions.c.tell_after <= now)
-    asked = (
+    """Sessions to deliver now, each with the number of this attempt; reserved for the caller until `retry_after`."""
+    is_due = sessions.c.tell_after.is_(None) | (sessions.c.tell_after <= now)
+    question = (
         sa.select(sessions.c.id, sessions.c.tell_tries)
-        .where(sessions.c.status.in_(ENDS), sessions.c.tell_tries >= 0, sessions.c.ended_at > now - OLDEST, waits)
+        .where(sessions.c.status.in_(ENDS), sessions.c.tell_tries >= 0, sessions.c.ended_at > now - OLDEST, is_due)
         .order_by(sessions.c.ended_at)
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
     found: list[tuple[Session, int]] = []
-    for row in (await db.execute(asked)).all():
+    for row in (await db.execute(question)).all():
         tries = row.tell_tries + 1
         await db.execute(
             sa.update(sessions)
             .where(sessions.c.id == row.id)
-            .values(tell_tries=tries, tell_after=now + again_after(tries))
+            .values(tell_tries=tries, tell_after=now + retry_after(tries))
         )
         found.append((await rows.find(db, row.id), tries))
     return found
 
 
 async def delivered(db: AsyncConnection, session_id: str) -> None:
-    """They know, or are not tried any more."""
+    """Mark a session as delivered, or as given up."""
     await db.execute(sa.update(sessions).where(sessions.c.id == session_id).values(tell_tries=-1))

@@ -1,24 +1,25 @@
-"""The event log: what viewers of a session are told, in order, exactly as they get it.
+"""The event log: every stored event of a session, in order, as the exact text that viewers receive.
 
-Append-only, numbered from 1 without a gap in every session. A number is taken by
-the same statement that checks whether the writer may still write (`advance`): it
-locks the session's row until the transaction ends, so numbers become visible in
-their order, and a writer whose attempt is over takes none. An event is known by
-its session, step and type: a step that is repeated tells nothing twice.
+Append-only and numbered from 1 without gaps per session. `advance` takes a number
+in the same statement that checks the writer's attempt. That statement locks the
+session's row until the transaction ends, so numbers become visible in order, and a
+writer whose attempt is over gets none. An event is identified by session, step and
+type: a repeated step appends nothing.
 
-`feed` is the same for viewers of all sessions, with one counter of its own.
+`feed` is the same for viewers of all sessions, with one counter for all.
 
-Who is told, and when, is `tersely.events`' business: functions that append hand
-back what was appended, to be told once the transaction is over.
+The store does not know what an event means: it takes plain rows. The event types
+and their fields are declared in `tersely.events.types`. Functions that append return
+what they appended; the caller publishes it after the transaction.
 """
 
 import functools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -28,10 +29,10 @@ from tersely.store.packing import storable
 from tersely.store.tables import counters, event_log, feed, sessions, timeline_events
 
 VERSION = 1
-"""`v` of every event: viewers may meet stored events of older versions."""
+"""`v` of every event; stored events of older versions remain readable."""
 
 SESSIONS = "sessions"
-"""The channel that tells of all sessions."""
+"""The channel with the status of every session."""
 
 OPEN = ("pending", "in_progress", "cancelling")
 """Statuses of sessions that have not ended."""
@@ -44,8 +45,19 @@ _HIGHEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
+class EventRow:
+    """An event to append, as plain values."""
+
+    step: str
+    """The step that reports it; with `type` the key under which it is appended once."""
+
+    type: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Logged:
-    """A stored event, and where it is told."""
+    """A stored event and the channel it is published on."""
 
     channel: str
     seq: int
@@ -53,70 +65,17 @@ class Logged:
     """The event as every viewer gets it, live or later."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TimelineEventCreated:
-    """Something to show. With status `streaming` it grows and is completed later; with any other this is all there
-    is.
-    """
-
-    type: ClassVar = "timeline_event.created"
-    event_id: str
-    stage_id: str | None
-    execution_id: str | None
-    event_type: str
-    status: str
-    content: str
-    metadata: Mapping[str, Any]
-    sequence: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class TimelineEventCompleted:
-    type: ClassVar = "timeline_event.completed"
-    event_id: str
-    event_type: str
-    status: str
-    content: str
-    metadata: Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SessionStatus:
-    type: ClassVar = "session.status"
-    status: str
-    reason: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StageStatus:
-    type: ClassVar = "stage.status"
-    stage_id: str
-    stage_name: str
-    stage_index: int
-    status: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class InteractionCreated:
-    type: ClassVar = "interaction.created"
-    interaction_id: str
-    interaction_type: str
-
-
-StoredEvent = TimelineEventCreated | TimelineEventCompleted | SessionStatus | StageStatus | InteractionCreated
-
-
 def channel_of(session_id: str) -> str:
     return f"session:{session_id}"
 
 
 def stamp(moment: datetime) -> str:
-    """A time as all our JSON has it: UTC, milliseconds, Z."""
+    """Format a time as in all our JSON: UTC, milliseconds, Z."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """JSON values that every database and every viewer takes."""
+    """Convert to JSON values that both databases and every viewer accept."""
     if isinstance(value, str):
         return storable(value)
     if value is None or isinstance(value, bool | int):
@@ -133,7 +92,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def dumped(value: Any) -> str:
-    """The one form of JSON that we store and send."""
+    """Serialize to the JSON form that is stored and sent."""
     return _text(plain(value))
 
 
@@ -142,20 +101,11 @@ def _text(value: Any) -> str:
 
 
 def encode(type_: str, session_id: str, at: datetime, values: Mapping[str, Any], *, seq: int | None = None) -> str:
-    """An event's text. The order of the fields is part of the form: `event_id` stands before anything that somebody
-    else wrote.
-    """
+    """Serialize an event: the common fields first, then its values in their order."""
     numbered = {} if seq is None else {"seq": seq}
-    # Value by value, so that metadata is here exactly what `dumped` makes of it elsewhere.
-    told = {name: plain(value) for name, value in values.items()}
-    return _text({"type": type_, "v": VERSION, "session_id": session_id, **numbered, "timestamp": stamp(at), **told})
-
-
-def _values(event: StoredEvent) -> dict[str, Any]:
-    values = {field.name: getattr(event, field.name) for field in fields(event)}
-    if isinstance(event, SessionStatus) and not event.reason:
-        del values["reason"]
-    return values
+    # Value by value, so that metadata is serialized exactly as `dumped` does elsewhere.
+    encoded = {name: plain(value) for name, value in values.items()}
+    return _text({"type": type_, "v": VERSION, "session_id": session_id, **numbered, "timestamp": stamp(at), **encoded})
 
 
 def advancing(
@@ -164,18 +114,18 @@ def advancing(
     changes: Mapping[str, Any] = {},
     returning: Sequence[sa.Column[Any]] = (),
 ) -> sa.Update:
-    """The statement that `advance` takes numbers with. Made once, where a module is loaded: making and hashing it takes
-    longer than
-    doing what it says.
+    """Build the statement with which `advance` takes numbers.
+
+    Build it once, at module level: building and hashing it takes longer than executing it.
 
     Args:
-        unless: What is there already when this step was done before; then nothing changes.
-        changes: Columns of `sessions` and what becomes of them.
+        unless: True if this step was done before; then nothing changes.
+        changes: Columns of `sessions` and their new values.
     """
-    whose = sa.func.coalesce(sa.bindparam("the_attempt", type_=sessions.c.attempt.type), sessions.c.attempt)
+    attempt = sa.func.coalesce(sa.bindparam("the_attempt", type_=sessions.c.attempt.type), sessions.c.attempt)
     change = (
         sa.update(sessions)
-        .where(sessions.c.id == sa.bindparam("the_session"), IS_OPEN, sessions.c.attempt == whose)
+        .where(sessions.c.id == sa.bindparam("the_session"), IS_OPEN, sessions.c.attempt == attempt)
         .values(last_seq=sessions.c.last_seq + sa.bindparam("numbers", type_=sessions.c.last_seq.type), **changes)
         .returning(sessions.c.last_seq, *returning)
     )
@@ -201,23 +151,23 @@ async def advance(
     *,
     by: int = 1,
 ) -> sa.Row[Any] | None:
-    """Take the next `by` numbers of a session's log, for a writer who may still write; the row has `last_seq` and what
-    is asked for.
+    """Take the next `by` numbers of a session's log, if the writer still owns the session.
 
-    Until the transaction ends nobody else writes to this session. None comes back when this step was done before.
+    Locks the session for other writers until the transaction ends. Returns a row with `last_seq` and the columns that
+    `how` returns, or None if this step was done before.
 
     Args:
-        attempt: The writer's; None for those who are no worker of the session, e.g. whoever cancels it.
+        attempt: The writer's attempt; None for a writer that is not a worker of the session, e.g. a cancellation.
         how: What else changes, and when nothing does; see `advancing`.
-        given: The values of its parameters.
+        given: Parameters of `how`.
 
     Raises:
-        LostSession: The session is gone, has ended, or belongs to another attempt.
+        LostSession: The session does not exist, has ended, or belongs to another attempt.
     """
-    who = {"the_session": session_id, "the_attempt": attempt}
-    row = (await db.execute(how, {**who, "numbers": by, **given})).one_or_none()
+    fence = {"the_session": session_id, "the_attempt": attempt}
+    row = (await db.execute(how, {**fence, "numbers": by, **given})).one_or_none()
     if row is None:
-        if how is not JUST_ADVANCING and await db.scalar(_MAY_WRITE, who):
+        if how is not JUST_ADVANCING and await db.scalar(_MAY_WRITE, fence):
             return None
         raise LostSession(f"Session {session_id} has ended, or another attempt than {attempt} works on it.")
     return row
@@ -234,56 +184,55 @@ _UNLESS_LOGGED = advancing(
 
 
 async def write(
-    db: AsyncConnection, session_id: str, last_seq: int, told: Sequence[tuple[str, StoredEvent]], now: datetime
+    db: AsyncConnection, session_id: str, last_seq: int, rows: Sequence[EventRow], *, now: datetime
 ) -> list[Logged]:
-    """Write events (each with its step) under the numbers that `advance` gave, of which `last_seq` is the last."""
-    rows: list[dict[str, Any]] = []
-    for seq, (step, event) in enumerate(told, last_seq - len(told) + 1):
-        payload = encode(event.type, session_id, now, _values(event), seq=seq)
-        rows.append(
-            {
-                "session_id": session_id,
-                "seq": seq,
-                "step": storable(step),
-                "kind": event.type,
-                "payload": payload,
-                "at": now,
-            }
-        )
-    if rows:
-        await db.execute(_LOGGING, rows)
-    return [Logged(channel_of(session_id), row["seq"], row["payload"]) for row in rows]
+    """Write events under the numbers that `advance` took, the last of which is `last_seq`."""
+    stored: list[dict[str, Any]] = [
+        {
+            "session_id": session_id,
+            "seq": seq,
+            "step": storable(row.step),
+            "kind": row.type,
+            "payload": encode(row.type, session_id, now, row.values, seq=seq),
+            "at": now,
+        }
+        for seq, row in enumerate(rows, last_seq - len(rows) + 1)
+    ]
+    if stored:
+        await db.execute(_LOGGING, stored)
+    return [Logged(channel_of(session_id), one["seq"], one["payload"]) for one in stored]
 
 
 async def append(
-    db: AsyncConnection, session_id: str, attempt: int | None, step: str, event: StoredEvent, *, now: datetime
+    db: AsyncConnection, session_id: str, attempt: int | None, row: EventRow, *, now: datetime
 ) -> Logged | None:
-    """Tell one event; None when this step told it before.
+    """Append one event; None if this step appended it before.
 
     Raises:
         LostSession: As for `advance`.
     """
-    row = await advance(db, session_id, attempt, _UNLESS_LOGGED, {"the_step": storable(step), "the_kind": event.type})
-    if row is None:
+    key = {"the_step": storable(row.step), "the_kind": row.type}
+    advanced = await advance(db, session_id, attempt, _UNLESS_LOGGED, key)
+    if advanced is None:
         return None
-    (logged,) = await write(db, session_id, row.last_seq, [(step, event)], now)
+    (logged,) = await write(db, session_id, advanced.last_seq, [row], now=now)
     return logged
 
 
 async def page(
     db: AsyncConnection, session_id: str, *, after: int = 0, limit: int = PAGE_EVENTS, characters: int = PAGE_CHARACTERS
 ) -> list[Logged]:
-    """What was told after number `after`, in order: at most `limit` events, and no more after `characters` of them."""
+    """The events after number `after`, in order: at most `limit`, and none that begins beyond `characters`."""
     return await _page(db, event_log, channel_of(session_id), after, limit, characters, session_id)
 
 
-async def where_it_stands(db: AsyncConnection, session_id: str) -> tuple[int, list[str]]:
-    """The last number given in a session, and which timeline events were streaming at that very moment.
+async def position(db: AsyncConnection, session_id: str) -> tuple[int, list[str]]:
+    """The last number of a session's log, and the timeline events that were streaming at that moment.
 
     Raises:
         SessionNotFound: There is no such session.
     """
-    rows = (await db.execute(_WHERE_IT_STANDS, {"the_session": storable(session_id)})).all()
+    rows = (await db.execute(_POSITION, {"the_session": storable(session_id)})).all()
     if not rows:
         raise SessionNotFound(session_id)
     return rows[0].last_seq, [row.id for row in rows if row.id is not None]
@@ -292,8 +241,8 @@ async def where_it_stands(db: AsyncConnection, session_id: str) -> tuple[int, li
 _STREAMING = (timeline_events.c.session_id == sessions.c.id) & (
     timeline_events.c.status == sa.literal_column("'streaming'")
 )
-# One statement, because two might see different moments.
-_WHERE_IT_STANDS = (
+# One statement: two could see different states.
+_POSITION = (
     sa.select(sessions.c.last_seq, timeline_events.c.id)
     .select_from(sessions)
     .join(timeline_events, _STREAMING, isouter=True)
@@ -310,12 +259,13 @@ async def heads(db: AsyncConnection, session_ids: Sequence[str]) -> dict[str, in
     return found
 
 
-async def feed_append(db: AsyncConnection, session_id: str, event: SessionStatus, *, now: datetime) -> Logged:
-    """Tell those who watch all sessions. The last statements of a transaction: until it ends, no other session's
-    status can be told.
+async def feed_append(db: AsyncConnection, session_id: str, row: EventRow, *, now: datetime) -> Logged:
+    """Append to the feed of all sessions.
+
+    Call it last in a transaction: its counter is locked until the transaction ends, for every session.
     """
     seq = int(await db.scalar(_next_of_feed(db.dialect.name)))
-    payload = encode(event.type, session_id, now, _values(event), seq=seq)
+    payload = encode(row.type, session_id, now, row.values, seq=seq)
     await db.execute(_FEEDING, {"seq": seq, "session_id": session_id, "payload": payload, "at": now})
     return Logged(SESSIONS, seq, payload)
 
@@ -341,7 +291,7 @@ async def feed_head(db: AsyncConnection) -> int:
 
 
 async def trim_feed(db: AsyncConnection, *, before: datetime, limit: int = 1_000) -> int:
-    """Forget what viewers of all sessions were told long ago; how many events went."""
+    """Delete feed events from before this time; returns how many."""
     old = sa.select(feed.c.seq).where(feed.c.at < before).order_by(feed.c.at).limit(limit)
     return (await db.execute(sa.delete(feed).where(feed.c.seq.in_(old.scalar_subquery())))).rowcount
 
@@ -366,7 +316,7 @@ async def _page(
 
 @functools.cache
 def _next_ones(table: sa.Table, of_one: bool) -> sa.Select[Any]:
-    # The window is laid over these rows only, not over all that follow.
+    # The window function runs over these rows only, not over all that follow.
     which = [table.c.session_id == sa.bindparam("the_session")] if of_one else []
     next_ones = (
         sa.select(table.c.seq, table.c.payload)
@@ -387,9 +337,7 @@ def insert(db: AsyncConnection, table: sa.Table) -> Any:
 
 
 def insert_into(dialect: str, table: sa.Table) -> Any:
-    """Both databases have ON CONFLICT; SQLAlchemy has it per dialect, and loading one that is not used takes a
-    while.
-    """
+    """An INSERT with ON CONFLICT, which SQLAlchemy has per dialect; only the dialect in use is imported."""
     if dialect == "sqlite":
         from sqlalchemy.dialects import sqlite
 

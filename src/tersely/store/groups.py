@@ -1,12 +1,12 @@
-"""Groups of alerts that keep firing, and the session that each of them has.
+"""Alert groups that keep firing, and the session of each.
 
-A monitoring system tells of a group again and again while it fires: with alerts
-that joined and without those that are over, after minutes or after days. It is the
-same trouble as long as its session is open, or one of its alerts was told of before.
-Once a group is over (or its session deleted), the next alert of it is new trouble.
+A monitoring system sends a group again while it fires, for minutes or days, with alerts
+that joined and without those that are resolved. It is the same incident as long as the
+group's session is open, or one of its alerts was reported before. Once a group is
+resolved (or its session deleted), its next alert is a new incident.
 
-What was told of lies beside the idempotency keys, but lives as long as its session:
-an alert that fires again has a new start, and so a key of its own.
+Reported alerts are stored with the idempotency keys, but are deleted with their session.
+An alert that fires again has a new start time, and so another key.
 """
 
 import hashlib
@@ -17,37 +17,38 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tersely.store import events, sessions
+from tersely.store import events, idempotency, sessions
+from tersely.store.idempotency import GROUP_KEYS
 from tersely.store.packing import storable
-from tersely.store.sessions import GROUP_KEYS, Created, NewSession
+from tersely.store.sessions import Created, NewSession
 from tersely.store.tables import idempotency_keys
 from tersely.store.tables import sessions as session_rows
 
 MOST_ALERTS = 500
-"""Of a group that are remembered; the others are hardly ever the only ones left."""
+"""Alerts stored per group; the remaining ones are hardly ever the only ones left."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """What a notification is about."""
+    """The alert group of a notification."""
 
     name: str
     firing: Sequence[str]
-    """What tells its alerts apart, their beginnings included."""
+    """Identities of its firing alerts, start times included."""
 
     over: Sequence[str] = ()
-    """The same for those that are over."""
+    """The same for its resolved alerts."""
 
 
 async def create(db: AsyncConnection, new: NewSession, group: Group, *, now: datetime) -> Created:
-    """Add a session for a group, unless it has one that is about the same trouble; then that one is named."""
+    """Insert a session for a group, unless it has one for the same incident; then return that one."""
     scope = storable(new.scope)
     row = {"scope": scope, "key": _key(group.name), "digest": "", "session_id": new.id, "created_at": now}
     insert = events.insert(db, idempotency_keys).values(row)
-    # Changed either way: of two who come at once, one waits here for the other.
+    # Updated in any case: of two concurrent notifications, one waits here for the other.
     claimed = insert.on_conflict_do_update(index_elements=["scope", "key"], set_={"created_at": now})
     latest = await db.scalar(claimed.returning(idempotency_keys.c.session_id))
-    same = None if latest == new.id else await _same_trouble(db, scope, group, latest)
+    same = None if latest == new.id else await _same_incident(db, scope, group, latest)
     created = Created(session_id=same, is_new=False) if same else await sessions.create(db, new, now=now)
     if created.is_new:
         mine = (idempotency_keys.c.scope == scope) & (idempotency_keys.c.key == _key(group.name))
@@ -57,25 +58,25 @@ async def create(db: AsyncConnection, new: NewSession, group: Group, *, now: dat
 
 
 async def session_of(db: AsyncConnection, scope: str, group: Group) -> str | None:
-    """The session of a group that is over."""
-    found = await _told_of(db, storable(scope), _keys(group, group.over))
-    return found[0] if found else await sessions.session_of_key(db, scope, _key(group.name))
+    """The session of a resolved group."""
+    found = await _sessions_of(db, storable(scope), _keys(group, group.over))
+    return found[0] if found else await idempotency.session_of_key(db, scope, _key(group.name))
 
 
-async def _same_trouble(db: AsyncConnection, scope: str, group: Group, latest: str) -> str | None:
+async def _same_incident(db: AsyncConnection, scope: str, group: Group, latest: str) -> str | None:
     asked = sa.select(session_rows.c.status, session_rows.c.resolved_at).where(session_rows.c.id == latest)
     known = (await db.execute(asked)).one_or_none()
     if known and known.resolved_at is None and known.status in events.OPEN:
         return latest
-    if fires_on := await _told_of(db, scope, _keys(group, group.firing)):
-        return fires_on[0]
-    if known and known.resolved_at is None and latest in await _told_of(db, scope, _keys(group, group.over)):
+    if still_firing := await _sessions_of(db, scope, _keys(group, group.firing)):
+        return still_firing[0]
+    if known and known.resolved_at is None and latest in await _sessions_of(db, scope, _keys(group, group.over)):
         return latest
     return None
 
 
-async def _told_of(db: AsyncConnection, scope: str, keys: Sequence[str]) -> list[str]:
-    """Sessions of these keys that still exist, the newest first."""
+async def _sessions_of(db: AsyncConnection, scope: str, keys: Sequence[str]) -> list[str]:
+    """Existing sessions of these keys, newest first."""
     asked = (
         sa.select(session_rows.c.id)
         .join(idempotency_keys, idempotency_keys.c.session_id == session_rows.c.id)
@@ -98,7 +99,7 @@ async def _remember(db: AsyncConnection, scope: str, keys: Sequence[str], sessio
 
 
 def _keys(group: Group, alerts: Iterable[str]) -> list[str]:
-    # In one order, so that two writers never wait for each other.
+    # Sorted, so that two writers cannot deadlock.
     return sorted({_key(group.name, alert) for alert in list(alerts)[:MOST_ALERTS]})
 
 

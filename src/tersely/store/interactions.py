@@ -1,9 +1,9 @@
 """The trace: every exchange with a model or a tool, with its usage and price.
 
-A conversation grows by a message or two with every call; each message lies once
-in `messages`, and an interaction refers to those it was about. Usage is added to
-the session's sums, and to what its tools were used for, in the same transaction
-and only when the interaction is new.
+A conversation grows by a message or two with every call, so each message is stored
+once in `messages` and an interaction refers to the messages it sent. Usage is added
+to the session's sums and to the tool statistics in the same transaction, and only
+if the interaction is new.
 """
 
 import functools
@@ -22,7 +22,6 @@ from tersely.errors import InputError
 from tersely.llm.messages import Message, Usage
 from tersely.store import events
 from tersely.store import usage as tool_usage
-from tersely.store.events import Logged
 from tersely.store.packing import storable
 from tersely.store.tables import interactions, messages, sessions
 
@@ -31,35 +30,43 @@ InteractionType = Literal["iteration", "final_analysis", "summarization", "mcp"]
 
 @dataclass(frozen=True, kw_only=True)
 class Interaction:
-    """One exchange, as whoever made it tells of it. Everything in it is masked."""
+    """One exchange. Everything in it is masked."""
 
     type: InteractionType
     provider: str = ""
-    """The model's; of a tool call nothing."""
+    """Empty for a tool call."""
 
     model: str = ""
     messages: Sequence[Message] = ()
-    """What the model was sent."""
+    """Sent to the model."""
 
     request: Mapping[str, Any] = field(default_factory=dict)
-    """What else was sent; of a tool call `server`, `tool` and `arguments`, and where no server was called but a kept
-    result read,
-    `read_back`: `server` and `tool` that it came from, or nothing.
+    """What else was sent. For a tool call: `server`, `tool` and `arguments`; for a call that read a kept result instead
+    of calling a server: `read_back` with the `server` and `tool` of that result, or empty.
     """
 
     response: Mapping[str, Any] = field(default_factory=dict)
-    """`text`, `thinking` and `tool_calls`; of a tool call the display cut as `content`, `handle`, `tokens`."""
+    """`text`, `thinking` and `tool_calls`; for a tool call the displayed part as `content`, `handle`, `tokens`."""
 
     usage: Usage = field(default_factory=Usage)
     duration_ms: int = 0
     error: str = ""
     tokens_before: int = 0
-    """Of a tool's result as it came. Added to the session's sum, so told by one interaction per result: that of the
-    tool call.
-    """
+    """Of a tool result as it arrived. Added to the session's sum, so only the interaction of the tool call sets it."""
 
     tokens_after: int = 0
-    """Of what the conversation got of it."""
+    """Of the part that entered the conversation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewInteraction:
+    """An exchange to add, with its identity and its place in the session."""
+
+    id: str
+    step: str
+    stage_id: str | None = None
+    execution_id: str | None = None
+    exchange: Interaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +79,7 @@ class StoredInteraction:
     provider: str
     model: str
     request: Mapping[str, Any]
-    """As it was told; where messages were sent, `messages` has their digests."""
+    """As recorded; if messages were sent, `messages` has their digests."""
 
     response: Mapping[str, Any]
     error: str
@@ -89,7 +96,7 @@ def micros(price: Decimal | None) -> int | None:
 
 
 def digest_and_text(message: Message) -> tuple[str, str]:
-    """A message's address in its session, and the text that lies there."""
+    """The digest under which a message is stored in its session, and the stored text."""
     called = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls]
     answers = message.answers and {"id": message.answers.id, "name": message.answers.name}
     text = events.dumped({"role": message.role, "text": message.text, "tool_calls": called, "answers": answers})
@@ -100,24 +107,22 @@ async def add(
     db: AsyncConnection,
     session_id: str,
     attempt: int,
-    step: str,
-    record: Interaction,
+    new: NewInteraction,
     *,
-    interaction_id: str,
-    stage_id: str | None,
-    execution_id: str | None,
     now: datetime,
     known: Mapping[Message, str] = {},
-) -> Logged | None:
-    """Add an exchange and its usage; None when this step told of it before.
+) -> int | None:
+    """Add an exchange and its usage; returns the number of the event log reserved for the event.
+
+    None if this step added it before.
 
     Args:
-        known: Digests of messages that certainly lie in the database, so that a long conversation is not sent there
-            again and again.
+        known: Digests of messages that are certainly stored, so that a long conversation is not sent again each time.
 
     Raises:
         LostSession: The session has ended, or belongs to another attempt.
     """
+    record = new.exchange
     usage, price = record.usage, micros(record.usage.price)
     more = {
         "model_calls": usage.calls,
@@ -129,21 +134,21 @@ async def add(
         "price_micros": price,
     }
     given = {
-        "the_step": storable(step),
+        "the_step": storable(new.step),
         "the_type": record.type,
         **{f"more_{name}": number for name, number in more.items()},
     }
     row = await events.advance(db, session_id, attempt, _UNLESS_THERE, given)
     if row is None:
         return None
-    digests = await _keep_messages(db, session_id, record.messages, known)
+    digests = await _store_messages(db, session_id, record.messages, known)
     request = {**record.request, "messages": digests} if digests else record.request
     stored = {
-        "id": interaction_id,
+        "id": new.id,
         "session_id": session_id,
-        "stage_id": stage_id,
-        "execution_id": execution_id,
-        "step": storable(step),
+        "stage_id": new.stage_id,
+        "execution_id": new.execution_id,
+        "step": storable(new.step),
         "interaction_type": record.type,
         "provider": storable(record.provider),
         "model": storable(record.model),
@@ -159,14 +164,12 @@ async def add(
     await db.execute(_ADDING, stored)
     if record.type == "mcp":
         await tool_usage.add(db, _tally(record, now))
-    created = events.InteractionCreated(interaction_id=interaction_id, interaction_type=record.type)
-    (logged,) = await events.write(db, session_id, row.last_seq, [(f"{step}/{record.type}", created)], now)
-    return logged
+    return int(row.last_seq)
 
 
 _SUMS = ("model_calls", "tool_calls", "input_tokens", "output_tokens", "tokens_before", "tokens_after", "price_micros")
 _ADDING = sa.insert(interactions)
-# NULL plus anything stays NULL: a sum with an unknown price in it is unknown.
+# NULL plus anything is NULL: a sum with an unknown price is unknown.
 _UNLESS_THERE = events.advancing(
     unless=sa.exists().where(
         interactions.c.session_id == sa.bindparam("the_session"),
@@ -178,11 +181,11 @@ _UNLESS_THERE = events.advancing(
 
 
 def _tally(record: Interaction, now: datetime) -> tool_usage.Tally:
-    """One call, as the savings count it; in the same transaction, so that a repeated step counts once."""
+    """The statistics of one call; added in the same transaction, so that a repeated step counts once."""
     tally = tool_usage.Tally()
     read = record.request.get("read_back")
-    whose = record.request if read is None else read
-    server, tool = (storable(str(whose.get(name, "")))[:200] for name in ("server", "tool"))
+    source = record.request if read is None else read
+    server, tool = (storable(str(source.get(name, "")))[:200] for name in ("server", "tool"))
     key = (now.date(), "session", server, tool)
     if read is not None:
         if read:
@@ -202,7 +205,7 @@ def _tally(record: Interaction, now: datetime) -> tool_usage.Tally:
 async def page(
     db: AsyncConnection, session_id: str, *, after: tuple[datetime, str] | None = None, limit: int = 100
 ) -> list[StoredInteraction]:
-    """A session's exchanges, the oldest first; `after` is `created_at` and id of the last one of the page before."""
+    """A session's exchanges, oldest first; `after` is `created_at` and id of the last one of the previous page."""
     question = (
         sa.select(interactions)
         .where(interactions.c.session_id == session_id)
@@ -219,10 +222,10 @@ async def page(
 async def one(
     db: AsyncConnection, session_id: str, interaction_id: str
 ) -> tuple[StoredInteraction, list[dict[str, Any]]]:
-    """One exchange and the messages it was about, in their order.
+    """One exchange and the messages it sent, in order.
 
     Raises:
-        InputError: This session has no such interaction.
+        InputError: The session has no such interaction.
     """
     question = sa.select(interactions).where(
         interactions.c.id == storable(interaction_id), interactions.c.session_id == session_id
@@ -240,7 +243,7 @@ async def one(
     return record, [json.loads(texts[digest]) for digest in digests]
 
 
-async def _keep_messages(
+async def _store_messages(
     db: AsyncConnection, session_id: str, sent: Sequence[Message], known: Mapping[Message, str]
 ) -> list[str]:
     digests: list[str] = []
@@ -253,12 +256,12 @@ async def _keep_messages(
         digests.append(digest)
     if new:
         rows = [{"session_id": session_id, "digest": digest, "message": text} for digest, text in new.items()]
-        await db.execute(_keeping(db.dialect.name), rows)
+        await db.execute(_insert_messages(db.dialect.name), rows)
     return digests
 
 
 @functools.cache
-def _keeping(dialect: str) -> Any:
+def _insert_messages(dialect: str) -> Any:
     return events.insert_into(dialect, messages).on_conflict_do_nothing()
 
 

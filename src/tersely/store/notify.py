@@ -1,7 +1,7 @@
-"""Short texts between the processes that share one PostgreSQL: LISTEN and NOTIFY, on connections of their own.
+"""Short messages between processes that share one PostgreSQL: LISTEN and NOTIFY on dedicated connections.
 
-Quick, and no more than that: what is sent while a connection is down is lost, and
-nobody is told. Whoever needs all of it looks into the tables as well.
+Fast but not reliable: messages sent while a connection is down are lost without notice.
+A receiver that needs all of them also reads the tables.
 """
 
 import logging
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from tersely.store.database import POSTGRESQL_PATIENCE, Database
+from tersely.store.database import POSTGRESQL_TIMEOUTS, Database
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_BYTES = 7_500
-"""Of a text. PostgreSQL takes less than 8,000."""
+"""Of a message. PostgreSQL accepts less than 8,000."""
 
 WAITING = 2_000
-"""Texts that wait to be sent; when there are more, the oldest are lost."""
+"""Messages that wait to be sent; if there are more, the oldest are dropped."""
 
 AT_ONCE = 100
 CHECK_SECONDS = 10.0
-"""A connection on which nothing comes is tried out this often."""
+"""How often a connection without messages is checked."""
 
 FIRST_RETRY_SECONDS = 0.2
 LAST_RETRY_SECONDS = 5.0
@@ -36,76 +36,75 @@ _CHANNEL = "tersely_events"
 
 
 class Notices:
-    """`send` never waits; `deliver` and `listen` run for as long as they are not cancelled, whatever the database
-    does.
-    """
+    """`send` never blocks; `deliver` and `listen` run until cancelled and reconnect when the connection is lost."""
 
     def __init__(self, database: Database) -> None:
         self._address = database.address
-        self._patience: dict[str, Any] = {
-            name: value for name, value in POSTGRESQL_PATIENCE.items() if name not in self._address
+        self._timeouts: dict[str, Any] = {
+            name: value for name, value in POSTGRESQL_TIMEOUTS.items() if name not in self._address
         }
         self._waiting: deque[str] = deque(maxlen=WAITING)
-        self._something = anyio.Event()
+        self._has_messages = anyio.Event()
 
     def send(self, text: str) -> None:
-        """Send a text of at most `MAX_BYTES` to everybody who listens, ourselves included."""
+        """Queue a message of at most `MAX_BYTES` for every listener, including this process."""
         self._waiting.append(text)
-        self._something.set()
+        self._has_messages.set()
 
     async def deliver(self) -> None:
-        """Send what there is to send. What waits while one statement is on its way goes with the next."""
+        """Send queued messages, in batches."""
         unsent: list[str] = []
 
         async def work(connection: "AsyncConnection[Any]") -> None:
             while True:
                 while not unsent and not self._waiting:
-                    self._something = anyio.Event()
-                    await self._something.wait()
+                    self._has_messages = anyio.Event()
+                    await self._has_messages.wait()
                 while self._waiting and len(unsent) < AT_ONCE:
                     unsent.append(self._waiting.popleft())
                 await connection.execute(
-                    "SELECT pg_notify(%s, told) FROM unnest(%s::text[]) AS told", (_CHANNEL, unsent)
+                    "SELECT pg_notify(%s, message) FROM unnest(%s::text[]) AS message", (_CHANNEL, unsent)
                 )
                 unsent.clear()
 
-        await self._again_and_again(work)
+        await self._with_reconnects(work)
 
     async def listen(self, on_text: Callable[[str], None]) -> None:
-        """Hear what is sent."""
+        """Call `on_text` for every message."""
 
         async def work(connection: "AsyncConnection[Any]") -> None:
             await connection.execute(f"LISTEN {_CHANNEL}")
             while True:
                 async for notice in connection.notifies(timeout=CHECK_SECONDS):
                     on_text(notice.payload)
-                # A peer that vanished says nothing, and neither does one that has nothing to say.
+                # A lost connection looks like one without messages; a query tells them apart.
                 await connection.execute("SELECT 1")
 
-        await self._again_and_again(work)
+        await self._with_reconnects(work)
 
-    async def _again_and_again(self, work: "Callable[[AsyncConnection[Any]], Any]") -> None:
-        from psycopg import Error  # PostgreSQL's driver is installed where it is used.
+    async def _with_reconnects(self, work: "Callable[[AsyncConnection[Any]], Any]") -> None:
+        from psycopg import Error  # An optional dependency.
 
         pause = FIRST_RETRY_SECONDS
         while True:
             try:
-                async with self._connected() as connection:
+                async with self._connect() as connection:
                     pause = FIRST_RETRY_SECONDS
                     await work(connection)
             except (Error, OSError) as problem:
                 logger.warning("The connection for notices was lost", extra={"reason": type(problem).__name__})
-            await anyio.sleep(pause * random.uniform(0.5, 1.0))  # Not all replicas at once.
+            await anyio.sleep(
+                pause * random.uniform(0.5, 1.0)
+            )  # Jitter, so that replicas do not reconnect at the same time.
             pause = min(pause * 2, LAST_RETRY_SECONDS)
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator["AsyncConnection[Any]"]:
+    async def _connect(self) -> AsyncIterator["AsyncConnection[Any]"]:
         from psycopg import AsyncConnection
 
-        with anyio.CancelScope(
-            shield=True
-        ):  # Interrupted half-way the driver would leave a connection that nobody closes.
-            connection = await AsyncConnection.connect(self._address, autocommit=True, **self._patience)
+        # Shielded: cancelled while connecting, the driver would leave an open connection behind.
+        with anyio.CancelScope(shield=True):
+            connection = await AsyncConnection.connect(self._address, autocommit=True, **self._timeouts)
         try:
             yield connection
         finally:

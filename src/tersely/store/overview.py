@@ -1,4 +1,4 @@
-"""How much there is of everything, for those who watch the whole: a few sums, asked now and then."""
+"""Totals for metrics and diagnosis: sessions by status, tool statistics by server."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tersely.store.tables import sessions, tool_use
 
 @dataclass(frozen=True, kw_only=True)
 class ServerUse:
-    """What a server's tools were used for, through one door."""
+    """Statistics of a server's tools through one entry point."""
 
     door: str
     server: str
@@ -25,21 +25,21 @@ class ServerUse:
 @dataclass(frozen=True, kw_only=True)
 class Overview:
     sessions: Mapping[str, int]
-    """By status; one that none has is not there."""
+    """By status, without zeros."""
 
     oldest_pending: datetime | None
     tools: Sequence[ServerUse]
 
 
 async def answers(db: AsyncConnection) -> None:
-    """Nothing, if the database answers."""
+    """Raise if the database does not answer."""
     await db.execute(sa.select(sa.literal(1)))
 
 
 async def time(db: AsyncConnection) -> datetime:
     """The database's clock."""
     if db.dialect.name == "sqlite":
-        return datetime.now(UTC)  # it is ours
+        return datetime.now(UTC)  # The same machine.
     now: datetime = (await db.execute(sa.select(sa.func.clock_timestamp()))).scalar_one()
     return now
 

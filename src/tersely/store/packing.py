@@ -1,10 +1,10 @@
-"""A text as it lies on disk: compressed in frames, with an index of them.
+"""Storage format of a text: compressed in frames, with an index.
 
-A page in the middle of 30 MB needs one or two frames, not all of them: each
-holds a quarter of a megabyte and is compressed on its own, and the index says
-where each begins, in the text, in the packed bytes and in lines.
+Each frame has a quarter of a megabyte and is compressed separately, and the index has
+its start in the text, in the packed bytes and in lines. So reading a page in the middle
+of 30 MB decompresses one or two frames.
 
-Pure functions over bytes; the database is `store.results`' business.
+Pure functions over bytes; `store.results` stores them.
 """
 
 import hashlib
@@ -23,9 +23,7 @@ _ENTRY = struct.Struct("<QQQ")
 
 
 def storable(text: str) -> str:
-    """Without what a database or a wire refuses: NULs and halves of characters. `clean` took them out; this is for
-    those who did not.
-    """
+    """Replace NULs and lone surrogates, which databases refuse; for callers that skip `clean`."""
     if text.isascii():
         return text.replace("\x00", "\ufffd") if "\x00" in text else text
     try:
@@ -38,7 +36,7 @@ def storable(text: str) -> str:
 @dataclass(frozen=True)
 class PackedText:
     sha256: str
-    """Of the bytes before packing: the blob's address."""
+    """Of the bytes before packing: the key of the blob."""
 
     data: bytes
     frames: bytes
@@ -72,7 +70,7 @@ def pack(content: bytes) -> PackedText:
 
 @dataclass(frozen=True)
 class Frames:
-    """Where each frame begins; the last entry is the end of all."""
+    """The start of each frame; the last entry is the end."""
 
     starts: list[int]
     packed: list[int]
@@ -89,23 +87,23 @@ class Frames:
         return self.starts[-1]
 
     def covering(self, start: int, end: int) -> range:
-        """The frames that hold these bytes."""
+        """The frames that contain these bytes."""
         if start >= min(end, self.size):
             return range(0)
         return range(bisect_right(self.starts, start) - 1, bisect_right(self.starts, min(end, self.size) - 1))
 
     def break_frame(self, number: int) -> int | None:
-        """The frame in which this line break stands (the first is 1), None when there are fewer."""
+        """The frame that contains this line break (the first is 1); None if there are fewer."""
         if number > self.breaks[-1]:
             return None
         return next(at for at, (_, through) in enumerate(pairwise(self.breaks)) if through >= number)
 
     def span(self, frames: range) -> tuple[int, int]:
-        """Where these frames lie in the packed bytes."""
+        """Start and end of these frames in the packed bytes."""
         return self.packed[frames.start], self.packed[frames.stop]
 
     def unpacked(self, data: bytes, frames: range) -> Iterator[bytes]:
-        """The frames' content, one by one; `data` is what `span` said."""
+        """The content of the frames, one by one; `data` has the packed bytes of `span`."""
         base = self.packed[frames.start] if frames else 0
         view = memoryview(data)
         for at in frames:
@@ -113,7 +111,7 @@ class Frames:
 
 
 def unpack(data: bytes, frames: Frames, start: int, end: int) -> bytes:
-    """Bytes `start` to `end` of the content; `data` holds the frames that cover them."""
+    """Bytes `start` to `end` of the content; `data` has the packed frames that cover them."""
     covering = frames.covering(start, end)
     if not covering:
         return b""

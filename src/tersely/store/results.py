@@ -1,12 +1,11 @@
-"""Kept results: what a tool returned, masked, readable by its handle in its scope until it expires.
+"""Kept results: masked results of tools, readable by handle and scope until they expire.
 
-Content lies once per digest in `blobs`; `kept_results` says who may read it,
-where it came from and for how long. When the content goes, the row stays a
-while as a tombstone, so that "expired" and "never existed" differ.
+`blobs` stores content once per digest; `kept_results` has the scope, the origin and the
+expiry. When the content is deleted, the row remains for a while as a tombstone, so that
+"expired" and "never existed" can be told apart.
 
-Each function is one question to the database: connection first, records out.
-Packing and unpacking, which cost time, are `store.packing`'s and happen outside
-of transactions.
+Functions take the connection first and return records. Packing and unpacking take time
+and happen outside of transactions, see `store.packing`.
 """
 
 import hashlib
@@ -22,16 +21,17 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.errors import ResultExpired, ResultNotFound
+from tersely.store import events
 from tersely.store.packing import Frames, PackedText, storable
 from tersely.store.tables import blobs, kept_results
 
 Kind = Literal["text", "structured", "image", "other"]
 
 HANDLE_SYMBOLS = "0123456789abcdefghjkmnpqrstvwxyz"
-"""32 signs without those that are taken for one another; sixteen of them are 80 bits."""
+"""32 symbols without those that look alike; sixteen of them are 80 bits."""
 
 TOMBSTONE_DAYS = 30
-"""How long an expired handle is still said to have expired."""
+"""How long an expired handle is reported as expired."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptResult:
-    """What is known of a kept result without reading it."""
+    """A kept result without its content."""
 
     handle: str
     scope: str
@@ -78,13 +78,13 @@ class KeptResult:
 @dataclass(frozen=True, kw_only=True)
 class Swept:
     expired: int
-    """Results whose content went, because of their age or to make room."""
+    """Results whose content was deleted, because of their age or to free space."""
 
     freed: int
-    """PackedText bytes."""
+    """Bytes of packed content."""
 
     more: bool
-    """Whether another sweep would find work."""
+    """Whether another sweep would find more."""
 
 
 def new_handle() -> str:
@@ -92,9 +92,7 @@ def new_handle() -> str:
 
 
 async def has_blob(db: AsyncConnection, sha256: str) -> bool:
-    """Whether this content is there, so that it need not be packed again; until the transaction ends, nobody takes
-    it away.
-    """
+    """Whether this content is stored, so that it need not be packed; locks it until the transaction ends."""
     return await db.scalar(sa.select(1).where(blobs.c.sha256 == sha256).with_for_update()) is not None
 
 
@@ -114,8 +112,8 @@ async def keep(
 ) -> str:
     """Keep packed, masked content and return its handle.
 
-    The same content from the same origin in the same scope has one handle; keeping it again only makes it live longer.
-    Replicas may race: the loser's inserts change nothing and find the winner's handle.
+    The same content from the same origin in the same scope has one handle; keeping it again extends its expiry.
+    Concurrent inserts of replicas are safe: the second changes nothing and returns the handle of the first.
     """
     scope, server, tool = storable(scope), storable(origin.server), storable(origin.tool)
     arguments = json.dumps(origin.arguments, ensure_ascii=True, sort_keys=True, default=str)
@@ -128,8 +126,8 @@ async def keep(
             "packed_size": len(content.data),
             "lines": content.lines,
         }
-        # An update that changes nothing locks the row of a winner, and a sweep cannot take it from under us.
-        insert = _insert(db, blobs).values(row)
+        # On conflict, an update that changes nothing locks the row, so that no sweep deletes it.
+        insert = events.insert(db, blobs).values(row)
         await db.execute(
             insert.on_conflict_do_update(index_elements=["sha256"], set_={"sha256": insert.excluded.sha256})
         )
@@ -152,7 +150,7 @@ async def keep(
         "kept_at": now,
         "expires_at": now + retention,
     }
-    insert = _insert(db, kept_results).values(kept)
+    insert = events.insert(db, kept_results).values(kept)
     later = sa.case(
         (insert.excluded.expires_at > kept_results.c.expires_at, insert.excluded.expires_at),
         else_=kept_results.c.expires_at,
@@ -164,14 +162,13 @@ async def keep(
 
 
 async def find(db: AsyncConnection, handle: str, *, scope: str, now: datetime) -> KeptResult:
-    """What a handle stands for.
-
+    """
     Raises:
-        ResultNotFound: There is none for this scope.
-        ResultExpired: There was one.
+        ResultNotFound: The scope has no such handle.
+        ResultExpired: The result has expired.
     """
     columns = [column for column in blobs.c if column.name in ("size", "lines", "frames")]
-    # Expired, so found without its blob: hence the outer join.
+    # An outer join: an expired result has no blob.
     question = (
         sa.select(kept_results, *columns)
         .join(blobs, kept_results.c.blob == blobs.c.sha256, isouter=True)
@@ -182,16 +179,14 @@ async def find(db: AsyncConnection, handle: str, *, scope: str, now: datetime) -
         raise ResultNotFound(handle)
     if row.expired_at is not None or row.expires_at <= now:
         gone = row.expired_at or row.expires_at
-        raise ResultExpired(handle, expired=f"{gone.astimezone(UTC):%Y-%m-%d %H:%M} UTC", origin=_told(row))
+        raise ResultExpired(handle, expired=f"{gone.astimezone(UTC):%Y-%m-%d %H:%M} UTC", origin=_describe(row))
     return _record(row)
 
 
 async def listed(
     db: AsyncConnection, *, scope: str, now: datetime, before: tuple[datetime, str] | None = None, limit: int = 50
 ) -> list[KeptResult]:
-    """A scope's results, the last kept first; `before` is `created_at` and handle of the last one of the page
-    before.
-    """
+    """A scope's results, newest first; `before` is `created_at` and handle of the last one of the previous page."""
     columns = [column for column in blobs.c if column.name in ("size", "lines", "frames")]
     question = (
         sa.select(kept_results, *columns)
@@ -210,10 +205,10 @@ async def listed(
 
 
 async def packed_range(db: AsyncConnection, result: KeptResult, frames: range) -> bytes:
-    """The packed bytes of these frames, and of no others.
+    """The packed bytes of these frames.
 
     Raises:
-        ResultExpired: The content went since the result was looked up.
+        ResultExpired: The content was deleted since the result was found.
     """
     start, end = result.frames.span(frames)
     data = await db.scalar(
@@ -225,7 +220,7 @@ async def packed_range(db: AsyncConnection, result: KeptResult, frames: range) -
 
 
 async def forget(db: AsyncConnection, *, scope: str) -> int:
-    """Delete a scope's results, tombstones included, and the content that nobody else keeps; how many there were."""
+    """Delete a scope's results with tombstones, and content that no other scope keeps; returns how many."""
     gone = list(
         await db.scalars(
             sa.delete(kept_results).where(kept_results.c.scope == storable(scope)).returning(kept_results.c.blob)
@@ -236,13 +231,13 @@ async def forget(db: AsyncConnection, *, scope: str) -> int:
 
 
 async def sweep(db: AsyncConnection, *, now: datetime, max_bytes: int, limit: int = 500) -> Swept:
-    """Let go what is too old and, oldest first, what is too much; at most about `limit` results a time."""
-    old = await _too_old(db, now, limit)
-    expired = await _entomb(db, old, now)
+    """Delete the content of expired results and, oldest first, of those beyond `max_bytes`; about `limit` at a time."""
+    old = await _expired(db, now, limit)
+    expired = await _tombstone(db, old, now)
     freed = await _drop_unused(db, [blob for _, blob in old])
-    surplus, enough = await _too_much(db, max_bytes, limit) if len(old) < limit else ([], False)
-    expired += await _entomb(db, surplus, now)
-    freed += await _drop_unused(db, [blob for _, blob in surplus])
+    oldest, enough = await _surplus(db, max_bytes, limit) if len(old) < limit else ([], False)
+    expired += await _tombstone(db, oldest, now)
+    freed += await _drop_unused(db, [blob for _, blob in oldest])
     freed += await _drop_unused(db, await _orphans(db, limit))
     long_gone = kept_results.c.expired_at <= now - timedelta(days=TOMBSTONE_DAYS)
     stale = sa.select(kept_results.c.handle).where(long_gone).limit(limit)
@@ -250,11 +245,11 @@ async def sweep(db: AsyncConnection, *, now: datetime, max_bytes: int, limit: in
     return Swept(expired=expired, freed=freed, more=len(old) == limit or not enough or forgotten.rowcount == limit)
 
 
-Chosen = list[tuple[str, str]]
+_Chosen = list[tuple[str, str]]
 """Handles and their blobs."""
 
 
-async def _too_old(db: AsyncConnection, now: datetime, limit: int) -> Chosen:
+async def _expired(db: AsyncConnection, now: datetime, limit: int) -> _Chosen:
     question = (
         sa.select(kept_results.c.handle, kept_results.c.blob)
         .where(kept_results.c.expires_at <= now, kept_results.c.blob.is_not(None))
@@ -264,8 +259,8 @@ async def _too_old(db: AsyncConnection, now: datetime, limit: int) -> Chosen:
     return [(row.handle, row.blob) for row in await db.execute(question.with_for_update(skip_locked=True))]
 
 
-async def _too_much(db: AsyncConnection, max_bytes: int, limit: int) -> tuple[Chosen, bool]:
-    """The oldest results without which the rest fits, and whether `limit` of them were enough."""
+async def _surplus(db: AsyncConnection, max_bytes: int, limit: int) -> tuple[_Chosen, bool]:
+    """The oldest results to delete so that the rest fits, and whether `limit` of them are enough."""
     surplus = int(await db.scalar(sa.select(sa.func.coalesce(sa.func.sum(blobs.c.packed_size), 0))) or 0) - max_bytes
     if surplus <= 0:
         return [], True
@@ -276,12 +271,12 @@ async def _too_much(db: AsyncConnection, max_bytes: int, limit: int) -> tuple[Ch
         .limit(limit)
     )
     rows = (await db.execute(oldest.with_for_update(skip_locked=True))).all()
-    their_blobs = {row.blob for row in rows}
-    uses = sa.select(kept_results.c.blob, sa.func.count().label("users")).where(kept_results.c.blob.in_(their_blobs))
+    blob_ids = {row.blob for row in rows}
+    uses = sa.select(kept_results.c.blob, sa.func.count().label("users")).where(kept_results.c.blob.in_(blob_ids))
     users = Counter({row.blob: row.users for row in await db.execute(uses.group_by(kept_results.c.blob))})
-    weights = sa.select(blobs.c.sha256, blobs.c.packed_size).where(blobs.c.sha256.in_(their_blobs))
+    weights = sa.select(blobs.c.sha256, blobs.c.packed_size).where(blobs.c.sha256.in_(blob_ids))
     sizes = {row.sha256: row.packed_size for row in await db.execute(weights)}
-    chosen: Chosen = []
+    chosen: _Chosen = []
     for row in rows:
         if surplus <= 0:
             break
@@ -293,12 +288,12 @@ async def _too_much(db: AsyncConnection, max_bytes: int, limit: int) -> tuple[Ch
 
 
 async def _orphans(db: AsyncConnection, limit: int) -> list[str]:
-    """Blobs without a result: somebody held them while their last result went, and then did not keep them after all."""
+    """Blobs without a result: they were locked when their last result was deleted, and then not kept again."""
     in_use = sa.exists().where(kept_results.c.blob == blobs.c.sha256)
     return list(await db.scalars(sa.select(blobs.c.sha256).where(~in_use).limit(limit)))
 
 
-async def _entomb(db: AsyncConnection, chosen: Chosen, now: datetime) -> int:
+async def _tombstone(db: AsyncConnection, chosen: _Chosen, now: datetime) -> int:
     handles = [handle for handle, _ in chosen]
     if handles:
         gone = sa.case(
@@ -315,10 +310,10 @@ async def _entomb(db: AsyncConnection, chosen: Chosen, now: datetime) -> int:
 
 
 async def _drop_unused(db: AsyncConnection, candidates: Sequence[str]) -> int:
-    """Delete those blobs that no result refers to any more; the packed bytes they had."""
+    """Delete blobs that no result refers to; returns their packed bytes."""
     if not candidates:
         return 0
-    # Two questions, because the second has to see what was kept while we waited for the locks of the first.
+    # Two queries: the second sees results that were kept while the first waited for locks.
     locking = sa.select(blobs.c.sha256).where(blobs.c.sha256.in_(sorted(set(candidates)))).order_by(blobs.c.sha256)
     locked = list(await db.scalars(locking.with_for_update(skip_locked=True)))
     in_use = sa.exists().where(kept_results.c.blob == blobs.c.sha256)
@@ -326,20 +321,7 @@ async def _drop_unused(db: AsyncConnection, candidates: Sequence[str]) -> int:
     return sum(freed)
 
 
-def _insert(db: AsyncConnection, table: sa.Table) -> Any:
-    """Both databases have ON CONFLICT; SQLAlchemy has it per dialect, and loading one that is not used takes a
-    while.
-    """
-    if db.dialect.name == "sqlite":
-        from sqlalchemy.dialects import sqlite
-
-        return sqlite.insert(table)
-    from sqlalchemy.dialects import postgresql
-
-    return postgresql.insert(table)
-
-
-def _told(row: Any) -> str:
+def _describe(row: Any) -> str:
     arguments = row.arguments if len(row.arguments) <= 300 else row.arguments[:300] + "…"
     return f"{row.server}.{row.tool} {arguments}" if row.server else f"{row.tool} {arguments}"
 

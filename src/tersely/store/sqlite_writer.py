@@ -1,11 +1,10 @@
-"""All of a process's writing to SQLite: one connection, several transactions to a commit.
+"""Group commit for SQLite: one writing connection per process, several transactions per commit.
 
-A commit waits for the disk, and a hop to a thread and back costs as much as several
-small statements. So statements run where they are, which takes some microseconds
-each; only what waits is done in a thread: committing, and taking the file's write
-lock where another process has it. Whoever comes while that happens joins the next commit. Each
-transaction is a savepoint, so that one that fails takes nothing of the others with
-it, and nobody is told that something is stored before it is.
+A commit waits for the disk, and a thread switch costs as much as several small
+statements. So statements run on the event loop, in microseconds each; only what blocks
+runs in a thread: committing, and waiting for the file's write lock while another process
+has it. Transactions that arrive meanwhile join the next commit. Each is a savepoint, so
+that a failing one undoes only itself, and none returns before it is committed.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -21,7 +20,7 @@ T = TypeVar("T")
 
 
 class _Batch:
-    """Transactions that are committed together."""
+    """Transactions that share a commit."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self.connection = connection
@@ -30,7 +29,7 @@ class _Batch:
 
 
 class Direct:
-    """What store functions use of an `AsyncConnection`, answered at once."""
+    """The part of `AsyncConnection` that store functions use, executed without a thread switch."""
 
     def __init__(self, connection: sa.Connection, in_thread: bool) -> None:
         self._connection = connection
@@ -59,13 +58,13 @@ class Direct:
 
 
 class Writer:
-    def __init__(self, engine: sa.Engine, patience: float) -> None:
+    def __init__(self, engine: sa.Engine, timeout: float) -> None:
         """
         Args:
-            patience: Seconds that it waits for another process which is writing.
+            timeout: Seconds to wait for another process that is writing.
         """
         self._engine = engine
-        self._patience = patience
+        self._timeout = timeout
         self._turn = anyio.Lock(fast_acquire=True)
         self._batch: _Batch | None = None
 
@@ -74,15 +73,17 @@ class Writer:
         """See `Database.transaction`.
 
         Args:
-            heavy: Statements that take long (much data, many rows) go to a thread.
+            heavy: Run the statements in a thread, because they take long.
         """
         await self._turn.acquire()
-        # From here on nobody cancels: a batch that is begun is ended.
+        # Shielded: a batch that has begun must be committed or rolled back.
         with anyio.CancelScope(shield=True):
             leads = self._batch is None
             try:
                 if leads:
-                    self._batch = self._begun_at_once() or await anyio.to_thread.run_sync(self._begin, self._patience)
+                    self._batch = self._begin_without_waiting() or await anyio.to_thread.run_sync(
+                        self._begin, self._timeout
+                    )
                 batch = self._batch
                 assert batch is not None
             except BaseException:
@@ -99,7 +100,7 @@ class Writer:
             finally:
                 self._turn.release()
                 if leads:
-                    # Behind those who wait already, whose transactions go with this commit.
+                    # After the transactions that already wait: they join this commit.
                     await self._turn.acquire()
                     try:
                         await anyio.to_thread.run_sync(self._end, batch)
@@ -111,8 +112,8 @@ class Writer:
             if batch.failure is not None:
                 raise batch.failure
 
-    def _begun_at_once(self) -> _Batch | None:
-        """A batch, unless another process is writing."""
+    def _begin_without_waiting(self) -> _Batch | None:
+        """A batch, or None if another process is writing."""
         try:
             return self._begin(seconds=0)
         except sa.exc.OperationalError:
@@ -121,7 +122,7 @@ class Writer:
     def _begin(self, seconds: float) -> _Batch:
         connection = self._engine.connect()
         try:
-            # As the driver's own, because the engine would begin before it.
+            # On the driver's connection: the engine would begin a transaction first.
             cast(Any, connection.connection.driver_connection).execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
             connection.begin()
         except BaseException:
@@ -133,14 +134,14 @@ class Writer:
         try:
             savepoint.rollback()
         except sa.exc.SQLAlchemyError as problem:
-            # A full disk undoes the whole transaction, whosever statement it was.
+            # A full disk rolls back the whole batch.
             batch.failure = problem
 
     def _end(self, batch: _Batch) -> None:
         try:
             if batch.failure is None:
                 batch.connection.commit()
-        except BaseException as problem:  # noqa: BLE001 — told to everybody whose transaction it was
+        except BaseException as problem:  # noqa: BLE001 — raised in every transaction of the batch
             batch.failure = problem
         finally:
             if batch.failure is not None:

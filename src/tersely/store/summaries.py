@@ -1,8 +1,8 @@
-"""Summaries on disk, so that the same text is not paid for twice.
+"""Cache of summaries on disk, so that the same text is not paid for twice.
 
-One SQLite file that several processes may share. Losing it costs money, not
-data: it is written without syncing, and when it cannot be read or written
-(locked, full, broken) the summaries are simply made again.
+One SQLite file that several processes may share. Losing it costs money, not data: it is
+written without syncing, and if it cannot be read or written (locked, full, damaged), the
+summaries are made again.
 """
 
 import logging
@@ -17,11 +17,11 @@ import anyio.to_thread
 
 logger = logging.getLogger(__name__)
 
-_PATIENCE = 0.5
+_TIMEOUT = 0.5
 """Seconds to wait for another process that is writing."""
 
-_REST = 30.0
-"""Seconds without the cache after it could not be used."""
+_DISABLED_SECONDS = 30.0
+"""How long the cache is not used after an error."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS summaries (
@@ -40,8 +40,8 @@ class SummaryFile:
         self.path = path
         self.max_bytes = max_bytes
         self._warned = False
-        self._resting_until = 0.0
-        # SQLite calls are short but block; one at a time keeps them off the loop and out of each other's way.
+        self._disabled_until = 0.0
+        # SQLite calls are short but block: they run in a thread, one at a time.
         self._turns = anyio.CapacityLimiter(1)
 
     async def get(self, key: str) -> str | None:
@@ -51,7 +51,7 @@ class SummaryFile:
         await anyio.to_thread.run_sync(self._put, key, text, limiter=self._turns)
 
     def _get(self, key: str) -> str | None:
-        if time.monotonic() < self._resting_until:
+        if time.monotonic() < self._disabled_until:
             return None
         try:
             with closing(self._connect()) as db, db:
@@ -65,7 +65,7 @@ class SummaryFile:
             return None
 
     def _put(self, key: str, text: str) -> None:
-        if time.monotonic() < self._resting_until:
+        if time.monotonic() < self._disabled_until:
             return
         packed = zlib.compress(text.encode("utf-8", "replace"), 6)
         try:
@@ -80,7 +80,7 @@ class SummaryFile:
             db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size", "freelist_count")
         )
         if (pages - free) * page_size > self.max_bytes:
-            # A tenth at once, so that a full cache does not have to tidy up at every summary.
+            # A tenth at a time, so that a full cache does not delete at every write.
             db.execute(
                 "DELETE FROM summaries WHERE key IN "
                 "(SELECT key FROM summaries ORDER BY used_at LIMIT 1 + (SELECT count(*) FROM summaries) / 10)"
@@ -89,7 +89,7 @@ class SummaryFile:
     def _connect(self) -> sqlite3.Connection:
         new = not self.path.exists()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        db = sqlite3.connect(self.path, timeout=_PATIENCE)
+        db = sqlite3.connect(self.path, timeout=_TIMEOUT)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = OFF")
         if new:
@@ -98,8 +98,8 @@ class SummaryFile:
         return db
 
     def _warn(self, problem: Exception) -> None:
-        # Left alone for a while, so that a locked file does not cost its patience at every call.
-        self._resting_until = time.monotonic() + _REST
+        # Disabled for a while, so that a locked file does not cost its timeout at every call.
+        self._disabled_until = time.monotonic() + _DISABLED_SECONDS
         if not self._warned:
             self._warned = True
             logger.warning("summary_cache_unavailable", extra={"path": str(self.path), "problem": str(problem)})

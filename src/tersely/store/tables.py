@@ -1,6 +1,6 @@
-"""The tables, as the code sees them. `migrations/` brings a database to this state; a test compares the two.
+"""The tables. `migrations/` brings a database to this state; a test compares the two.
 
-Times are UTC. What came from a tool lies in `blobs` as bytes: no database refuses a byte, some refuse characters.
+Times are UTC. Results of tools are stored in `blobs` as bytes, because databases refuse some characters.
 """
 
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ SCHEMA = "0002"
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """A moment with its zone, also on SQLite, which knows none."""
+    """A time with its zone, also on SQLite, which stores none."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -39,7 +39,7 @@ class UtcTime(TypeDecorator[datetime]):
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError("A time without a zone was about to be stored; use datetime.now(UTC).")
+            raise ValueError("The time has no zone; use datetime.now(UTC).")
         moment = value.astimezone(UTC)
         return moment.replace(tzinfo=None) if dialect.name == "sqlite" else moment
 
@@ -67,7 +67,7 @@ blobs = Table(
     Column("packed_size", BigInteger, nullable=False, comment="bytes of data"),
     Column("lines", BigInteger, nullable=False),
     Column("frames", LargeBinary, nullable=False, comment="where each begins"),
-    # Last, because SQLite reads through a large value to get to what stands behind it.
+    # Last, because SQLite reads through a large value to get to the columns after it.
     Column("data", LargeBinary, nullable=False, comment="frames, see store.packing"),
 )
 
@@ -239,7 +239,7 @@ feed = Table(
     Column("payload", Text, nullable=False),
     Column("at", UtcTime, nullable=False, index=True),
 )
-"""What viewers of all sessions are told: each session's status."""
+"""Events for viewers of all sessions: each session's status."""
 
 counters = Table(
     "counters",
@@ -302,7 +302,7 @@ executors = Table(
     Column("seen_at", UtcTime, nullable=False, comment="by the database's clock"),
     Column("leaving", Boolean, nullable=False, comment="it finishes what it has and takes nothing new"),
 )
-"""Processes that work on sessions. One that was not seen for a lease is dead; its sessions go to others."""
+"""Worker processes. One without a heartbeat for a lease is dead; other workers resume its sessions."""
 
 tool_use = Table(
     "tool_use",

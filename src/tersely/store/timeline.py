@@ -1,8 +1,8 @@
-"""The timeline: what is shown of a session, one row per thing that happened.
+"""The timeline: the rows that are shown of a session.
 
-A row is created, grows on viewers' screens while its status is `streaming`, and is
-completed once. `sequence` orders the rows; the event log, which tells of both
-moments, is written in the same transaction.
+A row is created, may stream while its status is `streaming`, and is completed once.
+`sequence` orders the rows. The events that report a creation or completion are
+appended by `tersely.events.log` in the same transaction.
 """
 
 import json
@@ -15,12 +15,44 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.store import events
-from tersely.store.events import Logged, TimelineEventCompleted, TimelineEventCreated
 from tersely.store.packing import storable
 from tersely.store.tables import sessions, timeline_events
 
 STREAMING: Literal["streaming"] = "streaming"
 EventStatus = Literal["streaming", "completed", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewTimelineEvent:
+    """A row to create; with a status other than `streaming` it is complete."""
+
+    event_id: str
+    event_type: str
+    stage_id: str | None = None
+    execution_id: str | None = None
+    content: str = ""
+    metadata: Mapping[str, Any]
+    status: EventStatus = STREAMING
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineCompletion:
+    """The final content of a row."""
+
+    event_id: str
+    event_type: str
+    content: str
+    metadata: Mapping[str, Any]
+    """All of it, including that of the creation."""
+
+    status: EventStatus = "completed"
+
+
+@dataclass(frozen=True)
+class CreatedTimelineEvent:
+    sequence: int
+    seq: int
+    """The number of the event log that is reserved for the event."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,87 +71,52 @@ class TimelineEvent:
 
 
 async def create(
-    db: AsyncConnection,
-    session_id: str,
-    attempt: int,
-    step: str,
-    *,
-    event_id: str,
-    stage_id: str | None,
-    execution_id: str | None,
-    event_type: str,
-    content: str,
-    metadata: Mapping[str, Any],
-    status: EventStatus = STREAMING,
-    now: datetime,
-) -> Logged | None:
-    """Begin an event, or tell a whole one with another status than `streaming`; None when this step did so before.
+    db: AsyncConnection, session_id: str, attempt: int, new: NewTimelineEvent, *, now: datetime
+) -> CreatedTimelineEvent | None:
+    """Insert a row; None if it exists.
 
     Raises:
         LostSession: The session has ended, or belongs to another attempt.
     """
-    row = await events.advance(db, session_id, attempt, _UNLESS_THERE, {"the_event": event_id})
-    if row is None:
+    advanced = await events.advance(db, session_id, attempt, _UNLESS_THERE, {"the_event": new.event_id})
+    if advanced is None:
         return None
-    created = TimelineEventCreated(
-        event_id=event_id,
-        stage_id=stage_id,
-        execution_id=execution_id,
-        event_type=event_type,
-        status=status,
-        content=storable(content),
-        metadata=metadata,
-        sequence=row.last_sequence,
-    )
-    shown = {
-        "id": event_id,
+    row = {
+        "id": new.event_id,
         "session_id": session_id,
-        "stage_id": stage_id,
-        "execution_id": execution_id,
-        "sequence": created.sequence,
-        "event_type": event_type,
-        "status": status,
-        "content": created.content,
-        "metadata": events.dumped(metadata),
+        "stage_id": new.stage_id,
+        "execution_id": new.execution_id,
+        "sequence": advanced.last_sequence,
+        "event_type": new.event_type,
+        "status": new.status,
+        "content": storable(new.content),
+        "metadata": events.dumped(new.metadata),
         "created_at": now,
-        "completed_at": None if status == STREAMING else now,
+        "completed_at": None if new.status == STREAMING else now,
     }
-    await db.execute(_CREATING, shown)
-    (logged,) = await events.write(db, session_id, row.last_seq, [(_step(step, event_type), created)], now)
-    return logged
+    await db.execute(_CREATING, row)
+    return CreatedTimelineEvent(sequence=advanced.last_sequence, seq=advanced.last_seq)
 
 
 async def complete(
-    db: AsyncConnection,
-    session_id: str,
-    attempt: int,
-    step: str,
-    *,
-    event_id: str,
-    event_type: str,
-    content: str,
-    metadata: Mapping[str, Any],
-    status: EventStatus = "completed",
-    now: datetime,
-) -> Logged | None:
-    """End an event with its whole content; None when it had ended before.
-
-    Args:
-        metadata: All of it, that of the beginning included.
+    db: AsyncConnection, session_id: str, attempt: int, completion: TimelineCompletion, *, now: datetime
+) -> int | None:
+    """Complete a streaming row; returns the number of the event log reserved for the event, None if it was complete.
 
     Raises:
         LostSession: The session has ended, or belongs to another attempt.
     """
-    row = await events.advance(db, session_id, attempt, _UNLESS_ENDED, {"the_event": event_id})
-    if row is None:
+    advanced = await events.advance(db, session_id, attempt, _UNLESS_ENDED, {"the_event": completion.event_id})
+    if advanced is None:
         return None
-    completed = TimelineEventCompleted(
-        event_id=event_id, event_type=event_type, status=status, content=storable(content), metadata=metadata
-    )
-    ended = {"status": status, "content": completed.content, "metadata": events.dumped(metadata), "completed_at": now}
-    await db.execute(_COMPLETING, {"the_event": event_id, **ended})
-    (logged,) = await events.write(db, session_id, row.last_seq, [(_step(step, event_type), completed)], now)
-    return logged
+    values = {
+        "status": completion.status,
+        "content": storable(completion.content),
+        "metadata": events.dumped(completion.metadata),
+        "completed_at": now,
+    }
+    await db.execute(_COMPLETING, {"the_event": completion.event_id, **values})
+    return int(advanced.last_seq)
 
 
 _IT = timeline_events.c.id == sa.bindparam("the_event")
@@ -134,7 +131,7 @@ _UNLESS_ENDED = events.advancing(unless=~sa.exists().where(_IT, timeline_events.
 
 
 async def page(db: AsyncConnection, session_id: str, *, after: int = 0, limit: int = 200) -> list[TimelineEvent]:
-    """What is shown, in order; `after` is the `sequence` of the last one of the page before."""
+    """Rows in order; `after` is the `sequence` of the last row of the previous page."""
     question = (
         sa.select(timeline_events)
         .where(timeline_events.c.session_id == session_id, timeline_events.c.sequence > min(after, 2**31 - 1))
@@ -146,25 +143,10 @@ async def page(db: AsyncConnection, session_id: str, *, after: int = 0, limit: i
 
 async def end_streaming(
     db: AsyncConnection, session_id: str, status: EventStatus, now: datetime
-) -> list[tuple[str, TimelineEventCompleted]]:
-    """End what is still streaming, with the content it has; what is to be told of it. For `store.sessions`, which holds
-    the session.
-    """
+) -> list[TimelineEvent]:
+    """Complete the streaming rows of a session with the content they have. The caller has locked the session."""
     given = {"the_session": session_id, "status": status, "completed_at": now}
-    ended = sorted(await db.execute(_ENDING, given), key=lambda row: row.sequence)
-    return [
-        (
-            f"end/{row.id}",
-            TimelineEventCompleted(
-                event_id=row.id,
-                event_type=row.event_type,
-                status=status,
-                content=row.content,
-                metadata=json.loads(row.metadata),
-            ),
-        )
-        for row in ended
-    ]
+    return sorted((_record(row) for row in await db.execute(_ENDING, given)), key=lambda event: event.sequence)
 
 
 _ENDING = (
@@ -174,29 +156,7 @@ _ENDING = (
 )
 
 
-def as_json(event: TimelineEvent) -> dict[str, Any]:
-    """As doors show it: the fields of `timeline_event.created`, with the present content and status."""
-    return {
-        "event_id": event.event_id,
-        "session_id": event.session_id,
-        "stage_id": event.stage_id,
-        "execution_id": event.execution_id,
-        "event_type": event.event_type,
-        "status": event.status,
-        "content": event.content,
-        "metadata": event.metadata,
-        "sequence": event.sequence,
-        "created_at": events.stamp(event.created_at),
-        "completed_at": event.completed_at and events.stamp(event.completed_at),
-    }
-
-
-def _step(step: str, event_type: str) -> str:
-    # One step may tell of several events, of different types.
-    return f"{step}/{event_type}"
-
-
-def _record(row: Any) -> TimelineEvent:
+def _record(row: sa.Row[Any]) -> TimelineEvent:
     return TimelineEvent(
         event_id=row.id,
         session_id=row.session_id,

@@ -1,7 +1,7 @@
-"""What tools were used for: calls, sizes and latency, added up by day, door, server and tool.
+"""Tool statistics: calls, sizes and latency, summed by day, entry point, server and tool.
 
-Sums only: no arguments, no results, no callers. Whoever counts keeps a `Tally` in
-memory and adds it now and then, so that a call costs no write.
+Sums only: no arguments, no results, no callers. Callers collect a `Tally` in memory and
+add it now and then, so that a call costs no write.
 """
 
 import functools
@@ -19,10 +19,10 @@ from tersely.store.tables import tool_latency, tool_use
 
 Door = Literal["gateway", "session"]
 Key = tuple[date, str, str, str]
-"""Day, door, server, tool."""
+"""Day, entry point, server, tool."""
 
 EDGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 2_000_000_000)
-"""Upper edges of the latency buckets, in milliseconds."""
+"""Upper bounds of the latency buckets, in milliseconds."""
 
 _SUMS = ("calls", "errors", "condensed", "cached", "read_backs", "tokens_before", "tokens_after", "milliseconds")
 
@@ -57,7 +57,7 @@ class Tally:
         self.latency[key][next(edge for edge in EDGES if milliseconds <= edge or edge == EDGES[-1])] += 1
 
     def read_back(self, key: Key) -> None:
-        """Somebody read on in a kept result of this tool."""
+        """Count a read of a kept result of this tool."""
         self.sums[key].update(read_backs=1)
 
     def __bool__(self) -> bool:
@@ -66,7 +66,7 @@ class Tally:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolUse:
-    """What one tool was used for on one day."""
+    """Statistics of one tool on one day."""
 
     day: date
     door: str
@@ -81,15 +81,14 @@ class ToolUse:
     tokens_after: int
     milliseconds: int
     latency: Mapping[int, int]
-    """Calls by the upper edge of their bucket, in milliseconds."""
+    """Calls by the upper bound of their bucket, in milliseconds."""
 
 
 async def add(db: AsyncConnection, tally: Tally) -> None:
-    """Add a tally to what is stored; processes may do so side by side."""
+    """Add a tally to the stored sums; safe for concurrent processes."""
     uses, latencies = _adding(db.dialect.name)
-    for (day, door, server, tool), sums in sorted(
-        tally.sums.items()
-    ):  # in one order, so that two writers never wait for each other
+    # Sorted, so that two writers cannot deadlock.
+    for (day, door, server, tool), sums in sorted(tally.sums.items()):
         await db.execute(
             uses, {"day": day, "door": door, "server": server, "tool": tool, **{name: sums[name] for name in _SUMS}}
         )
@@ -101,19 +100,19 @@ async def add(db: AsyncConnection, tally: Tally) -> None:
 
 @functools.cache
 def _adding(dialect: str) -> tuple[Any, Any]:
-    """Statements that add to what is there. Made once, because that takes longer than doing what they say."""
+    """Statements that add to the stored sums. Built once: building takes longer than executing."""
     insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
 
-    def grown(table: sa.Table, names: Sequence[str]) -> Any:
+    def adding(table: sa.Table, names: Sequence[str]) -> Any:
         row = insert(table)
         more = {name: table.c[name] + row.excluded[name] for name in names}
         return row.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=more)
 
-    return grown(tool_use, _SUMS), grown(tool_latency, ["calls"])
+    return adding(tool_use, _SUMS), adding(tool_latency, ["calls"])
 
 
 async def used(db: AsyncConnection, *, since: date | None = None, door: Door | None = None) -> list[ToolUse]:
-    """What was used, by day and tool, the oldest day first."""
+    """Statistics by day and tool, oldest day first."""
 
     def asked(table: sa.Table) -> sa.Select[tuple[object, ...]]:
         chosen = sa.select(table).order_by(*table.primary_key.columns)

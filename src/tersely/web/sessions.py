@@ -10,14 +10,16 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
-from sqlalchemy.ext.asyncio import AsyncConnection
 from starlette.responses import StreamingResponse
 
 from tersely.errors import InputError, ResultExpired, ResultNotFound, SessionNotFound
-from tersely.store import events, interactions, timeline
+from tersely.store import events, interactions, listing, stages, timeline
 from tersely.store import sessions as rows
+from tersely.store.database import Connection
 from tersely.store.interactions import StoredInteraction
-from tersely.store.sessions import Execution, Filters, Session, Stage
+from tersely.store.listing import Filters
+from tersely.store.sessions import Session
+from tersely.store.stages import Execution, Stage
 from tersely.web.auth import Principal, RequireAdmin, RequireRead, require_scope
 from tersely.web.dependencies import WebDependencies
 from tersely.web.paging import (
@@ -85,7 +87,7 @@ def session_routes(deps: WebDependencies) -> APIRouter:
         )
         async with database.reading() as db:
             try:
-                found, next_cursor = await rows.list_page(db, filters, cursor=cursor or None, limit=limit)
+                found, next_cursor = await listing.list_page(db, filters, cursor=cursor or None, limit=limit)
             except InputError:
                 raise bad_cursor() from None
         return CursorPage(
@@ -196,7 +198,7 @@ def session_routes(deps: WebDependencies) -> APIRouter:
     return router
 
 
-async def _last_seq(db: AsyncConnection, session_id: str) -> int:
+async def _last_seq(db: Connection, session_id: str) -> int:
     """The last sequence number of the session's event log.
 
     Raises:
@@ -270,22 +272,22 @@ def session_fields(session: Session, stage: Stage | None, count: int) -> dict[st
     }
 
 
-async def session_detail(db: AsyncConnection, session_id: str) -> SessionDetailOut:
+async def session_detail(db: Connection, session_id: str) -> SessionDetailOut:
     """A session with its stages.
 
     Raises:
         SessionNotFound: There is no such session.
     """
     session = await rows.find(db, session_id)
-    stages = await rows.stages_of(db, session_id)
-    executions = await rows.executions_of(db, session_id)
+    planned = await stages.stages_of(db, session_id)
+    executions = await stages.executions_of(db, session_id)
     return SessionDetailOut(
-        **session_fields(session, rows.current(stages), len(stages)),
+        **session_fields(session, stages.current(planned), len(planned)),
         alert=session.alert,
         runbook=session.runbook,
         mcp=None if session.override is None else dict(session.override),
         analysis=session.analysis,
-        stages=[_stage(stage, [one for one in executions if one.stage_id == stage.id]) for stage in stages],
+        stages=[_stage(stage, [one for one in executions if one.stage_id == stage.id]) for stage in planned],
     )
 
 

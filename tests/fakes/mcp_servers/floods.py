@@ -1,4 +1,4 @@
-"""Says ten thousand things nobody asked for, and announces changes all the time."""
+"""Sends ten thousand unrequested messages, and announces changes all the time."""
 
 from tests.fakes.mcp_servers.plain import Message, PlainServer, text
 

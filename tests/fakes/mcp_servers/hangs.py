@@ -1,4 +1,4 @@
-"""Does not answer, or answers when nobody waits any more. Remembers which calls were cancelled."""
+"""Does not answer, or answers after the caller has left. Remembers which calls were cancelled."""
 
 import time
 

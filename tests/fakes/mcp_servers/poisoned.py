@@ -1,4 +1,4 @@
-"""Describes its tools so that somebody gets hurt, or does not describe them properly at all."""
+"""Describes its tools maliciously, or malformed."""
 
 from tests.fakes.mcp_servers.plain import PlainServer, text, tool
 

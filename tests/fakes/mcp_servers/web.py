@@ -95,7 +95,7 @@ Reaction = Callable[[Message, Request], Response | Message | None]
 
 @dataclass
 class Rude:
-    """Speaks the older protocol in plain JSON, and reacts to a call as it is told to."""
+    """Speaks the older protocol in plain JSON, and reacts to a call as the test demands."""
 
     react: Reaction
     requests: list[tuple[str, str]] = field(default_factory=list)

@@ -1,9 +1,8 @@
-"""Replicas that start in a second: forked from a process that has imported everything, and done nothing else.
+"""Replicas that start in a second: forked from a process that has imported everything and done nothing else.
 
-Two hundred starts of a fresh interpreter take half an hour of imports and find nothing
-that five do not find; `make test` and the demonstration use fresh ones. A forked replica
-is a process like any other: it has a name, a log and an environment of its own, and dies
-of SIGKILL. Linux only (it is watched through a file descriptor, as it is not our child).
+Two hundred starts of a fresh interpreter spend half an hour on imports and find nothing that five do not find;
+`make test` and `make demo-kill` use fresh interpreters. A forked replica is an ordinary process with its own log and
+environment, and SIGKILL ends it. Linux only: it is watched through a pidfd, because it is not our child.
 """
 
 import atexit
@@ -34,11 +33,11 @@ LATER = (
     "sqlalchemy.dialects.postgresql.psycopg",
     "uvicorn",
 )
-"""What `tersely` imports only when it needs it."""
+"""What `tersely` imports lazily."""
 
 
 class Forked:
-    """A process of the nursery; as much of `subprocess.Popen` as a house asks for."""
+    """A process of the fork server, with the part of the interface of `subprocess.Popen` that a cluster uses."""
 
     def __init__(self, pid: int, ended: Path) -> None:
         self.pid = pid
@@ -81,47 +80,47 @@ class Forked:
         return self.returncode
 
 
-class Nursery:
-    """Use `nursery`."""
+class ForkServer:
+    """Use `fork_server`."""
 
-    def __init__(self, mother: "subprocess.Popen[str]", folder: Path) -> None:
-        self._mother = mother
+    def __init__(self, server: "subprocess.Popen[str]", folder: Path) -> None:
+        self._server = server
         self._folder = folder
         self._turn = threading.Lock()
 
     def start(self, words: Sequence[str], environment: Mapping[str, str], log: Path) -> Forked:
-        assert self._mother.stdin and self._mother.stdout
+        assert self._server.stdin and self._server.stdout
         with self._turn:
-            self._mother.stdin.write(
+            self._server.stdin.write(
                 json.dumps({"words": list(words), "environment": dict(environment), "log": str(log)}) + "\n"
             )
-            self._mother.stdin.flush()
-            pid = int(self._mother.stdout.readline())
+            self._server.stdin.flush()
+            pid = int(self._server.stdout.readline())
         return Forked(pid, self._folder / str(pid))
 
 
 @contextmanager
-def nursery(folder: Path) -> Iterator[Nursery | None]:
-    """A nursery, where the system can have one; all its children end with it."""
+def fork_server(folder: Path) -> Iterator[ForkServer | None]:
+    """A fork server, or None where the system has no pidfd; its children end with it."""
     if not hasattr(os, "pidfd_open"):
         yield None
         return
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
-    command = [sys.executable, "-m", "tests.survival.nursery", str(folder)]
+    command = [sys.executable, "-m", "tests.survival.fork_server", str(folder)]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
-    ) as mother:
+    ) as server:
         try:
-            yield Nursery(mother, folder)
+            yield ForkServer(server, folder)
         finally:
-            assert mother.stdin
-            mother.stdin.close()
+            assert server.stdin
+            server.stdin.close()
 
 
-# The mother
+# The server process
 
 
 def main() -> None:
@@ -145,7 +144,7 @@ def main() -> None:
                 (folder / f".{found[0]}").rename(folder / str(found[0]))
 
     signal.signal(signal.SIGCHLD, buried)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who asked; it closes our input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # On Ctrl-C the parent closes our input.
     for line in sys.stdin:
         asked = json.loads(line)
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
@@ -183,16 +182,14 @@ def _become(words: Sequence[str], environment: Mapping[str, str], log: Path) -> 
             os.fdopen(number, mode, buffering=1) for number, mode in ((0, "r"), (1, "w"), (2, "w"))
         )
         sys.argv = ["replica", *words]
-        # Reads its environment when it is imported; whoever imported it before has the same module still.
-        importlib.reload(importlib.import_module("tersely.faults"))
         runpy.run_module("tests.survival.replica", run_name="__main__")
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:  # Whatever it is: it belongs into the replica's log, and the mother must not go on twice.
+    except BaseException:  # Whatever it is: it belongs into the replica's log, and the server must not go on twice.
         sys.excepthook(*sys.exc_info())
     finally:
-        # As an interpreter ends: whoever waits for its threads there, waits here too.
+        # As an interpreter ends: wait for threads, run exit functions.
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         os._exit(code)

@@ -1,7 +1,7 @@
 """Where a kind is only likely, the generic reader's best lines stay too."""
 
 from tersely.condensing.focus import Focus
-from tersely.condensing.second_opinion import with_second_opinion
+from tersely.condensing.hedge import with_hedge
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import Reading, Unit, pack
 from tersely.text.tokens import O200K
@@ -22,7 +22,7 @@ def mistaken(kind: str, *, own_layout: bool = False) -> Reading:
 
 
 def shown(reading: Reading) -> tuple[list[str], Reading, set[int]]:
-    joined = with_second_opinion(reading, TEXT, QUESTION, 400, O200K)
+    joined = with_hedge(reading, TEXT, QUESTION, 400, O200K)
     packed = pack(joined, 400, O200K, QUESTION)
     assert packed.tokens <= 400
     return packed.text.split("\n"), joined, packed.kept
@@ -52,14 +52,14 @@ def test_no_line_is_shown_twice_nor_said_to_be_left_out() -> None:
 
 def test_a_kind_that_is_proven_is_not_asked_about() -> None:
     reading = mistaken("json")
-    assert with_second_opinion(reading, TEXT, QUESTION, 400, O200K) is reading
+    assert with_hedge(reading, TEXT, QUESTION, 400, O200K) is reading
 
 
 def test_readers_that_agree_are_left_alone() -> None:
     reading = mistaken("table")
     for unit in reading.units[198:205]:
         unit.score = 5.0
-    assert with_second_opinion(reading, TEXT, QUESTION, 400, O200K) is reading
+    assert with_hedge(reading, TEXT, QUESTION, 400, O200K) is reading
 
 
 def test_a_report_taken_for_an_outline_still_gives_its_answer() -> None:

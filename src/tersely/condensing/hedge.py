@@ -1,9 +1,9 @@
-"""Where a reader may be mistaken, the generic reader has a share of the budget.
+"""Hedge against a wrong detection: the generic reader gets a share of the budget where the kind is only likely.
 
-Separated values, tables and outlines are recognised by a sample of their lines; no grammar proves them. Their
-reader may take a report for a table or tell records apart in the wrong place. So the generic reader reads the text
-too, and of the lines it holds for the best those stay, as they stand, that the special reader would leave out. Where
-both agree nothing changes. What a grammar or a clock proves (JSON, YAML, XML, logs) is not asked about twice.
+Separated values, tables and outlines are detected from a sample of their lines; no grammar proves them. Their
+reader may mistake a report for a table or split records in the wrong place. So the generic reader reads the text
+too, and those of its best lines that the specialised reader would omit are added verbatim. Where both agree, nothing
+changes. Kinds that a grammar or a clock proves (JSON, YAML, XML, logs) are not hedged.
 """
 
 import re
@@ -19,46 +19,46 @@ from tersely.text.tokens import Tokenizer
 UNPROVEN = frozenset(("csv", "table", "outline"))
 
 SHARE = 0.3
-"""Of the budget, at most."""
+"""Largest share of the budget."""
 
 SMALLEST_BUDGET = 200
 LONGEST = 600_000
-"""Characters. A second reading costs a third of the first; in longer texts the wait would show."""
+"""In characters. The second reading takes a third of the time of the first; in longer texts the delay is noticeable."""
 
-_AS_GOOD_AS_THE_BEST = 0.6
-_SAID = 0.75
-_FIRST_OF_ALL = 99.0
+_LEAST_SHARE_OF_BEST = 0.6
+_SHOWN_SHARE = 0.75
+_ALWAYS_CHOSEN = 99.0
 _HEADING = "[lines as they stand]"
 _WORD = re.compile(r"\w+")
 
 
-def with_second_opinion(reading: Reading, text: str, focus: Focus, budget: int, tokenizer: Tokenizer) -> Reading:
-    """The reading, and what the generic reader would not do without; the same reading where there is nothing to add."""
+def with_hedge(reading: Reading, text: str, focus: Focus, budget: int, tokenizer: Tokenizer) -> Reading:
+    """Add the lines that the generic reader would not omit; return the same reading if there is nothing to add."""
     if reading.kind not in UNPROVEN or not focus or budget < SMALLEST_BUDGET or len(text) > LONGEST:
         return reading
-    lines = _missed(reading, text, focus, budget, tokenizer)
+    lines = _missing_lines(reading, text, focus, budget, tokenizer)
     if not lines:
         return reading
     source = text.split("\n")
     whole = {line.first for line in lines if line.text == source[line.first - 1].rstrip()}
-    _give_way(reading, lines, whole)
-    return _beneath(reading, lines, whole) if reading.layout is not None else _among(reading, lines, whole)
+    _exclude_duplicates(reading, lines, whole)
+    return _append_lines(reading, lines, whole) if reading.layout is not None else _insert_lines(reading, lines, whole)
 
 
-def _missed(reading: Reading, text: str, focus: Focus, budget: int, tokenizer: Tokenizer) -> list[Unit]:
-    """The generic reader's best lines that are not said, with their owners, within its share."""
+def _missing_lines(reading: Reading, text: str, focus: Focus, budget: int, tokenizer: Tokenizer) -> list[Unit]:
+    """Return the generic reader's best lines that the reading lacks, with their owners, within its share."""
     packed = pack(reading, int(budget * (1 - SHARE)), tokenizer, focus)
     shown: set[int] = set()
     for index in packed.kept:
         unit = reading.units[index]
         if unit.count == 1 and unit.score >= 0 and unit.last - unit.first <= 3:
             shown.update(range(unit.first, unit.last + 1))
-    said = _pairs_of_words(packed.text)
+    shown_pairs = _pairs_of_words(packed.text)
     second = generic.read(text, focus, budget)
-    least = _AS_GOOD_AS_THE_BEST * max((unit.score for unit in second.units), default=0.0)
+    least = _LEAST_SHARE_OF_BEST * max((unit.score for unit in second.units), default=0.0)
     missing = False
     for unit in second.units:
-        if unit.score < least or unit.first in shown or _is_said(unit.text, said):
+        if unit.score < least or unit.first in shown or _is_shown(unit.text, shown_pairs):
             unit.score = -1.0
         else:
             missing = True
@@ -85,23 +85,23 @@ def _pairs_of_words(text: str) -> set[tuple[str, ...]]:
     return set(pairwise(words)) if len(words) > 1 else {(word,) for word in words}
 
 
-def _is_said(line: str, said: set[tuple[str, ...]]) -> bool:
+def _is_shown(line: str, shown_pairs: set[tuple[str, ...]]) -> bool:
     pairs = _pairs_of_words(line)
-    return sum(pair in said for pair in pairs) >= _SAID * len(pairs)
+    return sum(pair in shown_pairs for pair in pairs) >= _SHOWN_SHARE * len(pairs)
 
 
-def _give_way(reading: Reading, lines: list[Unit], whole: set[int]) -> None:
-    """Nothing is shown twice: what stands on a line that is shown as it is need not be chosen for itself."""
-    as_they_stand = {line.first for line in lines if line.score >= 0} & whole
+def _exclude_duplicates(reading: Reading, lines: list[Unit], whole: set[int]) -> None:
+    """Exclude units whose line is shown verbatim, and choose the verbatim lines first."""
+    verbatim = {line.first for line in lines if line.score >= 0} & whole
     for unit in reading.units:
-        if unit.first == unit.last and unit.first in as_they_stand and unit.count == 1:
+        if unit.first == unit.last and unit.first in verbatim and unit.count == 1:
             unit.score = -1.0
     for line in lines:
-        line.score = _FIRST_OF_ALL
+        line.score = _ALWAYS_CHOSEN
 
 
-def _among(reading: Reading, lines: list[Unit], whole: set[int]) -> Reading:
-    """The lines between the units of the reading, in the order of the source."""
+def _insert_lines(reading: Reading, lines: list[Unit], whole: set[int]) -> Reading:
+    """Insert the lines between the units of the reading, in source order."""
     firsts = [unit.first for unit in reading.units]
     before = [bisect_right(firsts, line.first) for line in lines]
     units: list[Unit] = []
@@ -131,8 +131,8 @@ def _among(reading: Reading, lines: list[Unit], whole: set[int]) -> Reading:
     return joined
 
 
-def _beneath(reading: Reading, lines: list[Unit], whole: set[int]) -> Reading:
-    """The lines under what the reading lays out in its own way, in the order of the source."""
+def _append_lines(reading: Reading, lines: list[Unit], whole: set[int]) -> Reading:
+    """Append the lines below a reading that has its own layout, in source order."""
     layout = reading.layout
     assert layout is not None
     count = len(reading.units)
@@ -166,7 +166,7 @@ def _beneath(reading: Reading, lines: list[Unit], whole: set[int]) -> Reading:
 
 
 def _lost(reading: Reading, kept: set[int], shown: set[int]) -> list[Lost]:
-    """What neither the kept units show nor the lines `shown` as they stand."""
+    """Return the omissions that neither the kept units nor the verbatim lines `shown` cover."""
     kept |= {
         index
         for index, unit in enumerate(reading.units)

@@ -1,6 +1,4 @@
-"""A house full of processes: replicas of `tersely up`, a model, tools and a store, all real, and everything they do
-written down.
-"""
+"""A cluster of real processes: replicas of `tersely up`, a model, tools and a store; records everything they do."""
 
 import json
 import os
@@ -27,8 +25,8 @@ import yaml
 
 from tersely.store.database import Database
 from tests.survival import audit
+from tests.survival.fork_server import Forked, ForkServer
 from tests.survival.history import History, lines_of
-from tests.survival.nursery import Forked, Nursery
 from tests.survival.tools import SECRET
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +63,7 @@ class Replica:
             return int((await self.http.get(f"{self.address}/ready", timeout=2)).status_code)
         return 0
 
-    async def ready(self, seconds: float = 120) -> None:
+    async def ready(self, seconds: float = 300) -> None:
         with anyio.fail_after(seconds):
             while await self.answers() != 200:
                 if not self.is_running:
@@ -74,7 +72,7 @@ class Replica:
 
 
 @dataclass
-class House:
+class Cluster:
     folder: Path
     url: str
     history: History
@@ -82,7 +80,7 @@ class House:
     limit: int
     lease: float
     environment: dict[str, str] = field(default_factory=dict)
-    nursery: Nursery | None = None
+    fork_server: ForkServer | None = None
     """Where replicas come from; without one each is a fresh interpreter."""
 
     replicas: list[Replica] = field(default_factory=list)
@@ -125,8 +123,8 @@ class House:
                 everything["TERSELY_DATABASE_URL"], f"r{slot}-{self.started}"
             )
         process: subprocess.Popen[bytes] | Forked
-        if self.nursery and not _needs_its_own(everything):
-            process = self.nursery.start(words, everything, log)
+        if self.fork_server and not _needs_its_own(everything):
+            process = self.fork_server.start(words, everything, log)
         else:
             with log.open("wb") as out:
                 process = _started([sys.executable, "-m", "tests.survival.replica", *words], everything, out)
@@ -182,7 +180,7 @@ class House:
                 return None
             await anyio.sleep(0.1)
 
-    async def get(self, path: str, seconds: float = 60) -> Any:
+    async def get(self, path: str, seconds: float = 300) -> Any:
         with anyio.fail_after(seconds):
             while True:
                 for replica in self.replicas:
@@ -195,14 +193,14 @@ class House:
     async def status(self, session_id: str) -> str:
         return str((await self.get(f"/api/v1/sessions/{session_id}")).json()["status"])
 
-    async def until(self, session_id: str, *statuses: str, seconds: float = 60) -> None:
+    async def until(self, session_id: str, *statuses: str, seconds: float = 300) -> None:
         with anyio.fail_after(seconds):
             while await self.status(session_id) not in statuses:
                 await anyio.sleep(0.05)
 
     async def cancel(self, session_id: str) -> None:
         """Through whichever replica answers first."""
-        with anyio.fail_after(60):
+        with anyio.fail_after(300):
             while True:
                 for replica in self.draw.sample(self.replicas, len(self.replicas)):
                     with suppress(httpx2.HTTPError):
@@ -234,7 +232,7 @@ class House:
                             return
             await anyio.sleep(0.1)
 
-    async def settled(self, seconds: float = 120) -> None:
+    async def settled(self, seconds: float = 300) -> None:
         """Wait until everything that was accepted has ended; what has not by then is found by the checker."""
         with anyio.move_on_after(seconds):
             while any(count for status, count in (await self.counts()).items() if status not in ENDS):
@@ -267,7 +265,7 @@ class House:
             return connection.execute(question).fetchall()
 
     async def change(self, statement: str) -> int:
-        """Change something behind everybody's back; how many rows."""
+        """Change the store directly; the number of rows."""
 
         def changed() -> int:
             if self.is_sqlite:
@@ -281,35 +279,12 @@ class House:
     # Looking back
 
     async def look_back(self) -> History:
-        """Add what the store, the logs and the API know in the end."""
+        """Add what the store, the logs and the API contain in the end."""
         note = self.history.note
-        for name in ("model.log", "tools.log"):
-            for line in lines_of(self.folder / name):
-                asked = line.pop("asked", "")
-                if SECRET in asked:
-                    note("leak", where="a request to the model")
-                if asked:
-                    line["size"] = len(asked)
-                self.history.records.append(line)
+        self._note_calls()
         for log in sorted(self.folder.glob("replica-*.log")):
             for line in lines_of(log):
-                if line.get("event") == "taken_over":
-                    note("takeover", executor=line["from"], sessions=line["sessions"])
-                if line.get("event") == "session_suspected":
-                    note("suspected", session=line["session_id"])
-                if line.get("event") == "listening":
-                    at = datetime.fromisoformat(line["timestamp"]).timestamp()
-                    self.history.records.append({"kind": "ready", "at": at, "slot": int(log.name.split("-")[1])})
-                if line.get("event") == "session_claimed" and not self.audited:
-                    at = datetime.fromisoformat(line["timestamp"]).timestamp()
-                    self.history.records.append(
-                        {
-                            "kind": "claim",
-                            "at": at,
-                            **{k: line[k] for k in ("attempt", "executor")},
-                            "session": line["session_id"],
-                        }
-                    )
+                self._note_log_line(line, slot=int(log.name.split("-")[1]))
         if self.audited:
             self.history.records += await anyio.to_thread.run_sync(audit.seen, self.url)
         for session, name, began, stored in await self.rows(
@@ -319,28 +294,61 @@ class House:
             note("step", session=session, name=name, began=began / 1000, stored=stored / 1000)
         await self._note_unfinished()
         for session_id in self.cases:
-            detail = (await self.get(f"/api/v1/sessions/{session_id}")).json()
-            began, ended = (
-                detail[name] and datetime.fromisoformat(detail[name]).timestamp() for name in ("started_at", "ended_at")
-            )
-            note(
-                "end",
-                session=session_id,
-                status=detail["status"],
-                reason=detail["reason"],
-                attempt=detail["attempt"],
-                began=began,
-                ended=ended,
-            )
-            body = (await self.get(f"/api/v1/sessions/{session_id}/events?limit=200")).text
-            for seq, payload in await self.rows(
-                f"SELECT seq, payload FROM event_log WHERE session_id = '{session_id}' ORDER BY seq"
-            ):
-                if payload not in body:
-                    note("left", session=session_id, where=f"event {seq} is not in the API as it is stored")
-                note("event", session=session_id, seq=seq, payload=payload)
+            await self._note_session(session_id)
         self._look_for_secrets()
         return self.history
+
+    def _note_calls(self) -> None:
+        """What the model and the tools were asked, from their own logs."""
+        for name in ("model.log", "tools.log"):
+            for line in lines_of(self.folder / name):
+                asked = line.pop("asked", "")
+                if SECRET in asked:
+                    self.history.note("leak", where="a request to the model")
+                if asked:
+                    line["size"] = len(asked)
+                self.history.records.append(line)
+
+    def _note_log_line(self, line: dict[str, Any], slot: int) -> None:
+        match line.get("event"):
+            case "taken_over":
+                self.history.note("takeover", executor=line["from"], sessions=line["sessions"])
+            case "session_suspected":
+                self.history.note("suspected", session=line["session_id"])
+            case "listening":
+                self.history.records.append({"kind": "ready", "at": _seconds(line["timestamp"]), "slot": slot})
+            case "session_claimed" if not self.audited:
+                self.history.records.append(
+                    {
+                        "kind": "claim",
+                        "at": _seconds(line["timestamp"]),
+                        "attempt": line["attempt"],
+                        "executor": line["executor"],
+                        "session": line["session_id"],
+                    }
+                )
+
+    async def _note_session(self, session_id: str) -> None:
+        """How a session ended, and its events as the store and the API show them."""
+        note = self.history.note
+        detail = (await self.get(f"/api/v1/sessions/{session_id}")).json()
+        began, ended = (detail[name] and _seconds(detail[name]) for name in ("started_at", "ended_at"))
+        note(
+            "end",
+            session=session_id,
+            status=detail["status"],
+            reason=detail["reason"],
+            attempt=detail["attempt"],
+            began=began,
+            ended=ended,
+        )
+        body = (await self.get(f"/api/v1/sessions/{session_id}/events?limit=200")).text
+        for seq, payload in await self.rows(
+            f"SELECT seq, payload FROM event_log WHERE session_id = '{session_id}' ORDER BY seq"
+        ):
+            if payload not in body:
+                note("left", session=session_id, where=f"event {seq} is not in the API as it is stored")
+            note("event", session=session_id, seq=seq, payload=payload)
 
     async def _note_unfinished(self) -> None:
         for question, engine, where in (
@@ -399,7 +407,7 @@ class House:
 
 
 @asynccontextmanager
-async def house(
+async def cluster(
     folder: Path,
     url: str,
     *,
@@ -409,12 +417,10 @@ async def house(
     looks: int = 3,
     slowest: float = 0.2,
     what: str = "",
-    nursery: Nursery | None = None,
+    fork_server: ForkServer | None = None,
     **environment: str,
-) -> AsyncIterator[House]:
-    """A house on the store at `url` (PostgreSQL: an empty database), without replicas yet; nothing is left running
-    after it.
-    """
+) -> AsyncIterator[Cluster]:
+    """A cluster on the store at `url` (PostgreSQL: an empty database), without replicas yet; stops every process."""
     folder.mkdir(parents=True, exist_ok=True)
     history = History(folder / "history.jsonl")
     history.note("run", seed=seed, store=url.partition(":")[0], limit=limit, lease=lease, what=what)
@@ -433,7 +439,7 @@ async def house(
     command += ["--looks", str(looks), "--slowest", str(slowest), "--seed", str(seed)]
     model = _started(command, _bare(), subprocess.DEVNULL)
     try:
-        with anyio.fail_after(60):
+        with anyio.fail_after(300):
             while not address.exists() or not address.read_text():
                 await anyio.sleep(0.05)
         config = folder / "tersely.yaml"
@@ -475,8 +481,16 @@ async def house(
             "TERSELY_SUMMARY_CACHE": "false",
         }
         draw = random.Random(seed)
-        it = House(
-            folder, url, history, config, limit, lease, environment=settings | environment, nursery=nursery, draw=draw
+        it = Cluster(
+            folder,
+            url,
+            history,
+            config,
+            limit,
+            lease,
+            environment=settings | environment,
+            fork_server=fork_server,
+            draw=draw,
         )
         try:
             yield it
@@ -492,6 +506,10 @@ async def house(
     finally:
         model.kill()
         model.wait()
+
+
+def _seconds(timestamp: str) -> float:
+    return datetime.fromisoformat(timestamp).timestamp()
 
 
 def _started(command: list[str], environment: dict[str, str], out: Any) -> "subprocess.Popen[bytes]":

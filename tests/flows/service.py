@@ -90,8 +90,8 @@ class Story:
 
 
 @dataclass
-class House:
-    door: Running
+class FlowService:
+    web: Running
     settings: Settings
     models: dict[str, FakeLLMServer]
     google: FakeGoogle
@@ -106,14 +106,14 @@ class House:
         return case
 
     async def submit(self, case: Case, **fields: Any) -> str:
-        return await self.door.submit(**{"data": case.alert(), "alert_type": "plain", **fields})
+        return await self.web.submit(**{"data": case.alert(), "alert_type": "plain", **fields})
 
     async def investigate(self, case: Case, status: str = "completed", **fields: Any) -> Story:
         """Submit, wait for the end, read everything."""
         return await self.story(await self.submit(case, **fields), status)
 
     async def story(self, session_id: str, status: str = "completed") -> Story:
-        session = await self.door.until(session_id, status)
+        session = await self.web.until(session_id, status)
         return Story(
             session=session,
             timeline=await self.all(f"/sessions/{session_id}/timeline"),
@@ -126,7 +126,7 @@ class House:
         items: list[dict[str, Any]] = []
         query: dict[str, Any] = {}
         while True:
-            page = await self.door.get(path, **query)
+            page = await self.web.get(path, **query)
             items += page["items"]
             if page["next_cursor"] is None:
                 return items
@@ -154,18 +154,18 @@ def server_of(module: str, *argv: str, **options: Any) -> dict[str, Any]:
         "args": ["-m", f"tests.fakes.mcp_servers.{module}", *argv],
         "env": {"PYTHONPATH": str(ROOT)},
     }
-    return {"transport": transport, **options}
+    return {"transport": transport, "start_timeout": 300, **options}
 
 
 @asynccontextmanager
-async def house(
+async def flow_service(
     url: str,
     folder: Path,
     configuration: Callable[[Mapping[str, str]], Mapping[str, Any]],
     *,
     providers: Sequence[str] = ("main", "spare", "summarist"),
     **environment: str,
-) -> AsyncIterator[House]:
+) -> AsyncIterator[FlowService]:
     """The service, as `configuration` (given the models' addresses) describes it in a file."""
     if not url.startswith("sqlite"):
         await Database.migrate(url)
@@ -193,8 +193,8 @@ async def house(
             gauges=parts.gauges,
         )
         address, stop = await stack.enter_async_context(serving(build_web_app(shown)))
-        http = await stack.enter_async_context(httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60))
-        built = House(Running(address, http, shown, stop), settings, models, google)
+        http = await stack.enter_async_context(httpx2.AsyncClient(base_url=address, trust_env=False, timeout=300))
+        built = FlowService(Running(address, http, shown, stop), settings, models, google)
         for name, model in models.items():
             model.script = built._answer(name)
         google.answer = built._answer("google")

@@ -1,0 +1,237 @@
+"""Stages of a session and the agents' executions in them. Every write carries the worker's attempt."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tersely.store import events
+from tersely.store.packing import storable
+from tersely.store.sessions import End, derived_id
+from tersely.store.tables import executions, sessions, stages
+
+PartStatus = Literal["pending", "in_progress", "completed", "failed", "cancelled", "timed_out"]
+"""The status of a stage or an execution."""
+
+_OPEN = ("pending", "in_progress")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    id: str
+    session_id: str
+    position: int
+    name: str
+    status: PartStatus
+    reason: str
+    analysis: str
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageChange:
+    """The next status of a stage."""
+
+    stage_id: str
+    status: PartStatus
+    reason: str = ""
+    analysis: str = ""
+
+
+@dataclass(frozen=True)
+class MovedStage:
+    name: str
+    position: int
+    seq: int
+    """The number of the event log that is reserved for the event."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewExecution:
+    """An agent that begins to work on a stage."""
+
+    id: str
+    stage_id: str
+    agent: str
+    controller: str
+    provider: str
+    model: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    id: str
+    session_id: str
+    stage_id: str
+    agent: str
+    controller: str
+    provider: str
+    model: str
+    status: PartStatus
+    reason: str
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+async def stages_of(db: AsyncConnection, session_id: str) -> list[Stage]:
+    rows = await db.execute(sa.select(stages).where(stages.c.session_id == session_id).order_by(stages.c.position))
+    return [Stage(**row._mapping) for row in rows]
+
+
+async def executions_of(db: AsyncConnection, session_id: str) -> list[Execution]:
+    """In the order in which they began."""
+    question = (
+        sa.select(executions)
+        .where(executions.c.session_id == session_id)
+        .order_by(executions.c.started_at, executions.c.id)
+    )
+    return [Execution(**row._mapping) for row in await db.execute(question)]
+
+
+def current(of_session: Sequence[Stage]) -> Stage | None:
+    """The running stage, or the last one that ran."""
+    return next((stage for stage in reversed(of_session) if stage.started_at), None)
+
+
+def stage_id(session_id: str, position: int) -> str:
+    return derived_id(session_id, f"stage/{position}")
+
+
+async def plan_stages(db: AsyncConnection, session_id: str, attempt: int, names: Sequence[str]) -> list[str]:
+    """Insert a session's stages as pending, in order; returns their ids. Repeating it changes nothing.
+
+    Raises:
+        LostSession: The session has ended, or belongs to another attempt.
+    """
+    await events.advance(db, session_id, attempt, by=0)
+    ids = [stage_id(session_id, position) for position in range(len(names))]
+    rows = [
+        {
+            "id": id_,
+            "session_id": session_id,
+            "position": position,
+            "name": storable(name),
+            "status": "pending",
+            "reason": "",
+            "analysis": "",
+        }
+        for position, (id_, name) in enumerate(zip(ids, names, strict=True))
+    ]
+    if rows:
+        await db.execute(_insert_once(db.dialect.name, stages), rows)
+    return ids
+
+
+@functools.cache
+def _insert_once(dialect: str, table: sa.Table) -> Any:
+    return events.insert_into(dialect, table).on_conflict_do_nothing()
+
+
+async def move_stage(
+    db: AsyncConnection, session_id: str, attempt: int, change: StageChange, *, now: datetime
+) -> MovedStage | None:
+    """Begin or end a planned stage; None if it has that status already, or has ended.
+
+    Raises:
+        LostSession: The session has ended, or belongs to another attempt.
+    """
+    how = _UNLESS_BEGUN if change.status == "in_progress" else _UNLESS_ENDED
+    row = await events.advance(db, session_id, attempt, how, {"the_stage": change.stage_id})
+    if row is None:
+        return None
+    values: dict[str, Any] = {
+        "status": change.status,
+        "reason": storable(change.reason),
+        "analysis": storable(change.analysis),
+    }
+    values |= {"started_at": now} if change.status == "in_progress" else {"ended_at": now}
+    moved = (await db.execute(_MOVING, {"the_stage": change.stage_id, **values})).one()
+    return MovedStage(name=moved.name, position=moved.position, seq=row.last_seq)
+
+
+def _is_open(table: sa.Table) -> sa.ColumnElement[bool]:
+    return table.c.status.in_([sa.literal_column(f"'{status}'") for status in _OPEN])
+
+
+_THE_STAGE = (stages.c.id == sa.bindparam("the_stage")) & (stages.c.session_id == sa.bindparam("the_session"))
+_UNLESS_BEGUN = events.advancing(unless=~sa.exists().where(_THE_STAGE, stages.c.status == "pending"))
+_UNLESS_ENDED = events.advancing(unless=~sa.exists().where(_THE_STAGE, _is_open(stages)))
+_MOVING = sa.update(stages).where(stages.c.id == sa.bindparam("the_stage")).returning(stages.c.name, stages.c.position)
+
+
+async def begin_execution(
+    db: AsyncConnection, session_id: str, attempt: int, new: NewExecution, *, now: datetime
+) -> None:
+    """Insert a running execution. Repeating it changes nothing.
+
+    Raises:
+        LostSession: The session has ended, or belongs to another attempt.
+    """
+    await events.advance(db, session_id, attempt, by=0)
+    row = {
+        "id": new.id,
+        "session_id": session_id,
+        "stage_id": new.stage_id,
+        "agent": storable(new.agent),
+        "controller": new.controller,
+        "provider": storable(new.provider),
+        "model": storable(new.model),
+        "status": "in_progress",
+        "reason": "",
+        "started_at": now,
+    }
+    await db.execute(_insert_once(db.dialect.name, executions), row)
+
+
+async def end_execution(
+    db: AsyncConnection,
+    session_id: str,
+    attempt: int,
+    execution_id: str,
+    status: End,
+    *,
+    reason: str = "",
+    now: datetime,
+) -> None:
+    """
+    Raises:
+        LostSession: The session has ended, or belongs to another attempt.
+    """
+    await events.advance(db, session_id, attempt, by=0)
+    given = {
+        "the_execution": execution_id,
+        "the_session": session_id,
+        "status": status,
+        "reason": storable(reason),
+        "ended_at": now,
+    }
+    await db.execute(_ENDING_EXECUTION, given)
+
+
+_ENDING_EXECUTION = sa.update(executions).where(
+    executions.c.id == sa.bindparam("the_execution"),
+    executions.c.session_id == sa.bindparam("the_session"),
+    _is_open(executions),
+)
+
+
+async def end_open(db: AsyncConnection, session_id: str, status: End, now: datetime) -> list[Stage]:
+    """End the open executions and stages of a session; returns the stages. The caller has locked the session."""
+    given = {"the_session": session_id, "end": status, "now": now}
+    await db.execute(_ending(executions), given)
+    ended = [Stage(**row._mapping) for row in await db.execute(_ending(stages), given)]
+    return sorted(ended, key=lambda stage: stage.position)
+
+
+@functools.cache
+def _ending(table: sa.Table) -> Any:
+    # What has not begun is cancelled; what has begun ends as the session does.
+    end = sa.case((table.c.status == "pending", "cancelled"), else_=sa.bindparam("end", type_=table.c.status.type))
+    change = sa.update(table).where(table.c.session_id == sa.bindparam("the_session"), _is_open(table))
+    now = sa.bindparam("now", type_=sessions.c.ended_at.type)
+    return change.values(status=end, ended_at=now).returning(table)

@@ -1,0 +1,107 @@
+"""Clients that disconnect and servers that fail behind the gateway."""
+
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from fastmcp import Client
+from starlette.responses import JSONResponse
+
+from tests.fakes.gateways import ERAS, at, gateway, post, text_of
+from tests.fakes.mcp_servers.web import Honest, Rude
+from tests.servers.chatty import SECRET
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_client_that_hangs_up_cancels_its_call_at_the_server(era: Any) -> None:
+    """F34: in both eras."""
+    server = Honest()
+    async with server.listening() as url, gateway(at(url)) as ours:
+        async with anyio.create_task_group() as tasks:
+
+            async def call() -> None:
+                async with Client(ours.url, mode=era) as client:
+                    await client.call_tool_mcp("hang", {})
+
+            tasks.start_soon(call)
+            with anyio.fail_after(300):
+                while not ours.waiting:
+                    await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+        with anyio.fail_after(300):
+            while not server.cancelled:
+                await anyio.sleep(0.01)
+
+
+async def test_an_older_client_that_only_closes_its_connection_cancels_too() -> None:
+    """It neither says that it cancels nor ends its session, as when it is killed."""
+    server = Honest()
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "hang", "arguments": {}}}
+    headers = {"accept": "application/json, text/event-stream"}
+    async with (
+        server.listening() as url,
+        gateway(at(url)) as ours,
+        httpx2.AsyncClient(headers=headers, timeout=300) as client,
+    ):
+        greeted = await client.post(ours.url, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+        session = {"mcp-session-id": greeted.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+        await client.post(ours.url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
+        async with client.stream("POST", ours.url, json=call, headers=session):
+            with anyio.fail_after(300):
+                while not ours.waiting:
+                    await anyio.sleep(0.01)
+        with anyio.fail_after(300):
+            while not server.cancelled:
+                await anyio.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["2025-11-25", "2026-07-28"])
+async def test_a_hundred_clients_that_hang_up_leave_nothing_behind(protocol: str) -> None:
+    """F34: closed at random moments, raw, as a killed client would."""
+    server = Honest()
+    async with server.listening() as url, gateway(at(url), stateless=True) as ours:
+        meta = {"io.modelcontextprotocol/protocolVersion": protocol, "io.modelcontextprotocol/clientCapabilities": {}}
+        params = {"name": "hang", "arguments": {}, **({"_meta": meta} if protocol.startswith("2026") else {})}
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": protocol}
+        headers |= {"mcp-method": "tools/call", "mcp-name": "hang"} if protocol.startswith("2026") else {}
+        await ours.gateway.upstreams.pool(is_modern=protocol.startswith("2026"))
+        async with httpx2.AsyncClient() as client, anyio.create_task_group() as tasks:
+
+            async def hang_up(after: float) -> None:
+                with anyio.move_on_after(after):
+                    await client.post(ours.url, json=call, headers=headers)
+
+            for number in range(100):
+                tasks.start_soon(hang_up, 0.3 + number * 0.005)
+        with anyio.fail_after(300):
+            while ours.waiting or not server.cancelled:
+                await anyio.sleep(0.01)
+        async with Client(ours.url) as after:
+            assert text_of(await after.call_tool_mcp("echo", {"text": "fine"})) == "fine"
+
+
+async def test_a_protocol_error_of_the_server_keeps_its_code_and_words() -> None:
+    def refuse(message: Any, request: Any) -> Any:
+        return JSONResponse(
+            {
+                "jsonrpc": "2.0",
+                "id": message["id"],
+                "error": {"code": -32042, "message": f"no: {SECRET}", "data": {"k": [1]}},
+            }
+        )
+
+    async with Rude(refuse).listening() as url, gateway(at(url)) as ours:
+        error = (await post(ours.url, "tools/call", {"name": "call", "arguments": {}}))["error"]
+    assert (
+        error["code"] == -32042 and error["message"].startswith("no: password=[MASKED:") and error["data"] == {"k": [1]}
+    )
+
+
+async def test_a_tool_nobody_knows_is_an_error_that_says_what_there_is() -> None:
+    async with Honest().listening() as url, gateway(at(url)) as ours:
+        error = (await post(ours.url, "tools/call", {"name": "ecko", "arguments": {}}))["error"]
+    assert error["code"] == -32602 and "Did you mean 'echo'?" in error["message"]

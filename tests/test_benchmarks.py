@@ -1,0 +1,84 @@
+"""Every benchmark runs: its smallest run, as a process, as `make bench` starts it.
+
+Only results count here; what a benchmark says about speed depends on the machine.
+"""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCHMARKS: dict[str, tuple[str, ...]] = {
+    "chunks": (),
+    "condense": ("--engine", "tersely"),
+    "dashboard": (),
+    "gallery": (),
+    "gateway": (),
+    "gateway_walkthrough": (),
+    "generate": (),
+    "investigations": ("--store", "sqlite"),
+    "map_reduce": (),
+    "masking": (),
+    "pipeline": (),
+    "research": (),
+    "tokens": (),
+}
+"""By module, with the arguments that keep the run small."""
+
+PARTS_OF_BENCHMARKS = {"gateway_chatty", "gateway_upstream", "growth", "investigations_model", "investigations_tools"}
+"""Programs that benchmarks start as processes of their own."""
+
+
+def is_program(module: Path) -> bool:
+    """Whether the module does something when it is run with `python -m`."""
+    return any(
+        isinstance(node, ast.If | ast.For) and (isinstance(node, ast.For) or "__main__" in ast.unparse(node.test))
+        for node in ast.parse(module.read_text("utf-8")).body
+    )
+
+
+def run(module: str, *arguments: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TERSELY_")}
+    done = subprocess.run(
+        [sys.executable, "-m", f"bench.{module}", "--smoke", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout[-3_000:]}\n{done.stderr[-3_000:]}"
+    return done.stdout
+
+
+def test_every_program_in_bench_is_listed_here_and_in_the_makefile() -> None:
+    programs = {path.stem for path in (ROOT / "bench").glob("*.py") if is_program(path)}
+    assert programs == BENCHMARKS.keys() | PARTS_OF_BENCHMARKS
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    named = set(re.findall(r"-m bench\.(\w+)", makefile))
+    named |= {name for names in re.findall(r"for name in ([\w ]+); do", makefile) for name in names.split()}
+    assert BENCHMARKS.keys() - named == {"gallery", "gateway_walkthrough", "generate"}, "these are run by hand"
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("module", sorted(BENCHMARKS.keys() - {"dashboard"}))
+def test_a_benchmark_runs(module: str) -> None:
+    assert run(module, *BENCHMARKS[module]) or module == "gallery"
+
+
+@pytest.mark.browser
+@pytest.mark.process
+@pytest.mark.timeout(600)
+def test_the_benchmark_of_the_dashboard_runs() -> None:
+    from tests.browser.chromium import find_chromium  # Imports Playwright.
+
+    if find_chromium() is None:
+        pytest.skip("no Chromium on this machine (`make browser` installs one)")
+    assert "events, opened" in run("dashboard")
