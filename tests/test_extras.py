@@ -26,6 +26,8 @@ from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults, Origin, user_scope
 from tersely.store.database import Database
 
+pytestmark = pytest.mark.process
+
 MOST_PACKAGES = 30
 NOT_IN_THE_CORE = {"fastapi", "starlette", "uvicorn", "fastmcp", "mcp", "dbos", "pydantic-ai-slim", "openai", "httpx2"}
 CORE_COMMANDS = {"condense", "read", "stats", "config", "migrate"}
