@@ -272,7 +272,7 @@ async def test_a_native_tool_that_the_provider_cannot_do_is_said_and_not_sent(wo
         report = await place.work(llm, native_tools=NativeTools(google_search=True))
     assert report.status == "completed"
     (error,) = place.recorder.of("error")
-    assert "cannot do google_search" in error.content and "google_search" not in json.dumps(server.requests)
+    assert "does not support google_search" in error.content and "google_search" not in json.dumps(server.requests)
     assert place.recorder.records("iteration")[0].response["unsupported_native_tools"] == ["google_search"]
 
 

@@ -1,8 +1,7 @@
-"""What the loop tells while it works, as a protocol: the agent knows neither timelines nor stores.
+"""The protocol through which the agent records its progress; it knows neither timelines nor stores.
 
 Every write is keyed by the step it belongs to, so a step that runs twice changes
-nothing the second time. Keeping and publishing are the business of whoever hands
-a recorder in.
+nothing the second time. The implementation stores and publishes.
 """
 
 from collections.abc import Mapping
@@ -18,43 +17,41 @@ Ending = Literal["completed", "failed", "cancelled"]
 
 
 class OpenEvent(Protocol):
-    """An event that is being written; people see it grow."""
+    """An event that is being written; viewers see it grow."""
 
     @property
     def id(self) -> str: ...
 
     def delta(self, text: Masked) -> None:
-        """A piece more of the content. Transient: what counts is what `complete` is given."""
+        """Publish more content. Transient: `complete` sets the final content."""
 
     def restart(self) -> None:
-        """What came so far does not count; the content begins anew."""
+        """Discard the content so far; it starts again."""
 
     async def complete(
         self, content: Masked, metadata: Mapping[str, Any] = ..., *, status: Ending = "completed"
     ) -> None:
-        """The end, once; what `metadata` names is added to what the event began with."""
+        """Complete the event, once; `metadata` is merged into the initial metadata."""
 
 
 class Recorder(Protocol):
     def opened(
         self, step: str, event_type: EventType, *, content: Masked = ..., metadata: Mapping[str, Any] = ...
     ) -> AbstractAsyncContextManager[OpenEvent]:
-        """An event with status `streaming`. Left without `complete` it ends as failed, or cancelled when the work
-        was.
-        """
+        """Open an event with status `streaming`; without `complete` it ends as failed, or cancelled with the work."""
 
     async def record(self, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any] = ...) -> str:
-        """An event that is complete at once; returns its id."""
+        """Record a complete event; return its id."""
 
     def progress(self, phase: Phase, message: str) -> None:
-        """One line for a person about what is going on. Transient."""
+        """Publish one line about the current activity. Transient."""
 
     async def interaction(self, step: str, record: Interaction) -> str:
-        """One exchange with a model or a tool, for the trace; returns its id."""
+        """Record one exchange with a model or a tool in the trace; return its id."""
 
     async def still_ours(self) -> None:
-        """Asked just before something is done that cannot be taken back.
+        """Check the ownership of the session, just before an irreversible action.
 
         Raises:
-            LostSession: Another worker goes on; do nothing more.
+            LostSession: Another worker has taken over; do nothing more.
         """

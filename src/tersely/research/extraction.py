@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tersely.agent.asking import Asker, Turn
+from tersely.agent.asking import ModelCaller, Turn
 from tersely.agent.tool_executor import Step
 from tersely.condensing.prompt_files import Fence, Prompt
 from tersely.llm.client import LLM
@@ -51,7 +51,7 @@ class Extraction:
     subject: str
     schema: Mapping[str, Any]
     llm: LLM
-    asker: Asker
+    model_caller: ModelCaller
     step: Step
     prefix: str
     fence: Fence
@@ -75,7 +75,7 @@ class Extraction:
             name = f"{self.prefix}/extract/{number}/{round_}/model"
 
             async def ask(name: str = name, messages: Sequence[Message] = tuple(messages)) -> Turn:
-                return await self.asker.ask(messages, key=name)
+                return await self.model_caller.call(messages, key=name)
 
             turn = await self.step(name, ask)
             if turn.problem:

@@ -19,7 +19,7 @@ import anyio.to_thread
 from tersely.agent.assignment import Assignment
 from tersely.agent.calls import Called, ToolCaller
 from tersely.agent.loop import investigate
-from tersely.agent.meter import Metered
+from tersely.agent.meter import MeteredLLM
 from tersely.agent.ordered_gather import ordered_gather
 from tersely.agent.tool_executor import Fetched, Step
 from tersely.condensing.budget import Condensed
@@ -375,7 +375,7 @@ class Gathering:
             return await self._kept(
                 page, masked_text(condensed), "whole" if condensed.status == "passthrough" else "structural"
             )
-        llm = Metered(self.llm)
+        llm = MeteredLLM(self.llm)
         recorder = self.caller.recorder
         about = {
             "server_name": self.instruments.crawl.server,
@@ -434,7 +434,7 @@ class Gathering:
         return await self.caller.executor.results.load(handle, self.caller.scope.name)
 
 
-def _interaction(condensed: Condensed, page: ReadPage, llm: Metered, text: str) -> Interaction:
+def _interaction(condensed: Condensed, page: ReadPage, llm: MeteredLLM, text: str) -> Interaction:
     work = condensed.work
     return Interaction(
         type="summarization",

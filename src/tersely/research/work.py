@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from tersely.agent.asking import Asker
+from tersely.agent.asking import ModelCaller
 from tersely.agent.assignment import Assignment
 from tersely.agent.calls import ToolCaller
 from tersely.agent.tool_executor import Step, ToolExecutor
@@ -302,7 +302,7 @@ class _Research:
                 subject=self.request.subject,
                 schema=self.request.schema,
                 llm=(budgeted := BudgetedLLM(self.llm, self.usage_budget, last=True)),
-                asker=Asker(llm=budgeted, recorder=recorder, masker=Masker(key=self.session.mark_key)),
+                model_caller=ModelCaller(llm=budgeted, recorder=recorder, masker=Masker(key=self.session.mark_key)),
                 step=self.services.step,
                 prefix=stage_id,
                 fence=self._fence(sections),
