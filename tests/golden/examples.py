@@ -23,7 +23,7 @@ from tersely.mcp.raw import Tool
 from tersely.pipeline.process import KeptPart
 from tersely.research.budget import BudgetExceeded
 from tersely.research.gathering import ReadPage, Shortened
-from tersely.research.instruments import ResearchTools, SearchHit
+from tersely.research.tools import ResearchTools, SearchHit
 from tersely.sessions.codec import StepFailed
 from tersely.sessions.worker import SessionOutcome
 
