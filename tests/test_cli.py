@@ -91,7 +91,7 @@ def test_json_is_one_object_with_the_account() -> None:
 
 def test_explain_says_what_it_was_taken_for() -> None:
     done = tersely("condense", "--budget", "200", "--explain", stdin=LOG.encode())
-    assert b"Taken for: log" in done.stderr
+    assert b"Detected as: log" in done.stderr
 
 
 def test_invalid_utf8_and_nuls_are_no_obstacle() -> None:

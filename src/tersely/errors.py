@@ -157,8 +157,9 @@ class SessionNotEnded(InputError):
 
 
 class LostSession(TerselyError):
-    """A worker's write was rejected: the session has ended, or belongs to a later attempt. The worker stops without
-    further writes.
+    """A worker's write was rejected: the session has ended, or belongs to a later attempt.
+
+    The worker stops without further writes.
     """
 
 

@@ -31,11 +31,11 @@ def test_it_finds_the_lines_that_match_by_themselves(text: str, pattern: str, fr
 
 
 @given(texts, st.sampled_from(["a", "error", "^", "x{30}"]))
-def test_stretches_change_nothing(text: str, pattern: str) -> None:
+def test_segments_change_nothing(text: str, pattern: str) -> None:
     whole = find_lines((text * 3).encode(), pattern)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_STRETCH", 40)
-        patch.setattr(module, "_LONGEST_STRETCH", 120)
+        patch.setattr(module, "_SEGMENT", 40)
+        patch.setattr(module, "_LONGEST_SEGMENT", 120)
         patch.setattr(module, "_OVERLAP", 35)
         assert [hit.number for hit in find_lines((text * 3).encode(), pattern).hits] == [
             hit.number for hit in whole.hits

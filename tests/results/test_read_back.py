@@ -104,11 +104,11 @@ async def test_a_range_larger_than_a_page_goes_on_to_its_end_and_no_further(back
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"start_line": 3001}, "has 3,000 lines; line 3,001 is behind its end"),
+        ({"start_line": 3001}, "has 3,000 lines; line 3,001 is past its end"),
         ({"start_line": 5, "end_line": 4}, r"end_line \(4\) is before start_line \(5\)"),
         ({"start_line": 0}, "start_line: input should be greater than or equal to 1"),
         ({"start_byte": 10_000_000}, "has .* bytes"),
-        ({"end_byte": 5}, "end_byte goes with start_byte"),
+        ({"end_byte": 5}, "end_byte requires start_byte"),
         ({"line": 5}, "line: extra inputs are not permitted"),
         ({"start_line": "ten"}, "start_line: input should be a valid integer"),
     ],

@@ -119,7 +119,7 @@ async def test_the_shared_descriptions_that_hurt(shared: Path) -> None:
                 if any(word in case["payload"] for word in ("x-mcp-header", "\\u", "aaaaaaaa")):
                     assert one["name"] not in names, case
             assert text_of(await client.call_tool_mcp("fine", {})) == "fine"
-        seen = ours.gateway.upstreams._seen.of(ours.gateway.upstreams.servers)["one"]
+        seen = ours.gateway.upstreams._pins.of(ours.gateway.upstreams.servers)["one"]
         assert {"fine", *names} - {"read_result", "search_result", "query_result", "summarize_result"} <= set(seen)
         tools = ours.gateway.upstreams.pools[True].registry.tools()
         told = {named.name for named in tools if suspicions(named.tool)}

@@ -1,8 +1,8 @@
-"""`async with summarizer_app(settings)`: builds every part once, and closes them in reverse order.
+"""Composition root of the summarizer: `summarizer_app` builds every component once and closes them in reverse order.
 
-Also the home of `Summarizer`, the two verbs that the service, the shell and the
-Python names share: mask, then condense_with, and give the caller's own text back where
-no summary can be had.
+`Summarizer` holds the two operations that the service and the shell share. They run
+the content through the pipeline, and return the caller's own text if it fits or no
+summary is possible.
 """
 
 import math
@@ -40,24 +40,22 @@ LONGEST_FOCUS = 20_000
 
 
 def _ignore(progress: Progress) -> None:
-    """The default for callers that draw no progress."""
+    """The default for callers that show no progress."""
 
 
 @dataclass(frozen=True)
 class Summarizer:
-    """`summarize` and `summarize_for_extraction`, for every entry point that offers them."""
+    """The operations `summarize` and `summarize_for_extraction`."""
 
     settings: Settings
     llm: LimitedLLM | None
     pipeline: Pipeline
     masker: Masker
     fallback: Literal["original", "structural"] = "original"
-    """What comes back when the model fails. The service gives the caller's own text back; a shell keeps to its
-    budget.
-    """
+    """What is returned if the model fails: the caller's own text, or a text within the budget."""
 
     handles_of: str | None = None
-    """The scope whose kept results may stand for content, as `result:r_…`; None where callers are strangers."""
+    """The scope whose kept results may be passed as content by handle (`result:r_…`); None to disallow handles."""
 
     async def summarize(
         self,
@@ -68,10 +66,10 @@ class Summarizer:
         strategy: str = "semantic",
         on_progress: Callable[[Progress], None] = _ignore,
     ) -> Condensed:
-        """A summary of at most `max_output_tokens` (0: the configured default); content within it comes back as it is.
+        """Summarize to `max_output_tokens` (0: the configured default); content that fits is returned unchanged.
 
         Raises:
-            InputError: A size or a text is out of range; nobody was asked.
+            InputError: A size is out of range or a text too long; no model was called.
         """
         focus = focus_areas if isinstance(focus_areas, str) else ", ".join(focus_areas)
         _check(max_output_tokens, focus, "focus_areas")
@@ -89,10 +87,10 @@ class Summarizer:
         max_output_tokens: int = 0,
         on_progress: Callable[[Progress], None] = _ignore,
     ) -> Condensed:
-        """Like `summarize`, for a program that extracts what the hint describes; without a target at least 5:1.
+        """Summarize for a program that extracts what the hint describes; without a target, by at least 5:1.
 
         Raises:
-            InputError: A size or a text is out of range; nobody was asked.
+            InputError: A size is out of range or a text too long; no model was called.
         """
         _check(max_output_tokens, schema_hint, "schema_hint")
         default = self.settings.summarizer.max_output_tokens
@@ -107,10 +105,10 @@ class Summarizer:
         )
 
     async def _expanded(self, content: str) -> str:
-        """The content, or the kept result whose handle it is, so that nobody has to write a page out again."""
+        """The content, or the kept result if the content is a handle."""
         if not content.startswith("result:r_") or not self.handles_of:
             return content
-        # Opened for this one question: a service that is given no handles needs no database.
+        # Opened only here, so that a service that receives no handles needs no database.
         async with kept_results(self.settings) as kept:
             expanded = await kept.expand(content, self.handles_of)
         assert isinstance(expanded, str)
@@ -126,7 +124,7 @@ class Summarizer:
         extraction: bool,
         on_progress: Callable[[Progress], None],
     ) -> Condensed:
-        """Run the content through the pipeline; what passes or falls back is the caller's own text (MS-6)."""
+        """Run the content through the pipeline; content that fits or falls back is returned as the caller sent it."""
         if whole := await anyio.to_thread.run_sync(whole_text, content, target):
             return whole
         policy = Policy(masker=self.masker, threshold=target, budget=target, fallback=self.fallback, keep="never")
@@ -150,7 +148,7 @@ class Summarizer:
         tokens = await anyio.to_thread.run_sync(O200K.count, content)
         condensed = processed.condensed
         if condensed is None:
-            # It fits only because of what was cleaned and masked.
+            # It fits only after cleaning and masking.
             changed = [Lost("secrets and hidden characters, which are masked and removed")]
             after = await anyio.to_thread.run_sync(O200K.count, processed.text)
             return Condensed(
@@ -174,8 +172,7 @@ def _check(max_output_tokens: int, focus: str, name: str) -> None:
         )
     if len(focus) > LONGEST_FOCUS:
         raise InputError(
-            f"{name} has {len(focus):,} characters; at most {LONGEST_FOCUS:,} are allowed. Name what matters in fewer "
-            "words."
+            f"{name} has {len(focus):,} characters; at most {LONGEST_FOCUS:,} are allowed. Use fewer words."
         )
 
 
@@ -187,9 +184,10 @@ class SummarizerApp:
 
 
 def masking_key(folder: Path) -> bytes | None:
-    """The key of this user's marks, made at first use: the same secret gets the same mark tomorrow, and a summary of a
-    text with secrets is found in the cache again. None where nothing can be written; then marks last as long as the
-    process.
+    """The masking key of this user, created at first use.
+
+    With it the same secret gets the same mark in every run, so that summaries of texts with secrets are found in the
+    cache. None if the folder is not writable; marks then differ between runs.
     """
     path = folder / "masking.key"
     with suppress(OSError):
@@ -198,13 +196,13 @@ def masking_key(folder: Path) -> bytes | None:
             new.write(secrets.token_bytes(32))
     with suppress(OSError):
         key = path.read_bytes()
-        return key if len(key) == 32 else None  # another process may be writing it just now
+        return key if len(key) == 32 else None  # another process may be writing it
     return None
 
 
 @asynccontextmanager
 async def kept_results(settings: Settings) -> AsyncIterator[KeptResults]:
-    """The results that were kept, for as long as the block lasts.
+    """Open the store of kept results for the duration of the block.
 
     Raises:
         ConfigError, StoreUnavailable: The database cannot be used.
@@ -228,7 +226,7 @@ async def summarizer_app(
         cache = SummaryFile(settings.store.data_dir / "summaries.db", max_bytes=settings.store.summary_cache_mb * 2**20)
     try:
         masker = Masker(key=masking_key(settings.store.data_dir))
-        # The caller's deadline is the limit: the service answers when the summary is there.
+        # Without a time limit of its own; the caller's timeout applies.
         pipeline = Pipeline(cache=cache, condense_seconds=math.inf)
         yield SummarizerApp(settings, Summarizer(settings, llm, pipeline, masker, fallback, handles_of), llm)
     finally:

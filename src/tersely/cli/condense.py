@@ -1,4 +1,4 @@
-"""`tersely condense`: for people with a pipe."""
+"""`tersely condense`: condenses a file or standard input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", type=click.File("rb"), default="-")
 @click.option(
-    "--budget", type=int, default=1000, show_default=True, metavar="TOKENS", help="What the result may take, at most."
+    "--budget", type=int, default=1000, show_default=True, metavar="TOKENS", help="Maximum size of the result."
 )
 @click.option("--focus", default="", metavar="TEXT", help="What you are looking for; it decides what stays.")
 @click.option(
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     metavar="TEXT",
     help="What a program will extract from the result; used instead of --focus.",
 )
-@click.option("--llm", is_flag=True, help="Let the configured model summarize (sends the masked text to it).")
+@click.option("--llm", is_flag=True, help="Summarize with the configured model; the masked text is sent to it.")
 @click.option(
-    "--no-mask", is_flag=True, help="Leave secrets in the result. Not with --llm: a model gets masked text only."
+    "--no-mask", is_flag=True, help="Leave secrets in the result. Not with --llm: models get masked text only."
 )
-@click.option("--explain", is_flag=True, help="Say on stderr what the text was taken for, and what was left out.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the text and the account of it.")
+@click.option("--explain", is_flag=True, help="Print the detected kind of text and the omissions to stderr.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with text, sizes and omissions.")
 def condense(
     file: Any, budget: int, focus: str, schema_hint: str, llm: bool, no_mask: bool, explain: bool, as_json: bool
 ) -> None:
-    """Bring FILE (or standard input) down to a budget of tokens.
+    """Condense FILE (or standard input) to a token budget.
 
     Hidden characters are removed and secrets are masked first. Without --llm nothing is sent and nothing is
-    stored: the kind of text (JSON, log, table, page, prose ...) decides how it is cut, and the focus decides
-    what stays.
+    stored: the kind of text (JSON, log, table, page, prose ...) decides how it is shortened, and the focus
+    decides what stays.
 
     \b
     journalctl -u api | tersely condense --budget 800 --focus "why does it restart"
@@ -50,9 +50,7 @@ def condense(
     from tersely.condensing.budget import SMALLEST_BUDGET
 
     if file.name == "<stdin>" and sys.stdin.isatty():
-        fail(
-            "Nothing to condense. Name a file, or pipe something in: journalctl -u api | tersely condense --budget 800"
-        )
+        fail("Nothing to condense. Name a file, or pipe text in: journalctl -u api | tersely condense --budget 800")
     text = file.read().decode("utf-8", "replace").removeprefix("\ufeff")
     if budget < SMALLEST_BUDGET:
         fail(f"--budget {budget} is too small: at least {SMALLEST_BUDGET} tokens are needed for anything readable.")
@@ -94,7 +92,7 @@ def _summarize(text: str, budget: int, focus: str, schema_hint: str) -> Condense
     if not settings.summarizing():
         fail(f"--llm needs a model: set {settings.model.missing()}. Without --llm no model is needed.")
 
-    # What went wrong is said in the closing line; a log line in between would only be in the way.
+    # The closing line reports a failure, so log lines are not needed.
     logging.getLogger("tersely").addHandler(logging.NullHandler())
 
     async def run() -> Condensed:
@@ -112,7 +110,7 @@ def _summarize(text: str, budget: int, focus: str, schema_hint: str) -> Condense
 
 
 def _progress_line() -> Any:
-    """Redraws one line on a terminal; says nothing where nobody is watching."""
+    """A function that redraws one progress line; does nothing if stderr is not a terminal."""
 
     def show(done: int, total: int) -> None:
         if sys.stderr.isatty():
@@ -143,13 +141,13 @@ def _closing_line(condensed: Condensed, seconds: float) -> str:
 
 def _explain(condensed: Condensed) -> None:
     if condensed.kind:
-        click.echo(f"\nTaken for: {condensed.kind}", err=True)
+        click.echo(f"\nDetected as: {condensed.kind}", err=True)
     if condensed.lost:
         click.echo("Left out:", err=True)
         for lost in condensed.lost:
             click.echo(f"  - {lost}", err=True)
     if condensed.work and condensed.work.invented:
-        click.echo(f"Not in the source, so perhaps made up: {', '.join(condensed.work.invented[:10])}", err=True)
+        click.echo(f"Not in the source, so possibly invented: {', '.join(condensed.work.invented[:10])}", err=True)
 
 
 def _as_json(condensed: Condensed, seconds: float) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from tersely.cli.watch import TOKEN, URL, error_message, headers
 def export(session_id: str, output: Path | None, results: bool, url: str, token: str) -> None:
     """Write a session as one JSON document.
 
-    It contains the alert, the analysis, the timeline, events, the trace and what is known of kept results.
+    It contains the alert, the analysis, the timeline, events, the trace and the metadata of kept results.
 
     \b
     tersely export 7fab797d-2203-44a0-9700-802ad81a48a1 --results -o incident.json

@@ -14,8 +14,9 @@ Owner = TypeVar("Owner")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a listener on `host`: `localhost`, or a loopback address, also in brackets or
-    with a zone.
+    """Whether only this machine can reach a listener on `host`.
+
+    True for `localhost` and for loopback addresses, also in brackets or with a zone.
     """
     if host.lower() == "localhost":
         return True
@@ -30,8 +31,9 @@ def token_digest(token: bytes) -> bytes:
 
 
 def find_token_owner(token: bytes, digests: Iterable[tuple[Owner, bytes]]) -> Owner | None:
-    """The owner whose digest is that of `token`. Every digest is compared, in constant time, so that the time taken
-    reveals nothing.
+    """The owner whose digest is that of `token`.
+
+    Every digest is compared, in constant time, so that the time taken reveals nothing.
     """
     digest = token_digest(token)
     found = None

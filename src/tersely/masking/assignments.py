@@ -243,8 +243,9 @@ def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes) ->
 
 
 def _argument(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> SecretSpan | None:
-    """`setenv("API_KEY", "…")`: the argument after the name. In a list of words it is just the next word, so it must
-    look like a secret.
+    """The argument after the name, as in `setenv("API_KEY", "…")`.
+
+    In a list of words it is just the next word, so it must look like a secret.
     """
     close = text.find(quote, start, min(line_end, start + 64)) + len(quote)
     if text[close : close + 8].lstrip()[:1] == b":":

@@ -166,9 +166,7 @@ def walk_json(text: bytes, check: Callable[[], None]) -> list[SecretSpan]:
 
 
 def walk_object(text: bytes, at: int, check: Callable[[], None]) -> tuple[list[SecretSpan], int]:
-    """Walk only the JSON object around a place, unless it is far larger than a pair of name and value. Also return
-    where it ends.
-    """
+    """Find the secrets in the JSON object around a position, up to a limited size; also return where it ends."""
     start = _object_start(text, at)
     if start is None:
         return [], at
@@ -254,9 +252,7 @@ def walk_yaml(text: bytes, check: Callable[[], None]) -> list[SecretSpan]:
 
 
 def _yaml_lines(text: bytes) -> Iterator[tuple[int, int, bytes, tuple[int, int, bool] | None, bool]]:
-    """Per line: indentation, width of the dashes, key, span of the value (and whether it is a flow mapping), document
-    separator.
-    """
+    """Yield per line: indentation, width of dashes, key, span of the value with a flag for flow mappings, separator."""
     at = 0
     while at <= len(text) and (places := _YAML_LINE.search(text, at)):
         (_, line_end), (indent_start, indent_end), (dash_start, dash_end), key_place, value_place, border, rest = places
@@ -317,8 +313,9 @@ _RULE = b"-+=| \t\r:"
 
 
 def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[SecretSpan]:
-    """Columns of tables: a line of headings, then lines with as many cells, separated by commas, tabs, semicolons or
-    bars.
+    """Find secrets in columns of tables: a heading line, then lines with as many cells.
+
+    Cells are separated by commas, tabs, semicolons or bars.
     """
     walked = 0
     for count, ((start, end),) in enumerate(_HEADER.every(text)):

@@ -1,7 +1,7 @@
 """The first step of every entry point: clean, then mask.
 
-Nothing behind this step has seen a control sequence, a hidden character or a
-secret. What cannot be masked raises and is not used, not even in an error text.
+Later steps receive no control sequences, hidden characters or secrets. Content
+that cannot be masked raises and is not used, not even in an error message.
 """
 
 import json
@@ -25,33 +25,33 @@ class Admitted:
 
     attachments: tuple[Attachment, ...]
     cleaned: int
-    """Characters that were removed because they only deceive: escapes, zero-width, bidi and tag characters."""
+    """Number of hidden characters that were removed: escapes, zero-width, bidi and tag characters."""
 
     is_error: bool
 
     @property
     def text(self) -> Masked:
-        """What a reader of text sees: structured content only where there is no text, since servers repeat it there."""
+        """The text; the structured content if there is no text, since servers usually repeat it there."""
         return join_masked("\n\n", (text for text in self.texts if text)) or self.structured or NOTHING
 
     @property
     def has_more_structure(self) -> bool:
-        """Whether the structured content says anything that the text does not."""
+        """Whether the structured content contains anything that the text does not."""
         return self.structured is not None and any(self.texts) and not repeats(self.structured, self.text)
 
 
 def admit(content: Content, masker: Masker | None) -> Admitted:
-    """Clean and mask everything; without a masker (the operator turned masking off) only clean.
+    """Clean and mask everything; only clean without a masker, i.e. if the operator turned masking off.
 
     Raises:
-        MaskingFailed: Nothing of the content may be used.
+        MaskingFailed: The content must not be used.
     """
     texts, removed = (
         zip(*(_admitted(text, masker) for text in content.texts), strict=True) if content.texts else ((), ())
     )
     structured, hidden = None, 0
     if content.structured is not None:
-        # Many servers repeat their only text in a structure; then looking at it once is enough.
+        # Many servers repeat their only text as structured content; then it is masked once.
         if len(texts) == 1 and content.structured == {"result": content.texts[0]}:
             structured = assume_masked(json.dumps({"result": texts[0]}, ensure_ascii=False))
         else:
@@ -70,7 +70,7 @@ def admit_text(text: str, masker: Masker | None) -> Masked:
     """One text, cleaned and masked.
 
     Raises:
-        MaskingFailed: The text may not be used.
+        MaskingFailed: The text must not be used.
     """
     return _admitted(text, masker)[0]
 
@@ -79,7 +79,7 @@ def admit_value(value: Any, masker: Masker | None) -> Any:
     """A JSON value, cleaned and masked.
 
     Raises:
-        MaskingFailed: The value may not be used.
+        MaskingFailed: The value must not be used.
     """
     if value is None or isinstance(value, bool | int | float) or value == {}:
         return value
@@ -88,7 +88,7 @@ def admit_value(value: Any, masker: Masker | None) -> Any:
 
 
 def repeats(structured: str, text: str) -> bool:
-    """Whether structured content says what the text says, as many servers do for clients that read only one of them."""
+    """Whether structured content and text are the same; many servers send both for clients that read only one."""
     value = json.loads(structured)
     if value == {"result": text}:
         return True
@@ -101,12 +101,12 @@ def repeats(structured: str, text: str) -> bool:
 
 def _admitted(text: str, masker: Masker | None) -> tuple[Masked, int]:
     cleaned = clean(text)
-    # Without a masker the operator vouches for what this server returns.
+    # Without a masker, the operator turned masking off for this server.
     return (masker.mask(cleaned.text) if masker else assume_masked(cleaned.text)), cleaned.removed
 
 
 def _as_json(value: Any, masker: Masker | None) -> Masked:
-    """A JSON value as JSON: every string masked as a text of its own, then again in the light of its keys."""
+    """A value as JSON text: each string is masked by itself, then again in the context of its key."""
 
     def masked(value: Any, mask: Callable[[str], str]) -> Any:
         if isinstance(value, dict):
@@ -117,10 +117,10 @@ def _as_json(value: Any, masker: Masker | None) -> Masked:
 
     if masker:
         value = masker.mask_json(masked(value, masker.mask))
-    # Writing it as JSON adds only quotes and brackets.
+    # Serializing adds only quotes, brackets and escapes.
     return assume_masked(json.dumps(value, ensure_ascii=False))
 
 
 def size_of(content: Content) -> int:
-    """Characters to look at, roughly; decides whether cleaning and masking are worth a thread."""
+    """Approximate number of characters; decides whether cleaning and masking use a thread."""
     return sum(map(len, content.texts)) + (len(str(content.structured)) if content.structured is not None else 0)

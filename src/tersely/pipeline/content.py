@@ -1,7 +1,7 @@
-"""What came in, before anything was done to it.
+"""Content as an entry point received it, before cleaning and masking.
 
-An entry point translates its protocol into `Content` and nothing else; what is
-not text travels beside the text as attachments.
+Entry points translate their protocols into `Content`; parts that are not text are
+attachments.
 """
 
 import base64
@@ -15,7 +15,7 @@ class Attachment:
     """A part of a result that is not text: an image, a sound, a file, a link."""
 
     kind: str
-    """`image`, `audio`, `resource`, `link` or what the server called it."""
+    """`image`, `audio`, `resource`, `link`, or the server's own name for the kind."""
 
     data: str = ""
     """Base64, as it was received."""
@@ -24,7 +24,7 @@ class Attachment:
     name: str = ""
 
     def content(self) -> bytes:
-        """The decoded data; data that is not Base64 as it was written."""
+        """The decoded data; invalid Base64 is returned as it is."""
         try:
             return base64.b64decode(self.data, validate=True)
         except (binascii.Error, ValueError):
@@ -37,11 +37,11 @@ class Content:
     """The parts that are text, in order."""
 
     structured: Any = None
-    """A JSON value beside the text, or instead of it; None where there is none."""
+    """A JSON value in addition to the text or instead of it; None if there is none."""
 
     attachments: tuple[Attachment, ...] = ()
     is_error: bool = False
-    """The tool ran and reports that it failed."""
+    """Whether the tool reported a failure."""
 
     @classmethod
     def of_text(cls, text: str) -> "Content":

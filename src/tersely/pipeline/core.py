@@ -1,7 +1,7 @@
-"""The synchronous core: admit, does it fit, condense by structure, add the note.
+"""The synchronous core: admit, check the size, condense by structure, add the note.
 
 Serves `tersely.condense`, the shell and hooks, and is the part of `process` that
-asks neither a store nor a model. Imports only `text`, `masking` and `condensing`.
+uses neither a store nor a model. Imports only `text`, `masking` and `condensing`.
 """
 
 from collections.abc import Sequence
@@ -15,16 +15,16 @@ from tersely.masking.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
 
 CUT_CHARACTERS = 50_000
-"""Up to this length counting tokens is not worth a thread."""
+"""Up to this length, tokens are counted without a thread."""
 
 
 def condense(text: str, budget: int = 1000, focus: str = "", *, mask: bool = True) -> Condensed:
-    """Bring a text down to `budget` tokens without a model: what matters to the focus stays, the rest is counted.
+    """Condense a text to `budget` tokens without a model: parts relevant to the focus stay, the rest is counted.
 
     The text is cleaned of hidden characters and its secrets are masked first. Nothing is stored and nothing is sent.
 
     Args:
-        mask: False leaves secrets in the text. Hidden characters are removed all the same.
+        mask: False leaves secrets in the text; hidden characters are removed nevertheless.
 
     Raises:
         InputError: The budget is under 16 tokens.
@@ -38,7 +38,7 @@ def condense(text: str, budget: int = 1000, focus: str = "", *, mask: bool = Tru
 
 
 def shorten(text: Masked, budget: int, focus: str = "") -> Masked:
-    """Masked text within a budget, condensed by structure where it does not fit."""
+    """Masked text within a budget, condensed by structure if it does not fit."""
     return assume_masked(condense_within(text, budget, focus).text)
 
 
@@ -52,11 +52,11 @@ def exceeds(text: str, limit: int) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class NoteWriter:
-    """Writes the line that tells a model that it does not see everything, and how to see it."""
+    """Writes the note that the result was shortened and how to read the rest."""
 
     read: str = "read_result"
     search: str = "search_result"
-    """What the read-back tools are called where the note is read."""
+    """Names of the read-back tools as the reader of the note sees them."""
 
     def write(self, lost: Sequence[Lost], handle: str | None, tokens: int) -> str:
         missing = _missing(lost)
@@ -74,7 +74,7 @@ class NoteWriter:
         return f"[Shortened; the whole is kept as {handle}.]" if handle else "[Shortened; the whole could not be kept.]"
 
     def reserve(self, handle: str | None, tokens: int, budget: int) -> int:
-        """Tokens to set aside for the note; where the list of what is missing is longer, the shortest note is used."""
+        """Tokens to reserve for the note; if the list of what was left out is longer, the shortest note is used."""
         return O200K.count(self.write((), handle, tokens)) + (60 if budget >= ACCOUNT_FROM_TOKENS else 0)
 
 
@@ -92,7 +92,7 @@ def masked_text(condensed: Condensed) -> Masked:
     """The text of a condensed result that came from the pipeline.
 
     Raises:
-        TypeError: It did not; the text may hold secrets.
+        TypeError: It did not, so the text may contain secrets.
     """
     if not isinstance(condensed.text, Masked):
         raise TypeError("This text was condensed outside of the pipeline and may not be masked.")
@@ -100,7 +100,7 @@ def masked_text(condensed: Condensed) -> Masked:
 
 
 def cut(text: Masked, tokens: int, handle: str | None, limit: int) -> Condensed:
-    """The beginning of a text, for when condensing it failed."""
+    """The beginning of a text, used if condensing it failed."""
     kept = f"The whole is kept as {handle}." if handle else "The whole could not be kept."
     closing = f"\n[Cut: the beginning of {tokens:,} tokens. {kept}]"
     head = O200K.head(text, max(0, limit - O200K.count(closing) - 2))

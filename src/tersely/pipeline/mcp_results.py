@@ -5,7 +5,7 @@ from tersely.pipeline.content import Attachment, Content
 
 
 def content_of(raw: RawResult) -> Content:
-    """What a server returned, as the pipeline's content."""
+    """The result of a server as the pipeline's content."""
     return Content(
         texts=tuple(part.text for part in raw.parts if part.kind in ("text", "resource") and part.text),
         structured=raw.structured,

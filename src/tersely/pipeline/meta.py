@@ -1,9 +1,9 @@
 """The one writer of `_meta`, log fields and statistics.
 
-Every entry point describes a condensed result with the same keys; those of 003
-and 004 (`input_tokens`, `output_tokens`, `compression_ratio`, `num_chunks`,
-`strategy`, `model`) among them. Inside another server's `_meta` they carry a
-prefix, so that they cannot collide with its own.
+Every entry point describes a condensed result with the same keys, among them those
+that clients rely on (`input_tokens`, `output_tokens`, `compression_ratio`,
+`num_chunks`, `strategy`, `model`). In another server's `_meta` they have a prefix,
+so that they cannot collide with its own keys.
 """
 
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from tersely.text.chunks import STRATEGIES
 
 PREFIX = "tersely/"
 LISTED = 50
-"""Entries of `left_out`; `left_out_total` has their number."""
+"""Maximum length of `left_out`; `left_out_total` is the total."""
 
-# Sizes and names only: reasons and gaps may quote the content.
+# Only sizes and names, because reasons and gaps may quote the content.
 _LOGGED = (
     "status",
     "returned",
@@ -34,7 +34,7 @@ _LOGGED = (
 
 
 def describe(condensed: Condensed, *, strategy: str = "semantic", handle: str | None = None) -> dict[str, Any]:
-    """What `_meta` says of a result."""
+    """The `_meta` entries of a condensed result."""
     work = condensed.work
     meta: dict[str, Any] = {
         "status": condensed.status,
@@ -68,23 +68,23 @@ def describe(condensed: Condensed, *, strategy: str = "semantic", handle: str | 
 
 
 def is_cached(condensed: Condensed) -> bool:
-    """Whether every answer that the summary needed came from the cache."""
+    """Whether all model answers for the summary came from the cache."""
     work = condensed.work
     return bool(work and work.calls and work.cache_hits == work.calls)
 
 
 def prefixed(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for another server's `_meta`, without what says nothing."""
+    """The entries for another server's `_meta`: prefixed, without empty values."""
     return {f"{PREFIX}{name}": value for name, value in meta.items() if value not in (None, [], 0, "")}
 
 
 def log_fields(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """What a log line says of a result: sizes and names, never content."""
+    """The log fields of a result: sizes and names, never content."""
     return {name: meta[name] for name in _LOGGED if meta.get(name) is not None} | {"gaps": len(meta["gaps"])}
 
 
 def tally(condensed: Condensed | None) -> dict[str, Any]:
-    """What the statistics add up for one result; nothing for one that passed as it was."""
+    """The figures of one result for the statistics; empty if it was not condensed."""
     if condensed is None:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""How a result is treated: what is masked, from which size on it is condensed, to which size, and by what means."""
+"""How a result is processed: masking, the size from which it is condensed, the target size, and the means."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,31 +11,31 @@ from tersely.masking.options import MaskingOptions
 @dataclass(frozen=True, kw_only=True)
 class Policy:
     masker: Masker
-    """Masks arguments and questions always, and results unless `masks_results` is off."""
+    """Always applied to arguments and intents, and to results unless `masks_results` is off."""
 
     masks_results: bool = True
-    """Off where the operator turned masking off for a server."""
+    """Off if the operator turned masking off for a server."""
 
     condenses: bool = True
-    """Off where the operator turned condensing off for a tool: then only the reader's window limits its results."""
+    """Off if the operator turned condensing off for a tool; then only the reader's window limits its results."""
 
     threshold: int = 5_000
-    """Tokens. A result at or under it passes as it is."""
+    """Tokens up to which a result is not condensed."""
 
     budget: int = 1_000
-    """Tokens that a condensed result may take, its note included."""
+    """Maximum tokens of a condensed result, including its note."""
 
     fallback: Literal["original", "structural"] = "structural"
     """What is returned when the model fails."""
 
     keep: Literal["required", "optional", "never"] = "required"
-    """Whether the whole is kept. `optional`: a store that does not answer costs the handle, not the result."""
+    """Whether the whole result is kept. `optional`: if the store is unavailable, the result has no handle."""
 
     provider: str | None = None
-    """Which provider summarizes; None for the default one."""
+    """The provider that summarizes; None for the default one."""
 
     uses_model: bool | None = None
-    """Whether a model summarizes; None where the entry point decides."""
+    """Whether a model summarizes; None if the entry point decides."""
 
     @classmethod
     def of_tool(
@@ -46,7 +46,7 @@ class Policy:
         key: bytes | None,
         keep: Literal["required", "optional", "never"] = "required",
     ) -> "Policy":
-        """The policy of one tool, from the options of its server; `key` belongs to the scope that sees the marks."""
+        """The policy of one tool, from the options of its server; `key` is the masking key of the scope."""
         return cls(
             masker=masking.masker(key),
             masks_results=masking.enabled,
@@ -63,7 +63,7 @@ class Policy:
         return self.masker if self.masks_results else None
 
     def limit(self, *, is_error: bool = False, window: int | None = None) -> int | None:
-        """Tokens up to which a result passes as it is; None for no limit.
+        """Tokens up to which a result is not condensed; None for no limit.
 
         With a known window, errors and results of tools that are never condensed are limited by it alone.
         """
@@ -72,11 +72,11 @@ class Policy:
         return min(self.threshold, window) if self.condenses and not is_error else window
 
     def target(self, *, is_error: bool = False, window: int | None = None) -> int:
-        """Tokens to which a result over its limit is condensed."""
+        """Tokens to which a result over the limit is condensed."""
         if window is None:
             return self.budget
         return min(self.budget, self.threshold, window) if self.condenses and not is_error else window
 
     def may_ask_model(self, *, is_error: bool) -> bool:
-        """Errors and results that are never condensed are not shown to a summarizing model."""
+        """Whether a model may summarize the result; never for errors and tools that are not condensed."""
         return self.condenses and not is_error and self.uses_model is not False

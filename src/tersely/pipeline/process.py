@@ -1,14 +1,14 @@
 """The pipeline every entry point calls: clean, mask, keep, condense, note.
 
-`Pipeline.process` is the asynchronous shell around `core`: the store and the
-model are handed in. Two promises hold because there is one implementation. What
-a model, a store, a cache or a log receives is cleaned and masked first; within
-its retention time the original of every condensed result can be read back.
+`Pipeline.process` is the asynchronous shell around `core`; the store and the model
+are passed in. It guarantees that everything a model, a store, a cache or a log
+receives is cleaned and masked, and that the original of every condensed result
+that was kept can be read back within its retention time.
 
-A durable caller that stores what each step returned uses the halves, `admit`
-with `keep` and later `condense`, instead of `process`.
+A durable caller that records each step calls `admit`, `keep` and `condense`
+separately instead of `process`.
 
-Knows no protocol: entry points translate theirs into `Content` and back.
+Does not know any protocol: entry points translate theirs into `Content` and back.
 """
 
 import json
@@ -39,16 +39,16 @@ from tersely.text.tokens import O200K
 logger = logging.getLogger(__name__)
 
 INLINE_CHARACTERS = 8_000
-"""Up to this size content is admitted on the event loop; a thread would cost more than the work."""
+"""Up to this size, content is admitted on the event loop; a thread would cost more than the work."""
 
 LONGEST_MESSAGE = 10_000
-"""Characters of one message of the conversation that a summarizing model is shown."""
+"""Characters of each message of the conversation that a summarizing model receives."""
 
 NOTE = NoteWriter()
 
 
 class ResultStore(Protocol):
-    """Where whole results are kept; `results.kept.KeptResults` is one."""
+    """Stores whole results; implemented by `results.kept.KeptResults`."""
 
     async def keep(
         self,
@@ -75,7 +75,7 @@ class ResultStore(Protocol):
 
 @dataclass(frozen=True)
 class Scope:
-    """Whose results these are, and the key of the marks that this reader sees."""
+    """The owner of kept results, and the masking key for it."""
 
     name: str
     key: bytes | None = field(default=None, repr=False)
@@ -83,13 +83,13 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True)
 class Intent:
-    """Why a result was asked for: decides which parts of it matter."""
+    """Why a tool was called; decides which parts of the result matter."""
 
     looking_for: str = ""
     """The caller's own words."""
 
     conversation: Sequence[Message] = ()
-    """What was said so far; system messages are left out."""
+    """The messages so far; system messages are ignored."""
 
     called: str = ""
     """The call behind the result, as `server.tool`."""
@@ -106,7 +106,7 @@ class Intent:
 
     @property
     def focus(self) -> str:
-        """The caller's words, else the last question; and the values the tool was called with."""
+        """The caller's words, or else the last user message; and the values of the arguments."""
         asked = self.looking_for or next(
             (message.text for message in reversed(self.conversation) if message.role == "user"), ""
         )
@@ -114,9 +114,7 @@ class Intent:
         return f"{asked[:2000]} {values[:500]}".strip()
 
     def context(self, tokens: int) -> str:
-        """The call and the conversation for a summarizing model: each message cut, the whole within `tokens`, the
-        newest messages kept.
-        """
+        """The call and the newest messages of the conversation within `tokens`, for a summarizing model."""
         if not self.called:
             return ""
         arguments = json.dumps(self.arguments, ensure_ascii=False)[:2000]
@@ -134,10 +132,10 @@ class Intent:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptPart:
-    """A part of a result that is not its text: kept, passed on as it came, never given to a text model."""
+    """A part of a result other than its text: kept and passed on unchanged, never sent to a text model."""
 
     kind: str
-    """`image`, `audio`, `resource`, `link`, `structured` or what the server called it."""
+    """`image`, `audio`, `resource`, `link`, `structured`, or the server's own name for the kind."""
 
     mime_type: str
     size: int
@@ -158,33 +156,34 @@ class Kept:
 
 @dataclass(frozen=True, kw_only=True)
 class Processed:
-    """What an entry point hands to its caller."""
+    """A result after the pipeline."""
 
     text: Masked
     admitted: Admitted
     condensed: Condensed | None = None
-    """None where the result passed as it is."""
+    """None if the result was not condensed."""
 
     replaced: Literal["text", "structured"] | None = None
-    """What the condensed text stands for."""
+    """Which content the condensed text replaces."""
 
     handle: str | None = None
-    """Where the whole can be read."""
+    """Handle of the whole result."""
 
     structured_handle: str | None = None
-    """Where structured content that says more than the text can be read."""
+    """Handle of structured content that contains more than the text."""
 
     meta: dict[str, Any] = field(default_factory=dict)
-    """What `_meta` says of it; empty where the result passed as it is."""
+    """The entries for `_meta`; empty if the result was not condensed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """
+    """Processes results for all entry points.
+
     Args:
-        results: Where whole results are kept; None for entry points that keep nothing.
-        cache: Answers of models that were paid for already.
-        condense_seconds: After this time a summary is given up and the structure decides.
+        results: Stores whole results; None for entry points that keep nothing.
+        cache: Earlier answers of models.
+        condense_seconds: Time limit for a summary; after it the text is condensed by structure.
     """
 
     results: ResultStore | None = None
@@ -209,14 +208,14 @@ class Pipeline:
         """Run one result through the pipeline.
 
         Args:
-            origin: The call it came from, for the store.
-            request: What a summary should be, where it is not derived from policy and intent.
-            note: Writes the line about what is missing; None where the reader is told by other means.
-            window: Tokens that the reader has room for at all.
+            origin: The call that returned the result, for the store.
+            request: The summary to make; derived from policy and intent if None.
+            note: Writes the note about what was left out; None if the entry point reports it otherwise.
+            window: Tokens that fit into the reader's context.
 
         Raises:
-            MaskingFailed: Nothing of the content may be used.
-            StoreUnavailable: The policy requires keeping and the store does not answer.
+            MaskingFailed: The content must not be used.
+            StoreUnavailable: The policy requires keeping, and the store is unavailable.
         """
         admitted = await self.admit(content, policy)
         limit = policy.limit(is_error=admitted.is_error, window=window)
@@ -258,23 +257,23 @@ class Pipeline:
             meta=described,
         )
 
-    # The halves, for callers that store what each step returned
+    # Separate steps, for durable callers
 
     async def admit(self, content: Content, policy: Policy) -> Admitted:
         """Clean and mask.
 
         Raises:
-            MaskingFailed: Nothing of the content may be used.
+            MaskingFailed: The content must not be used.
         """
         if size_of(content) <= INLINE_CHARACTERS:
             return admit(content, policy.result_masker)
         return await anyio.to_thread.run_sync(admit, content, policy.result_masker)
 
     async def keep(self, admitted: Admitted, scope: Scope, origin: Origin) -> Kept:
-        """Keep everything: the text, what the structured content says beyond it, and each attachment by itself.
+        """Keep the text, structured content that contains more than the text, and each attachment.
 
         Raises:
-            StoreUnavailable: The store does not answer.
+            StoreUnavailable: The store is unavailable.
         """
         assert self.results is not None
         tokens = await anyio.to_thread.run_sync(O200K.count, admitted.text)
@@ -307,13 +306,13 @@ class Pipeline:
         on_progress: Callable[[Progress], None] = lambda progress: None,
         on_text: OnText | None = None,
     ) -> Condensed:
-        """A text within `budget` tokens, with the note about what is missing.
+        """Condense a text to `budget` tokens and add the note about what was left out.
 
-        What cannot be condensed is cut: no text makes this fail.
+        If condensing fails, the text is cut: no text makes this method fail.
 
         Args:
-            intent: Its words and arguments are masked already.
-            tokens: Of the text, where they are known.
+            intent: With masked words and arguments.
+            tokens: Size of the text, if known.
         """
         if tokens is None:
             tokens = await anyio.to_thread.run_sync(O200K.count, text)
@@ -340,7 +339,7 @@ class Pipeline:
         except TerselyError:
             raise
         except Exception as problem:  # noqa: BLE001
-            # Broad, because whatever a condenser stumbles over, the reader still gets the beginning of a masked text.
+            # Broad, so that a bug in a condenser still leaves the reader the beginning of the masked text.
             logger.error("condensing_failed", extra={"called": intent.called, "problem": type(problem).__name__})
             condensed = await anyio.to_thread.run_sync(core.cut, text, tokens, handle, max(budget, policy.threshold))
         # Condensed from masked text, or written by a model and masked again.
@@ -350,9 +349,7 @@ class Pipeline:
         return condensed
 
     def summarizer(self, masker: Masker, llm: LLM | None = None) -> Callable[[Masked, int, str], Awaitable[Condensed]]:
-        """Summarize kept texts again, for `results.read_back`: without a note, as the reader knows where the whole
-        is.
-        """
+        """The function with which `results.read_back` summarizes kept texts; without a note, as the handle is known."""
         policy = Policy(masker=masker, keep="never")
 
         async def summarize(text: Masked, budget: int, focus: str) -> Condensed:
@@ -364,13 +361,13 @@ class Pipeline:
     # Steps
 
     async def _over(self, admitted: Admitted, limit: int | None) -> tuple[Masked, Literal["text", "structured"]] | None:
-        """The text that is too long: what the tool says, or its structured content where only that is too long."""
+        """The content that exceeds the limit: the text, or the structured content if only that does."""
         if limit is None:
             return None
         if await _exceeds(admitted.text, limit):
             return admitted.text, "text" if admitted.texts else "structured"
         structured = admitted.structured
-        # What the text says too is not longer for the quotes and escapes that JSON adds.
+        # Structured content that repeats the text only exceeds it by JSON quotes and escapes.
         if structured is None or not admitted.has_more_structure or not await _exceeds(structured, limit):
             return None
         return structured, "structured"
@@ -393,14 +390,14 @@ class Pipeline:
         except StoreUnavailable as problem:
             if policy.keep == "required":
                 raise
-            # A shortened result without its whole is better than none, and says so.
+            # A shortened result without a handle is better than none; its note says so.
             logger.warning("result_not_kept", extra={"origin": str(origin), "problem": str(problem)})
             return None
 
     async def keep_attachment(
         self, attachment: Attachment, number: int, policy: Policy, scope: Scope, origin: Origin
     ) -> str | None:
-        """Keep one attachment and return its handle; None where it could not be kept and the policy allows that."""
+        """Keep one attachment and return its handle; None if it was not kept and the policy allows that."""
         try:
             return (await self._keep_attachment(attachment, number, scope, origin)).handle
         except StoreUnavailable as problem:
@@ -410,7 +407,7 @@ class Pipeline:
             return None
 
     async def _keep_attachment(self, attachment: Attachment, number: int, scope: Scope, origin: Origin) -> KeptPart:
-        """An attachment that only points elsewhere is named and not followed."""
+        """Keep the data of an attachment; links are recorded but not fetched."""
         assert self.results is not None
         content = attachment.content()
         handle = None
@@ -432,7 +429,7 @@ class Pipeline:
         )
 
     def _checked(self, condensed: Condensed, masker: Masker) -> Condensed:
-        """Mask what a model wrote and what a provider was quoted with, like everything else."""
+        """Mask the text of a model and the quoted message of a provider."""
         if condensed.reason:
             condensed = replace(condensed, reason=masker.mask(condensed.reason))
         if condensed.work is None or condensed.status not in ("summarized", "partial"):
@@ -442,9 +439,9 @@ class Pipeline:
             text = masker.mask(condensed.text)
         except MaskingFailed:
             reason = "the summary could not be masked"
-            gone = "[The summary could not be checked for secrets and was dropped.]"
-            return replace(condensed, text=gone, status="fallback", reason=reason)
-        # By itself a password looks like any word: what the masked text does not show is not shown elsewhere.
+            notice = "[The summary could not be checked for secrets and was dropped.]"
+            return replace(condensed, text=notice, status="fallback", reason=reason)
+        # A password by itself looks like any word, so only words that the masked text contains are reported.
         work = replace(condensed.work, invented=[one for one in condensed.work.invented if one in text])
         return replace(condensed, text=text, work=work, lost=lost)
 

@@ -1,10 +1,10 @@
-"""The lines of a text that a pattern finds, with numbers and neighbours, in bounded time.
+"""Regular-expression search over the lines of a text, in bounded time.
 
 The matcher (re2) is linear in the text, but a hostile pattern can make each byte
-cost a hundred microseconds, and a search cannot be stopped half-way. So it is
-given a stretch at a time, and the clock is looked at in between.
+cost a hundred microseconds, and a running search cannot be interrupted. So the
+text is searched in segments, and the deadline is checked between them.
 
-Pure function over bytes, no event loop: call it in a thread.
+Pure functions over bytes without an event loop: call them in a thread.
 """
 
 import time
@@ -17,17 +17,17 @@ from tersely.errors import InputError
 
 LONGEST_PATTERN = 1_000
 MOST_COUNTED = 100_000
-"""Matching lines are counted up to here; nobody reads that many."""
+"""Counting of matching lines stops here."""
 
-_STRETCH = 16 * 1024
-_LONGEST_STRETCH = 64 * 1024
+_SEGMENT = 16 * 1024
+_LONGEST_SEGMENT = 64 * 1024
 _OVERLAP = 2 * 1024
-"""Endless lines are searched in pieces that overlap by this much: a longer match over a seam may be missed."""
+"""Overlap of the segments of a very long line; a longer match across a segment boundary may be missed."""
 
 
 @dataclass(frozen=True)
 class LineMatch:
-    """A line that matches: where it lies, and where in it the match does."""
+    """A matching line: its position in the text, and that of the first match in it."""
 
     number: int
     start: int
@@ -38,7 +38,7 @@ class LineMatch:
 @dataclass(frozen=True)
 class LineMatches:
     hits: list[LineMatch]
-    """From the line asked for on, as many as were asked for."""
+    """From the requested line on, up to the requested number."""
 
     total: int
     """Matching lines in the whole text."""
@@ -47,10 +47,10 @@ class LineMatches:
 
 
 def compiled(pattern: str, *, ignore_case: bool = False) -> re2._Regexp:
-    """A pattern that stays within lines.
+    """Compile a pattern that matches within lines.
 
     Raises:
-        InputError: It is not one; says where the mistake is.
+        InputError: The pattern is not valid; the message gives the reason.
     """
     if len(pattern) > LONGEST_PATTERN:
         raise InputError(f"The pattern has {len(pattern):,} characters; at most {LONGEST_PATTERN:,} are allowed.")
@@ -60,8 +60,9 @@ def compiled(pattern: str, *, ignore_case: bool = False) -> re2._Regexp:
     options.max_mem = 2 << 20
     options.case_sensitive = not ignore_case
     try:
+        # First by itself, because the group could make an invalid pattern valid, e.g. `a)(b`.
         re2.compile(pattern.encode("utf-8", "replace"), options)
-        # Alone first: only what is a pattern by itself may stand in the group that makes ^ and $ mean the line.
+        # In the group ^ and $ match at line boundaries.
         return re2.compile(b"(?m:" + pattern.encode("utf-8", "replace") + b")", options)
     except re2.error as problem:
         reason = (
@@ -71,22 +72,24 @@ def compiled(pattern: str, *, ignore_case: bool = False) -> re2._Regexp:
         )
         raise InputError(
             f"The pattern {pattern[:200]!r} is not a valid re2 expression: {reason}. "
-            "Lookaround and backreferences do not exist; escape ( [ { . * + ? | with a backslash to mean them."
+            "Lookaround and backreferences are not supported; escape literal ( [ { . * + ? | with a backslash."
         ) from None
 
 
 def find_lines(
     text: bytes, pattern: str, *, ignore_case: bool = False, from_line: int = 1, limit: int = 100, seconds: float = 5.0
 ) -> LineMatches:
-    """Raises:
-    InputError: The pattern is wrong, or too expensive on this text.
+    """Find the lines that match a pattern, from `from_line` on.
+
+    Raises:
+        InputError: The pattern is not valid, or too expensive on this text.
     """
     expression = compiled(pattern, ignore_case=ignore_case)
-    ends = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     hits: list[LineMatch] = []
     total = 0
     number, counted_to = 1, 0
-    for start, end, match in _matches(text, expression, lambda: _check(ends, seconds)):
+    for start, end, match in _matches(text, expression, lambda: _check(deadline, seconds)):
         number += text.count(b"\n", counted_to, start)
         counted_to = start
         total += 1
@@ -97,8 +100,8 @@ def find_lines(
     return LineMatches(hits, total, counted_all=True)
 
 
-def _check(ends: float, seconds: float) -> None:
-    if time.monotonic() > ends:
+def _check(deadline: float, seconds: float) -> None:
+    if time.monotonic() > deadline:
         raise InputError(
             f"The pattern is too expensive: the search took more than {seconds:g} s. Use fewer repetitions."
         )
@@ -107,11 +110,11 @@ def _check(ends: float, seconds: float) -> None:
 def _matches(
     text: bytes, expression: re2._Regexp, check: Callable[[], None]
 ) -> Iterator[tuple[int, int, tuple[int, int]]]:
-    """Each matching line once: its start, its end, and the first match in it."""
+    """Yield each matching line once: its start, its end, and the span of the first match in it."""
     at = 0
     while at < len(text):
         check()
-        stop, following = _stretch(text, at)
+        stop, following = _segment(text, at)
         match = expression.search(text, at, stop)
         if match is None:
             at = following
@@ -120,17 +123,17 @@ def _matches(
         end = text.find(b"\n", match.start())
         end = len(text) if end < 0 else end
         if start == len(text):
-            return  # An empty match behind the last line break: there is no line.
+            return  # An empty match after the last line break, where no line begins.
         yield start, end, match.span()
         at = end + 1
 
 
-def _stretch(text: bytes, at: int) -> tuple[int, int]:
-    """Where to search up to, and where to go on: after a whole line if one ends soon enough."""
-    if len(text) - at <= _STRETCH:
+def _segment(text: bytes, at: int) -> tuple[int, int]:
+    """The end of the segment that starts at `at`, and the start of the next; at a line end if one is near."""
+    if len(text) - at <= _SEGMENT:
         return len(text), len(text)
-    end = text.find(b"\n", at + _STRETCH, at + _LONGEST_STRETCH)
+    end = text.find(b"\n", at + _SEGMENT, at + _LONGEST_SEGMENT)
     if end >= 0:
         return end, end + 1
-    end = min(len(text), at + _STRETCH)
+    end = min(len(text), at + _SEGMENT)
     return end, end if end == len(text) else end - _OVERLAP

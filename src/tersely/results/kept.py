@@ -1,12 +1,11 @@
-"""Results that are kept whole: put away under a handle, read back in parts, standing for themselves in arguments.
+"""Kept results: stored whole under a handle, read back in parts, and expanded where a handle is an argument.
 
-Only masked text comes in, so whatever is read back is masked too. Lines are
-counted from 1 and end with `\\n`, as everywhere in what we say about a text.
-Bytes are those of its UTF-8; an edge inside a character moves to its beginning,
-so neighbouring ranges never overlap and never lose anything.
+Only masked text is stored, so everything read back is masked. Lines are counted
+from 1 and end with `\\n`. Bytes are those of the UTF-8 text; an offset inside a
+character moves to its beginning, so adjacent ranges neither overlap nor lose bytes.
 
-Which call a result came from, and when it is shortened, is the caller's
-business; how it lies on disk is `store.results`'.
+The caller decides what is kept and when it is condensed; `store.results` decides
+how it is stored.
 """
 
 import logging
@@ -34,22 +33,22 @@ __all__ = ["KeptResult", "KeptResults", "Origin", "TextRange", "user_scope"]
 SWEEP_EVERY = timedelta(minutes=5)
 
 HEAVY_BYTES = 128 * 1024
-"""PackedText, above which writing takes so long that others would notice."""
+"""Packed size above which a write counts as heavy, so that it does not delay light ones."""
 MAX_EXPANDED_BYTES = 64 * 2**20
-"""What the handles in one call's arguments may stand for in all."""
+"""Total size of the results that the handles in one call's arguments may expand to."""
 
-_STANDS_FOR = re.compile(r"result:(r_[0-9A-Za-z]{10,40})")
+_HANDLE = re.compile(r"result:(r_[0-9A-Za-z]{10,40})")
 _DEEPEST = 200
 
 
 def user_scope() -> str:
-    """The scope of whoever runs this process, where there is no session and no principal."""
+    """The scope of the operating-system user, for callers without a session or a principal."""
     return f"user:{os.getuid()}" if hasattr(os, "getuid") else "user:me"
 
 
 @dataclass(frozen=True)
 class TextRange:
-    """A part of a kept text, and where it really begins and ends, in bytes."""
+    """A part of a kept text, and the byte range it covers after alignment to characters."""
 
     text: Masked
     start: int
@@ -57,11 +56,11 @@ class TextRange:
 
 
 class KeptResults:
-    """The kept results of everybody; each question names its scope.
+    """The kept results of all scopes; every method takes the scope it may see.
 
     Args:
-        retention: For how long a result can be read after it was last kept.
-        max_bytes: What all results may take on disk; the oldest make room.
+        retention: How long a result can be read after it was last kept.
+        max_bytes: Disk space for all results; the oldest are deleted first.
     """
 
     def __init__(
@@ -89,11 +88,12 @@ class KeptResults:
         part: int = 0,
         tokens: int | None = None,
     ) -> str:
-        """Keep a text (structured content: as JSON) and return its handle; the same text of the same call has the same
-        handle.
+        """Keep a text (structured content as JSON) and return its handle.
+
+        The same text of the same call has the same handle.
 
         Args:
-            tokens: As o200k_base counts; counted here when the caller has not done so.
+            tokens: Number of o200k_base tokens; counted here if None.
         """
         if tokens is None:
             tokens = await anyio.to_thread.run_sync(O200K.count, text)
@@ -111,7 +111,7 @@ class KeptResults:
         kind: Literal["image", "other"] = "other",
         part: int = 0,
     ) -> str:
-        """Keep what is not text: nobody looks inside, and it is only handed out whole."""
+        """Keep content that is not text; it is not inspected, and only returned whole."""
         packed = await anyio.to_thread.run_sync(pack, content)
         return await self._keep(packed, scope, origin, kind, mime_type, part, None)
 
@@ -134,29 +134,27 @@ class KeptResults:
                 retention=self.retention,
             )
         if self._swept_at is None or now - self._swept_at >= SWEEP_EVERY:
-            await self._sweep_now_and_then(now)
+            await self._sweep_in_passing(now)
         return handle
 
-    async def _sweep_now_and_then(self, now: datetime) -> None:
+    async def _sweep_in_passing(self, now: datetime) -> None:
         self._swept_at = now
         try:
             swept = await self.sweep()
         except StoreUnavailable as problem:
-            # The result is kept, and whoever kept it must hear its handle; sweeping can wait.
+            # The result is kept and its handle has to be returned; sweeping can wait.
             logger.warning("sweep_failed", extra={"problem": str(problem)})
             return
         if swept.more:
-            self._swept_at = None  # Go on with the next result, rather than fall behind.
+            self._swept_at = None  # Sweep again with the next result, so as not to fall behind.
 
     async def sweep(self) -> results.Swept:
-        """Let go what is too old or too much, a bounded number at a time. Keeping does so every few minutes by
-        itself.
-        """
+        """Delete a bounded number of results that have expired or exceed the space; `keep` also calls this."""
         async with self.database.transaction(heavy=True) as db:
             return await results.sweep(db, now=self._clock(), max_bytes=self.max_bytes)
 
     async def find(self, handle: str, scope: str) -> KeptResult:
-        """What a handle stands for, without its content.
+        """The kept result of a handle, without its content.
 
         Raises:
             ResultNotFound, ResultExpired: The message tells a model what to do.
@@ -165,10 +163,10 @@ class KeptResults:
             return await results.find(db, handle.strip().removeprefix("result:"), scope=scope, now=self._clock())
 
     async def list(self, scope: str, *, after: str = "", limit: int = 50) -> list[KeptResult]:
-        """A scope's results, the youngest first; `after` is the handle of the last one seen.
+        """A scope's results, newest first; `after` is the handle of the last one on the previous page.
 
         Raises:
-            ResultNotFound, ResultExpired: `after` is not there any more.
+            ResultNotFound, ResultExpired: `after` no longer exists.
         """
         async with self.database.reading() as db:
             now = self._clock()
@@ -177,7 +175,7 @@ class KeptResults:
             return await results.listed(db, scope=scope, now=now, before=before, limit=limit)
 
     async def forget(self, scope: str) -> int:
-        """Delete all of a scope's results; how many there were."""
+        """Delete all of a scope's results and return their number."""
         async with self.database.transaction(heavy=True) as db:
             return await results.forget(db, scope=scope)
 
@@ -186,7 +184,7 @@ class KeptResults:
 
         Raises:
             ResultNotFound, ResultExpired: See `find`.
-            InputError: It is not text.
+            InputError: The result is not text.
         """
         result = _text(await self.find(handle, scope))
         return await self._decoded(result, 0, result.size)
@@ -197,7 +195,7 @@ class KeptResults:
         return await self._bytes(result, 0, result.size), result.mime_type
 
     async def read_lines(self, result: KeptResult, first: int, last: int) -> Masked:
-        """Lines `first` to `last`, both included, with their line ends; fewer where the text has fewer."""
+        """Lines `first` to `last`, inclusive, with their line ends; fewer if the text is shorter."""
         if last < first or first > result.lines:
             return NOTHING
         return await self._decoded(
@@ -205,7 +203,7 @@ class KeptResults:
         )
 
     async def read_stretch(self, result: KeptResult, start: int, end: int) -> TextRange:
-        """Bytes `start` to `end` (not included), where both are moved to the beginning of the character they are in."""
+        """Bytes `start` to `end` (exclusive), each moved to the beginning of the character it is in."""
         start, end = max(0, min(start, result.size)), max(0, min(end, result.size))
         if end <= start:
             return TextRange(NOTHING, start, start)
@@ -217,7 +215,7 @@ class KeptResults:
         return TextRange(_masked(raw[start - before : end - before]), start, end)
 
     async def line_start(self, result: KeptResult, line: int) -> int:
-        """Where a line begins, in bytes; the end of the text for a line that is not there."""
+        """The byte at which a line begins; the size of the text for a line past its end."""
         if line <= 1:
             return 0
         at = result.frames.break_frame(line - 1)
@@ -228,7 +226,7 @@ class KeptResults:
         return end - len(frame.split(b"\n", line - 1 - result.frames.breaks[at])[-1])
 
     async def line_at(self, result: KeptResult, position: int) -> int:
-        """The line in which a byte stands."""
+        """The line that contains a byte."""
         covering = result.frames.covering(position, position + 1)
         if not covering:
             return max(1, result.lines)
@@ -236,12 +234,11 @@ class KeptResults:
         return result.frames.breaks[covering.start] + (await self._bytes(result, start, position)).count(b"\n") + 1
 
     async def expand(self, arguments: Any, scope: str) -> Any:
-        """Arguments in which every `"result:r_…"` and `{"$result": "r_…"}`, however deep, has given way to the text it
-        stands for.
+        """Replace every `"result:r_…"` and `{"$result": "r_…"}` in the arguments, at any depth, by the kept text.
 
         Raises:
-            ResultNotFound, ResultExpired: A handle stands for nothing.
-            InputError: It does not stand for text, or all of them for too much.
+            ResultNotFound, ResultExpired: A handle cannot be resolved.
+            InputError: A result is not text, or the texts are too large in total.
         """
         wanted: dict[str, int] = {}
         _handles(arguments, wanted)
@@ -251,8 +248,8 @@ class KeptResults:
         total = sum(found[handle].size * times for handle, times in wanted.items())
         if total > MAX_EXPANDED_BYTES:
             raise InputError(
-                f"The handles in the arguments stand for {total:,} bytes; one call may have {MAX_EXPANDED_BYTES:,}. "
-                "Pass fewer, or what search_result or query_result finds in them."
+                f"The handles in the arguments stand for {total:,} bytes; one call may pass {MAX_EXPANDED_BYTES:,}. "
+                "Pass fewer, or only the parts that search_result or query_result finds."
             )
         texts = {handle: await self._decoded(result, 0, result.size) for handle, result in found.items()}
         return _expanded(arguments, texts)
@@ -296,10 +293,10 @@ def _character_start(raw: bytes, at: int) -> int:
 
 
 def _handle_of(value: Any) -> str | None:
-    """The handle that this value is, when it is one."""
+    """The handle, if this value is a reference to a kept result."""
     if isinstance(value, str):
-        stands = _STANDS_FOR.fullmatch(value) if value.startswith("result:r_") else None
-        return stands[1] if stands else None
+        match = _HANDLE.fullmatch(value) if value.startswith("result:r_") else None
+        return match[1] if match else None
     if isinstance(value, dict) and value.keys() == {"$result"}:
         handle = value["$result"]
         if not isinstance(handle, str):

@@ -1,11 +1,11 @@
-"""Reading kept results back: the same four tools for agents, for the gateway's clients and for the service's.
+"""The read-back tools: four tools over kept results, the same for agents and for MCP clients.
 
-Answers are pages: each within a number of tokens, each saying how to get the
-next. `TOOLS` is the table to offer them from; `ReadBack.call` runs one by name.
-Everything here is read from masked text, so the answers are masked; what a
-caller says itself (the focus of a summary) is masked before a model sees it.
+Answers are pages of a limited number of tokens; each says how to get the next.
+`TOOLS` lists the tools to offer; `ReadBack.call` runs one by name. Kept text is
+masked, so the answers are too; the caller's own words (the focus of a summary)
+are masked before a model receives them.
 
-Who asks, and by which scope, is the door's business.
+The entry point determines the caller and its scope.
 """
 
 import csv
@@ -29,14 +29,14 @@ from tersely.store.results import KeptResult
 from tersely.text.tokens import O200K
 
 Summarize = Callable[[Masked, int, str], Awaitable[Condensed]]
-"""A text, the tokens it may take, and what the reader looks for."""
+"""Summarizes a text, given a token budget and a focus."""
 
 PAGE_TOKENS = 4_000
 _BYTES_PER_TOKEN = 16
-"""More than ordinary text has: a page's worth of bytes is read at once, however few tokens they turn out to be."""
+"""More than ordinary text has, so that one read of this many bytes fills a page."""
 
 _CLIPPED = 400
-"""Characters shown of a longer line in which something was found."""
+"""Bytes shown of a longer line that matches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,19 +44,19 @@ class Answer:
     """One page."""
 
     text: Masked
-    """All a model needs: what this is, the content, and how to get the next page."""
+    """For a model: a heading, the content, and the call for the next page."""
 
     body: Masked
     """The content alone, for people and programs."""
 
     next: dict[str, Any] | None = None
-    """Arguments for the next page; None when this was the last."""
+    """Arguments for the next page; None on the last one."""
 
     facts: dict[str, Any] = field(default_factory=dict)
-    """What is known of the page, as JSON values."""
+    """Figures about the page, as JSON values."""
 
     work: ModelWork | None = None
-    """What a model had to do for it."""
+    """Model calls that the answer needed."""
 
 
 class _Arguments(BaseModel):
@@ -71,13 +71,13 @@ class ReadArguments(_Arguments):
     """First line, counted from 1."""
 
     end_line: int | None = Field(default=None, ge=1)
-    """Last line, included; without it, as many as fit a page."""
+    """Last line, inclusive; without it, as many as fit on a page."""
 
     start_byte: int | None = Field(default=None, ge=0)
     """Read from this byte instead, counted from 0; for texts with very long lines."""
 
     end_byte: int | None = Field(default=None, ge=0)
-    """Up to this byte, not included; only with start_byte."""
+    """Read up to this byte, exclusive; only with start_byte."""
 
 
 class SearchArguments(_Arguments):
@@ -94,12 +94,12 @@ class SearchArguments(_Arguments):
 
 class QueryArguments(_Arguments):
     sql: str = Field(min_length=1)
-    """One SELECT in DuckDB's SQL over the table `result`; nested values are JSON (metadata->>'$.name'). `DESCRIBE
-    result` lists columns.
+    """One SELECT in DuckDB's SQL over the table `result`; nested values are JSON (metadata->>'$.name').
+    `DESCRIBE result` lists the columns.
     """
 
     offset: int = Field(default=0, ge=0)
-    """Skip this many rows of the answer: for the next page."""
+    """Skip this many rows of the result, for the next page."""
 
 
 class SummarizeArguments(_Arguments):
@@ -107,15 +107,15 @@ class SummarizeArguments(_Arguments):
     """What you want to know; it decides what stays."""
 
     max_tokens: int = Field(default=1_000, ge=50, le=20_000)
-    """What the summary may take, at most."""
+    """Maximum size of the summary."""
 
 
 class ReadBack:
-    """The tools over the kept results.
+    """Runs the read-back tools.
 
     Args:
-        summarize: Brings a text to a number of tokens with a focus, for `summarize_result`; the pipeline's.
-        page_tokens: What an answer's content may take, as o200k_base counts.
+        summarize: Used by `summarize_result`; see `Pipeline.summarizer`.
+        page_tokens: Maximum size of an answer's content, in o200k_base tokens.
     """
 
     def __init__(
@@ -130,16 +130,16 @@ class ReadBack:
         self.summarizer = summarize
         self.page_tokens = page_tokens
         self.query_limits = query_limits or sql_over_results.Limits()
-        # Each is a process with memory of its own.
+        # Each query runs in its own process, with its own memory.
         self._queries = anyio.CapacityLimiter(2)
 
     async def call(self, name: str, arguments: Mapping[str, Any], scope: str) -> Answer:
         """Run one of `TOOLS`.
 
         Raises:
-            InputError: The tool, the arguments, the pattern or the SQL are wrong; the message tells a model what would
-                be right.
-            ResultNotFound, ResultExpired: The handle stands for nothing (any more).
+            InputError: The tool, an argument, the pattern or the SQL is not valid; the message tells a model how to
+                correct it.
+            ResultNotFound, ResultExpired: The handle is unknown or has expired.
         """
         tool = next((tool for tool in TOOLS if tool.name == name), None)
         if tool is None:
@@ -154,10 +154,10 @@ class ReadBack:
         result = await self._text(arguments.handle, scope)
         if arguments.start_byte is None:
             if arguments.end_byte is not None:
-                raise InputError("read_result: end_byte goes with start_byte.")
+                raise InputError("read_result: end_byte requires start_byte.")
             if arguments.start_line > max(1, result.lines):
                 raise InputError(
-                    f"{result.handle} has {result.lines:,} lines; line {arguments.start_line:,} is behind its end."
+                    f"{result.handle} has {result.lines:,} lines; line {arguments.start_line:,} is past its end."
                 )
             if arguments.end_line is not None and arguments.end_line < arguments.start_line:
                 raise InputError(f"end_line ({arguments.end_line}) is before start_line ({arguments.start_line}).")
@@ -174,7 +174,7 @@ class ReadBack:
             )
             if start > end or (start == end and result.size):
                 raise InputError(
-                    f"{result.handle} has {result.size:,} bytes; bytes {start:,} to {end:,} are none of them."
+                    f"{result.handle} has {result.size:,} bytes; bytes {start:,} to {end:,} are not in it."
                 )
         stretch = await self.kept.read_stretch(result, start, min(end, start + self.page_tokens * _BYTES_PER_TOKEN))
         body = await anyio.to_thread.run_sync(_page, stretch.text, self.page_tokens, stretch.end < end)
@@ -184,7 +184,7 @@ class ReadBack:
         following: dict[str, Any] | None = None
         if stop < end:
             following = {"handle": result.handle}
-            # In the middle of a line only bytes can say where to go on.
+            # A page that ends within a line is continued by byte.
             following |= (
                 {"start_line": last + 1}
                 if body.endswith("\n") and arguments.start_byte is None
@@ -215,7 +215,7 @@ class ReadBack:
         raw, _ = await self.kept.load_bytes(result.handle, scope)
 
         def work() -> tuple[LineMatches, Masked, int | None]:
-            # Even the shortest lines of a page are a few tokens each; one more tells whether there is a next page.
+            # Even the shortest lines take a few tokens each; one match more shows whether there is a next page.
             most = self.page_tokens // 3 + 1
             found = find_lines(
                 raw,
@@ -289,7 +289,7 @@ class ReadBackTool:
 
     @cached_property
     def schema(self) -> dict[str, Any]:
-        """JSON schema of the arguments. Not to be changed: making it takes milliseconds, so all share it."""
+        """JSON schema of the arguments. Shared because building it takes milliseconds: do not modify."""
         schema = self.arguments.model_json_schema()
         for one in (schema, *schema["properties"].values()):
             one.pop("title", None)
@@ -301,50 +301,46 @@ class ReadBackTool:
 TOOLS: tuple[ReadBackTool, ...] = (
     ReadBackTool(
         "read_result",
-        "Read lines (or bytes) of a kept tool result by its handle: the whole is kept, what you saw was shortened. "
-        "Answers are pages; each says how to get the next.",
+        "Read lines (or bytes) of a kept tool result by its handle. The whole result is kept; what you saw was "
+        "shortened. Answers are pages; each says how to get the next.",
         ReadArguments,
         ReadBack.read,
     ),
     ReadBackTool(
         "search_result",
-        (
-            "Search a kept tool result with a regular expression: matching lines with their numbers, and how many "
-            "there "
-            "are in all."
-        ),
+        "Search a kept tool result with a regular expression. Returns the matching lines with their numbers, and how "
+        "many there are in total.",
         SearchArguments,
         ReadBack.search,
     ),
     ReadBackTool(
         "query_result",
-        "Ask a kept tool result with SQL, when it is a table: JSON list, JSON lines, CSV or aligned columns. Its rows "
-        "are the table "
-        "`result`; any text's lines are the table `lines` (number, line). Count, filter, sort and group here rather "
-        "than reading it all.",
+        "Query a kept tool result with SQL if it is a table: JSON list, JSON lines, CSV or aligned columns. Its rows "
+        "are the table `result`; the lines of any text are the table `lines` (number, line). Count, filter, sort and "
+        "group here instead of reading everything.",
         QueryArguments,
         ReadBack.query,
     ),
     ReadBackTool(
         "summarize_result",
-        "Summarize a kept tool result again, from the whole, with another focus or size.",
+        "Summarize the whole of a kept tool result again, with another focus or size.",
         SummarizeArguments,
         ReadBack.summarize,
     ),
 )
-"""What to offer: name, description, JSON schema of the arguments, function."""
+"""The tools to offer to models."""
 
 
 def _answer(tool: str, heading: str, body: str, following: dict[str, Any] | None, facts: dict[str, Any]) -> Answer:
     call = ", ".join(f"{name}={value!r}" for name, value in (following or {}).items())
     ending = f"\n[More: {tool}({call})]" if following else "\n[End]"
-    # The heading quotes the origin and the pattern: the first was kept masked, the second is the reader's own.
+    # The heading quotes the origin, which was kept masked, and the pattern, which is the caller's own.
     text = from_store(f"[{heading}]\n{body}{'' if body.endswith(chr(10)) or not body else chr(10)}{ending.strip()}")
     return Answer(text=text, body=from_store(body), next=following, facts=facts)
 
 
 def _page(text: str, limit: int, cut: bool) -> str:
-    """The beginning of a text within a page: whole lines where there is more than one."""
+    """The beginning of a text that fits on a page; ends with a whole line if there is one."""
     if O200K.exceeds(text, limit):
         text = O200K.head(text, limit)
         cut = True
@@ -355,7 +351,7 @@ def _page(text: str, limit: int, cut: bool) -> str:
 
 
 def _shown(raw: bytes, hits: list[LineMatch], context: int, limit: int) -> tuple[Masked, int | None]:
-    """Matches with their neighbours, as grep writes them; and the line of the first match that no longer fits."""
+    """Matches with context in the format of grep, and the line of the first match that no longer fits."""
     pieces: list[str] = []
     tokens = last = 0
     for at, hit in enumerate(hits):
@@ -400,7 +396,7 @@ def _after(raw: bytes, hit: LineMatch, context: int) -> list[tuple[int, bytes]]:
 
 
 def _clipped(line: bytes, at: int = 0) -> str:
-    """A line as it is, or what stands around the match in a long one."""
+    """A line as it is; of a long one, the part around the match."""
     if len(line) <= _CLIPPED:
         return line.decode(errors="replace").rstrip("\r")
     start = max(0, min(at - _CLIPPED // 4, len(line) - _CLIPPED))
@@ -409,7 +405,7 @@ def _clipped(line: bytes, at: int = 0) -> str:
 
 
 def _csv(table: sql_over_results.QueryTable, limit: int) -> tuple[Masked, int]:
-    """The table as CSV within a page, and how many rows of it that are; at least one."""
+    """The table as CSV within a page, and the number of its rows; at least one."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([name for name, _ in table.columns])
@@ -422,13 +418,13 @@ def _csv(table: sql_over_results.QueryTable, limit: int) -> tuple[Masked, int]:
         at = out.tell()
         shown += 1
     text = out.getvalue()[:at] if at else out.getvalue()
-    # Rows of masked text; the names of the columns are the reader's own or the text's.
+    # The rows come from masked text; column names come from it too, or from the caller's SQL.
     return from_store(O200K.head(text, limit) if tokens > limit else text), shown
 
 
 def _explained(wrong: ValidationError) -> str:
-    told = []
+    messages = []
     for error in wrong.errors(include_url=False, include_context=False):
         name = ".".join(str(place) for place in error["loc"])
-        told.append(f"{name}: {error['msg'][0].lower()}{error['msg'][1:]}")
-    return "; ".join(told)
+        messages.append(f"{name}: {error['msg'][0].lower()}{error['msg'][1:]}")
+    return "; ".join(messages)

@@ -1,7 +1,6 @@
-"""The rows a text has, when it is a table in one of the forms tools write: JSON, JSON lines, CSV and kin, drawn or
-aligned columns.
+"""Parses a text as a table: JSON, JSON lines, CSV and similar formats, drawn tables or aligned columns.
 
-For `tools.sql_worker`, which runs alone in a process of its own: nothing but the standard library is imported here.
+Imports only the standard library, because `results.sql_worker` starts a process for each query.
 """
 
 import csv
@@ -16,7 +15,7 @@ from typing import Any
 
 MOST_COLUMNS = 500
 _MOST_CELLS = 5_000_000
-"""Records that agree on nothing would be a table of empty cells: the more rows, the fewer columns."""
+"""Limits the columns of large tables: records with different keys would make mostly empty cells."""
 
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
@@ -29,20 +28,20 @@ _LARGEST = 2**63 - 1
 class RowColumn:
     name: str
     type: str
-    """As DuckDB writes it: BIGINT, DOUBLE, BOOLEAN, VARCHAR or JSON."""
+    """A DuckDB type: BIGINT, DOUBLE, BOOLEAN, VARCHAR or JSON."""
 
 
 @dataclass(frozen=True)
 class Rows:
     form: str
-    """What the text was taken for, in words."""
+    """The format that was recognized, for messages."""
 
     columns: list[RowColumn]
     values: list[list[Any]]
 
 
 def rows_of(text: str) -> Rows | None:
-    """The rows of a text; None when it is not a table."""
+    """The rows of a text; None if it is not a table."""
     stripped = text.strip()
     if stripped[:1] in ("[", "{"):
         try:
@@ -55,7 +54,7 @@ def rows_of(text: str) -> Rows | None:
 
 
 def _parsed(text: str) -> Any:
-    """NaN and Infinity, which some write, are no JSON: they become null."""
+    """Parse JSON; NaN and Infinity, which are not JSON but occur, become null."""
     return json.loads(text, parse_constant=lambda _: None)
 
 
@@ -72,9 +71,7 @@ def _from_json(value: Any) -> Rows:
 
 
 def _longest_list(value: Any, path: str = "$", depth: int = 0) -> tuple[str, list[Any] | None]:
-    """The longest list of objects not too deep in a document, which is what it was asked for: `items`,
-    `data.results`.
-    """
+    """The longest list of objects near the top of a document, such as `items` or `data.results`, and its path."""
     best: tuple[str, list[Any] | None] = (path, None)
     if depth > 3 or not isinstance(value, dict):
         return best
@@ -105,7 +102,7 @@ def _json_lines(text: str) -> Rows | None:
         records.append(record)
     if not records or others > len(records) / 4:
         return None
-    return _records("JSON lines" + (f" ({others} lines are something else and left out)" if others else ""), records)
+    return _records("JSON lines" + (f" ({others} other lines left out)" if others else ""), records)
 
 
 def _records(form: str, items: Sequence[Any]) -> Rows:
@@ -159,7 +156,7 @@ def _type_of(cells: Iterable[Any]) -> str:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """SQL does not tell `Name` from `name`."""
+    """A column name that is not taken yet; SQL ignores case."""
     base = " ".join(str(name).replace("\x00", "").split()) or "column"
     free, number = base, 2
     while free.lower() in taken:
@@ -169,7 +166,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def _cells(form: str, header: list[str] | None, body: list[list[str]]) -> Rows | None:
-    """A table whose cells are all text so far; columns of numbers become numbers."""
+    """A table of text cells; columns that hold only numbers are converted."""
     if not body:
         return None
     width = min(MOST_COLUMNS, len(header) if header else max(map(len, body)))
@@ -204,7 +201,7 @@ def _separated(text: str) -> Rows | None:
             continue
         if sum(len(row) == width for row in rows) >= 0.9 * len(rows):
             header = [cell.strip() for cell in rows[0]]
-            # A header names things; a first row with a number or an empty cell in it is a row.
+            # A first row with a number or an empty cell is data, not a header.
             named = all(cell and not _NUMBER.fullmatch(cell) for cell in header)
             return _cells(form, header if named else None, rows[1:] if named else rows)
     return None
@@ -231,8 +228,8 @@ def _in_columns(text: str) -> Rows | None:
         return None
     words = sum(len(line.split()) == len(header) for line in body) >= 0.9 * len(body) and len(body) > 1
     if not _GAP.search(lines[0].strip()) and not words and lines[0] != lines[0].upper():
-        return None  # A sentence over other sentences.
-    # Aligned under their names: the blank before a name is blank in the rows as well.
+        return None  # Prose, not a header.
+    # Aligned with the header: the column before each name is blank in the rows as well.
     if all(_blank_before(line, starts) for line in body[:200]):
         edges = list(zip(starts, [*starts[1:], None], strict=True))
         return _cells("aligned columns", header, [[line[start:end].strip() for start, end in edges] for line in body])

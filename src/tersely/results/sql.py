@@ -1,7 +1,7 @@
-"""SQL over a kept text: the question goes to `tools.sql_worker`, a process that sees nothing but the text.
+"""SQL over a kept text: each query runs in a `results.sql_worker` process that has access to the text only.
 
-DuckDB is an extra (`tersely[query]`). A process per question costs a quarter of a second and buys certainty: some of
-DuckDB's functions escape its own limits on memory and time, and what runs over is killed.
+DuckDB is an extra (`tersely[query]`). A process per query costs a quarter of a second. It is needed because some of
+DuckDB's functions escape its own limits on memory and time: a process that exceeds them is killed.
 """
 
 import importlib.util
@@ -19,7 +19,7 @@ from tersely.masking.masked import Masked
 
 LONGEST_SQL = 20_000
 _STARTING_SECONDS = 10.0
-"""What starting the process and loading the text may take, besides the question itself."""
+"""Time to start the process and load the text, in addition to the query's own."""
 
 _SECONDS_PER_MEGABYTE = 1.0
 
@@ -35,17 +35,17 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class QueryTable:
-    """An answer, and what was asked."""
+    """The result of a query."""
 
     columns: list[tuple[str, str]]
     """Names and types."""
 
     rows: list[list[Any]]
     more: bool
-    """Whether there are rows behind these."""
+    """Whether more rows follow."""
 
     source: str
-    """What the text was taken for, e.g. "CSV, 1,204 rows"; empty when only its lines were asked."""
+    """The recognized format, e.g. "CSV, 1,204 rows"; empty if only the lines were queried."""
 
 
 def is_installed() -> bool:
@@ -53,16 +53,16 @@ def is_installed() -> bool:
 
 
 async def ask(text: Masked, sql: str, *, offset: int = 0, limits: Limits = Limits()) -> QueryTable:  # noqa: B008  (frozen)
-    """The rows that a SELECT over the table `result` (or `lines`) gives, from row `offset` on.
+    """Run a SELECT over the table `result` (or `lines`) and return its rows from `offset` on.
 
     Raises:
-        InputError: The text is no table, the SQL is wrong or not allowed, or it took too long or too much. The message
-            helps a model.
+        InputError: The text is not a table, the SQL is not valid or not allowed, or the query exceeded a limit. The
+            message is meant for a model.
     """
     if not is_installed():
         raise InputError(
-            "SQL over results is not installed here: use read_result or search_result. Operator: pip install "
-            "'tersely[query]'"
+            "SQL over results is not installed here: use read_result or search_result. "
+            "Operator: pip install 'tersely[query]'"
         )
     if len(sql) > LONGEST_SQL:
         raise InputError(f"The SQL has {len(sql):,} characters; at most {LONGEST_SQL:,} are allowed.")
@@ -79,9 +79,8 @@ async def ask(text: Masked, sql: str, *, offset: int = 0, limits: Limits = Limit
     deadline = _STARTING_SECONDS + limits.seconds + _SECONDS_PER_MEGABYTE * len(payload) / 2**20
     done: subprocess.CompletedProcess[bytes] | None = None
     try:
-        with anyio.move_on_after(deadline) as clock:
-            # Leaving the block kills the process. It gets our search path, so that it finds the DuckDB we found, and
-            # nothing else of ours.
+        with anyio.move_on_after(deadline) as timeout:
+            # Leaving the block kills the process. Of our environment it gets only the import path, to find DuckDB.
             done = await anyio.run_process(
                 [sys.executable, "-P", "-X", "utf8", "-m", "tersely.results.sql_worker"],
                 input=payload,
@@ -90,20 +89,19 @@ async def ask(text: Masked, sql: str, *, offset: int = 0, limits: Limits = Limit
                 env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             )
     except* anyio.BrokenResourceError:
-        pass  # It was gone before it had read everything; there is no answer either.
-    if clock.cancelled_caught:
+        pass  # The process ended before it had read its input; there is no answer.
+    if timeout.cancelled_caught:
         raise InputError(
             f"The query took longer than {limits.seconds:g} s and was stopped. Filter or aggregate earlier."
         )
     try:
-        said = json.loads(done.stdout if done else b"")
+        answer = json.loads(done.stdout if done else b"")
     except ValueError:
         raise InputError(
             f"The query ended without an answer, most likely because it needed more than {limits.memory_mb} MB and "
-            "was stopped. "
-            "Filter or aggregate earlier."
+            "was stopped. Filter or aggregate earlier."
         ) from None
-    if "refused" in said:
-        raise InputError(said["refused"])
-    columns = [(name, kind) for name, kind in said["columns"]]
-    return QueryTable(columns=columns, rows=said["rows"], more=said["more"], source=said["source"])
+    if "refused" in answer:
+        raise InputError(answer["refused"])
+    columns = [(name, kind) for name, kind in answer["columns"]]
+    return QueryTable(columns=columns, rows=answer["rows"], more=answer["more"], source=answer["source"])

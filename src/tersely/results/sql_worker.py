@@ -1,12 +1,11 @@
-"""One SQL question to one text, in a process of its own that can be killed and cannot reach anything.
+"""Runs one SQL query over one text, in a separate process that can be killed and has no access to anything else.
 
-Started by `tools.sql_over_results` as a program: a request on stdin, an answer
-on stdout, nothing inherited. DuckDB may not touch files, network or extensions,
-and its settings are locked before the question is read; the operating system
-limits what it asks for besides, because some functions escape DuckDB's own
-memory limit and do not hear its interrupt.
+Started by `results.sql` as a program: a request on stdin, an answer on stdout,
+nothing inherited. DuckDB cannot use files, network or extensions, and its
+settings are locked before the query runs. The operating system limits memory as
+well, because some functions escape DuckDB's own limit and ignore its interrupt.
 
-Imports DuckDB, the standard library and `tools.rows`, and has to stay that light: it starts at every question.
+Imports only DuckDB, the standard library and `results.rows`, because it starts for every query.
 """
 
 import json
@@ -36,7 +35,7 @@ _LOCKED = (
 
 
 class QueryRefused(Exception):
-    """The caller can do something about it; the text says what."""
+    """The query cannot be run; the message tells the caller what to change."""
 
 
 def answer(request: dict[str, Any], text: str) -> dict[str, Any]:
@@ -48,13 +47,12 @@ def answer(request: dict[str, Any], text: str) -> dict[str, Any]:
     database.execute("SET lock_configuration = true")
     _limit_memory(request["memory_mb"])
     too_long = (
-        f"The query took longer than {request['seconds']:g} s and was stopped. Filter earlier, or avoid "
-        "joining everything with everything."
+        f"The query took longer than {request['seconds']:g} s and was stopped. Filter earlier, or avoid cross joins."
     )
     for seconds, stop in ((request["seconds"], database.interrupt), (request["seconds"] + 1, lambda: _end(too_long))):
-        clock = threading.Timer(seconds, stop)
-        clock.daemon = True
-        clock.start()
+        timer = threading.Timer(seconds, stop)
+        timer.daemon = True
+        timer.start()
     try:
         return {"source": source, **_ask(database, sql, request)}
     except duckdb.InterruptException:
@@ -68,13 +66,12 @@ def answer(request: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _load(database: duckdb.DuckDBPyConnection, text: str, *, with_lines: bool) -> tuple[str, str]:
-    """Make the tables `result` and `lines`; what the text was taken for, and the columns, in words."""
+    """Create the tables `result` and `lines`; returns the recognized format and a description of the columns."""
     rows = rows_of(text)
     if rows is None and not with_lines:
         raise QueryRefused(
-            "This result is not a table: neither JSON, JSON lines, CSV nor aligned columns. Ask the table `lines` "
-            "(number, line) instead, "
-            "or use search_result."
+            "This result is not a table: neither JSON, JSON lines, CSV nor aligned columns. Query the table `lines` "
+            "(number, line) instead, or use search_result."
         )
     try:
         if with_lines:
@@ -103,10 +100,10 @@ def _one_select(database: duckdb.DuckDBPyConnection, sql: str) -> str:
         raise QueryRefused(_first_lines(problem)) from None
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise QueryRefused(
-            "One SELECT is allowed (also WITH, DESCRIBE, SUMMARIZE); nothing that changes, loads, attaches or sets "
-            "anything."
+            "Only one SELECT (or WITH, DESCRIBE, SUMMARIZE) is allowed; no statement that changes, loads, attaches or "
+            "sets anything."
         )
-    # Without the semicolon and the remarks behind it: the statement is put in parentheses.
+    # Remove the semicolon and comments after it, because the statement is put in parentheses.
     end = len(sql)
     for start, kind in reversed(duckdb.tokenize(sql)):
         if kind != duckdb.token_type.comment and sql.encode()[start:end].strip() != b";":
@@ -121,7 +118,7 @@ def _insert(
     declared = ", ".join(f'"{_quoted(column.name)}" {column.type}' for column in columns)
     database.execute(f"CREATE TABLE {table} ({declared})")
     shape = json.dumps([{f"c{at}": column.type for at, column in enumerate(columns)}])
-    # As JSON and in batches: row by row takes a hundred times as long.
+    # As JSON and in batches, because inserting row by row takes a hundred times as long.
     for batch in _batches(values):
         database.execute(f"INSERT INTO {table} SELECT unnest(from_json(?, '{shape}'), max_depth := 2)", [batch])
 
@@ -130,7 +127,7 @@ def _batches(values: Iterable[list[Any]]) -> Iterator[str]:
     pending: list[str] = []
     size = 0
     for row in values:
-        # An absent value is a NULL. Half a character, which JSON can spell and DuckDB refuses, becomes a question mark.
+        # A missing value is NULL. A lone surrogate, valid in JSON but not in DuckDB, becomes a question mark.
         cells = {f"c{at}": cell for at, cell in enumerate(row) if cell is not None}
         line = json.dumps(cells, ensure_ascii=False).encode("utf-8", "replace").decode()
         pending.append(line)
@@ -147,7 +144,7 @@ def _ask(database: duckdb.DuckDBPyConnection, sql: str, request: dict[str, Any])
         f"DESCRIBE {sql}" if sql[:8].lower() != "describe" else f"DESCRIBE SELECT * FROM ({sql}\n)"
     ).fetchall()
     names = [f"c{at}" for at in range(len(described))]
-    # What Python has no plain type for is written by DuckDB, as it would print it.
+    # Types without a JSON equivalent are converted to text by DuckDB.
     shown = ", ".join(
         name if row[1] in _PLAIN else f"{name}::VARCHAR" for name, row in zip(names, described, strict=True)
     )
@@ -177,7 +174,7 @@ def _cell(value: Any, longest: int) -> Any:
 
 
 def _first_lines(problem: Exception) -> str:
-    """The words without our own DESCRIBE in them, and the caret where it belongs."""
+    """The first lines of DuckDB's message, without the DESCRIBE that we added and with the caret moved accordingly."""
     lines = str(problem).strip().split("\n")[:6]
     for at, line in enumerate(lines):
         if line.startswith("LINE 1: DESCRIBE "):
@@ -186,14 +183,14 @@ def _first_lines(problem: Exception) -> str:
     return "\n".join(lines)[:1500]
 
 
-def _end(words: str) -> NoReturn:
-    """For a function that does not hear the interrupt: the process ends under it."""
-    _say({"refused": words})
+def _end(message: str) -> NoReturn:
+    """Answer and end the process, because some functions ignore the interrupt."""
+    _write({"refused": message})
     os._exit(0)
 
 
-def _say(said: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(said))
+def _write(reply: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(reply))
     sys.stdout.flush()
 
 
@@ -204,7 +201,7 @@ def _quoted(name: str) -> str:
 def _limit_memory(megabytes: int) -> None:
     try:
         import resource
-    except ImportError:  # Windows: DuckDB's own limit has to do.
+    except ImportError:  # Windows: only DuckDB's own limit applies.
         return
     try:
         now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -219,10 +216,10 @@ def main() -> None:
     request = json.loads(sys.stdin.buffer.readline())
     text = sys.stdin.buffer.read().decode()
     try:
-        said = answer(request, text)
+        reply = answer(request, text)
     except QueryRefused as problem:
-        said = {"refused": str(problem)}
-    _say(said)
+        reply = {"refused": str(problem)}
+    _write(reply)
 
 
 if __name__ == "__main__":

@@ -696,9 +696,7 @@ class _Member:
         ]
 
     def shown(self, secret: Collection[str] = ()) -> list[str]:
-        """Its lines, without values of variables and headers and without these words. References such as `${…}` are
-        shown.
-        """
+        """Its lines without the values of variables and headers and without `secret`; references (`${…}`) are kept."""
         entry = _at(self.document, self.key)
         hidden = [span for span in self.words() if self.text[slice(*span)] in secret]
         for group in ("env", "headers"):

@@ -236,9 +236,7 @@ def _variables(model: type[BaseModel], key: Key) -> Iterator[tuple[Key, str]]:
 
 
 def _place(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[Key, type[BaseModel], str]:
-    """The place of a pydantic error as a key of the file, the model with the last part of that key, and the description
-    of the field.
-    """
+    """The location of a pydantic error: key in the file, model with the last part of the key, field description."""
     key: Key = ()
     at: Any = model
     holder, described = model, ""

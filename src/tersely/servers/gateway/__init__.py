@@ -1,7 +1,8 @@
-"""The gateway door: any MCP client in front of any MCP servers, as if we were not there, except that results fit.
+"""The gateway: a transparent proxy between any MCP client and any MCP servers that condenses long results.
 
-`door` speaks with clients, `upstreams` holds the servers, `offers` is what clients
-are shown of them, `results` translates results into the pipeline's content and back, `serving` puts it
-behind HTTP or standard input and output. `seen` remembers tools between runs,
-`counting` adds up.
+`protocol` handles the clients' requests, `clients` delivers messages to clients,
+`upstreams` holds the connections to servers, `catalogue` builds the list of tools,
+`results` translates results into the pipeline's content and back. `serving` builds
+the gateway and serves it on standard input and output, `web` over HTTP.
+`tool_pins` remembers tools between runs, `counting` counts usage.
 """

@@ -1,8 +1,8 @@
-"""What clients are shown: the servers' tools with one more argument, and the tools that read kept results.
+"""The tools that clients see: the servers' tools with an intent argument, and the read-back tools.
 
-Definitions go on as the servers wrote them, but for the name, what only deceives
-(invisible and directional characters), secrets in its words, the argument that says what is looked for,
-and output schemas that a condensed result would break.
+Definitions are passed on as the servers wrote them, except for the name, hidden
+characters and secrets in descriptions, the additional intent argument, and output
+schemas that a condensed result would violate.
 """
 
 import logging
@@ -26,7 +26,7 @@ _READS_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint":
 
 @dataclass(frozen=True)
 class IntentParameter:
-    """The argument by which a caller says what it wants to know."""
+    """The argument with which a caller states what it wants to know."""
 
     argument: str = "looking_for"
     words: str = "What you want to know from the result. A result that is too long is shortened to it."
@@ -38,18 +38,18 @@ class Offer:
 
     tool: Tool
     intent: str | None
-    """What the additional argument is called here; None where there is none."""
+    """Name of the additional argument in this tool; None if none was added."""
 
     definition: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Everything that can be called, by the name it is called by."""
+    """All tools that a client can call, by name."""
 
     offers: Mapping[str, Offer]
     readers: Mapping[str, str]
-    """The names of the reading tools, by what they are called elsewhere."""
+    """The names of the read-back tools here, by their usual names."""
 
     def definitions(self) -> list[dict[str, Any]]:
         return [offer.definition for offer in self.offers.values()] + [
@@ -80,7 +80,7 @@ def catalogue(registry: ToolRegistry, intent: IntentParameter) -> Catalogue:
 
 
 def _is_readable(definition: Mapping[str, Any]) -> bool:
-    """Whether clients' libraries can read it. They refuse a whole listing for one definition."""
+    """Whether client libraries can parse a definition; they refuse a whole listing for an invalid one."""
     try:
         mcp_types.Tool.model_validate(definition, by_name=False)
     except ValidationError:
@@ -90,7 +90,7 @@ def _is_readable(definition: Mapping[str, Any]) -> bool:
 
 
 def reader_names(taken: Mapping[str, object]) -> dict[str, str]:
-    """Names for the reading tools that no server uses."""
+    """Names for the read-back tools that no server uses."""
     names = {}
     for tool in TOOLS:
         name = tool.name
@@ -103,13 +103,13 @@ def reader_names(taken: Mapping[str, object]) -> dict[str, str]:
 def _offer(name: str, tool: Tool, intent: IntentParameter, *, may_be_condensed: bool) -> Offer:
     definition: dict[str, Any] = {**clean_json(dict(tool.raw))[0], "name": name}
     definition["inputSchema"] = {"type": "object", **definition["inputSchema"]}
-    # Calls that run on after their answer are for a client and a server that talk directly.
+    # Tasks that continue after the response need a direct connection between client and server.
     definition.pop("execution", None)
     if isinstance(definition.get("description"), str) and len(definition["description"]) > LONGEST_DESCRIPTION:
         definition["description"] = clean(tool.description).text
     argument = None
     if may_be_condensed:
-        # A condensed result no longer is what the schema promises, and clients check.
+        # A condensed result no longer matches the schema, and clients validate it.
         definition.pop("outputSchema", None)
         schema = definition["inputSchema"]
         if (argument := _free_argument(schema, intent.argument)) is not None:
@@ -122,7 +122,7 @@ def _offer(name: str, tool: Tool, intent: IntentParameter, *, may_be_condensed: 
 
 
 def _free_argument(schema: Mapping[str, Any], wanted: str) -> str | None:
-    """A name that the schema does not use, or None where no argument can be added without breaking it."""
+    """A name that the schema does not use; None if adding an argument would break the schema."""
     properties = schema.get("properties")
     if properties is not None and not isinstance(properties, dict):
         return None

@@ -42,7 +42,7 @@ class ConnectedClient:
         self._outbox.append((method, params))
         self._has_messages.set()
 
-    async def keep_telling(self) -> None:
+    async def send_notifications(self) -> None:
         """Send the queued notifications until cancelled; one task per client, so that a slow one delays no other."""
         while True:
             await self._has_messages.wait()
@@ -55,7 +55,7 @@ class ConnectedClient:
         """Send a request outside of any client request.
 
         Raises:
-            ToolRejected: The client cannot be asked, or refused.
+            ToolRejected: The client does not support the request, or refused it.
         """
         with anyio.move_on_after(_INITIALIZE_SECONDS):
             await self.connection.initialized.wait()
@@ -65,7 +65,7 @@ class ConnectedClient:
 
 
 class ClientRequest:
-    """A client's request in progress; implements `Caller` of `upstreams`."""
+    """A client's request in progress; implements `RequestOrigin` of `upstreams`."""
 
     def __init__(self, context: Context, pool: Pool, client: object, start_soon: Callable[..., None]) -> None:
         self.context = context
@@ -118,7 +118,7 @@ class ClientRequest:
         """Pass on a server's request to the client.
 
         Raises:
-            ToolRejected: The client cannot be asked, or refused.
+            ToolRejected: The client does not support the request, or refused it.
         """
         await self.flush()
         return await _request(self.context.session.client_capabilities, self._outbound.send_raw_request, method, params)

@@ -1,9 +1,9 @@
-"""What clients speak with: every request of the protocol, answered by the servers behind us.
+"""Handles the clients' requests: routes each to the server it is for and translates the answer.
 
-Sits before the library's own handling of requests, so that answers go on as the
-servers wrote them: the library's models refuse a whole result for one piece they
-do not know, and cost time on every call. Both eras of the protocol are spoken;
-where client and server differ, what can be translated is.
+Runs as middleware before the library's own handlers, so that answers are passed on
+as the servers wrote them: the library's models reject a whole result for one
+unknown part, and parsing costs time on every call. Both eras of the protocol are
+supported, and translated into each other as far as possible.
 
 Routing is in `upstreams`, the translation of results in `results`.
 """
@@ -54,19 +54,21 @@ from tersely.results.read_back import ReadBack
 from tersely.servers.gateway.catalogue import IntentParameter, Offer
 from tersely.servers.gateway.clients import ClientRequest, ConnectedClient, Context, connection_of
 from tersely.servers.gateway.counting import Counting
-from tersely.servers.gateway.results import CallResult, ResultTranslator, UpstreamCall, admit_question, admit_words
+from tersely.servers.gateway.results import CallResult, ResultTranslator, UpstreamCall, admit_message, admit_question
 from tersely.servers.gateway.tool_pins import ToolPins
 from tersely.servers.gateway.upstreams import Pool, Upstreams
 
 logger = logging.getLogger(__name__)
 
 GONE = "tersely.gone"
-"""Where a request's scope has the event that is set when its client hangs up."""
+"""ASGI scope key of the event that is set when the client disconnects."""
 
 LONGEST_CALL = 3_600.0
-"""Seconds, where the operator has not said otherwise: how long a call may take is the client's business."""
+"""Seconds a call may take unless configured; clients have timeouts of their own."""
 
-_MOST_QUESTIONS = 10
+_MOST_ROUNDS = 10
+"""Rounds of `input_required` answers to one request."""
+
 _RESERVED = "io.modelcontextprotocol/"
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _ONE_ERA = ("resultType", "ttlMs", "cacheScope")
@@ -82,11 +84,11 @@ Handler = Callable[[ClientRequest], Awaitable[Answer]]
 
 
 class Gateway:
-    """Handles the protocol's requests. `running` surrounds its use.
+    """Handles the protocol's requests; usable inside `running`.
 
     Args:
-        scope: Whose results are kept and can be read back; asked with every request.
-        wait: Seconds to wait for servers when the first client of an era comes.
+        scope: Returns the scope of a request, in which its results are kept.
+        wait: Seconds to wait for servers when the first client of an era connects.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class Gateway:
         results: ResultTranslator,
         read_back: ReadBack,
         counting: Counting,
-        seen: ToolPins,
+        pins: ToolPins,
         scope: Callable[[Any], str],
         intent: IntentParameter = IntentParameter(),  # noqa: B008 — frozen
         strict: bool = False,
@@ -107,19 +109,19 @@ class Gateway:
         self.upstreams = Upstreams(
             servers,
             intent=intent,
-            seen=seen,
+            pins=pins,
             strict=strict,
             wait=wait,
             on_notification=self._on_notification,
-            asked=self._on_asked,
-            changed=self._on_tools_changed,
+            on_request=self._on_server_request,
+            on_tools_changed=self._on_tools_changed,
         )
         self._read_back = read_back
         self._scope = scope
         self._bus = InMemorySubscriptionBus()
         self._clients: set[ConnectedClient] = set()
         self._only_client: ConnectedClient | None = None
-        """On standard input and output, where there is no other."""
+        """The client on standard input and output, if that is served."""
 
         self._watches: dict[tuple[Connection, str], tuple[int, anyio.CancelScope]] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -153,7 +155,7 @@ class Gateway:
             try:
                 yield
             except Exception as problem:  # noqa: BLE001
-                # Whatever the block raised is raised again outside the group, which would wrap it.
+                # Raised again outside the task group, which would wrap it.
                 failure = problem
             finally:
                 tasks.cancel_scope.cancel()
@@ -163,11 +165,11 @@ class Gateway:
             raise failure
 
     async def stop(self) -> None:
-        """Stop the servers and store what was counted, where there is no way out of the block."""
+        """Stop the servers and store the usage, for when the process exits without leaving `running`."""
         await self.upstreams.stop()
         await self.counting.store()
 
-    # Before a request is anybody's
+    # Dispatch
 
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None or ctx.method == "ping":
@@ -193,10 +195,10 @@ class Gateway:
             return await self._listen(request, call_next)
         answer = await self._while_connected(request, handler or self._pass_on)
         await request.flush()
-        return _in_the_clients_era(answer, request, self._identity(pool))
+        return _for_client_era(answer, request, self._identity(pool))
 
     def _check(self, ctx: Context) -> None:
-        """What the library would check had it got the request."""
+        """Validate a request as the library would."""
         if ctx.method in protocol_methods.SPEC_CLIENT_METHODS:
             try:
                 protocol_methods.validate_client_request(ctx.method, ctx.protocol_version, ctx.params)
@@ -206,8 +208,9 @@ class Gateway:
             raise MCPError(types.INVALID_PARAMS, "Invalid request parameters", "")
 
     async def _while_connected(self, request: ClientRequest, handler: Handler) -> Answer:
-        """The answer, unless the client hangs up: then the work ends too. The newer protocol's transport sees to that
-        by itself.
+        """Answer a request; cancel the work if the client disconnects.
+
+        The transport of the newer protocol cancels by itself.
         """
         http = request.context.request
         gone: anyio.Event | None = None if request.is_modern or http is None else http.scope.get(GONE)
@@ -225,28 +228,28 @@ class Gateway:
             try:
                 answer = await self._answered(request, handler)
             except MCPError as problem:
-                failure = problem  # raised outside the group, which would wrap it
+                failure = problem  # raised outside the task group, which would wrap it
             tasks.cancel_scope.cancel()
         if failure is not None:
             raise failure
         if answer is None:
-            raise MCPError(types.CONNECTION_CLOSED, "The client has hung up.")
+            raise MCPError(types.CONNECTION_CLOSED, "The client has disconnected.")
         return answer
 
     async def _answered(self, request: ClientRequest, handler: Handler) -> Answer:
-        """The answer, or the failure in the protocol's terms. The one place where our errors get codes."""
-        masker = self.results.policy(_NOBODY, "").masker
+        """Answer a request and translate our errors into the protocol's; the one place where they get codes."""
+        masker = self.results.policy(_GATEWAY, "").masker
         try:
             return await handler(request)
         except ToolRejected as refusal:
             data = _admitted_or_none(refusal.data, masker)
-            raise MCPError(refusal.code, admit_words(refusal.said, masker), data) from None
+            raise MCPError(refusal.code, admit_message(refusal.said, masker), data) from None
         except (ToolNotFound, ToolForbidden) as problem:
-            raise MCPError(types.INVALID_PARAMS, admit_words(str(problem), masker)) from None
+            raise MCPError(types.INVALID_PARAMS, admit_message(str(problem), masker)) from None
         except (ToolError, InputError, StoreUnavailable) as problem:
-            raise MCPError(types.INTERNAL_ERROR, admit_words(str(problem), masker)) from None
+            raise MCPError(types.INTERNAL_ERROR, admit_message(str(problem), masker)) from None
         except MaskingFailed as failure:
-            # Closed: what could not be masked is nobody's to see, not even in an error text.
+            # Fail closed: what could not be masked is not shown, not even in an error message.
             logger.error("answer_dropped", extra={"method": request.context.method, "reason": str(failure)})
             raise MCPError(
                 types.INTERNAL_ERROR, "The answer could not be checked for secrets and was dropped."
@@ -256,32 +259,32 @@ class Gateway:
         if self._tasks is not None:
             self._tasks.start_soon(work)
 
-    # Who we are
+    # Initialization and discovery
 
     async def _initialize(self, ctx: Context, call_next: CallNext) -> Answer:
         result = await call_next(ctx)
         assert isinstance(result, dict)
         connection = connection_of(ctx)
-        # Before the servers start: some ask their client at once.
+        # Before the servers start, because some send requests to the client immediately.
         if connection.has_standalone_channel and "tersely" not in connection.state and self._tasks is not None:
             client = ConnectedClient(connection)
             connection.state["tersely"] = client
             self._clients.add(client)
             if ctx.request is None:
                 self._only_client = client
-            telling = anyio.CancelScope()
+            sending = anyio.CancelScope()
 
-            async def tell() -> None:
-                with telling:
-                    await client.keep_telling()
+            async def send() -> None:
+                with sending:
+                    await client.send_notifications()
 
             async def forget() -> None:
-                telling.cancel()
+                sending.cancel()
                 self._clients.discard(client)
                 for connection, uri in client.watched:
                     self._unwatch(connection, uri)
 
-            self._tasks.start_soon(tell)
+            self._tasks.start_soon(send)
             connection.exit_stack.push_async_callback(forget)
         pool = await self.upstreams.pool(is_modern=False)
         return {**result, **self._introduction(pool), "serverInfo": self._identity(pool)}
@@ -294,41 +297,41 @@ class Gateway:
         return {**result, **self._introduction(pool), "_meta": meta}
 
     def _identity(self, pool: Pool) -> dict[str, Any]:
-        """One server alone is shown as itself; several as us."""
+        """The server's own identity if there is only one; ours otherwise."""
         if pool.only and (info := pool.only.introduction.get("serverInfo")):
             known: dict[str, Any] = _cleaned(dict(info))
             return known
         return self.protocol.server_info_stamp
 
     def _introduction(self, pool: Pool) -> dict[str, Any]:
-        able: dict[str, Any] = {"tools": {"listChanged": True}}
+        capabilities: dict[str, Any] = {"tools": {"listChanged": True}}
         declared = [connection.introduction.get("capabilities") or {} for connection in pool.connections.values()]
-        for ability in ("prompts", "resources"):
-            if any(ability in one for one in declared):
-                able[ability] = {"listChanged": True}
+        for capability in ("prompts", "resources"):
+            if any(capability in one for one in declared):
+                capabilities[capability] = {"listChanged": True}
         if any((one.get("resources") or {}).get("subscribe") for one in declared):
-            able["resources"]["subscribe"] = True
-        for ability in ("completions", "logging"):
-            if any(ability in one for one in declared):
-                able[ability] = {}
+            capabilities["resources"]["subscribe"] = True
+        for capability in ("completions", "logging"):
+            if any(capability in one for one in declared):
+                capabilities[capability] = {}
         if pool.only:
-            able |= {
+            capabilities |= {
                 name: _cleaned(declared[0][name]) for name in ("extensions", "experimental") if declared[0].get(name)
             }
-        told: dict[str, Any] = {"capabilities": able}
-        words = [(connection, _instructions(connection)) for connection in pool.connections.values()]
-        if said := [text if pool.only else f"{connection.name}: {text}" for connection, text in words if text]:
-            told["instructions"] = "\n\n".join(said)
-        return told
+        introduction: dict[str, Any] = {"capabilities": capabilities}
+        texts = [(connection, _instructions(connection)) for connection in pool.connections.values()]
+        if given := [text if pool.only else f"{connection.name}: {text}" for connection, text in texts if text]:
+            introduction["instructions"] = "\n\n".join(given)
+        return introduction
 
     def _client_of(self, ctx: Context) -> object:
         connection = connection_of(ctx)
         if (client := connection.state.get("tersely")) is not None:
             return client
-        # On standard input and output there is one client, whatever its era; over HTTP each request stands for itself.
+        # On standard input and output there is one client of either era; over HTTP each connection is its own client.
         return self if ctx.request is None else connection
 
-    # Asking servers
+    # Requests to servers
 
     async def _ask(
         self,
@@ -340,11 +343,13 @@ class Gateway:
         what: str = "",
         harmless: bool = True,
     ) -> Answer:
-        """A server's answer to the client's request. Its questions to a client of the older protocol are asked and
-        answered on the way.
+        """Send a client's request to a server and return the answer.
+
+        If the answer asks for input and the client speaks the older protocol, the input is requested from the client
+        and the request is sent again with it.
 
         Raises:
-            ToolError: Why there is none.
+            ToolError: The server did not answer, or rejected the request.
         """
         options = connection.server.options
         passed: dict[str, Any] = {**params, "_meta": self._meta(request, connection)}
@@ -354,10 +359,10 @@ class Gateway:
 
             async def on_progress(progress: float, total: float | None, message: str | None) -> None:
                 await request.context.session.report_progress(
-                    progress, total, admit_words(message, masker) if message else message
+                    progress, total, admit_message(message, masker) if message else message
                 )
 
-        for _ in range(_MOST_QUESTIONS):
+        for _ in range(_MOST_ROUNDS):
             with request.pool.asking(connection, request):
                 answer = await connection.request(
                     request.context.method,
@@ -375,20 +380,19 @@ class Gateway:
             for key, question in (questions if isinstance(questions, dict) else {}).items():
                 if not isinstance(question, dict) or question.get("method") not in _QUESTIONS:
                     raise ToolRejected(
-                        "The server asks for something that is not in the protocol.", code=types.INVALID_REQUEST
+                        "The server requested input by a method that is not in the protocol.",
+                        code=types.INVALID_REQUEST,
                     )
-                answers[key] = await self._on_asked(
+                answers[key] = await self._on_server_request(
                     connection.server, question["method"], question.get("params") or {}, request
                 )
             passed = {**passed, "inputResponses": answers}
             if "requestState" in answer:
                 passed["requestState"] = answer["requestState"]
-        raise ToolRejected("The server asks again and again.", code=types.INTERNAL_ERROR)
+        raise ToolRejected(f"The server requested input {_MOST_ROUNDS} times.", code=types.INTERNAL_ERROR)
 
     def _meta(self, request: ClientRequest, connection: Connection) -> dict[str, Any]:
-        """The client's own `_meta`, without what only concerned the way to us. Its progress is asked for under a token
-        of our own.
-        """
+        """The client's `_meta` without the entries for the connection to us; progress gets a token of our own."""
         meta = {
             name: value
             for name, value in request.meta.items()
@@ -398,16 +402,16 @@ class Gateway:
         if connection.protocol not in MODERN_PROTOCOL_VERSIONS:
             return {name: value for name, value in meta.items() if not name.startswith(_RESERVED)}
         if not request.is_modern:
-            able = request.context.session.client_capabilities
+            capabilities = request.context.session.client_capabilities
             meta[types.CLIENT_CAPABILITIES_META_KEY] = (
-                able.model_dump(by_alias=True, mode="json", exclude_none=True) if able else {}
+                capabilities.model_dump(by_alias=True, mode="json", exclude_none=True) if capabilities else {}
             )
             if isinstance(request.client, ConnectedClient):
                 meta[types.LOG_LEVEL_META_KEY] = request.client.log_level
         return meta
 
     async def _pass_on(self, request: ClientRequest) -> Answer:
-        """A request that the protocol's core does not know. With one server it is that server's to answer."""
+        """Pass on a request of an extension, if there is only one server to answer it."""
         if request.pool.only is None:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
         http, task = request.context.request, request.params.get("taskId")
@@ -417,7 +421,7 @@ class Gateway:
             and (named := http.headers.get(MCP_NAME_HEADER)) is not None
             and named != task
         ):
-            # The server cannot see it: the header that it gets is ours.
+            # Checked here because the server only sees our header.
             raise MCPError(types.HEADER_MISMATCH, f"{MCP_NAME_HEADER} does not name the task that the request is about")
         answer = await self._ask(request, request.pool.only, request.params)
         call = self._call(request, request.pool.only.server, request.context.method, {})
@@ -450,13 +454,13 @@ class Gateway:
             self._count(offer, began, is_error=True)
             raise
         except MaskingFailed as failure:
-            # Closed: what could not be masked is nobody's to see, not even in an error text.
+            # Fail closed: what could not be masked is not shown, not even in an error message.
             logger.error(
                 "result_dropped", extra={"server": offer.tool.server, "tool": offer.tool.name, "reason": str(failure)}
             )
             outcome = _failed(f"The result of {name} could not be checked for secrets and was dropped.")
         except (ToolError, InputError, StoreUnavailable) as problem:
-            outcome = _failed(admit_words(str(problem), self.results.policy(_NOBODY, "").masker))
+            outcome = _failed(admit_message(str(problem), self.results.policy(_GATEWAY, "").masker))
         self._count(
             offer,
             began,
@@ -480,7 +484,7 @@ class Gateway:
         scope = self._scope(request.context.request)
         if isinstance(given := params.get("arguments"), dict):
             arguments = {key: value for key, value in given.items() if key != offer.intent}
-            # Models send null for what they leave out, and lists where they want several things.
+            # Models send null for an omitted argument, and a list for several intents.
             wanted = given.get(offer.intent) if offer.intent else None
             looking_for = (", ".join(map(str, wanted)) if isinstance(wanted, list) else str(wanted or ""))[:2_000]
             params["arguments"] = as_json(await self._read_back.kept.expand(arguments, scope))
@@ -491,9 +495,7 @@ class Gateway:
         return await self.results.tool_result(raw, call)
 
     def _unfinished(self, raw: Answer, server: Server) -> Answer:
-        """A question to the client, or something that an extension knows. States and handles in it must stay as they
-        are.
-        """
+        """An answer that asks the client for input or belongs to an extension; states and handles stay unchanged."""
         shown = {key: _cleaned(value) if key == "_meta" else value for key, value in raw.items()}
         questions = raw.get("inputRequests")
         if isinstance(questions, dict):
@@ -519,14 +521,14 @@ class Gateway:
         )
 
     async def _read(self, request: ClientRequest, reader: str) -> Answer:
-        """One of our own tools: reading on in a kept result."""
+        """Call a read-back tool."""
         scope = self._scope(request.context.request)
         arguments = request.params.get("arguments") or {}
         try:
             answer = await self._read_back.call(reader, arguments, scope)
             found = await self._read_back.kept.find(str(arguments.get("handle", "")), scope)
         except (InputError, StoreUnavailable) as problem:
-            return _failed(admit_words(str(problem), self.results.policy(_NOBODY, "").masker)).result
+            return _failed(admit_message(str(problem), self.results.policy(_GATEWAY, "").masker)).result
         self.counting.read_back(found.origin.server, found.origin.tool)
         return {"content": [{"type": "text", "text": answer.text}], "isError": False}
 
@@ -551,9 +553,8 @@ class Gateway:
         return answer if request.pool.only else {**answer, key: [entry for _, entry in answer[key]]}
 
     async def _listed(self, request: ClientRequest, key: str) -> Answer:
-        """One server's page as it came; of several servers everything, in one page, with who said it."""
-        ability = "prompts" if key == "prompts" else "resources"
-        if not request.pool.having(ability):
+        """The page of a single server; for several servers, all entries in one page, each with its connection."""
+        if not request.pool.supporting("prompts" if key == "prompts" else "resources"):
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
         if request.pool.only:
             page: Answer = _cleaned(await self._ask(request, request.pool.only, request.params))
@@ -569,7 +570,7 @@ class Gateway:
 
     async def _get_prompt(self, request: ClientRequest) -> Answer:
         name = request.params["name"]
-        found = request.pool.prompt(name) if request.pool.having("prompts") else None
+        found = request.pool.prompt(name) if request.pool.supporting("prompts") else None
         if found is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {str(name)[:200]}")
         connection, own = found
@@ -591,9 +592,7 @@ class Gateway:
         return self._counted(await self.results.resource(raw, call), connection.server, "resources/read", began)
 
     def _counted(self, outcome: CallResult, server: Server, what: str, began: float) -> Answer:
-        """A resource or a prompt that was read: counted by the method in a tool's place, as addresses and names would
-        be too many.
-        """
+        """Count a resource or prompt under its method instead of a tool name; URIs and names would be too many."""
         self.counting.call(
             server.name,
             what,
@@ -604,7 +603,7 @@ class Gateway:
         return outcome.result
 
     async def _resource(self, request: ClientRequest, uri: str) -> Connection:
-        if not request.pool.having("resources"):
+        if not request.pool.supporting("resources"):
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
         if (connection := await request.pool.resource(uri)) is None:
             raise MCPError(types.INVALID_PARAMS, "Resource not found", {"uri": uri})
@@ -612,7 +611,7 @@ class Gateway:
 
     async def _complete(self, request: ClientRequest) -> Answer:
         reference = dict(request.params["ref"])
-        if not request.pool.having("completions"):
+        if not request.pool.supporting("completions"):
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
         connection: Connection | None
         if reference.get("type") == "ref/prompt":
@@ -621,7 +620,7 @@ class Gateway:
         else:
             connection = request.pool.only or await self._template(request, str(reference.get("uri")))
         if connection is None:
-            raise MCPError(types.INVALID_PARAMS, "Nobody knows what this refers to.")
+            raise MCPError(types.INVALID_PARAMS, "The reference does not match any prompt or resource.")
         answer: Answer = _cleaned(await self._ask(request, connection, {**request.params, "ref": reference}))
         return answer
 
@@ -631,7 +630,7 @@ class Gateway:
                 return connection
         return await request.pool.resource(uri)
 
-    # What clients want to hear
+    # Subscriptions
 
     async def _subscribe(self, request: ClientRequest) -> Answer:
         uri = request.params["uri"]
@@ -650,10 +649,10 @@ class Gateway:
         return {}
 
     async def _watch(self, connection: Connection, uri: str) -> None:
-        """Have a server tell of changes of a resource, once for all who want to know.
+        """Subscribe to a resource of a server, once for all interested clients.
 
         Raises:
-            ToolError: It does not want to.
+            ToolError: The server rejected the subscription.
         """
         count, scope = self._watches.get((connection, uri), (0, None))
         if scope is None:
@@ -666,19 +665,19 @@ class Gateway:
         self, connection: Connection, uri: str, *, task_status: anyio.abc.TaskStatus[anyio.CancelScope]
     ) -> None:
         scope = anyio.CancelScope()
-        is_told = False
+        is_started = False
 
-        def begun() -> None:
-            nonlocal is_told
-            if not is_told:
-                is_told = True
+        def started() -> None:
+            nonlocal is_started
+            if not is_started:
+                is_started = True
                 task_status.started(scope)
 
         with scope:
             try:
-                await connection.watch(uri, begun)
+                await connection.watch(uri, started)
             except ToolError:
-                if not is_told:
+                if not is_started:
                     raise
                 logger.warning("watch_lost", extra={"server": connection.name})
 
@@ -691,9 +690,7 @@ class Gateway:
             scope.cancel()
 
     async def _listen(self, request: ClientRequest, call_next: CallNext) -> HandlerResult:
-        """The newer protocol's stream of changes; while it lasts, the servers are asked to tell of the resources it
-        names.
-        """
+        """Serve the newer protocol's stream of changes; while it is open, subscribe to the resources it names."""
         wanted = request.params.get("notifications")
         uris = wanted.get("resourceSubscriptions") if isinstance(wanted, dict) else None
         watched: list[tuple[Connection, str]] = []
@@ -714,56 +711,56 @@ class Gateway:
                 self._unwatch(connection, uri)
 
     async def _set_level(self, request: ClientRequest) -> Answer:
-        having = request.pool.having("logging")
-        if not having:
+        connections = request.pool.supporting("logging")
+        if not connections:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
         if isinstance(request.client, ConnectedClient):
             request.client.log_level = request.params["level"]
-        for connection in having:
+        for connection in connections:
             if connection.protocol not in MODERN_PROTOCOL_VERSIONS:
                 await self._ask(request, connection, request.params)
         return {}
 
     async def _roots_changed(self) -> None:
-        """The folders of the only client are others now; servers that care ask for them."""
+        """Notify the servers that the roots of the only client changed."""
         for connection in {
             connection for pool in self.upstreams.pools.values() for connection in pool.connections.values()
         }:
             await connection.roots_changed()
 
-    # What servers ask and tell on their own
+    # Requests and notifications from servers
 
-    async def _on_asked(self, server: Server, method: str, params: dict[str, Any], caller: Any) -> Answer:
-        """The client's answer.
+    async def _on_server_request(self, server: Server, method: str, params: dict[str, Any], caller: Any) -> Answer:
+        """Pass a server's request on to the client and return its answer.
 
         Raises:
-            ToolRejected: Nobody can be asked, or who is asked refuses.
+            ToolRejected: The client is unknown, does not support the request, or refused it.
         """
         receiver = caller or self._only_client
         if receiver is None:
             raise ToolRejected(
-                "Nobody can be asked: it is not clear for which request this is.", code=types.INVALID_REQUEST
+                "The request cannot be passed on: it is not clear which client it is for.", code=types.INVALID_REQUEST
             )
         try:
             question = admit_question(method, params, self.results.policy(server, "").result_masker)
         except MaskingFailed:
             raise ToolRejected(
-                "The question could not be checked for secrets and was not asked.", code=types.INVALID_REQUEST
+                "The request could not be checked for secrets and was not passed on.", code=types.INVALID_REQUEST
             ) from None
         answer: Answer = await receiver.ask(method, question)
         return answer
 
     def _on_tools_changed(self, pool: Pool) -> None:
-        self._tell_all("notifications/tools/list_changed", ToolsListChanged())
+        self._notify_all("notifications/tools/list_changed", ToolsListChanged())
 
     def _on_notification(
         self, pool: Pool, connection: Connection, method: str, params: dict[str, Any], caller: Any
     ) -> None:
         match method:
             case "notifications/progress" | "notifications/cancelled" | "notifications/tools/list_changed":
-                return  # Progress goes to its own caller; tools are told of when they have been listed again.
+                return  # Progress has its own callback; changed tools are announced once they have been listed again.
             case "notifications/prompts/list_changed" | "notifications/resources/list_changed":
-                self._tell_all(method, _LISTS[method])
+                self._notify_all(method, _LISTS[method])
             case "notifications/resources/updated":
                 uri = str(params.get("uri"))
                 self._publish(ResourceUpdated(uri=uri))
@@ -773,8 +770,7 @@ class Gateway:
             case "notifications/message":
                 self._on_logged(connection, params, caller)
             case _:
-                # Some of it comes after the request it belongs to, as that a question asked on a page has been
-                # answered.
+                # Some arrive after the request they belong to, e.g. that an elicitation on a web page is complete.
                 receiver = caller if isinstance(caller, ClientRequest) else self._only_client
                 shown = _admitted_or_none(
                     _without_subscription(params), self.results.policy(connection.server, "").masker
@@ -783,7 +779,7 @@ class Gateway:
                     receiver.notify(method, shown)
 
     def _on_logged(self, connection: Connection, params: dict[str, Any], caller: Any) -> None:
-        """What a server logs goes to whom it logs it for; where nobody asked it, to the only client there is."""
+        """Pass a log message on to the client request it belongs to, or to the client if there is only one."""
         receiver = (
             caller
             if isinstance(caller, ClientRequest)
@@ -805,7 +801,7 @@ class Gateway:
         if (shown := _admitted_or_none(params, masker)) is not None:
             receiver.notify("notifications/message", shown)
 
-    def _tell_all(self, method: str, event: ServerEvent) -> None:
+    def _notify_all(self, method: str, event: ServerEvent) -> None:
         self._publish(event)
         for client in self._clients:
             client.notify(method, {})
@@ -818,13 +814,13 @@ class Gateway:
 
 
 _QUESTIONS = frozenset(("sampling/createMessage", "elicitation/create", "roots/list"))
-_NOBODY = Server.model_validate({"name": "gateway", "options": {"transport": {"command": "none"}}})
-"""For what is nobody's in particular: masked by the defaults."""
+_GATEWAY = Server.model_validate({"name": "gateway", "options": {"transport": {"command": "none"}}})
+"""For texts that belong to no configured server: masked with the default options."""
 
 
 def _instructions(connection: Connection) -> str:
-    said = str(_cleaned(connection.introduction.get("instructions") or ""))
-    return "\n\n".join(text for text in (said, connection.server.options.instructions) if text)
+    own = str(_cleaned(connection.introduction.get("instructions") or ""))
+    return "\n\n".join(text for text in (own, connection.server.options.instructions) if text)
 
 
 def _without_subscription(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -838,12 +834,12 @@ def _admitted_or_none(value: Any, masker: Masker) -> Any:
         return None
 
 
-def _failed(words: str) -> CallResult:
-    return CallResult(result={"content": [{"type": "text", "text": words}], "isError": True}, is_error=True)
+def _failed(message: str) -> CallResult:
+    return CallResult(result={"content": [{"type": "text", "text": message}], "isError": True}, is_error=True)
 
 
-def _in_the_clients_era(answer: Answer, request: ClientRequest, identity: dict[str, Any]) -> Answer:
-    """The answer with what the client's protocol wants besides, and without what it does not know."""
+def _for_client_era(answer: Answer, request: ClientRequest, identity: dict[str, Any]) -> Answer:
+    """The answer with the fields that the client's protocol era requires, and without those it does not know."""
     if not request.is_modern:
         if not any(name in answer for name in _ONE_ERA):
             return answer
@@ -860,5 +856,5 @@ def _in_the_clients_era(answer: Answer, request: ClientRequest, identity: dict[s
 
 
 def _cleaned(value: Any) -> Any:
-    """What a server says of itself and its tools, without hidden characters."""
+    """Text of a server about itself or its tools, without hidden characters."""
     return clean_json(value)[0]

@@ -1,11 +1,11 @@
-"""Translate servers' answers into the pipeline's content, and what comes out back into the protocol.
+"""Translates servers' answers into the pipeline's content, and processed content back into the protocol.
 
-A result that fits passes as it came, with what had to be cleaned and masked in
-its place. Over the threshold its text is replaced by the condensed one. Parts
-that are not text pass beside it. What is done to the text is the pipeline's
-matter; nothing here condenses, keeps or masks on its own.
+A result under the threshold is passed on with its cleaned and masked text. Over
+the threshold, its text is replaced by the condensed one. Parts that are not text
+are passed on beside it. The pipeline does the work: nothing here condenses, keeps
+or masks by itself.
 
-Knows no connection and no client; `protocol` brings the answers.
+Does not know connections or clients; `protocol` hands in the answers.
 """
 
 import json
@@ -39,11 +39,11 @@ _LONGEST_MESSAGE = 8_000
 
 @dataclass(frozen=True, kw_only=True)
 class UpstreamCall:
-    """What was asked, and by whom."""
+    """A call to a server, and the scope of its caller."""
 
     server: Server
     tool: str
-    """The tool's own name; for resources and prompts, what was asked for."""
+    """The tool's name on the server; the method for resources, the name for prompts."""
 
     arguments: Any
     looking_for: str = ""
@@ -54,12 +54,12 @@ class UpstreamCall:
 
 @dataclass(frozen=True, kw_only=True)
 class CallResult:
-    """What the client gets, and what the statistics count."""
+    """The result for the client, and the figures for the statistics."""
 
     result: dict[str, Any]
     is_error: bool = False
     text: str = ""
-    """What passed as it was; empty when it was condensed."""
+    """Text that was passed on without condensing; empty if it was condensed."""
 
     statistics: dict[str, Any] = field(default_factory=dict)
     """Of a condensed result; see `pipeline.meta.tally`."""
@@ -67,11 +67,12 @@ class CallResult:
 
 @dataclass(frozen=True)
 class ResultTranslator:
-    """
+    """Runs results, resources and prompts through the pipeline.
+
     Args:
-        llm: The model for a provider that a policy names, or for None the default one; None where there is none.
-        models_by_default: Whether a model summarizes where no policy decides.
-        key: Of the marks.
+        llm: Returns the model of a provider, or the default model for None; returns None if no model is configured.
+        models_by_default: Whether a model summarizes if the policy does not decide.
+        key: Determines the digits of the marks.
     """
 
     pipeline: Pipeline
@@ -92,11 +93,11 @@ class ResultTranslator:
     # Tools
 
     async def tool_result(self, raw: Mapping[str, Any], call: UpstreamCall) -> CallResult:
-        """The result of a tool as its caller gets it.
+        """The result of a tool call, for the client.
 
         Raises:
-            ResultMalformed: It breaks the protocol's rules.
-            MaskingFailed: Nothing of it may be shown.
+            ResultMalformed: The result violates the protocol.
+            MaskingFailed: The result must not be shown.
         """
         result = read_result(raw)
         policy = self.policy(call.server, call.tool)
@@ -110,8 +111,8 @@ class ResultTranslator:
         """What a method of an extension returned. A `result` in it belongs to a call that continued after its answer.
 
         Raises:
-            ResultMalformed: It breaks the protocol's rules.
-            MaskingFailed: Nothing of it may be shown.
+            ResultMalformed: The result violates the protocol.
+            MaskingFailed: The result must not be shown.
         """
         masker = self.policy(call.server, call.tool).result_masker
         shown = _admit_except(raw, ("result", *_RETURNED_UNCHANGED), masker)
@@ -122,7 +123,7 @@ class ResultTranslator:
         return shown
 
     async def _process(self, content: Content, policy: Policy, call: UpstreamCall) -> Processed:
-        asks = policy.uses_model if policy.uses_model is not None else self.models_by_default
+        uses_model = policy.uses_model if policy.uses_model is not None else self.models_by_default
         intent = Intent(
             looking_for=call.looking_for, called=f"{call.server.name}.{call.tool}", arguments=call.arguments
         )
@@ -132,7 +133,7 @@ class ResultTranslator:
             Scope(call.scope, self.key),
             intent,
             origin=self._origin(call, policy),
-            llm=self.llm(policy.provider) if asks else None,
+            llm=self.llm(policy.provider) if uses_model else None,
             note=NoteWriter(
                 read=call.readers.get("read_result", "read_result"),
                 search=call.readers.get("search_result", "search_result"),
@@ -142,7 +143,7 @@ class ResultTranslator:
     async def _passed(
         self, raw: Mapping[str, Any], result: RawResult, admitted: Admitted, policy: Policy, call: UpstreamCall
     ) -> dict[str, Any]:
-        """The result as it came, with what had to be cleaned and masked in its place."""
+        """The result with its text cleaned and masked, but not condensed."""
         texts = iter(admitted.texts)
         shown = {
             key: value if key in _HANDLED_ELSEWHERE else admit_value(value, policy.result_masker)
@@ -158,7 +159,7 @@ class ResultTranslator:
             value = json.loads(admitted.structured)
             shown["structuredContent"] = value if isinstance(raw["structuredContent"], dict) else value["result"]
         if not result.parts and result.structured is None:
-            # Explicit, because a model takes silence for whatever it hoped for.
+            # Explicit, because a model may misread an empty result as success.
             shown["content"] = [{"type": "text", "text": "[The tool returned nothing.]"}]
         elif admitted.texts and not any(admitted.texts) and all(part.kind == "text" for part in result.parts):
             shown["content"] = [{"type": "text", "text": "[The tool returned nothing that a reader could see.]"}]
@@ -213,8 +214,8 @@ class ResultTranslator:
         if not is_placed:
             parts.append({"type": "text", "text": processed.text})
         if processed.structured_handle:
-            words = f"[Structured content of the same result is kept as {processed.structured_handle}.]"
-            parts.append({"type": "text", "text": words})
+            notice = f"[Structured content of the same result is kept as {processed.structured_handle}.]"
+            parts.append({"type": "text", "text": notice})
         result = {key: value for key, value in shown.items() if key != "structuredContent"}
         result["content"] = parts
         return CallResult(
@@ -226,10 +227,10 @@ class ResultTranslator:
     # Resources and prompts
 
     async def resource(self, raw: Mapping[str, Any], call: UpstreamCall) -> CallResult:
-        """What reading a resource returned.
+        """The contents of a resource, for the client.
 
         Raises:
-            MaskingFailed: Nothing of it may be shown.
+            MaskingFailed: The result must not be shown.
         """
         policy = self.policy(call.server, call.tool)
         shown = _admit_except(raw, ("contents",), policy.result_masker)
@@ -245,7 +246,7 @@ class ResultTranslator:
             return (
                 _admit_except(content, ("blob",), masker) if isinstance(content, dict) else admit_value(content, masker)
             )
-        # An app's page is for the client's screen, where half a page is useless.
+        # A page of an app is rendered by the client and has to be complete.
         if str(content.get("uri", "")).startswith("ui://") or "profile=mcp-app" in str(content.get("mimeType", "")):
             text = (await self.pipeline.admit(Content.of_text(content["text"]), policy)).text
         else:
@@ -253,10 +254,10 @@ class ResultTranslator:
         return {**_admit_except(content, ("text",), masker), "text": text}
 
     async def prompt(self, raw: Mapping[str, Any], call: UpstreamCall) -> CallResult:
-        """A prompt with its messages.
+        """A prompt with its messages, for the client.
 
         Raises:
-            MaskingFailed: Nothing of it may be shown.
+            MaskingFailed: The result must not be shown.
         """
         policy = self.policy(call.server, call.tool)
         shown = _admit_except(raw, ("messages",), policy.result_masker)
@@ -293,7 +294,7 @@ class ResultTranslator:
 
 
 _RETURNED_UNCHANGED = ("taskId", "requestState")
-"""What a client sends back as it got it."""
+"""Values that the client has to send back unchanged."""
 
 _HANDLED_ELSEWHERE = frozenset(("content", "structuredContent", "isError", "resultType", "ttlMs", "cacheScope"))
 
@@ -304,21 +305,21 @@ def _admit_except(value: Mapping[str, Any], keys: tuple[str, ...], masker: Maske
 
 
 def admit_question(method: str, params: Mapping[str, Any], masker: Masker | None) -> dict[str, Any]:
-    """What a server asks a client: words for a person or a model, inside what a form or an address needs unchanged.
+    """Clean and mask a server's request to a client; schemas and URLs in it are only cleaned.
 
     Raises:
-        MaskingFailed: It may not be shown.
+        MaskingFailed: The request must not be shown.
     """
     shown: dict[str, Any] = clean_json(dict(params))[0]
     for name in ("message", "systemPrompt"):
         if name in shown:
             shown[name] = admit_value(shown[name], masker)
     if method == "sampling/createMessage" and isinstance(messages := params.get("messages"), list):
-        shown["messages"] = [_admit_message(message, masker) for message in messages]
+        shown["messages"] = [_admit_sampling_message(message, masker) for message in messages]
     return shown
 
 
-def _admit_message(message: Any, masker: Masker | None) -> Any:
+def _admit_sampling_message(message: Any, masker: Masker | None) -> Any:
     if not isinstance(message, dict):
         return admit_value(message, masker)
     content = message.get("content")
@@ -334,8 +335,8 @@ def _admit_message(message: Any, masker: Masker | None) -> Any:
     }
 
 
-def admit_words(text: str, masker: Masker) -> str:
-    """A short text of a server's own, for an error or a message."""
+def admit_message(text: str, masker: Masker) -> str:
+    """Clean and mask a short text of a server, such as an error or a log message."""
     try:
         return admit_text(text[:_LONGEST_MESSAGE], masker)
     except MaskingFailed:
@@ -343,14 +344,14 @@ def admit_words(text: str, masker: Masker) -> str:
 
 
 def _is_text(part: Any) -> bool:
-    """Whether the text of a part went into the condensed one."""
+    """Whether the condensed text replaces this part."""
     if part.get("type") == "text":
         return True
     return part.get("type") == "resource" and bool(part["resource"].get("text"))
 
 
 def _read(shown: dict[str, Any], done: Sequence[Processed], texts: Sequence[Any]) -> CallResult:
-    """A resource or a prompt, with what is counted; of several condensed pieces the last one."""
+    """A resource or a prompt with its statistics; `_meta` describes the last condensed piece."""
     if not done:
         return CallResult(result=shown, text="\n".join(text for text in texts if isinstance(text, str)))
     return CallResult(result=_with_meta(shown, prefixed(done[-1].meta)), statistics=tally(done[-1].condensed))

@@ -63,7 +63,7 @@ async def running_gateway(
             results=ResultTranslator(pipeline, llm=llm, models_by_default=models, key=key),
             read_back=ReadBack(kept, summarize=pipeline.summarizer(Masker(key=key), llm(None) if models else None)),
             counting=counting,
-            seen=ToolPins(settings.store.data_dir / SEEN_FILE),
+            pins=ToolPins(settings.store.data_dir / SEEN_FILE),
             scope=request_scope,
             intent=IntentParameter(options.intent_argument, options.intent_description),
             strict=strict,

@@ -1,9 +1,9 @@
-"""Tools as they were first seen, remembered between runs: a description that changes later is how a server that was
-trusted once turns on its users.
+"""Fingerprints of tools as they were first seen, remembered between runs.
 
-One small JSON file of fingerprints, by server and tool. A server is its name and
-the way to it, so two configurations that call different servers alike do not
-accuse each other. No definition is in it, and no secret.
+They reveal a server that changes the description of a tool after it was trusted.
+Stored in one small JSON file by server and tool, without definitions or secrets.
+A server is identified by its name and its command or URL, so that two
+configurations can use one name for different servers.
 """
 
 import hashlib
@@ -21,10 +21,10 @@ from tersely.mcp.servers import Server
 logger = logging.getLogger(__name__)
 
 SEEN_FILE = "gateway_tools.json"
-"""Its name, in the data folder."""
+"""File name in the data folder."""
 
 Fingerprints = dict[str, dict[str, str]]
-"""By server and tool, as `ToolRegistry.first_seen` has them."""
+"""By server and tool, like `ToolRegistry.first_seen`."""
 
 
 class ToolPins:
@@ -32,16 +32,16 @@ class ToolPins:
         self.path = path
 
     def of(self, servers: Sequence[Server]) -> Fingerprints:
-        """What is known of these servers."""
+        """The stored fingerprints of these servers."""
         known = self._read()
         return {server.name: dict(known.get(identity(server), {})) for server in servers}
 
     def remember(self, servers: Sequence[Server], fingerprints: Mapping[str, Mapping[str, str]]) -> None:
-        """Add what is new. What was seen before stays as it was first seen, until it is accepted."""
+        """Add new tools. The fingerprint of a known tool changes only through `accept`."""
         self._merge(servers, fingerprints, accept=False)
 
     def accept(self, servers: Sequence[Server], fingerprints: Mapping[str, Mapping[str, str]]) -> None:
-        """Take these tools as they are now."""
+        """Replace the fingerprints by the tools' current ones."""
         self._merge(servers, fingerprints, accept=True)
 
     def _merge(self, servers: Sequence[Server], fingerprints: Mapping[str, Mapping[str, str]], *, accept: bool) -> None:
@@ -64,13 +64,13 @@ class ToolPins:
         if not isinstance(found, dict):
             return {}
         return {
-            server: {tool: print_ for tool, print_ in tools.items() if isinstance(print_, str)}
+            server: {tool: fingerprint for tool, fingerprint in tools.items() if isinstance(fingerprint, str)}
             for server, tools in found.items()
             if isinstance(tools, dict)
         }
 
     def _write(self, text: str) -> None:
-        """In one stroke, so that another process never reads half of it."""
+        """Write atomically, so that no other process reads a partial file."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with NamedTemporaryFile("w", dir=self.path.parent, prefix=".seen", delete=False, encoding="utf-8") as new:
@@ -83,7 +83,7 @@ class ToolPins:
 
 
 def identity(server: Server) -> str:
-    """A server's name, and a digest of the way to it."""
+    """A server's name and a digest of its command or URL."""
     transport = server.options.transport
-    way = json.dumps([transport.kind, transport.command, *transport.args, transport.url])
-    return f"{server.name} {hashlib.sha256(way.encode()).hexdigest()[:16]}"
+    target = json.dumps([transport.kind, transport.command, *transport.args, transport.url])
+    return f"{server.name} {hashlib.sha256(target.encode()).hexdigest()[:16]}"

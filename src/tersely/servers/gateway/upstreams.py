@@ -1,13 +1,13 @@
-"""The servers behind the gateway: connections in the protocol the client speaks, and who of the clients is meant.
+"""The servers behind the gateway: connections per protocol era, and which client request a server's message is for.
 
-A server that knows both eras of the protocol is spoken to in the client's, over
-a connection of its own, because what a server may ask and tell differs between
-them. One that knows only one era has one connection, which all clients share.
+A server that supports both eras of the protocol gets one connection per era,
+because the requests and notifications a server may send differ between them. A
+server that supports one era has one connection, which all clients share.
 
-What a server says on its own belongs to the request it says it for. Over HTTP the
-library tells which one that is; on a pipe it is known as long as one client at a
-time is waiting. Where it is not known, `door` decides whether anybody can be meant:
-a question must not reach the wrong person.
+A server's own requests and notifications belong to a client request. Over HTTP the
+library identifies it; on a pipe it is known while only one client is waiting.
+Where it is not known, `protocol` decides whether a client can be asked: a request
+must not reach the wrong client.
 """
 
 import logging
@@ -40,11 +40,11 @@ _MOST_ENTRIES = 5_000
 
 
 class RequestOrigin(Protocol):
-    """A client's request that is under way."""
+    """A client's request in progress."""
 
     @property
     def client(self) -> object:
-        """Whose it is; requests of one client have equal ones."""
+        """Identifies the client: equal for requests of one client."""
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None: ...
 
@@ -52,17 +52,17 @@ class RequestOrigin(Protocol):
 
 
 OnNotification = Callable[["Pool", Connection, str, dict[str, Any], "RequestOrigin | None"], None]
-"""Hears what a server tells on its own, and for which request, where that is known."""
+"""Receives a server's notification, with the client request it belongs to, if known."""
 
-Asked = Callable[[Server, str, dict[str, Any], "RequestOrigin | None"], Awaitable[dict[str, Any]]]
-"""Answers what a server asks on its own, and for which request, where that is known."""
+OnServerRequest = Callable[[Server, str, dict[str, Any], "RequestOrigin | None"], Awaitable[dict[str, Any]]]
+"""Answers a server's request, given the client request it belongs to, if known."""
 
 _caller: ContextVar[RequestOrigin | None] = ContextVar("caller", default=None)
 
 
 @dataclass(eq=False)
 class Pool:
-    """The servers as clients of one era see them."""
+    """The servers for clients of one protocol era."""
 
     is_modern: bool
     intent: IntentParameter
@@ -76,7 +76,7 @@ class Pool:
 
     @property
     def catalogue(self) -> Catalogue:
-        """What can be called now; made anew when a listing changed."""
+        """The tools that can be called now; rebuilt when a listing changes."""
         listed = tuple(connection.tools for connection in self.connections.values())
         if self._catalogue is None or any(now is not then for now, then in zip(listed, self._listed, strict=True)):
             self._catalogue = catalogue(self.registry, self.intent)
@@ -85,16 +85,16 @@ class Pool:
 
     @property
     def only(self) -> Connection | None:
-        """The one server there is, if it is only one: then everything keeps its name."""
+        """The server if there is exactly one; names are then not prefixed."""
         return next(iter(self.connections.values())) if len(self.connections) == 1 else None
 
-    def having(self, ability: str) -> list[Connection]:
-        """The servers that declare an ability."""
-        return [one for one in self.connections.values() if ability in (one.introduction.get("capabilities") or {})]
+    def supporting(self, capability: str) -> list[Connection]:
+        """The servers that declare a capability."""
+        return [one for one in self.connections.values() if capability in (one.introduction.get("capabilities") or {})]
 
     @contextmanager
     def asking(self, connection: Connection, caller: RequestOrigin) -> Iterator[None]:
-        """While a client's request is with a server."""
+        """Mark a client's request as waiting for this server."""
         callers = self.busy.setdefault(connection, [])
         callers.append(caller)
         token = _caller.set(caller)
@@ -104,38 +104,36 @@ class Pool:
             _caller.reset(token)
             callers.remove(caller)
 
-    def meant(self, connection: Connection) -> RequestOrigin | None:
-        """For whom a server says what it says just now."""
+    def caller_of(self, connection: Connection) -> RequestOrigin | None:
+        """The client request that a server's current message belongs to, if known."""
         if (known := _caller.get()) is not None:
             return known
         waiting = self.busy.get(connection) or []
         return waiting[-1] if waiting and all(one.client == waiting[0].client for one in waiting) else None
 
-    # Names of several servers
+    # Names with several servers
 
     def prompt_name(self, connection: Connection, name: str) -> str:
         return name if self.only else f"{connection.name}__{name}"
 
     def prompt(self, name: str) -> tuple[Connection, str] | None:
-        """The server that a prompt belongs to, and its own name for it."""
+        """The server of a prompt, and the prompt's name there."""
         if self.only:
             return self.only, name
-        fitting = [one for one in self.having("prompts") if name.startswith(f"{one.name}__")]
+        fitting = [one for one in self.supporting("prompts") if name.startswith(f"{one.name}__")]
         best = max(fitting, key=lambda one: len(one.name), default=None)
         return (best, name.removeprefix(f"{best.name}__")) if best else None
 
     async def resource(self, uri: str) -> Connection | None:
-        """The server that a resource belongs to: who listed it, or whose template fits; else who has resources at all,
-        if one only.
-        """
+        """The server that lists a resource or whose template matches, else the only one with resources."""
         if self.only:
             return self.only
         if (found := self._known_resource(uri)) is None:
             await self.list_all("resources/list", "resources")
             await self.list_all("resources/templates/list", "resourceTemplates")
             found = self._known_resource(uri)
-        having = self.having("resources")
-        return found or (having[0] if len(having) == 1 else None)
+        supporting = self.supporting("resources")
+        return found or (supporting[0] if len(supporting) == 1 else None)
 
     def _known_resource(self, uri: str) -> Connection | None:
         if (listed := self._resources.get(uri)) is not None:
@@ -143,9 +141,8 @@ class Pool:
         return next((connection for template, connection in self._templates if template.match(uri) is not None), None)
 
     async def list_all(self, method: str, key: str) -> list[tuple[Connection, dict[str, Any]]]:
-        """All entries of all servers' listings, in the servers' order; of those that answer."""
-        ability = "prompts" if key == "prompts" else "resources"
-        asked = self.having(ability)
+        """All entries of the listings of all servers that answer, in the order of the servers."""
+        asked = self.supporting("prompts" if key == "prompts" else "resources")
         found: dict[str, list[dict[str, Any]]] = {}
 
         async def ask(connection: Connection) -> None:
@@ -194,13 +191,12 @@ async def _pages(connection: Connection, method: str, key: str) -> list[dict[str
 
 
 class Upstreams:
-    """Opens the pools, as clients of either era come.
+    """Opens one pool per protocol era, when the first client of that era connects.
 
     Args:
-        wait: Seconds to wait for servers before a pool is used with those that are ready. A single server is waited for
-            as long
-            as it may take to start: without it there is nothing to say.
-        strict: Withhold tools that are described otherwise than when they were first seen.
+        wait: Seconds to wait for servers before a pool is used with those that are ready. A single server gets its
+            whole start timeout, because without it there is nothing to offer.
+        strict: Withhold tools whose definition differs from the one first seen.
     """
 
     def __init__(
@@ -208,25 +204,25 @@ class Upstreams:
         servers: Sequence[Server],
         *,
         intent: IntentParameter,
-        seen: ToolPins,
+        pins: ToolPins,
         strict: bool = False,
         wait: float = 8.0,
         on_notification: OnNotification,
-        asked: Asked,
-        changed: Callable[[Pool], None],
+        on_request: OnServerRequest,
+        on_tools_changed: Callable[[Pool], None],
     ) -> None:
         self.servers = [server for server in servers if not server.options.disabled]
         self.pools: dict[bool, Pool] = {}
         self.redefined: set[str] = set()
-        """Tools that are described otherwise than when they were first seen, as `server.tool`."""
+        """Tools whose definition differs from the one first seen, as `server.tool`."""
 
         self._intent = intent
-        self._seen = seen
+        self._pins = pins
         self._strict = strict
         self._wait = max(wait, self.servers[0].options.start_timeout) if len(self.servers) == 1 else wait
-        self._notify = on_notification
-        self._asked = asked
-        self._changed = changed
+        self._forward_notification = on_notification
+        self._forward_request = on_request
+        self._tools_changed = on_tools_changed
         self._openings: dict[bool, anyio.Event] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._suspected: set[str] = set()
@@ -243,7 +239,7 @@ class Upstreams:
                 self._tasks = None
 
     async def stop(self) -> None:
-        """End all connections, and the commands behind them."""
+        """Close all connections and end the server processes."""
         for scope, _ in self._held:
             scope.cancel()
         for _, is_over in self._held:
@@ -253,14 +249,14 @@ class Upstreams:
         """The servers for clients of this era; waits for them the first time.
 
         Raises:
-            ToolUnavailable: We are about to end.
+            ToolUnavailable: The gateway is being stopped.
         """
         if (ready := self.pools.get(is_modern)) is not None:
             return ready
         if (opened := self._openings.get(is_modern)) is None:
             opened = self._openings[is_modern] = anyio.Event()
             assert self._tasks is not None, "running() surrounds every request"
-            # Not in the task of who asks first: when that one hangs up, the others still want the servers.
+            # In its own task, because other clients still need the servers when the first one disconnects.
             self._tasks.start_soon(self._hold, is_modern, opened)
         await opened.wait()
         if (ready := self.pools.get(is_modern)) is None:
@@ -282,7 +278,7 @@ class Upstreams:
         shared = (
             {}
             if other is None
-            else {name: one for name, one in other.connections.items() if not _knows_both(one, is_modern)}
+            else {name: one for name, one in other.connections.items() if not _supports_both(one, is_modern)}
         )
         pool = Pool(is_modern, self._intent)
         own = [_in_era(server, is_modern) for server in self.servers if server.name not in shared]
@@ -292,43 +288,44 @@ class Upstreams:
             wait=self._wait,
             on_change=partial(self._on_change, pool),
             on_notification=partial(self._on_notification, pool),
-            on_request=partial(self._on_asked, pool),
+            on_request=partial(self._on_request, pool),
         ) as connections:
             pool.connections = {
                 server.name: shared.get(server.name) or connections[server.name] for server in self.servers
             }
             if other is not None:
-                # What one client waits for on a shared connection is known in both pools.
+                # Requests that wait for a shared connection are known in both pools.
                 pool.busy = other.busy
             pool.registry = ToolRegistry(
                 pool.connections,
                 keep_names=True,
                 obey_declarations=False,
                 strict=self._strict,
-                first_seen=self._seen.of(self.servers),
+                first_seen=self._pins.of(self.servers),
             )
-            self._look_at(pool)
+            self._check_tools(pool)
             self.pools[is_modern] = pool
             opened.set()
             await anyio.sleep_forever()
 
     def _on_change(self, pool: Pool, server: str) -> None:
         if server not in pool.connections:
-            return  # still being opened; looked at when it is
-        self._look_at(pool)
-        self._changed(pool)
+            return  # still connecting; checked once the pool is open
+        self._check_tools(pool)
+        self._tools_changed(pool)
 
     def _on_notification(self, pool: Pool, server: str, method: str, params: dict[str, Any]) -> None:
         if (connection := pool.connections.get(server)) is not None:
-            self._notify(pool, connection, method, params, pool.meant(connection))
+            self._forward_notification(pool, connection, method, params, pool.caller_of(connection))
 
-    async def _on_asked(self, pool: Pool, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        connection = pool.connections.get(server)  # none yet while it is being opened
-        asking = next(one for one in self.servers if one.name == server)
-        return await self._asked(asking, method, params, pool.meant(connection) if connection is not None else None)
+    async def _on_request(self, pool: Pool, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        connection = pool.connections.get(server)  # None while it is still connecting
+        sender = next(one for one in self.servers if one.name == server)
+        caller = pool.caller_of(connection) if connection is not None else None
+        return await self._forward_request(sender, method, params, caller)
 
-    def _look_at(self, pool: Pool) -> None:
-        """Notice what is new and what is not what it was."""
+    def _check_tools(self, pool: Pool) -> None:
+        """Log redefined and suspicious tools, and remember new ones."""
         for change in pool.registry.changes():
             for tool in change.redefined:
                 self.redefined.add(f"{change.server}.{tool}")
@@ -355,7 +352,7 @@ class Upstreams:
             )
 
     async def _remember(self, first_seen: dict[str, dict[str, str]]) -> None:
-        await anyio.to_thread.run_sync(self._seen.remember, self.servers, first_seen)
+        await anyio.to_thread.run_sync(self._pins.remember, self.servers, first_seen)
 
 
 def _in_era(server: Server, is_modern: bool) -> Server:
@@ -364,8 +361,8 @@ def _in_era(server: Server, is_modern: bool) -> Server:
     return server.model_copy(update={"options": server.options.model_copy(update={"protocol": "handshake-first"})})
 
 
-def _knows_both(connection: Connection, is_modern: bool) -> bool:
-    """Whether a server that speaks the other era with us may speak this one too."""
+def _supports_both(connection: Connection, is_modern: bool) -> bool:
+    """Whether a server that is connected in the other era may support this one too."""
     if connection.server.options.protocol not in ("auto", "handshake-first"):
         return False
     return (connection.protocol in MODERN_PROTOCOL_VERSIONS) != is_modern if connection.protocol else False
