@@ -272,7 +272,7 @@ async def test_an_unsupported_native_tool_is_reported_and_not_sent(workplace: An
         report = await place.work(llm, native_tools=NativeTools(google_search=True))
     assert report.status == "completed"
     (error,) = place.recorder.of("error")
-    assert "cannot do google_search" in error.content and "google_search" not in json.dumps(server.requests)
+    assert "does not support google_search" in error.content and "google_search" not in json.dumps(server.requests)
     assert place.recorder.records("iteration")[0].response["unsupported_native_tools"] == ["google_search"]
 
 

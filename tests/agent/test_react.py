@@ -81,7 +81,7 @@ def test_a_final_answer_is_everything_that_follows_it(text: str, answer: str) ->
     [
         ("", "empty"),
         ("It is probably the disk.", "no marker"),
-        ("Thought: I wonder", 'a "Thought:" and nothing to do'),
+        ("Thought: I wonder", 'a "Thought:" without an action'),
         ('Action Input: {"a": 1}', 'without an "Action:"'),
         ("Thought: x\nAction: none", "names no tool"),
         ("Thought: x\nFinal Answer:", 'nothing after "Final Answer:"'),
@@ -159,7 +159,7 @@ async def test_a_repeated_call_is_told_that_it_gives_the_same_and_then_the_model
     assert report.analysis == "I kept asking" and "made before" in report.reason
     made = [event.content for event in place.recorder.of("llm_tool_call")]
     assert (
-        made[0] == "called 1 times" and all("it gives the same" in content for content in made[1:]) and len(made) == 4
+        made[0] == "called 1 times" and all("it returns the same" in content for content in made[1:]) and len(made) == 4
     )
     assert [record.type for _, record in place.recorder.interactions][-1] == "final_analysis"
 

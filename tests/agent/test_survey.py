@@ -10,7 +10,7 @@ import pytest
 
 from tersely.agent.evidence import Evidence, read_result, severity_of
 from tersely.agent.subject import fill, subject_of
-from tersely.agent.verdict import EvidenceSource, Weighing, report
+from tersely.agent.verdict import EvidenceRanker, EvidenceSource, report
 from tersely.mcp.raw import read_tool
 from tests.agent.conftest import Recorder
 
@@ -66,7 +66,7 @@ async def test_a_survey_that_was_killed_goes_on_without_calling_anything_again(w
 
 @pytest.mark.parametrize("alert", ["[" * 200_000, '{"a":' * 600 + '"api-0"' + "}" * 600, "{}", "", "\n", "[1, 2]"])
 def test_an_alert_of_any_shape_has_a_subject(alert: str) -> None:
-    assert isinstance(subject_of(alert).telling, str)
+    assert isinstance(subject_of(alert).about, str)
 
 
 async def test_a_survey_without_a_tool_it_may_call_says_so(workplace: Any) -> None:
@@ -174,7 +174,7 @@ def test_the_headline_begins_with_what_happened(quoted: str, says: str) -> None:
     evidence = Evidence(kind="said", text=quoted, line=1, last_line=1, severity=2.0, explains=True)
     source = EvidenceSource(name="ops.logs", arguments={}, handle=None, tokens=1, shown_tokens=1)
     subject = subject_of(ALERT)
-    told = report(subject, Weighing(subject).weigh([(source, evidence)]), [source])
+    told = report(subject, EvidenceRanker(subject).rank([(source, evidence)]), [source])
     assert told.startswith(f"Most likely cause: api-0: {says}\n") and quoted in told, "the quotation below is whole"
 
 
@@ -183,5 +183,5 @@ def test_a_quoted_line_is_no_heading_or_list_of_the_report(quoted: str) -> None:
     evidence = Evidence(kind="said", text=quoted, line=1, last_line=1, severity=2.0, explains=True)
     source = EvidenceSource(name="ops.logs", arguments={}, handle=None, tokens=1, shown_tokens=1)
     subject = subject_of(ALERT)
-    told = report(subject, Weighing(subject).weigh([(source, evidence)]), [source])
+    told = report(subject, EvidenceRanker(subject).rank([(source, evidence)]), [source])
     assert f"  - {'' if quoted.startswith('a') else chr(92)}{quoted} [ops.logs, line 1]" in told

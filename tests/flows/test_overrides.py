@@ -168,5 +168,5 @@ async def test_a_provider_that_cannot_do_a_native_tool_says_so_and_goes_on(servi
     case = service.case(main=["done"])
     story = await service.investigate(case, mcp={"native_tools": {"url_context": True}})
     (said,) = story.shown("error")
-    assert "cannot do" in said["content"] and "url_context" in json.dumps(said["metadata"])
+    assert "does not support" in said["content"] and "url_context" in json.dumps(said["metadata"])
     assert story.session["status"] == "completed"

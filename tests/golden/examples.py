@@ -12,7 +12,7 @@ from tersely import errors
 from tersely.agent.asking import Turn
 from tersely.agent.calls import Called
 from tersely.agent.evidence import Evidence, EvidenceReading
-from tersely.agent.survey import Planned
+from tersely.agent.survey import SurveyPlan
 from tersely.agent.tool_executor import Fetched, Observation
 from tersely.condensing.answers import NotASummary
 from tersely.condensing.budget import Lost, ModelWork
@@ -23,7 +23,7 @@ from tersely.mcp.raw import Tool
 from tersely.pipeline.process import KeptPart
 from tersely.research.budget import BudgetExceeded
 from tersely.research.gathering import ReadPage, Shortened
-from tersely.research.instruments import ResearchTools, SearchHit
+from tersely.research.tools import ResearchTools, SearchHit
 from tersely.sessions.codec import StepFailed
 from tersely.sessions.worker import SessionOutcome
 
@@ -134,7 +134,9 @@ RECORDS: dict[str, list[Any]] = {
     "tersely.tools.observation:OtherPart": [PART],
     "tersely.condensing.budget:Lost": [LOST],
     "tersely.condensing.budget:ModelWork": [WORK],
-    "tersely.agent.survey:Planned": [Planned(calls=(("ops.logs", '{"namespace": "prod"}', False),), led_to=("db-1",))],
+    "tersely.agent.survey:Planned": [
+        SurveyPlan(calls=(("ops.logs", '{"namespace": "prod"}', False),), led_to=("db-1",))
+    ],
     "tersely.agent.evidence:Reading": [
         EvidenceReading(evidence=(EVIDENCE,), names=(("pod", "api-0"),), links=(("api-0", "node-1"),)),
         EvidenceReading(),

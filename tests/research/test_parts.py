@@ -6,11 +6,11 @@ import pytest
 
 from tersely.research.extraction import claims_in
 from tersely.research.findings import FactClaim, KnownPage, Ledger
-from tersely.research.instruments import SearchHit, hits
 from tersely.research.options import ResearchOptions
 from tersely.research.request import request_of
 from tersely.research.rules import Rules, passages_of
 from tersely.research.sources import PageText
+from tersely.research.tools import SearchHit, hits
 from tests.fakes.researching import SCHEMA
 
 ADA = """# People

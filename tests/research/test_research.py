@@ -123,7 +123,7 @@ async def test_a_summarizer_that_gives_pages_back_unchanged_is_found_out(tmp_pat
     async with listening(Servers(WEB, unchanged=True)) as addresses:
         ended = await research(tmp_path, addresses, subject=WEB.subject, topics=TWO, pages=2, tokens=3_000)
     assert [page["how"] for page in ended.result["pages"]] == ["structural"] * 2
-    assert all("gave the page back unchanged" in gap for gap in ended.result["gaps"])
+    assert all("returned the page unchanged" in gap for gap in ended.result["gaps"])
     assert ended.result["tokens"]["accumulated"] <= 3_000
 
 
@@ -140,7 +140,7 @@ async def test_a_token_budget_stops_the_research_and_the_result_says_so(tmp_path
         )
     result = ended.result
     assert ended.session.status == "completed" and result["status"] == "stopped"
-    assert result["reason"].startswith("The budget is used up: of 30,000 tokens")
+    assert result["reason"].startswith("The budget is used up: ") and "of 30,000 tokens are spent" in result["reason"]
     assert any("stopped" in topic for topic in result["topics"]) and result["pages"]
     assert result["usage"]["input_tokens"] + result["usage"]["output_tokens"] <= 30_000
 
@@ -150,7 +150,7 @@ async def test_a_price_that_nobody_knows_is_no_limit_to_promise(tmp_path: Path) 
         ended = await research(
             tmp_path, addresses, subject=WEB.subject, environment=model("http://127.0.0.1:9/v1"), max_price=0.5
         )
-    assert ended.session.status == "failed" and "Nobody knows what scripted costs" in ended.session.reason
+    assert ended.session.status == "failed" and "The price of scripted is unknown" in ended.session.reason
 
 
 async def test_a_model_that_is_away_leaves_the_work_to_search_and_rules(tmp_path: Path) -> None:

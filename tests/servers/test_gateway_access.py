@@ -46,8 +46,8 @@ async def test_a_redefined_tool_is_reported_and_withheld_in_strict_mode(caplog: 
         refused = (await post(ours.url, "tools/call", {"name": "get", "arguments": {}}))["error"]
         assert "withheld" in refused["message"]
     assert any(record.getMessage() == "tool_redefined" for record in caplog.records)
-    seen = ours.gateway.upstreams._pins
-    seen.accept(ours.gateway.upstreams.servers, {"one": {"get": "another fingerprint"}})
+    pins = ours.gateway.upstreams._pins
+    pins.accept(ours.gateway.upstreams.servers, {"one": {"get": "another fingerprint"}})
     async with gateway(by_command("changes"), strict=True) as ours, Client(ours.url) as client:
         assert "get" not in [tool.name for tool in await client.list_tools()]
     async with gateway(by_command("changes")) as ours, Client(ours.url) as client:

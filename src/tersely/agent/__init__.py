@@ -1,1 +1,1 @@
-"""An agent at work: a model, its tools and a task, in one loop. Knows no sessions, no queue and nobody who watches."""
+"""The agent: a model, its tools and a task, in one loop. Knows nothing of sessions, queues or viewers."""

@@ -1,8 +1,8 @@
-"""What a model meant when it wrote the arguments of a call.
+"""Lenient parsing of the arguments a model wrote, and validation against the tool's schema.
 
-Models write JSON, nearly JSON, Python, YAML, or `name: value`. What can be read
-without guessing is read, and what was wrong with it is said, so that the model
-learns. Pure functions; whether the arguments fit the tool is asked last.
+Models write JSON, nearly JSON, Python, YAML, or `name: value`. Everything that is
+unambiguous is accepted, with a remark on what was wrong, so that the model corrects
+itself. Pure functions; validation (`fit`) comes after parsing (`read_arguments`).
 """
 
 import ast
@@ -21,7 +21,7 @@ _PAIR = re.compile(r"(?:^|[,;\n])\s*[\"']?([A-Za-z_][\w.-]*)[\"']?\s*[=:]\s*")
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
 LARGEST = 200_000
-"""Characters that are looked at by the lenient readers; what is longer is JSON or nothing."""
+"""Characters that the lenient parsers read; longer arguments must be valid JSON."""
 
 
 @dataclass(frozen=True)
@@ -31,27 +31,27 @@ class Arguments:
     """Why there are no values."""
 
     remark: str = ""
-    """What was wrong, where it could be read all the same."""
+    """What was wrong with arguments that were accepted anyway."""
 
 
 def read_arguments(text: str) -> Arguments:
-    """The object that a text stands for; how it had to be read is remarked upon."""
+    """Parse the arguments of a call, with a remark where they are not valid JSON."""
     inside = _unfenced(text).strip()
     if not inside or inside.lower() in ("none", "null", "{}", "()", "n/a", "no input", "(none)"):
         return Arguments()
     try:
         value = json.loads(inside)
-    except ValueError as wrong:
-        problem = f"not valid JSON ({wrong})"
-        value = _leniently(inside[:LARGEST])
+    except ValueError as error:
+        problem = f"not valid JSON ({error})"
+        value = _parse_leniently(inside[:LARGEST])
         if value is None:
             return Arguments(complaint=f'The arguments are {problem}. Write one JSON object, e.g. {{"name": "value"}}.')
         return Arguments(
             values=value,
-            remark=f"Your arguments were {problem}; they were read as {json.dumps(value, ensure_ascii=False)[:300]}.",
+            remark=f"Your arguments were {problem}; they were parsed as {json.dumps(value, ensure_ascii=False)[:300]}.",
         )
     if isinstance(value, str):
-        # Encoded twice, as some models do.
+        # Some models encode their arguments twice.
         return (
             read_arguments(value)
             if value != text
@@ -69,16 +69,16 @@ def _unfenced(text: str) -> str:
     return fenced.group(1) if fenced else text
 
 
-def _leniently(text: str) -> dict[str, Any] | None:
-    for reader in (_first_object, _without_trailing_commas, _python, _yaml, _pairs):
-        value = reader(text)
+def _parse_leniently(text: str) -> dict[str, Any] | None:
+    for parser in (_embedded_object, _without_trailing_commas, _python, _yaml, _pairs):
+        value = parser(text)
         if isinstance(value, dict) and value and all(isinstance(key, str) for key in value):
             return value
     return None
 
 
-def _first_object(text: str) -> Any:
-    """An object with words around it."""
+def _embedded_object(text: str) -> Any:
+    """Parse a JSON object with prose around it."""
     start = text.find("{")
     if start < 0:
         return None
@@ -86,7 +86,7 @@ def _first_object(text: str) -> Any:
         value, end = json.JSONDecoder().raw_decode(text, start)
     except ValueError:
         return None
-    # Two objects would be two calls; which one is meant is not ours to guess.
+    # Two objects would be two calls, and which one is meant is a guess.
     return value if "{" not in text[end:] and "=" not in text[:start] and ":" not in text[:start] else None
 
 
@@ -106,7 +106,7 @@ def _python(text: str) -> Any:
 
 def _yaml(text: str) -> Any:
     if "&" in text or "*" in text.replace("**", ""):
-        return None  # anchors: a short text could stand for gigabytes
+        return None  # anchors: a short text could expand to gigabytes
     try:
         value = yaml.load(text, Loader=yaml.BaseLoader)
     except (yaml.YAMLError, RecursionError, ValueError):
@@ -117,7 +117,7 @@ def _yaml(text: str) -> Any:
 
 
 def _pairs(text: str) -> Any:
-    """`name=value, other: value`, on one line or several."""
+    """Parse `name=value, other: value`, on one line or several."""
     found = list(_PAIR.finditer(text))
     if not found or text[: found[0].start()].strip():
         return None
@@ -139,23 +139,23 @@ def _scalar(text: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedArguments:
     values: dict[str, Any]
     complaint: str = ""
-    """What does not fit; then the tool is not called."""
+    """Why the arguments do not match the schema; then the tool is not called."""
 
     remarks: tuple[str, ...] = ()
 
 
-def fit(values: Mapping[str, Any], schema: Mapping[str, Any]) -> Fitted:
-    """The arguments as the tool's schema wants them: texts turned into numbers and the like where there is no doubt.
+def fit(values: Mapping[str, Any], schema: Mapping[str, Any]) -> FittedArguments:
+    """Match arguments to the tool's schema, converting types and names where that is unambiguous.
 
-    Names the schema does not have are refused unless it says that it takes others: a tool that ignores
-    a misspelt filter answers a question nobody asked.
+    Unknown names are refused unless the schema allows additional properties: a tool that ignores
+    a misspelt filter would answer a different question.
     """
     properties = schema.get("properties")
     if not isinstance(properties, dict):
-        return Fitted(dict(values))
+        return FittedArguments(dict(values))
     required = [name for name in schema.get("required") or [] if isinstance(name, str)]
     fitted: dict[str, Any] = {}
     remarks: list[str] = []
@@ -169,13 +169,13 @@ def fit(values: Mapping[str, Any], schema: Mapping[str, Any]) -> Fitted:
                 else:
                     fitted[name] = value
                 continue
-            remarks.append(f"{name!r} was taken for {renamed!r}")
+            remarks.append(f"{name!r} was read as {renamed!r}")
             name = renamed
         described = properties[name]
-        turned = _as_type(value, described) if isinstance(described, dict) else value
-        if turned is not value and turned != value:
-            remarks.append(f"{name} was turned into {json.dumps(turned, ensure_ascii=False)[:80]}")
-        fitted[name] = turned
+        converted = _as_type(value, described) if isinstance(described, dict) else value
+        if converted is not value and converted != value:
+            remarks.append(f"{name} was converted to {json.dumps(converted, ensure_ascii=False)[:80]}")
+        fitted[name] = converted
     complaints = []
     if unknown:
         near = [close[0] for name in unknown if (close := difflib.get_close_matches(name, list(properties), n=1))]
@@ -187,12 +187,12 @@ def fit(values: Mapping[str, Any], schema: Mapping[str, Any]) -> Fitted:
         if (problem := _misfit(value, properties.get(name))) is not None:
             complaints.append(f"{name!r} {problem}")
     if complaints:
-        return Fitted(fitted, complaint=f"{'; '.join(complaints)}. Its arguments are: {describe(schema)}")
-    return Fitted(fitted, remarks=tuple(remarks))
+        return FittedArguments(fitted, complaint=f"{'; '.join(complaints)}. Its arguments are: {describe(schema)}")
+    return FittedArguments(fitted, remarks=tuple(remarks))
 
 
 def describe(schema: Mapping[str, Any]) -> str:
-    """The arguments of a tool in one line: `namespace (string, required), limit (integer)`."""
+    """Describe the arguments of a tool in one line: `namespace (string, required), limit (integer)`."""
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not properties:
         return "none."
@@ -216,7 +216,7 @@ def _type(described: Any) -> str:
 
 
 def _types(described: Mapping[str, Any]) -> list[str]:
-    """Everything a value may be; nothing when that is not said plainly."""
+    """The types a value may have; empty when the schema does not state them directly."""
     named = described.get("type")
     if isinstance(named, str):
         return [named]
@@ -230,19 +230,19 @@ def _types(described: Mapping[str, Any]) -> list[str]:
 
 
 def _same_name(name: str, properties: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:
-    """`pod-name` and `podName` are `pod_name` where that is free."""
+    """The property that differs only in case and punctuation (`podName`, `pod_name`), unless it is already given."""
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
     same = [known for known in properties if re.sub(r"[^a-z0-9]", "", known.lower()) == plain]
     return same[0] if len(same) == 1 and same[0] not in values else None
 
 
 def _as_type(value: Any, described: Mapping[str, Any]) -> Any:
-    """The value converted to a type of the schema, where that loses nothing; otherwise unchanged."""
+    """Convert the value to a type of the schema where that is lossless; otherwise return it unchanged."""
     types = _types(described)
     if not types or _is(value, types):
         return value
-    if isinstance(value, str) and (read := _text_as_type(value.strip(), types)) is not _UNREADABLE:
-        return read
+    if isinstance(value, str) and (parsed := _text_as_type(value.strip(), types)) is not _UNREADABLE:
+        return parsed
     if "string" in types and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if "array" in types and not isinstance(value, dict):
@@ -300,7 +300,7 @@ def _misfit(value: Any, described: Any) -> str | None:
     if not isinstance(described, dict):
         return None
     if isinstance(value, dict) and set(value) == {"$result"}:
-        return None  # a handle that stands for a whole result
+        return None  # a handle, replaced by the whole result before the call
     allowed = described.get("enum")
     if isinstance(allowed, list) and value not in allowed:
         return f"must be one of {', '.join(json.dumps(one, ensure_ascii=False) for one in allowed[:12])}"

@@ -1,8 +1,8 @@
-"""One question to the model, told while it is answered.
+"""One model call, recorded while it streams.
 
-Thinking and answer stream into events, masked piece by piece; what comes back is
-small and masked, so that it may be stored. A model that fails is an outcome here,
-not an error: the loop decides what becomes of the investigation.
+Thinking and answer stream into events, masked piece by piece. The returned `Turn` is
+small and masked, so that it can be stored. A failing model yields a `Turn` with a
+problem instead of an exception: the loop decides how the investigation continues.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import anyio
 
-from tersely.agent.meter import Metered
+from tersely.agent.meter import MeteredLLM
 from tersely.agent.recorder import OpenEvent, Recorder
 from tersely.errors import LLMError, LLMTooLong, LostSession, MaskingFailed
 from tersely.events.types import EventType
@@ -36,24 +36,21 @@ from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.store.interactions import Interaction
 
 _SHOWN_AT_LEAST = 48
-"""Characters that have to be there before the next piece is shown: each piece costs one look at all that came before.
-"""
+"""New characters before the next delta is published: each delta masks the whole text again."""
 
 _SHOWN_AT_MOST = 40_000
-"""Characters of one answer that are shown while it is written; beyond it people see it when it is complete."""
+"""Characters of one answer that are published while it streams; the rest appears when it is complete."""
 
 LONGEST_WAIT = 90.0
-"""Seconds that a question waits for a provider that is left alone because others found it failing: an investigation has
-the time.
-"""
+"""Seconds a model call waits for a provider whose circuit is open; an investigation is not urgent to the second."""
 
-CANCELLED = "Cancelled before it was done."
-"""What the trace says of an exchange that somebody broke off."""
+CANCELLED = "Cancelled before it was complete."
+"""The error that the trace records for a cancelled exchange."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """What the model said, masked."""
+    """The model's answer, masked."""
 
     text: Masked = NOTHING
     thinking: Masked = NOTHING
@@ -66,32 +63,29 @@ class Turn:
     """Why there is no answer. Masked."""
 
     too_long: bool = False
-    """The provider says that the conversation is longer than its window."""
+    """The provider reports that the conversation exceeds its context window."""
 
     is_altered: bool = False
-    """Something in text or calls was masked: this is not what the model wrote."""
+    """Masking changed text or calls: this is not exactly what the model wrote."""
 
 
 @dataclass(frozen=True)
 class WrittenTurn:
-    """What the model wrote before masking: what its tools are sent. Never shown and never stored."""
+    """The model's answer before masking, which tools receive. Never shown and never stored."""
 
     text: str
     calls: tuple[ToolCall, ...]
 
 
 @dataclass(kw_only=True)
-class Asker:
+class ModelCaller:
     llm: LLM
     recorder: Recorder
     masker: Masker
     as_written: dict[str, WrittenTurn] = field(default_factory=dict)
-    """Answers as they were written, by step, for as long as this process lives: tools are sent what the model wrote.
-    What is
-    stored is masked.
-    """
+    """Unmasked answers by step, in memory only: tools receive what the model wrote, the store only the masked form."""
 
-    async def ask(
+    async def call(
         self,
         messages: Sequence[Message],
         *,
@@ -102,26 +96,31 @@ class Asker:
         stop: Callable[[str], int | None] = lambda text: None,
         final: Callable[[Turn], str] = lambda turn: "",
     ) -> Turn:
-        """Ask, and tell what is said.
+        """Call the model and record its answer as it streams.
 
         Args:
-            key: Of the step that this runs in.
-            stop: Where an answer has gone too far, if it has: it is read no further, and cut there.
-            final: The analysis in an answer that ends the investigation, else nothing; it gets an event of its own.
+            key: Name of the step this runs in.
+            stop: Returns the offset at which to stop reading and cut the answer, or None.
+            final: Returns the analysis if the answer ends the investigation, else an empty string; the analysis gets
+                an event of its own.
         """
         started = anyio.current_time()
         answer: Completion | None = None
-        meter = Metered(self.llm)
+        meter = MeteredLLM(self.llm)
         event_type: EventType = "final_analysis" if kind == "final_analysis" else "llm_response"
         async with AsyncExitStack() as stack:
-            show = _Showing(stack, self.recorder, key, self.masker, event_type)
+            events = _AnswerEvents(stack, self.recorder, key, self.masker, event_type)
             try:
-                answer = await self._in_time(lambda: self._answer(meter, messages, tools, native, show, stop), show)
+                answer = await self._when_available(
+                    lambda: self._answer(meter, messages, tools, native, events, stop), events
+                )
                 turn = self._masked(answer, key)
             except anyio.get_cancelled_exc_class():
-                # Somebody stops the session. What was asked is paid for, so it stands in the trace; unless another
-                # worker goes on, who will ask again and tell of it.
-                turn = Turn(text=show.text_so_far, problem=CANCELLED, model=self.llm.model, provider=self.llm.provider)
+                # The call has been paid for, so record it in the trace; unless the session was lost: its new worker
+                # repeats the call and records it.
+                turn = Turn(
+                    text=events.text_so_far, problem=CANCELLED, model=self.llm.model, provider=self.llm.provider
+                )
                 record = _record(
                     kind, messages, tools, native, turn, None, round((anyio.current_time() - started) * 1000)
                 )
@@ -136,13 +135,13 @@ class Asker:
                     model=self.llm.model,
                     provider=self.llm.provider,
                 )
-                await show.fail(reason)
+                await events.fail(reason)
                 await self.recorder.record(
                     key, "error", reason, {"model": self.llm.model, "provider": self.llm.provider}
                 )
             else:
                 analysis = final(turn) if kind == "iteration" else ""
-                await show.complete(turn, {"final": True} if analysis else {}, answer.native_calls if answer else ())
+                await events.complete(turn, {"final": True} if analysis else {}, answer.native_calls if answer else ())
                 if analysis:
                     await self.recorder.record(
                         key,
@@ -154,27 +153,27 @@ class Asker:
                     await self.recorder.record(
                         key,
                         "error",
-                        self.masker.mask(_cannot(turn)),
+                        self.masker.mask(_unsupported_note(turn)),
                         {"unsupported_native_tools": list(turn.unsupported)},
                     )
         duration = round((anyio.current_time() - started) * 1000)
         await self.recorder.interaction(key, _record(kind, messages, tools, native, turn, answer, duration))
         return turn
 
-    async def _in_time(self, answer: Callable[[], Awaitable[Completion]], show: "_Showing") -> Completion:
-        """The answer, also of a provider that nobody may ask for a while."""
+    async def _when_available(self, answer: Callable[[], Awaitable[Completion]], events: "_AnswerEvents") -> Completion:
+        """Call the model, waiting up to `LONGEST_WAIT` while the provider's circuit is open."""
         until = anyio.current_time() + LONGEST_WAIT
         while True:
             await self.recorder.still_ours()
             try:
                 return await answer()
-            except CircuitOpen as closed:
-                pause = max(closed.retry_after or 0.0, 0.1)
+            except CircuitOpen as refusal:
+                pause = max(refusal.retry_after or 0.0, 0.1)
                 if anyio.current_time() + pause > until:
                     raise
-                show.restart()
+                events.restart()
                 self.recorder.progress(
-                    "investigating", f"The model's provider fails at the moment; it is asked again in {pause:.0f} s."
+                    "investigating", f"The model's provider is failing; it is asked again in {pause:.0f} s."
                 )
                 await anyio.sleep(pause)
 
@@ -184,7 +183,7 @@ class Asker:
         messages: Sequence[Message],
         tools: Sequence[ToolSpec],
         native: NativeTools | None,
-        show: "_Showing",
+        events: "_AnswerEvents",
         stop: Callable[[str], int | None],
     ) -> Completion:
         text = ""
@@ -199,22 +198,22 @@ class Asker:
                         text += more
                         if (cut := stop(text)) is not None:
                             return self._cut_short(text[:cut], messages)
-                        await show.text(more)
+                        await events.text(more)
                     case ThinkingDelta(text=more):
-                        await show.thinking(more)
+                        await events.thinking(more)
                     case Superseded():
                         text = ""
-                        show.restart()
-        raise AssertionError("a stream ends with its completion")
+                        events.restart()
+        raise AssertionError("a stream must end with a Completion")
 
     def _cut_short(self, text: str, messages: Sequence[Message]) -> Completion:
-        """An answer that was not read to its end: nobody says what it cost, so it is counted."""
+        """An answer that was not read to its end: the provider reports no usage, so tokens are counted here."""
         from tersely.llm import facts
 
         count = self.llm.tokenizer.count
-        asked, wrote = sum(count(message.text) for message in messages), count(text)
-        price = facts.price(self.llm.provider, self.llm.model, asked, wrote)
-        usage = Usage(calls=1, input_tokens=asked, output_tokens=wrote, price=price)
+        sent, received = sum(count(message.text) for message in messages), count(text)
+        price = facts.price(self.llm.provider, self.llm.model, sent, received)
+        usage = Usage(calls=1, input_tokens=sent, output_tokens=received, price=price)
         return Completion(text=text, finish="stop", usage=usage, model=self.llm.model, provider=self.llm.provider)
 
     def _masked(self, answer: Completion, key: str) -> Turn:
@@ -246,7 +245,7 @@ class Asker:
             value = json.loads(written)
         except (ValueError, RecursionError):
             return self.masker.mask(written)
-        # Value by value first: a line of a text among them is then a line. Only dumped again where something was found.
+        # Value by value first, so that patterns for whole lines match; serialized again only if something was masked.
         masked = self.masker.mask_json(value)
         return self.masker.mask(written if masked == value else json.dumps(masked, ensure_ascii=False))
 
@@ -256,8 +255,8 @@ class Asker:
         return self.masker.mask(str(failure))
 
 
-class _Showing:
-    """The events of one answer: opened when there is something to show, masked as it grows."""
+class _AnswerEvents:
+    """The events of one answer: each is opened with its first text and masked as it grows."""
 
     def __init__(
         self, stack: AsyncExitStack, recorder: Recorder, key: str, masker: Masker, answer_type: EventType
@@ -293,15 +292,15 @@ class _Showing:
             await (await self._stream("llm_thinking")).event.complete(turn.thinking, about)
         if turn.text.strip():
             await (await self._stream(self._answer_type)).event.complete(turn.text, about)
-        await self._end_the_others({"llm_thinking": turn.thinking, self._answer_type: turn.text.strip()})
+        await self._complete_empty({"llm_thinking": turn.thinking, self._answer_type: turn.text.strip()})
 
     async def fail(self, reason: str) -> None:
         for stream in self._streams.values():
             await stream.event.complete(stream.shown, {"reason": reason}, status="failed")
 
-    async def _end_the_others(self, told: dict[EventType, str]) -> None:
+    async def _complete_empty(self, contents: dict[EventType, str]) -> None:
         for kind, stream in self._streams.items():
-            if not told.get(kind):
+            if not contents.get(kind):
                 await stream.event.complete(NOTHING)
 
     async def _stream(self, kind: EventType) -> "MaskedStream":
@@ -312,8 +311,10 @@ class _Showing:
 
 
 class MaskedStream:
-    """A text that is shown while it grows. Only whole words are shown, and each time all of it is masked anew:
-    what turns out to be a secret is never shown in halves.
+    """A text that is published while it grows.
+
+    Only whole words are published, and the whole text is masked again each time, so that no part of a secret
+    is published before the secret is recognized.
     """
 
     def __init__(self, event: OpenEvent, masker: Masker) -> None:
@@ -334,7 +335,7 @@ class MaskedStream:
         try:
             masked = self._masker.mask(self._text[:end])
         except MaskingFailed:
-            return  # then the whole is not shown either
+            return  # then the complete text is not shown either
         if masked.startswith(self.shown):
             if piece := masked[len(self.shown) :]:
                 self.event.delta(masked.derive(piece))
@@ -348,9 +349,9 @@ class MaskedStream:
         self.event.restart()
 
 
-def _cannot(turn: Turn) -> str:
+def _unsupported_note(turn: Turn) -> str:
     names = " and ".join(turn.unsupported)
-    return f"{turn.model} at {turn.provider} cannot do {names} here; it was asked without."
+    return f"{turn.model} at {turn.provider} does not support {names} here; the request was sent without."
 
 
 def _record(

@@ -1,4 +1,4 @@
-"""What an agent is asked to do, and what it hands back."""
+"""An agent's input and output: the assignment and its report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +12,7 @@ from tersely.masking.masked import Masked
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """One stage's work for one agent. Whatever an override changed is already in `servers`, `tools` and
-    `native_tools`.
-    """
+    """One stage's work for one agent. `servers`, `tools` and `native_tools` already include any override."""
 
     session_id: str
     stage_id: str
@@ -27,32 +25,32 @@ class Assignment:
     alert_type: str
     runbook: Masked
     earlier: Sequence[tuple[str, Masked]] = ()
-    """What earlier stages found: stage and analysis."""
+    """Stage and analysis of each earlier stage."""
 
     servers: tuple[str, ...]
     tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Only these tools of a server; a server that is not named here has all of its tools."""
+    """The only tools to use, by server; a server without an entry offers all of its tools."""
 
     native_tools: NativeTools
     max_iterations: int
     key: bytes | None = field(default=None, repr=False)
-    """Of the session's masking marks."""
+    """The key for the session's masking marks."""
 
     system: Prompt | None = None
     question: Prompt | None = None
-    """What the agent is told, where it is not an alert that it works on; with some or all of the holes of ours."""
+    """Prompts that replace the default ones, for work other than alerts; they may omit placeholders."""
 
     @property
     def scope(self) -> str:
-        """Whose kept results the agent may read: the session's."""
+        """The scope of kept results that the agent may read: the session's."""
         return f"session:{self.session_id}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What came of it."""
+    """The outcome of an assignment."""
 
     analysis: Masked
     status: Literal["completed", "failed"]
     reason: str = ""
-    """In plain words, when it failed or ended early."""
+    """Why it failed or ended early."""

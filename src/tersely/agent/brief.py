@@ -1,9 +1,9 @@
-"""What an agent is told before it begins: who it is, what its servers are for, and what it is asked.
+"""The first two messages of a conversation: the system prompt and the question.
 
-Only the instructions of the assignment's own servers, and the names of those that
-cannot be reached. Of earlier stages their analyses, never their data. What comes
-from outside stands between marks that it cannot know, and each part is cut to its
-share of the window before the first question is sent.
+The system prompt contains the instructions of the assignment's own servers only, and
+names those that cannot be reached. Earlier stages contribute their analyses, never
+their data. Text from outside is fenced with an unpredictable nonce, and each part is
+cut to its share of the window.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ DEFAULT_TASK = "Find out why this alert was raised: the most likely cause, and t
 def beginning(
     assignment: Assignment, registry: ToolRegistry, *, rules: str, window: int, quote: Callable[[Masked], str] = str
 ) -> list[Message]:
-    """The first two messages.
+    """Build the first two messages.
 
     Args:
-        rules: What the controller says about calling tools.
-        window: Tokens the model can take; the alert may have a quarter of it, the rest less.
-        quote: What the controller does to text from outside.
+        rules: The controller's rules for calling tools.
+        window: The model's context window in tokens; the alert gets up to a quarter of it, other parts less.
+        quote: How the controller quotes text from outside.
     """
     system = _filled(
         assignment.system or SYSTEM,
@@ -43,7 +43,7 @@ def beginning(
     )
     return [
         Message("system", Masker(key=assignment.key).mask(_tidy(system))),
-        # Made of the masked alert, runbook and findings, and of the operator's words.
+        # All parts are masked (alert, runbook, findings) or written by the operator.
         Message("user", assignment.alert.derive(question(assignment, window=window, quote=quote))),
     ]
 
@@ -55,9 +55,9 @@ def question(assignment: Assignment, *, window: int, quote: Callable[[Masked], s
         return fence.wrap(name, quote(_fitted(text, max(200, share)))) if text.strip() else ""
 
     others = [
-        f"What the stage {stage!r} found:\n{part('analysis', said, window // 8)}"
-        for stage, said in assignment.earlier
-        if said.strip()
+        f"What the stage {stage!r} found:\n{part('analysis', analysis, window // 8)}"
+        for stage, analysis in assignment.earlier
+        if analysis.strip()
     ]
     return _tidy(
         _filled(
@@ -75,35 +75,36 @@ def question(assignment: Assignment, *, window: int, quote: Callable[[Masked], s
 
 
 def _filled(prompt: Prompt, **values: str) -> str:
-    """Other prompts than ours need not have all of the holes."""
+    """Fill a prompt, ignoring values for which it has no placeholder."""
     return prompt.fill(**{name: value for name, value in values.items() if name in prompt.holes})
 
 
 def _servers(assignment: Assignment, registry: ToolRegistry) -> str:
-    told: list[str] = []
-    away: list[str] = []
+    instructed: list[str] = []
+    unreachable: list[str] = []
     statuses = {status.name: status for status in registry.statuses()}
     for name in assignment.servers:
         status = statuses.get(name)
         if status is None:
-            away.append(f"- {name}: not configured")
+            unreachable.append(f"- {name}: not configured")
             continue
         if instructions := registry.server(name).options.instructions.strip():
-            told.append(f"## {name}\n{instructions}")
+            instructed.append(f"## {name}\n{instructions}")
         if status.state != "ready" and not registry.connections[name].tools:
-            away.append(f"- {name}{f': {status.last_error}' if status.last_error else ''}")
-    said = ["# Servers\n" + "\n\n".join(told)] if told else []
-    if away:
-        said.append(
-            "# Servers that cannot be reached\nTheir tools are missing; say so where it matters.\n" + "\n".join(away)
+            unreachable.append(f"- {name}{f': {status.last_error}' if status.last_error else ''}")
+    sections = ["# Servers\n" + "\n\n".join(instructed)] if instructed else []
+    if unreachable:
+        sections.append(
+            "# Servers that cannot be reached\nTheir tools are missing; say so where it matters.\n"
+            + "\n".join(unreachable)
         )
-    return "\n\n".join(said)
+    return "\n\n".join(sections)
 
 
 def _fence(assignment: Assignment) -> Fence:
-    """Marks that nobody outside can know, and that are the same when the same work is done again."""
-    said = "\0".join((assignment.session_id, assignment.stage_id, assignment.alert, assignment.runbook))
-    return Fence(hmac.new(assignment.key or b"", said.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16])
+    """A fence whose nonce is unpredictable from outside and identical on replay."""
+    seed = "\0".join((assignment.session_id, assignment.stage_id, assignment.alert, assignment.runbook))
+    return Fence(hmac.new(assignment.key or b"", seed.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16])
 
 
 def _fitted(text: Masked, tokens: int) -> Masked:
@@ -111,7 +112,7 @@ def _fitted(text: Masked, tokens: int) -> Masked:
 
 
 def _tidy(text: str) -> str:
-    """Without the holes that empty parts leave."""
+    """Remove the blank lines that empty parts leave."""
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")
     return text.strip()

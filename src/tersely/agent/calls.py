@@ -1,8 +1,8 @@
-"""From a call that was asked for to what the conversation gets of it, in two steps, told as it happens.
+"""Tool calls of an agent, from request to observation, in two durable steps with their events.
 
-The work itself is `tools.execute` and `tools.read_back`; here is what an agent adds:
-whether the call may be made at all, whether its arguments fit, and what people see
-of it. A call that is refused is told like one that was made.
+`tool_executor` and `results.read_back` do the work; this module checks whether the
+call is allowed and its arguments fit, and records timeline events and trace. A refused
+call is recorded like one that was made.
 """
 
 import hashlib
@@ -19,11 +19,12 @@ import anyio.to_thread
 from tersely.agent.arguments import fit, read_arguments
 from tersely.agent.asking import CANCELLED, MaskedStream
 from tersely.agent.assignment import Assignment
-from tersely.agent.meter import Metered
+from tersely.agent.meter import MeteredLLM
 from tersely.agent.recorder import OpenEvent, Recorder
 from tersely.agent.tool_executor import Fetched, Observation, Step, ToolExecutor
 from tersely.agent.toolbox import OURS, Toolbox
 from tersely.condensing.budget import Lost, ModelWork
+from tersely.condensing.summarize import OnText
 from tersely.errors import InputError, LostSession, ToolError
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall, Usage
@@ -36,42 +37,40 @@ from tersely.store.interactions import Interaction
 from tersely.text.tokens import O200K
 
 DISPLAY_TOKENS = 8_000
-"""What timeline and trace show of a result; the whole is kept."""
+"""Tokens of a result that timeline and trace show; the whole result is kept."""
 
 NOT_AS_WRITTEN = (
-    "This call was not made. Something in its arguments looks like a secret, so only a masked form of it is kept, and "
-    "the process that "
-    "heard what you wrote is gone. Make the call again."
+    "This call was not made. Its arguments contain something that looks like a secret, so only a masked form of them "
+    "was stored, and a restart lost the original. Make the call again."
 )
-"""A tool gets what the model wrote or is not called at all: a mark would be looked for, stored or run as if it were
-meant. What the
-model wrote is kept nowhere, so after a crash between answer and call it has to be asked for again.
+"""A tool receives exactly what the model wrote or is not called: it would search for, store or run a masking mark as if
+it were a value. The unmasked arguments are never stored, so after a crash between answer and call the model has to
+repeat the call.
 """
 
 SHOWN_LOST = 100
 SHOWN_RUNS = 50
-"""What an event tells of the things that were left out, and of the places of each."""
+"""Omissions that an event lists, and line ranges per omission."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Called:
-    """What the first step of a call leaves: small and masked."""
+    """The stored result of a call's first step: small and masked."""
 
     fetched: Fetched
     duration_ms: int
     remark: str = ""
-    """What was wrong with the arguments although they could be read."""
+    """What was wrong with arguments that were accepted anyway."""
 
     whole: Observation | None = None
-    """What the conversation gets, where nothing has to be condensed: then there is no second step. Decided here and
-    stored, since
-    policy and window may be others when the investigation is gone through again.
+    """The observation, if nothing has to be condensed; then there is no second step. Decided and stored here, because
+    policy and window may have changed when the investigation is replayed.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
-    """One call as the conversation gets it."""
+class ToolCallResult:
+    """The result of one call, as the conversation receives it."""
 
     observation: Observation
     arguments: Any
@@ -81,7 +80,7 @@ class Seen:
 
     @property
     def name(self) -> str:
-        """`server.tool`; the tools that read kept results have no server."""
+        """`server.tool`, or the bare name of a tool that reads kept results."""
         return (
             self.observation.tool
             if self.observation.server in ("", OURS)
@@ -95,11 +94,11 @@ class Seen:
 
     @property
     def line(self) -> Masked:
-        """What can stand for the whole once it is old."""
+        """One line that replaces the text when the conversation has to shrink."""
         given = json.dumps(self.arguments, ensure_ascii=False)[:300]
         if self.observation.handle is None:
-            said = " ".join(self.observation.text.split())[:200]
-            return self.text.derive(f"[Earlier: {self.name}({given}) answered: {said}]")
+            excerpt = " ".join(self.observation.text.split())[:200]
+            return self.text.derive(f"[Earlier: {self.name}({given}) returned: {excerpt}]")
         handle = self.observation.handle
         size = f"{self.observation.tokens_before:,} tokens"
         return self.text.derive(
@@ -119,7 +118,7 @@ class ToolCaller:
     recorder: Recorder
     summarizer: LLM | None = None
     summarizers: Mapping[str, LLM] = field(default_factory=dict)
-    """By provider, as far as servers and tools name one of their own."""
+    """Summarizers by provider, for servers and tools that name their own."""
 
     window: int = 100_000
     """Tokens of the largest text that may enter the conversation."""
@@ -132,14 +131,13 @@ class ToolCaller:
 
     async def call(
         self, call: ToolCall, *, prefix: str, step: Step, intent: Intent, as_written: ToolCall | None
-    ) -> Seen:
-        """Make one call. Whatever goes wrong with it is an observation too.
+    ) -> ToolCallResult:
+        """Make one call; a failure becomes an observation too.
 
         Args:
-            prefix: Of the steps' names.
-            as_written: What the tool is sent: the call before it was masked. None where nobody knows that any more;
-                then a call that
-                was not made yet is not made, and the observation says why.
+            prefix: Prefix of the step names.
+            as_written: The call before masking, which the tool receives. None if it was lost in a restart; then the
+                call is not made unless its result is already stored, and the observation says why.
         """
         called = await step(f"{prefix}/call", lambda: self._called(call, as_written, f"{prefix}/call"))
         observation = called.whole
@@ -147,7 +145,7 @@ class ToolCaller:
             observation = await step(
                 f"{prefix}/condense", lambda: self._condensed(call, called, f"{prefix}/condense", intent)
             )
-        return Seen(observation=observation, arguments=called.fetched.arguments, remark=called.remark)
+        return ToolCallResult(observation=observation, arguments=called.fetched.arguments, remark=called.remark)
 
     # The first step
 
@@ -157,7 +155,7 @@ class ToolCaller:
         arguments = read_arguments(exact.arguments)
         try:
             tool = self.toolbox.find(exact.name)
-            complaint = arguments.complaint and f"{arguments.complaint}"
+            complaint = arguments.complaint
         except ToolError as refusal:
             tool, complaint = None, str(refusal)
         if as_written is None:
@@ -174,13 +172,13 @@ class ToolCaller:
         self.recorder.progress("gathering_info", f"Calling {server}.{name}" if server else f"Calling {name}")
         about = {"server_name": server, "tool_name": name, "arguments": shown}
         page: Masked | None = None
-        read: Mapping[str, str] | None = {} if isinstance(tool, ReadBackTool) else None
+        read_from: Mapping[str, str] | None = {} if isinstance(tool, ReadBackTool) else None
         try:
             async with self.recorder.opened(key, "llm_tool_call", metadata=about) as event:
                 if complaint or tool is None:
                     fetched = self._problem(server, name, shown, complaint)
                 elif isinstance(tool, ReadBackTool):
-                    fetched, page, read = await self._read(tool, values, shown, f"{key}/summary")
+                    fetched, page, read_from = await self._read(tool, values, shown, f"{key}/summary")
                 else:
                     sent = replace(exact, name=tool.dotted, arguments=json.dumps(values, ensure_ascii=False))
                     await self.recorder.still_ours()
@@ -192,16 +190,16 @@ class ToolCaller:
                 content = page or fetched.problem or await self._display(fetched, whole)
                 await event.complete(content, _outcome(fetched, duration))
         except anyio.get_cancelled_exc_class():
-            broken = Called(fetched=self._problem(server, name, shown, CANCELLED), duration_ms=_since(started))
-            await self._in_spite_of_it(lambda: self._trace(key, broken, NOTHING, 0, read))
+            cancelled = Called(fetched=self._problem(server, name, shown, CANCELLED), duration_ms=_since(started))
+            await self._despite_cancellation(lambda: self._trace(key, cancelled, NOTHING, 0, read_from))
             raise
         called = Called(fetched=fetched, duration_ms=duration, remark=remark, whole=whole)
         if whole is not None:
-            await self._trace(key, called, content, fetched.tokens, read)
+            await self._trace(key, called, content, fetched.tokens, read_from)
         return called
 
     async def _whole(self, call: ToolCall, fetched: Fetched, page: Masked | None) -> Observation | None:
-        """What is shown as it is: pages of kept results, problems, and what is small enough."""
+        """The observation of a result that needs no condensing: a page of a kept result, a problem, a small result."""
         if page is not None:
             return Observation(
                 call_id=call.id,
@@ -217,34 +215,33 @@ class ToolCaller:
             return await self.executor.observe(call, fetched, scope=self.scope, window=self.window)
         return None
 
-    def _remark(self, *said: Any) -> str:
-        first, others = said
-        remarks = [first] if first else []
-        if others:
-            remarks.append(f"Of your arguments {'; '.join(others)}.")
+    def _remark(self, parsing: str, fitting: Sequence[str]) -> str:
+        remarks = [parsing] if parsing else []
+        if fitting:
+            remarks.append(f"In your arguments, {'; '.join(fitting)}.")
         return self.masker.mask(" ".join(remarks)) if remarks else ""
 
     def _problem(self, server: str, tool: str, arguments: Any, problem: str) -> Fetched:
-        said = self.masker.mask(problem)
+        masked = self.masker.mask(problem)
         return Fetched(
-            server=server, tool=tool, arguments=arguments, handle=None, tokens=0, is_error=True, problem=said
+            server=server, tool=tool, arguments=arguments, handle=None, tokens=0, is_error=True, problem=masked
         )
 
     async def _read(
         self, tool: ReadBackTool, values: Mapping[str, Any], shown: Any, key: str
     ) -> tuple[Fetched, Masked | None, Mapping[str, str]]:
-        """What was read, and whose result it was read in."""
+        """Read a kept result; also return the server and tool that it came from."""
         try:
             answer = await self.read_back.call(tool.name, values, self.scope.name)
             origin = (await self.executor.results.find(str(values["handle"]), self.scope.name)).origin
-        except InputError as wrong:
-            return self._problem(OURS, tool.name, shown, str(wrong)), None, {}
+        except InputError as error:
+            return self._problem(OURS, tool.name, shown, str(error)), None, {}
         if answer.work:
             about = {"tool": tool.name, "arguments": shown}
             await self.recorder.interaction(key, _summarization(answer.work, about, answer.text))
         page = answer.text
         if O200K.exceeds(page, self.window):
-            note = "\n[Cut here: it is more than fits. Ask for fewer lines.]"
+            note = "\n[Cut here: the page exceeds the limit. Ask for fewer lines.]"
             page = page.derive(page.head_tokens(max(50, self.window - 20)) + note)
         tokens = O200K.count(page)
         handle = str(values.get("handle", ""))[:40] or None
@@ -252,7 +249,7 @@ class ToolCaller:
         return fetched, page, {"server": origin.server, "tool": origin.tool}
 
     async def _display(self, fetched: Fetched, whole: Observation | None = None) -> Masked:
-        """The beginning of a result, as timeline and trace show it."""
+        """The beginning of a result, for timeline and trace."""
         if fetched.handle is None:
             return NOTHING
         results = self.executor.results
@@ -264,7 +261,7 @@ class ToolCaller:
         stretch = await results.read_stretch(kept, 0, min(kept.size, self.display_tokens * 16))
         head = await anyio.to_thread.run_sync(stretch.text.head_tokens, self.display_tokens)
         return head.derive(
-            f"{head}\n[… the first {self.display_tokens:,} of {fetched.tokens:,} tokens; the whole is kept as "
+            f"{head}\n[… the first {self.display_tokens:,} of {fetched.tokens:,} tokens; the whole result is kept as "
             f"{kept.handle}]"
         )
 
@@ -273,7 +270,7 @@ class ToolCaller:
     async def _condensed(self, call: ToolCall, called: Called, key: str, intent: Intent) -> Observation:
         fetched = called.fetched
         chosen = self._summarizer_of(fetched)
-        meter = Metered(chosen) if chosen else None
+        meter = MeteredLLM(chosen) if chosen else None
         name = f"{fetched.server}.{fetched.tool}"
         self.recorder.progress("distilling", f"Condensing {name} ({fetched.tokens:,} tokens)")
         about = {
@@ -301,14 +298,16 @@ class ToolCaller:
                     llm=meter,
                     intent=intent,
                     window=self.window,
-                    on_progress=lambda told: self.recorder.progress(
-                        "distilling", f"Condensing {name}: {told.done} of {told.total}"
+                    on_progress=lambda progress: self.recorder.progress(
+                        "distilling", f"Condensing {name}: {progress.done} of {progress.total}"
                     ),
-                    on_text=_into(event, self.masker),
+                    on_text=_stream_to(event, self.masker),
                 )
                 await event.complete(observation.masked, _summary_outcome(observation, meter))
         except anyio.get_cancelled_exc_class():
-            await self._in_spite_of_it(lambda: self._trace_cancelled(key, called, request, meter, _since(started)))
+            await self._despite_cancellation(
+                lambda: self._trace_cancelled(key, called, request, meter, _since(started))
+            )
             raise
         if meter and (observation.work or observation.status == "fallback"):
             record = _summarization(observation.work, request, observation.text, meter=meter, reason=observation.reason)
@@ -317,44 +316,42 @@ class ToolCaller:
         return observation
 
     def _summarizer_of(self, fetched: Fetched) -> LLM | None:
-        """Whom the tool's policy or the server's names, else the default; nobody where no model is to see the
-        result.
-        """
+        """The summarizer that the policy names, else the default; None if the policy allows no model."""
         policy, _ = self.toolbox.registry.server(fetched.server).options.policy(fetched.tool)
         if not policy.enabled or fetched.is_error or policy.use_model is False:
             return None
         return self.summarizers.get(policy.llm_provider or "", self.summarizer)
 
     async def _trace_cancelled(
-        self, key: str, called: Called, request: Mapping[str, Any], meter: Metered | None, duration_ms: int
+        self, key: str, called: Called, request: Mapping[str, Any], meter: MeteredLLM | None, duration_ms: int
     ) -> None:
-        """The tool was called and the model asked, although nobody will see what came of it."""
+        """Record the tool call and the model calls of a cancelled step, which have been paid for."""
         if meter and (usage := meter.spent()).calls:
             record = _summarization(None, request, "", meter=meter, reason=CANCELLED)
             await self.recorder.interaction(key, replace(record, usage=usage, duration_ms=duration_ms))
         await self._trace(f"{key}/mcp", called, await self._display(called.fetched), called.fetched.tokens)
 
-    async def _in_spite_of_it(self, tell: Callable[[], Awaitable[None]]) -> None:
-        """Tell although the work was cancelled; unless another worker goes on with it, who will tell it all."""
+    async def _despite_cancellation(self, record: Callable[[], Awaitable[None]]) -> None:
+        """Record although the work was cancelled; a lost session is left to its new worker, which records it all."""
         with anyio.CancelScope(shield=True), suppress(LostSession):
-            await tell()
+            await record()
 
     async def _trace(
-        self, key: str, called: Called, content: Masked, tokens_after: int, read: Mapping[str, str] | None = None
+        self, key: str, called: Called, content: Masked, tokens_after: int, read_from: Mapping[str, str] | None = None
     ) -> None:
-        """
+        """Record the call in the trace.
+
         Args:
-            read: Of a tool that reads kept results: whose result that was, if there was one. No server was called, and
-                nothing was
-                condensed.
+            read_from: For a tool that reads kept results: server and tool of that result, or empty if there was none.
+                Then no server was called and nothing was condensed.
         """
         fetched = called.fetched
-        asked = {"server": fetched.server, "tool": fetched.tool, "arguments": fetched.arguments}
+        request = {"server": fetched.server, "tool": fetched.tool, "arguments": fetched.arguments}
         await self.recorder.interaction(
             key,
             Interaction(
                 type="mcp",
-                request=asked if read is None else {**asked, "read_back": read},
+                request=request if read_from is None else {**request, "read_back": read_from},
                 response={
                     "content": content,
                     "handle": fetched.handle,
@@ -363,16 +360,14 @@ class ToolCaller:
                 },
                 duration_ms=called.duration_ms,
                 error=fetched.problem or "",
-                tokens_before=fetched.tokens if read is None else 0,
-                tokens_after=tokens_after if read is None else 0,
+                tokens_before=fetched.tokens if read_from is None else 0,
+                tokens_after=tokens_after if read_from is None else 0,
             ),
         )
 
 
 def _traceparent(session_id: str, key: str) -> str:
-    """What a server may log to find the session again, in W3C's form: the trace is the session's id, the span this
-    call.
-    """
+    """The W3C trace context of a call: the trace id is the session's id, the span id identifies the call."""
     trace = session_id.replace("-", "").lower()
     if not re.fullmatch("[0-9a-f]{32}", trace):
         trace = hashlib.sha256(session_id.encode()).hexdigest()[:32]
@@ -393,7 +388,7 @@ def _dotted(tool: Tool | ReadBackTool | None) -> str:
 
 
 def _guessed(name: str) -> tuple[str, str]:
-    """Server and tool of a name nobody knows, for the timeline."""
+    """Server and tool of an unknown name, for the timeline."""
     server, _, tool = name[:200].replace("__", ".", 1).partition(".")
     return (server, tool) if tool else ("", server)
 
@@ -410,14 +405,14 @@ def _outcome(fetched: Fetched, duration_ms: int) -> dict[str, Any]:
 
 def _summary_outcome(observation: Observation, llm: LLM | None) -> dict[str, Any]:
     work = observation.work
-    stepped_in = bool(llm and work and work.model != llm.model)
+    used_fallback = bool(llm and work and work.model != llm.model)
     return {
         "summary_tokens": observation.tokens_after,
         "status": observation.status,
         "returned": observation.returned,
         "summarization_model": work.model if work else llm.model if llm else "",
         "summarization_provider": (work.provider if work else "") or (llm.provider if llm else ""),
-        "summarization_fallback": stepped_in or observation.status == "fallback",
+        "summarization_fallback": used_fallback or observation.status == "fallback",
         "handle": observation.handle,
         **({"reason": observation.reason} if observation.reason else {}),
         **({"cache_hits": work.cache_hits, "chunks": work.chunks} if work else {}),
@@ -426,12 +421,12 @@ def _summary_outcome(observation: Observation, llm: LLM | None) -> dict[str, Any
 
 
 def _left_out(lost: Sequence[Lost]) -> list[dict[str, Any]]:
-    """What was left out and where it stands, so that a reader can jump there; enough of it, not all."""
+    """The first omissions with their line ranges, so that a reader can jump there."""
     return [{"what": one.what, "lines": [list(run) for run in one.lines[:SHOWN_RUNS]]} for one in lost[:SHOWN_LOST]]
 
 
 def _summarization(
-    work: ModelWork | None, request: Mapping[str, Any], text: str, *, meter: Metered | None = None, reason: str = ""
+    work: ModelWork | None, request: Mapping[str, Any], text: str, *, meter: MeteredLLM | None = None, reason: str = ""
 ) -> Interaction:
     by_work = (
         Usage(work.calls - work.cache_hits, work.input_tokens, work.output_tokens, work.price_usd) if work else Usage()
@@ -445,21 +440,20 @@ def _summarization(
             "text": text,
             **({"chunks": work.chunks, "levels": work.levels, "cache_hits": work.cache_hits} if work else {}),
         },
-        # The meter also knows of questions that were broken off when the time was over, and of those that were asked
-        # twice.
+        # The meter also counts requests that were cancelled at the time limit, and repeated ones.
         usage=meter.spent() if meter else by_work,
         error=reason,
     )
 
 
-def _into(event: OpenEvent, masker: Masker) -> Any:
+def _stream_to(event: OpenEvent, masker: Masker) -> OnText:
+    # The input was masked, but a model may write anything: its output is masked again.
     stream = MaskedStream(event, masker)
 
-    def hear(text: str | None) -> None:
-        # A model's words about masked text, but a model's words all the same.
+    def on_text(text: str | None) -> None:
         if text is None:
             stream.restart()
         else:
             stream.add(text)
 
-    return hear
+    return on_text

@@ -1,9 +1,9 @@
-"""What was said so far, kept inside the model's window.
+"""The conversation with the model, kept within its context window.
 
-A conversation has a beginning that stays (who the model is, what it is asked) and
-rounds: what the model said, and what came back. When it grows too large, old
-results give way to one line with their handle, so that they can be read again;
-the newest stay. Counts and cuts; knows neither models nor tools.
+A conversation has a fixed beginning (system prompt and question) and rounds: the
+model's answer and the replies to it. When it grows too large, old results are
+replaced by one line with their handle, through which they can be read again; the
+newest stay. Counts and cuts; knows neither models nor tools.
 """
 
 from collections.abc import Sequence
@@ -15,28 +15,28 @@ from tersely.masking.masked import Masked, fill
 from tersely.text.tokens import Tokenizer
 
 PER_MESSAGE = 8
-"""Tokens that a message takes besides its text."""
+"""Tokens of overhead per message."""
 
-_KEPT_OF_OLD_WORDS = 400
-"""Characters that are left of what the model said long ago."""
+_OLD_ANSWER_CHARACTERS = 400
+"""Characters kept of an old answer."""
 
 
 @dataclass
 class Reply:
-    """Something that came back, and the line that can take its place."""
+    """A message to the model, and the line that may replace it."""
 
     message: Message
     line: Masked | None = None
-    """None: it is short, and stays as it is."""
+    """None: it is short and never replaced."""
 
 
 @dataclass
 class Round:
-    said: Message
+    answer: Message
     replies: list[Reply] = field(default_factory=list)
 
     def messages(self) -> list[Message]:
-        return [self.said, *(reply.message for reply in self.replies)]
+        return [self.answer, *(reply.message for reply in self.replies)]
 
 
 class Conversation:
@@ -47,24 +47,24 @@ class Conversation:
         self._counts: dict[Message, int] = {}
         self._left_out = 0
 
-    def add(self, said: Message, replies: Sequence[Reply] = ()) -> None:
-        self.rounds.append(Round(said, list(replies)))
+    def add(self, answer: Message, replies: Sequence[Reply] = ()) -> None:
+        self.rounds.append(Round(answer, list(replies)))
 
     def messages(self) -> list[Message]:
         gap = [self._gap()] if self._left_out else []
         return [*self.beginning, *gap, *(message for turn in self.rounds for message in turn.messages())]
 
     def _gap(self) -> Message:
-        return Message(
-            "user", fill("[{rounds} earlier rounds do not fit any more and are left out.]", rounds=self._left_out)
-        )
+        return Message("user", fill("[{rounds} earlier rounds no longer fit and are omitted.]", rounds=self._left_out))
 
     def tokens(self, messages: Sequence[Message] | None = None) -> int:
         return sum(self._count(message) for message in (self.messages() if messages is None else messages))
 
     def within(self, room: int) -> list[Message]:
-        """All of it in at most `room` tokens. What gave way stays so, and a little more than needed gives way at once:
-        a beginning that changes with every call could not be cached by the provider.
+        """The messages in at most `room` tokens, shortening the conversation if necessary.
+
+        Shortening is permanent and goes a little further than needed: a prefix that changes with every
+        call could not be cached by the provider.
 
         Raises:
             LLMTooLong: The beginning alone is too long.
@@ -72,8 +72,8 @@ class Conversation:
         size = self.tokens()
         if size <= room:
             return self.messages()
-        for give_way in (self._old_replies, self._old_words, self._newest_replies):
-            size = give_way(size, room * 3 // 4, room)
+        for shorten in (self._shrink_old_replies, self._cut_old_answers, self._shrink_newest_replies):
+            size = shorten(size, room * 3 // 4, room)
             if size <= room:
                 return self.messages()
         while size > room and len(self.rounds) > 1:
@@ -86,8 +86,8 @@ class Conversation:
             raise LLMTooLong(f"The question alone takes more than the model's window of {room:,} tokens leaves for it.")
         return self.messages()
 
-    def _old_replies(self, size: int, target: int, room: int) -> int:
-        """Results of all rounds but the newest, oldest first."""
+    def _shrink_old_replies(self, size: int, target: int, room: int) -> int:
+        """Shrink the results of all rounds but the newest, oldest first; return the new size."""
         for turn in self.rounds[:-1]:
             for reply in turn.replies:
                 if size <= target:
@@ -95,19 +95,19 @@ class Conversation:
                 size -= self._shrink(reply)
         return size
 
-    def _old_words(self, size: int, target: int, room: int) -> int:
+    def _cut_old_answers(self, size: int, target: int, room: int) -> int:
         for turn in self.rounds[:-1]:
             if size <= room:
                 return size
-            if len(turn.said.text) > 2 * _KEPT_OF_OLD_WORDS:
-                before = self._count(turn.said)
-                text = turn.said.text
-                turn.said = replace(turn.said, text=text.derive(f"{text[:_KEPT_OF_OLD_WORDS]} […]"))
-                size -= before - self._count(turn.said)
+            if len(turn.answer.text) > 2 * _OLD_ANSWER_CHARACTERS:
+                before = self._count(turn.answer)
+                text = turn.answer.text
+                turn.answer = replace(turn.answer, text=text.derive(f"{text[:_OLD_ANSWER_CHARACTERS]} […]"))
+                size -= before - self._count(turn.answer)
         return size
 
-    def _newest_replies(self, size: int, target: int, room: int) -> int:
-        """Results of the newest round, the largest first: better one of them than none."""
+    def _shrink_newest_replies(self, size: int, target: int, room: int) -> int:
+        """Shrink the results of the newest round, largest first, keeping the smallest one."""
         if not self.rounds:
             return size
         replies = sorted(self.rounds[-1].replies, key=lambda reply: -self._count(reply.message))
@@ -118,7 +118,7 @@ class Conversation:
         return size
 
     def _shrink(self, reply: Reply) -> int:
-        """How many tokens it is less."""
+        """Replace a reply by its line; return the tokens saved."""
         if reply.line is None or len(reply.message.text) <= len(reply.line):
             return 0
         before = self._count(reply.message)
@@ -126,7 +126,7 @@ class Conversation:
         return before - self._count(reply.message)
 
     def _cut_last(self, size: int, room: int) -> int:
-        """The last resort: everything in the one round that is left is cut to its beginning."""
+        """Last resort: cut every reply of the only remaining round to its beginning."""
         for reply in self.rounds[-1].replies if self.rounds else []:
             if size <= room:
                 break
@@ -148,19 +148,19 @@ class Conversation:
 
 
 def flattened(messages: Sequence[Message]) -> list[Message]:
-    """The same without tool calls: what was called and what came back, told in words.
+    """The same conversation with tool calls and results as plain text.
 
-    Providers refuse a conversation with tool calls in it when they are offered no tools.
+    Providers refuse a conversation that contains tool calls if the request declares no tools.
     """
-    told: list[Message] = []
+    flat: list[Message] = []
     for message in messages:
         if message.role == "tool":
             assert message.answers is not None
-            told.append(Message("user", message.text.derive(f"[{message.answers.name} returned]\n{message.text}")))
+            flat.append(Message("user", message.text.derive(f"[{message.answers.name} returned]\n{message.text}")))
         elif message.tool_calls:
             calls = "\n".join(f"[I called {call.name} with {call.arguments}]" for call in message.tool_calls)
-            # Calls were masked with the text.
-            told.append(Message("assistant", message.text.derive(f"{message.text}\n{calls}".strip())))
+            # The calls were masked together with the text.
+            flat.append(Message("assistant", message.text.derive(f"{message.text}\n{calls}".strip())))
         else:
-            told.append(message)
-    return told
+            flat.append(message)
+    return flat

@@ -1,9 +1,8 @@
-"""What stands out in a tool's result: lines and objects that sound like trouble, changes shortly before it, values that
-jumped.
+"""Evidence in a tool's result: lines and objects that report trouble, recent changes, values that shifted.
 
 Pure functions over one text at a time; no model, and no knowledge of any system.
-A result becomes a handful of `Evidence`, each a quotation with its lines, how often
-and from when to when it was said. Weighing them against each other is `verdict`.
+A result yields a few pieces of `Evidence`, each a quotation with its lines, count and
+period. `verdict` ranks them against each other.
 """
 
 import json
@@ -15,17 +14,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from tersely.agent.subject import TIME, as_time, one_of
+from tersely.agent.subject import TIME, as_time, singular
 from tersely.condensing.lexicon import SEVERITY
 from tersely.condensing.templates import VALUE
 
 Kind = Literal["said", "state", "change", "measure"]
+"""Stored names: a line of text, the state of an object, a change, a value."""
 
 MOST_PER_RESULT = 60
 LONGEST_QUOTE = 320
 LONGEST_TEXT = 24_000_000
 MOST_ALIKE_CHANGES = 30
-"""A history has a row for every release; a log has a thousand lines that speak of revisions."""
+"""Similar lines up to which they count as changes: a release history has tens of rows, a log thousands of lines."""
 
 _FIRST_LEVEL = re.compile(
     r"[\"']?(?:level|severity|lvl)[\"']?\s*[=:]\s*[\"']?(\w+)"
@@ -50,7 +50,7 @@ _PHRASE = re.compile(
 _DENIED = re.compile(
     rf"\b(?:no|without|zero|0)\s+(?:{'|'.join(sorted(p for p in SEVERITY if ' ' not in p))})s?\b", re.IGNORECASE
 )
-"""Trouble that is said not to be there."""
+"""Negated trouble: "no errors"."""
 
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z']+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])")
@@ -79,22 +79,22 @@ _REASONS = re.compile(
 _KIND_SLASH_NAME = re.compile(r"(?<![\w./:-])([a-z]{3,24}?)s?/([a-z0-9][a-z0-9.-]{1,100}[a-z0-9])(?![\w.-])")
 _ID = re.compile(r"\bid\"?\s*[:=]\s*\"?([A-Za-z0-9][\w./-]{2,80})")
 _IDENTIFIER = re.compile(r"(?<![\w/])\w+(?:[._/]\w+)+|[\w#-]+(?==)")
-_FRAME = re.compile(r"\s*(?:at \S+\(|File \"|raise \w|Traceback \(|goroutine \d|\.\.\. \d+ more)")
-"""Lines of a stack trace that say where, not what."""
+"""Names of settings, metrics and fields: `read_timeout` is not a timeout, `failure=3` not a failure."""
 
-"""Names of settings, metrics and fields: `read_timeout` is no timeout, and `failure=3` no failure."""
+_FRAME = re.compile(r"\s*(?:at \S+\(|File \"|raise \w|Traceback \(|goroutine \d|\.\.\. \d+ more)")
+"""Stack trace lines that give the location, not the error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """One thing that stands out in one result."""
+    """One notable piece of a result."""
 
     kind: Kind
     text: str
-    """A quotation, or what the values say."""
+    """A quotation, or a description of the values."""
 
     line: int
-    """Where it stands first in the result, counted from 1."""
+    """Its first line in the result, counted from 1."""
 
     last_line: int
     count: int = 1
@@ -102,37 +102,35 @@ class Evidence:
     first: datetime | None = None
     last: datetime | None = None
     explains: bool = False
-    """It says why, not only that."""
+    """It gives a reason, not only a symptom."""
 
     resolved: bool = False
     is_steady: bool = False
-    """It was there all the time, as often as now: it is the way things are."""
+    """It occurred all the time at the same rate: normal background, not news."""
 
     scoped: bool = True
-    """Whether it speaks of the namespace, cluster or the like that the alert is about, where the result speaks of
-    several.
-    """
+    """Whether it concerns the alert's namespace, cluster or the like, where the result covers several."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceReading:
-    """What one result yields."""
+    """The evidence and the names in one result."""
 
     evidence: tuple[Evidence, ...] = ()
     names: tuple[tuple[str, str], ...] = ()
-    """Things and what they are: `("pod", "api-7d9f")`."""
+    """Objects as kind and name: `("pod", "api-7d9f")`."""
 
     links: tuple[tuple[str, str], ...] = ()
-    """Things and others that they name: a pod and its node."""
+    """Objects and other objects that they reference: a pod and its node."""
 
 
 def read_result(text: str, *, tool: str, now: datetime | None = None, about: Sequence[str] = ()) -> EvidenceReading:
-    """Everything of note in a result.
+    """Extract evidence and names from a result.
 
     Args:
-        tool: Its name says what a plain list is a list of.
-        now: What ages ("26m ago") are counted from.
-        about: Names that the alert is about; what mentions them is not crowded out by the rest.
+        tool: The tool's name, which gives the kind of the objects in a plain list.
+        now: Reference time for ages ("26m ago").
+        about: Names that the alert is about; evidence that mentions them ranks first.
     """
     text = text[:LONGEST_TEXT]
     value = _as_json(text)
@@ -140,11 +138,13 @@ def read_result(text: str, *, tool: str, now: datetime | None = None, about: Seq
     if value is not None:
         found = [*_series(value, text), *_objects(value, text)]
         names = list(_object_names(value))
-        links = [(name, other) for item in _objects_in(value) if (name := _name(item)) for _, other in _named_by(item)]
+        links = [
+            (name, other) for item in _objects_in(value) if (name := _name(item)) for _, other in _references(item)
+        ]
     else:
         lines = text.split("\n")
         found = [*_lines(lines, now), *_changes(lines), *_samples(lines)]
-        kind = _listed_by(tool)
+        kind = _listed_kind(tool)
         names = [
             *_table_names(lines, kind),
             *_KIND_SLASH_NAME.findall(text[:400_000]),
@@ -159,22 +159,22 @@ def read_result(text: str, *, tool: str, now: datetime | None = None, about: Seq
 
 
 def severity_of(text: str) -> float:
-    """How bad a text sounds: 0 not at all, 3 fatal. A level that it states counts for more than its words."""
+    """The severity of a text, from 0 (none) to 3 (fatal). An explicit log level outweighs the wording."""
     plain = _IDENTIFIER.sub(" ", text[:2_000])
-    spoken = _DENIED.sub(" ", _HUMP.sub(" ", plain).lower())
+    lowered = _DENIED.sub(" ", _HUMP.sub(" ", plain).lower())
     words = max(
-        (SEVERITY.get(word, SEVERITY.get(word.removesuffix("s"), 0.0)) for word in _TOKEN.findall(spoken)), default=0.0
+        (SEVERITY.get(word, SEVERITY.get(word.removesuffix("s"), 0.0)) for word in _TOKEN.findall(lowered)), default=0.0
     )
     whole = max((SEVERITY.get(word.lower(), 0.0) for word in _TOKEN.findall(_DENIED.sub(" ", plain))), default=0.0)
-    phrases = max((SEVERITY[found] for found in _PHRASE.findall(spoken)), default=0.0)
-    said = max(words, whole, phrases)
+    phrases = max((SEVERITY[found] for found in _PHRASE.findall(lowered)), default=0.0)
+    wording = max(words, whole, phrases)
     level = _FIRST_LEVEL.search(text[:400])
     if level:
         name = (level.group(1) or level.group(2)).lower()
         if name in _QUIET:
-            return said * 0.35
-        return max(_LEVELS.get(name, 0.0), min(said, 3.0))
-    return said
+            return wording * 0.35
+        return max(_LEVELS.get(name, 0.0), min(wording, 3.0))
+    return wording
 
 
 # Lines: logs, events, tables, prose
@@ -206,9 +206,9 @@ def _lines(lines: Sequence[str], now: datetime | None) -> Iterator[Evidence]:
             if len(groups) > 20_000:
                 continue
             group = groups[key] = _Group(number, stripped, severity_of(stripped))
-        first, last, said = _when(stripped, now)
+        first, last, occurrences = _when(stripped, now)
         group.count += 1
-        group.weight += said
+        group.weight += occurrences
         group.last_line = number
         group.places.append(number)
         if first:
@@ -223,7 +223,7 @@ def _lines(lines: Sequence[str], now: datetime | None) -> Iterator[Evidence]:
     for group in groups.values():
         if group.severity < 0.9:
             continue
-        body = _spoken(group.text)
+        body = _message_text(group.text)
         yield Evidence(
             kind="said",
             text=_quote(group.text),
@@ -240,12 +240,12 @@ def _lines(lines: Sequence[str], now: datetime | None) -> Iterator[Evidence]:
 
 
 def _without_names(text: str) -> str:
-    """Lines that differ in a pod's or a request's name only are alike."""
+    """Replace names of pods or requests, so that lines that differ only in these are grouped."""
     return re.sub(r"(?<=/)[\w.-]+|(?<=-)[a-z0-9]{4,10}(?![\w-])", "#", text)
 
 
 def _is_steady(group: _Group, total: int, span: tuple[datetime, datetime] | None) -> bool:
-    """Said again and again, from the first part of the text to the last, as often in the beginning as in the end."""
+    """Whether a line repeats at a constant rate from the beginning of the text to its end."""
     if group.count < 8 or total < 60:
         return False
     if span and group.first and (group.first - span[0]).total_seconds() > 0.1 * (span[1] - span[0]).total_seconds():
@@ -255,7 +255,7 @@ def _is_steady(group: _Group, total: int, span: tuple[datetime, datetime] | None
 
 
 def _ended(group: _Group, span: tuple[datetime, datetime] | None) -> bool:
-    """It stopped well before the end of what was looked at."""
+    """Whether a line stopped occurring well before the end of the period."""
     if span is None or group.last is None:
         return False
     length = (span[1] - span[0]).total_seconds()
@@ -263,7 +263,7 @@ def _ended(group: _Group, span: tuple[datetime, datetime] | None) -> bool:
 
 
 def _when(line: str, now: datetime | None) -> tuple[datetime | None, datetime | None, int]:
-    """From when to when a line speaks of, and how often it says something happened."""
+    """The period that a line covers, and how many occurrences it reports."""
     if found := TIME.search(line[:400]):
         time = as_time(found)
         return time, time, 1
@@ -281,8 +281,8 @@ def _seconds(age: str) -> int:
     return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([dhms])", age))
 
 
-def _spoken(line: str) -> str:
-    """A line without its times and identifiers."""
+def _message_text(line: str) -> str:
+    """A line without times and identifiers."""
     return VALUE.sub(" ", TIME.sub(" ", line))
 
 
@@ -295,11 +295,11 @@ def _quote(text: str) -> str:
 
 
 def _changes(lines: Sequence[str]) -> Iterator[Evidence]:
-    """Lines that say when something was changed."""
+    """Lines that report a change with its time."""
     alike = Counter(VALUE.sub("#", line) for line in lines)
     for number, line in enumerate(lines, start=1):
         if alike[VALUE.sub("#", line)] > MOST_ALIKE_CHANGES:
-            continue  # what is said so often is work, not a change
+            continue  # so many similar lines are routine work, not changes
         if (
             _CHANGED.search(_IDENTIFIER.sub(" ", line))
             and (found := TIME.search(line))
@@ -321,13 +321,13 @@ def _changes(lines: Sequence[str]) -> Iterator[Evidence]:
 # Names
 
 
-def _listed_by(tool: str) -> str:
-    """What a tool's results are a list of, by its name: `list_pods` lists pods."""
-    return one_of(tool.lower().rpartition("_")[2])
+def _listed_kind(tool: str) -> str:
+    """The kind of object that a tool lists, from its name: `list_pods` lists pods."""
+    return singular(tool.lower().rpartition("_")[2])
 
 
 def _table_names(lines: Sequence[str], kind: str) -> Iterator[tuple[str, str]]:
-    """The column NAME of a table, as the names of what the tool lists."""
+    """The entries of a table's NAME column, with the kind that the tool lists."""
     for at, line in enumerate(lines[:20]):
         columns = [(found.group().strip(), found.start()) for found in re.finditer(r"\S+(?: \S+)*", line)]
         named = [(start, number) for number, (title, start) in enumerate(columns) if title.upper() == "NAME"]
@@ -346,11 +346,11 @@ def _object_names(value: Any) -> Iterator[tuple[str, str]]:
         name, kind = _name(item), str(item.get("kind") or "").lower()
         if name and kind:
             yield kind, name
-        yield from _named_by(item)
+        yield from _references(item)
 
 
-def _named_by(item: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Other things that an object names: `nodeName: n1` is the node n1."""
+def _references(item: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Other objects that an object references: `nodeName: n1` is the node n1."""
     for key, inner in _flat(item):
         last = key.rpartition(".")[2]
         if last.endswith("Name") and len(last) > 6 and isinstance(inner, str) and inner:
@@ -371,7 +371,7 @@ def _as_json(text: str) -> Any:
 
 
 def _objects_in(value: Any) -> list[dict[str, Any]]:
-    """The things a document lists, or the document itself."""
+    """The objects that a document lists, or the document itself."""
     if isinstance(value, dict):
         lists = [
             inner
@@ -394,7 +394,7 @@ def _name(item: dict[str, Any]) -> str:
 
 
 def _objects(value: Any, text: str) -> Iterator[Evidence]:
-    """Parts of an object that sound like trouble, with what stands beside them; and conditions that few others have."""
+    """Parts of objects that report trouble, with their sibling fields, and conditions that few objects have."""
     items = _objects_in(value)
     usual = _usual(items)
     found: dict[str, list[tuple[str, str, str, float]]] = {}
@@ -403,50 +403,50 @@ def _objects(value: Any, text: str) -> Iterator[Evidence]:
         for path, part in _parts_of(item):
             severity = _part_severity(path, part, usual, len(items))
             if severity >= 1.0:
-                said = _told(part)
-                key = VALUE.sub("#", f"{path} {said}")
-                found.setdefault(key, []).append((f"{kind} {name}".strip(), path, said, severity))
+                fields = _fields_text(part)
+                key = VALUE.sub("#", f"{path} {fields}")
+                found.setdefault(key, []).append((f"{kind} {name}".strip(), path, fields, severity))
     for group in found.values():
-        who = ", ".join(dict.fromkeys(one[0] for one in group[:3])) + (
+        objects = ", ".join(dict.fromkeys(one[0] for one in group[:3])) + (
             f" and {len(group) - 3} more" if len(group) > 3 else ""
         )
-        _, path, said, severity = group[0]
-        line = _line_of(text, group[0][0].rpartition(" ")[2], said)
-        times = [time for place in TIME.finditer(said) if (time := as_time(place))]
+        _, path, fields, severity = group[0]
+        line = _line_of(text, group[0][0].rpartition(" ")[2], fields)
+        times = [time for match in TIME.finditer(fields) if (time := as_time(match))]
         yield Evidence(
             kind="state",
-            text=_quote(f"{who}: {path.strip('.')}: {said}"),
+            text=_quote(f"{objects}: {path.strip('.')}: {fields}"),
             line=line,
             last_line=line,
             count=len(group),
             severity=severity,
             first=min(times) if times else None,
             last=max(times) if times else None,
-            explains=bool(_REASONS.search(_HUMP.sub(" ", re.sub(r"\w+(?==)", " ", said)))),
+            explains=bool(_REASONS.search(_HUMP.sub(" ", re.sub(r"\w+(?==)", " ", fields)))),
         )
 
 
-_TELLING = ("type", "status", "reason", "message", "error", "exitCode", "state", "phase", "cause")
+_STATUS_KEYS = ("type", "status", "reason", "message", "error", "exitCode", "state", "phase", "cause")
 
 
-def _told(part: dict[str, Any]) -> str:
-    """What an object says of itself: what tells first, identifiers not at all."""
+def _fields_text(part: dict[str, Any]) -> str:
+    """An object's scalar fields as `key=value`, status fields first, without identifiers."""
     plain = {
         key: inner for key, inner in part.items() if not isinstance(inner, dict | list) and inner not in ("", None)
     }
-    named = [key for key in _TELLING if key in plain] + [
-        key for key in plain if key not in _TELLING and not key.lower().endswith(("id", "uid"))
+    keys = [key for key in _STATUS_KEYS if key in plain] + [
+        key for key in plain if key not in _STATUS_KEYS and not key.lower().endswith(("id", "uid"))
     ]
-    return ", ".join(f"{key}={_short(plain[key])}" for key in named)
+    return ", ".join(f"{key}={_short(plain[key])}" for key in keys)
 
 
 def _short(value: Any) -> str:
-    said = value if isinstance(value, str) else json.dumps(value)
-    return said if len(said) <= 160 else f"{said[:159]}…"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 160 else f"{text[:159]}…"
 
 
 def _parts_of(item: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every object inside of an object, with the way to it."""
+    """Every object inside an object, with its path."""
     if depth > 12:
         return
     if isinstance(item, dict):
@@ -466,13 +466,13 @@ def _flat(item: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _usual(items: Sequence[dict[str, Any]]) -> dict[tuple[str, str], Counter[str]]:
-    """How often each condition has which status, over all objects."""
-    seen: dict[tuple[str, str], Counter[str]] = {}
+    """How often each condition has each status, over all objects."""
+    statuses: dict[tuple[str, str], Counter[str]] = {}
     for item in items:
         for path, part in _parts_of(item):
             if isinstance(part.get("type"), str) and isinstance(part.get("status"), str):
-                seen.setdefault((path, part["type"]), Counter())[part["status"]] += 1
-    return seen
+                statuses.setdefault((path, part["type"]), Counter())[part["status"]] += 1
+    return statuses
 
 
 def _part_severity(path: str, part: dict[str, Any], usual: dict[tuple[str, str], Counter[str]], items: int) -> float:
@@ -490,31 +490,31 @@ def _part_severity(path: str, part: dict[str, Any], usual: dict[tuple[str, str],
             bad if part["status"] == "True" else bad * 0.8,
             1.0 if bad else 0.0,
         )
-    said = [
+    messages = [
         str(inner)
         for key, inner in leaves.items()
         if key.lower() in ("reason", "message", "error", "status", "phase", "state", "cause", "lasterror")
     ]
-    severity = max((severity_of(one) for one in said), default=0.0)
+    severity = max((severity_of(one) for one in messages), default=0.0)
     code = part.get("exitCode")
     if isinstance(code, int) and code != 0:
         severity = max(severity, 2.2)
     return severity
 
 
-def _line_of(text: str, name: str, said: str) -> int:
-    """Where in the source a quotation stands, as well as can be told."""
+def _line_of(text: str, name: str, quotation: str) -> int:
+    """The line of a quotation in the source, approximately."""
     start = max(0, text.find(name)) if name else 0
-    value = said.rpartition("=")[2][:40] if "=" in said else said[:40]
-    place = text.find(value, start) if value else start
-    return text.count("\n", 0, place if place >= 0 else start) + 1
+    value = quotation.rpartition("=")[2][:40] if "=" in quotation else quotation[:40]
+    offset = text.find(value, start) if value else start
+    return text.count("\n", 0, offset if offset >= 0 else start) + 1
 
 
 # Numbers
 
 
 def _series(value: Any, text: str) -> Iterator[Evidence]:
-    """Series of values over time that went somewhere else."""
+    """Time series whose level shifted."""
     for path, part in _parts_of(value):
         values = part.get("values") or part.get("datapoints") or part.get("points")
         if not isinstance(values, list) or len(values) < 12:
@@ -533,13 +533,13 @@ def _series(value: Any, text: str) -> Iterator[Evidence]:
                 if isinstance(labels, dict)
                 else ""
             )
-            way = "rose" if after > before else "fell"
+            verb = "rose" if after > before else "fell"
             when = datetime.fromtimestamp(at, UTC) if at > 10**8 else None
             clock = f" at {when:%H:%M} UTC" if when else ""
             line = _line_of(text, name, name)
             yield Evidence(
                 kind="measure",
-                text=f"{name}{{{others}}} {way} from {before:.4g} to {after:.4g}{clock}",
+                text=f"{name}{{{others}}} {verb} from {before:.4g} to {after:.4g}{clock}",
                 line=line,
                 last_line=line,
                 severity=1.3,
@@ -558,7 +558,7 @@ def _point(pair: Any) -> tuple[float, float] | None:
 
 
 def _shift(points: Sequence[tuple[float, float]]) -> tuple[float, float, float] | None:
-    """Where a series changed its level, if it did and stayed: from what, to what, when."""
+    """A lasting shift in the level of a series: level before, level after, time; None if there is no such shift."""
     values = [value for _, value in points]
     if len(values) < 12 or max(values) == min(values):
         return None
@@ -580,7 +580,7 @@ _SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)\{([^}]*)\}\s+([-+0-9.eE]+|NaN|[+-]Inf
 
 
 def _samples(lines: Sequence[str]) -> Iterator[Evidence]:
-    """Values of one metric that are far from those of the same metric elsewhere."""
+    """Outliers among the samples of one metric."""
     families: dict[tuple[str, ...], list[tuple[float, int, str]]] = {}
     for number, line in enumerate(lines, start=1):
         if (found := _SAMPLE.match(line)) is None:
@@ -590,25 +590,25 @@ def _samples(lines: Sequence[str]) -> Iterator[Evidence]:
         except ValueError:
             continue
         labels = re.findall(r'(\w+)="([^"]*)"', found.group(2))
-        telling = [
+        family = [
             f"{key}={inner}"
             for key, inner in labels
             if key not in ("instance", "node", "host", "pod", "container", "uid", "id")
         ]
-        families.setdefault((found.group(1), *telling), []).append((value, number, line))
+        families.setdefault((found.group(1), *family), []).append((value, number, line))
     for members in families.values():
         if len(members) < 4:
             continue
-        middle = statistics.median(value for value, _, _ in members)
-        off = statistics.median(abs(value - middle) for value, _, _ in members)
+        median = statistics.median(value for value, _, _ in members)
+        deviation = statistics.median(abs(value - median) for value, _, _ in members)
         for value, number, line in members:
-            distance = abs(value - middle)
-            if distance > 8 * max(off, 0.02 * abs(middle), 1e-9) and len(
+            distance = abs(value - median)
+            if distance > 8 * max(deviation, 0.02 * abs(median), 1e-9) and len(
                 [one for one in members if one[0] == value]
             ) * 4 <= len(members):
                 yield Evidence(
                     kind="measure",
-                    text=_quote(f"{line.strip()} (elsewhere about {middle:.4g})"),
+                    text=_quote(f"{line.strip()} (elsewhere about {median:.4g})"),
                     line=number,
                     last_line=number,
                     severity=1.2,

@@ -1,9 +1,9 @@
-"""Tools by the provider's own function calling: several calls at once, answered in their order."""
+"""The controller for the provider's function calling: several calls per answer, results in their order."""
 
 from collections.abc import Sequence
 
 from tersely.agent.asking import Turn, WrittenTurn
-from tersely.agent.calls import Seen
+from tersely.agent.calls import ToolCallResult
 from tersely.agent.controller import Decision
 from tersely.agent.conversation import Reply
 from tersely.agent.toolbox import Toolbox
@@ -30,13 +30,13 @@ class FunctionCalling:
     def stop(self, text: str) -> int | None:
         return None
 
-    def said(self, turn: Turn) -> Message:
+    def answer_message(self, turn: Turn) -> Message:
         return Message("assistant", turn.text, tool_calls=turn.calls)
 
-    def replies(self, calls: Sequence[ToolCall], seen: Sequence[Seen]) -> list[Reply]:
+    def replies(self, calls: Sequence[ToolCall], results: Sequence[ToolCallResult]) -> list[Reply]:
         return [
-            Reply(Message("tool", one.text.derive(f"{one.name}: {one.text}"), answers=call), one.line)
-            for call, one in zip(calls, seen, strict=True)
+            Reply(Message("tool", result.text.derive(f"{result.name}: {result.text}"), answers=call), result.line)
+            for call, result in zip(calls, results, strict=True)
         ]
 
     def conclusion(self, text: str) -> str:

@@ -1,9 +1,9 @@
-"""An agent at work: ask the model, make its calls, show it what came back, until it knows or may not go on.
+"""The agent loop: call the model, make its tool calls, return the results, until it answers or reaches a limit.
 
 One loop for both ways of calling tools (`controller`). Everything that costs or has
-effects runs in a step that is handed in; between steps nothing depends on clocks,
-chance or the state of servers, so that a killed investigation is gone through again
-up to where it was without a second call.
+effects runs in an injected step; between steps nothing depends on clocks, randomness
+or the state of servers, so that a killed investigation is replayed up to where it was
+without repeating a call.
 
 Knows nothing of sessions, stores or viewers. Without a model, `survey` does the work.
 """
@@ -17,9 +17,9 @@ import anyio.to_thread
 
 from tersely.agent import brief
 from tersely.agent.arguments import read_arguments
-from tersely.agent.asking import Asker, Turn
+from tersely.agent.asking import ModelCaller, Turn
 from tersely.agent.assignment import Assignment, Report
-from tersely.agent.calls import DISPLAY_TOKENS, Seen, ToolCaller
+from tersely.agent.calls import DISPLAY_TOKENS, ToolCaller, ToolCallResult
 from tersely.agent.controller import Controller, Decision
 from tersely.agent.conversation import Conversation, Reply, flattened
 from tersely.agent.function_calling import FunctionCalling
@@ -45,22 +45,22 @@ __all__ = ["Assignment", "Report", "investigate"]
 CONCLUDE = Prompt("conclude", "tersely.agent")
 
 MOST_TRIES = 3
-"""Times a conversation that the provider finds too long is sent, shorter each time."""
+"""Attempts to send a conversation that the provider rejects as too long, shorter each time."""
 
 MOST_AT_ONCE = 12
-"""Calls of one answer that are made; the others are answered with a request to ask again."""
+"""Calls made per answer; for the others, the model is asked to repeat the call."""
 
 MOST_RUNS = 2
 """Times the same call is made with the same arguments; systems change, but not that often."""
 
 MOST_FAILED_RUNS = 3
-"""Times it is made as long as it fails."""
+"""Times the same call is made while it fails."""
 
 MOST_REPETITIONS = 3
-"""Refused repetitions after which the model has to conclude."""
+"""Rounds with refused repetitions after which the model has to conclude."""
 
 MOST_USELESS = 3
-"""Answers in a row with which nothing can be done, after which it has to conclude."""
+"""Consecutive unusable answers after which the model has to conclude."""
 
 
 async def investigate(
@@ -78,14 +78,14 @@ async def investigate(
     """Work on an assignment to its end.
 
     Args:
-        llm: Thinks. Without one the tools are surveyed without a model.
-        summarizer: Condenses large results; without one their structure decides.
-        step: Runs everything that costs or has effects, or hands out what it returned the last time.
-        summarizers: By provider, those that servers and tools name for their results.
-        display_tokens: What timeline and trace show of a result; 0: all of it.
+        llm: The model that investigates; without one, `survey` calls the tools.
+        summarizer: Condenses large results; without one they are condensed structurally.
+        step: Runs everything that costs or has effects, or returns the stored result of an earlier run.
+        summarizers: Summarizers by provider, for servers and tools that name their own.
+        display_tokens: Tokens of a result that timeline and trace show; 0 shows all of it.
     """
     registry = executor.registry
-    assert isinstance(registry, ToolRegistry), "an agent has to know which tools there are"
+    assert isinstance(registry, ToolRegistry), "an agent needs a registry that lists tools"
     caller = ToolCaller(
         assignment=assignment,
         toolbox=Toolbox(registry, assignment),
@@ -113,14 +113,14 @@ class _Investigation:
     repetitions: int = 0
     useless: int = 0
     most: float = math.inf
-    """Tokens that the conversation may have; less than was sent, once a provider has counted otherwise than we did."""
+    """Limit of the conversation in tokens; lowered when the provider rejects a conversation as too long."""
 
     ran: dict[str, list[Observation]] = field(default_factory=dict)
     last_keys: tuple[str, ...] = ()
 
     async def run(self) -> Report:
         assignment, llm = self.assignment, self.llm
-        self.asker = Asker(llm=llm, recorder=self.recorder, masker=Masker(key=assignment.key))
+        self.model_caller = ModelCaller(llm=llm, recorder=self.recorder, masker=Masker(key=assignment.key))
         self.caller.window = max(400, llm.window // 4)
         self.conversation = await anyio.to_thread.run_sync(self._begun)
         for iteration in range(1, assignment.max_iterations + 1):
@@ -129,7 +129,7 @@ class _Investigation:
                 return Report(analysis=NOTHING, status="failed", reason=turn.problem)
             decision = self._decision(turn)
             if decision.answer:
-                # Cut out of the masked answer.
+                # Part of the masked answer.
                 return Report(analysis=turn.text.derive(decision.answer), status="completed")
             if decision.complaint:
                 self._complain(turn, decision.complaint)
@@ -139,11 +139,11 @@ class _Investigation:
             self.useless = 0
             await self._work(turn, decision, iteration)
             if self.repetitions >= MOST_REPETITIONS:
-                return await self._conclude("You keep making calls that you have made before; they give the same.")
+                return await self._conclude("You keep repeating calls that you made before; they return the same.")
         return await self._conclude(f"You have used all of your {assignment.max_iterations} iterations.")
 
     def _begun(self) -> Conversation:
-        self.about = subject_of(self.assignment.alert).telling[:1_000]
+        self.about = subject_of(self.assignment.alert).about[:1_000]
         return Conversation(self._beginning(self.llm.window), self.llm.tokenizer)
 
     def _beginning(self, window: int) -> list[Message]:
@@ -159,7 +159,7 @@ class _Investigation:
     # Asking
 
     async def _turn(self, iteration: int) -> Turn:
-        """One answer. A conversation that the provider finds too long is shortened and sent again."""
+        """Get one answer; a conversation that the provider rejects as too long is shortened and sent again."""
         turn = Turn()
         for attempt in range(MOST_TRIES):
             name = f"{self.assignment.stage_id}/{iteration}/model" + (f"/{attempt + 1}" if attempt else "")
@@ -173,7 +173,7 @@ class _Investigation:
                 name: str = name, specs: Sequence[ToolSpec] = specs, messages: Sequence[Message] = messages
             ) -> Turn:
                 self.recorder.progress("investigating", f"Iteration {iteration} of {self.assignment.max_iterations}")
-                return await self.asker.ask(
+                return await self.model_caller.call(
                     messages,
                     key=name,
                     tools=specs,
@@ -185,7 +185,7 @@ class _Investigation:
             turn = await self.step(name, asked)
             if not turn.too_long:
                 return turn
-            # Of what was sent, not of the window: whatever this provider's window is, the next try is shorter.
+            # Relative to what was sent, not to the window, so that the next attempt is shorter in any case.
             self.most = self.conversation.tokens(messages) * 0.7
             self.conversation.beginning = await anyio.to_thread.run_sync(self._beginning, int(self.most))
         return turn
@@ -201,7 +201,7 @@ class _Investigation:
         return decision
 
     def _room(self, specs: Sequence[ToolSpec]) -> int:
-        """Tokens that the conversation may have beside the tools and the answer."""
+        """Tokens left for the conversation beside tool descriptions and answer."""
         tools = sum(
             self.llm.tokenizer.count(f"{spec.name}{spec.description}{json.dumps(spec.schema)}") + 12 for spec in specs
         )
@@ -209,7 +209,7 @@ class _Investigation:
         return int(min((self.llm.window - answer - tools) * 0.97, self.most))
 
     def _specs(self) -> Sequence[ToolSpec]:
-        """The tools, described as long as their descriptions leave most of the window free."""
+        """The tools, with descriptions cut so that at least half of the window stays free."""
         specs = self.controller.specs(self.caller.toolbox)
         for most in (2_000, 300, 80):
             if self._room(specs) >= self.llm.window // 2:
@@ -219,10 +219,10 @@ class _Investigation:
 
     def _complain(self, turn: Turn, complaint: str) -> None:
         self.useless += 1
-        said = self.controller.said(turn)
-        if not said.text.strip() and not said.tool_calls:
-            said = replace(said, text=own_words("[an empty answer]"))
-        self.conversation.add(said, [Reply(Message("user", turn.text.derive(complaint)))])
+        answer = self.controller.answer_message(turn)
+        if not answer.text.strip() and not answer.tool_calls:
+            answer = replace(answer, text=own_words("[an empty answer]"))
+        self.conversation.add(answer, [Reply(Message("user", turn.text.derive(complaint)))])
 
     # Calling
 
@@ -233,7 +233,7 @@ class _Investigation:
         keys = [_key(call) for call in decision.calls]
         refusals = self._refusals(keys)
 
-        async def make(number: int, call: ToolCall, original: ToolCall | None, in_turn: Step) -> Seen:
+        async def make(number: int, call: ToolCall, original: ToolCall | None, in_turn: Step) -> ToolCallResult:
             if refusal := refusals[number]:
                 return await self._refused(call, refusal, f"{prefix}/{number + 1}/call", in_turn)
             return await self.caller.call(
@@ -245,21 +245,18 @@ class _Investigation:
             lambda in_turn, number=number, call=call, original=original: make(number, call, original, in_turn)
             for number, (call, original) in enumerate(pairs)
         ]
-        seen = await ordered_gather(self.step, works)
-        for key, refusal, one in zip(keys, refusals, seen, strict=True):
+        results = await ordered_gather(self.step, works)
+        for key, refusal, result in zip(keys, refusals, results, strict=True):
             if refusal is None:
-                self.ran.setdefault(key, []).append(one.observation)
+                self.ran.setdefault(key, []).append(result.observation)
         self.last_keys = tuple(keys)
-        self.conversation.add(self.controller.said(turn), self.controller.replies(decision.calls, seen))
+        self.conversation.add(self.controller.answer_message(turn), self.controller.replies(decision.calls, results))
 
     def _as_written(self, turn: Turn, decision: Decision, iteration: int) -> Sequence[ToolCall | None]:
-        """The calls before they were masked. None for those that were masked and that this process did not hear: after
-        a restart
-        only what is stored is known of them.
-        """
+        """The calls before masking; None for a masked call whose original was lost in a restart."""
         if not turn.is_altered:
             return decision.calls
-        for name, written in reversed(self.asker.as_written.items()):
+        for name, written in reversed(self.model_caller.as_written.items()):
             if name.startswith(f"{self.assignment.stage_id}/{iteration}/model"):
                 calls = self.controller.read(written).calls
                 if len(calls) == len(decision.calls):
@@ -267,31 +264,29 @@ class _Investigation:
         return [None if MARK in call.arguments.lower() else call for call in decision.calls]
 
     def _looking_for(self, turn: Turn) -> str:
-        """What decides which part of a result matters: the model's own words, and what the alert is about."""
+        """The focus for condensing results: the model's latest words, the task, and the alert's subject."""
         return f"{turn.text[-1000:]} {self.assignment.task[:300]} {self.about}".strip()
 
     def _refusals(self, keys: Sequence[str]) -> list[str | None]:
-        """Why a call is not made, for each of them. Decided by what was called before, and by nothing else."""
+        """For each call, why it is not made, or None. Depends only on earlier calls, so that a replay agrees."""
         refusals: list[str | None] = []
         repeated = False
         for number, key in enumerate(keys):
             earlier = self.ran.get(key, [])
             if key in keys[:number]:
-                refusals.append("You made this very call in the same answer; its result stands above.")
+                refusals.append("You made this same call earlier in this answer; its result is above.")
             elif number >= MOST_AT_ONCE:
-                refusals.append(
-                    f"Only {MOST_AT_ONCE} calls are made at once. Ask again for this one if it is still needed."
-                )
+                refusals.append(f"Only {MOST_AT_ONCE} calls are made per answer. Repeat this one if you still need it.")
             elif earlier and self._is_enough(key, earlier):
                 repeated = True
                 kept = (
-                    f" Its result is kept as {earlier[-1].handle}: read_result or search_result show it."
+                    f" Its result is kept as {earlier[-1].handle}: read it with read_result or search_result."
                     if earlier[-1].handle
                     else ""
                 )
                 refusals.append(
-                    f"You made this call before, with the same arguments; it gives the same.{kept} Look at something "
-                    "else, or conclude."
+                    f"You made this call before, with the same arguments; it returns the same.{kept} Look at "
+                    "something else, or conclude."
                 )
             else:
                 refusals.append(None)
@@ -303,37 +298,38 @@ class _Investigation:
             return len(earlier) >= MOST_FAILED_RUNS
         return key in self.last_keys or len(earlier) >= MOST_RUNS
 
-    async def _refused(self, call: ToolCall, why: str, name: str, step: Step) -> Seen:
-        async def tell() -> Masked:
-            said = self.asker.masker.mask(why)
+    async def _refused(self, call: ToolCall, why: str, name: str, step: Step) -> ToolCallResult:
+        async def record() -> Masked:
+            refusal = self.model_caller.masker.mask(why)
             server, _, tool = call.name.replace("__", ".", 1).rpartition(".")
             about = {"server_name": server, "tool_name": tool, "arguments": read_arguments(call.arguments).values}
             async with self.recorder.opened(name, "llm_tool_call", metadata=about) as event:
                 await event.complete(
-                    said, {"is_error": True, "duration_ms": 0, "original_tokens": 0, "handle": None, "repeated": True}
+                    refusal,
+                    {"is_error": True, "duration_ms": 0, "original_tokens": 0, "handle": None, "repeated": True},
                 )
-            return said
+            return refusal
 
-        said = await step(name, tell)
+        refusal = await step(name, record)
         server, _, tool = call.name.replace("__", ".", 1).rpartition(".")
         observation = Observation(
             call_id=call.id,
             server=server,
             tool=tool,
-            text=said,
+            text=refusal,
             status="passthrough",
             tokens_before=0,
             tokens_after=0,
             is_error=True,
         )
-        return Seen(observation=observation, arguments=read_arguments(call.arguments).values)
+        return ToolCallResult(observation=observation, arguments=read_arguments(call.arguments).values)
 
     # Ending
 
     async def _conclude(self, why: str) -> Report:
-        """One last answer, without tools; honest, since it is said that this is the end."""
+        """Ask for a final answer without tools, stating why the investigation ends here."""
         name = f"{self.assignment.stage_id}/conclude/model"
-        last = Message("user", self.asker.masker.mask(CONCLUDE.fill(why=why)))
+        last = Message("user", self.model_caller.masker.mask(CONCLUDE.fill(why=why)))
 
         room = self._room(()) - self.conversation.tokens([last]) - 100
         try:
@@ -343,7 +339,7 @@ class _Investigation:
 
         async def asked() -> Turn:
             self.recorder.progress("concluding", why)
-            return await self.asker.ask([*flattened(messages), last], key=name, kind="final_analysis")
+            return await self.model_caller.call([*flattened(messages), last], key=name, kind="final_analysis")
 
         turn = await self.step(name, asked)
         if turn.problem:
@@ -355,7 +351,7 @@ class _Investigation:
 
 
 def _key(call: ToolCall) -> str:
-    """The same for the same call, however its arguments are written."""
+    """A key that is equal for equal calls, however their arguments are written."""
     values = read_arguments(call.arguments)
     return (
         f"{call.name.replace('__', '.', 1).lower()} "

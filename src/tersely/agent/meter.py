@@ -1,8 +1,8 @@
-"""A model that is asked through here, and what that has cost so far: also when the work is broken off half-way.
+"""An LLM wrapper that measures usage, including that of cancelled requests.
 
-Whole answers count as the provider counted them. A question that was broken off has been
-read by the provider all the same, and what came of the answer was written: both are
-counted by us, which is an estimate and better than nothing in the books.
+Complete answers count with the usage that the provider reports. For a cancelled
+request the provider reports none, although it has read the messages and written part
+of an answer: both are counted here, which is an estimate.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -18,21 +18,21 @@ from tersely.llm.wrapper import WrapperLLM
 
 
 @dataclass
-class _Question:
+class _Request:
     messages: Sequence[Message]
-    answered: str = ""
-    is_answered: bool = False
+    received: str = ""
+    is_complete: bool = False
 
 
 @dataclass
-class Metered(WrapperLLM):
-    """One piece of work's way to its model."""
+class MeteredLLM(WrapperLLM):
+    """Measures the usage of one piece of work."""
 
     wrapped: LLM
     answered: Usage = field(default_factory=Usage)
-    """What whole answers cost."""
+    """Usage of complete answers."""
 
-    _broken_off: list[_Question] = field(default_factory=list)
+    _cancelled: list[_Request] = field(default_factory=list)
 
     async def complete(
         self,
@@ -42,7 +42,7 @@ class Metered(WrapperLLM):
         tools: Sequence[ToolSpec] = (),
         native: NativeTools | None = None,
     ) -> Completion:
-        with self._asking(messages):
+        with self._requesting(messages):
             answer = await self.wrapped.complete(messages, max_tokens=max_tokens, tools=tools, native=native)
         self.answered += answer.usage
         return answer
@@ -56,40 +56,38 @@ class Metered(WrapperLLM):
         native: NativeTools | None = None,
     ) -> AsyncIterator[Delta]:
         deltas: Any = self.wrapped.stream(messages, max_tokens=max_tokens, tools=tools, native=native)
-        with self._asking(messages) as question:
+        with self._requesting(messages) as request:
             async with aclosing(deltas):
                 async for delta in deltas:
                     match delta:
                         case Completion():
                             self.answered += delta.usage
-                            question.is_answered = True
+                            request.is_complete = True
                         case TextDelta(text=more) | ThinkingDelta(text=more):
-                            question.answered += more
+                            request.received += more
                         case Superseded():
-                            question.answered = ""
+                            request.received = ""
                     yield delta
 
     @contextmanager
-    def _asking(self, messages: Sequence[Message]) -> Iterator[_Question]:
-        question = _Question(messages)
+    def _requesting(self, messages: Sequence[Message]) -> Iterator[_Request]:
+        request = _Request(messages)
         try:
-            yield question
+            yield request
         except Exception:
-            raise  # It failed: whoever asked hears so, and providers take nothing for it.
+            raise  # Providers do not charge for failed requests.
         except BaseException:
-            # Whoever has the whole answer closes the stream as well.
-            if not question.is_answered:
-                self._broken_off.append(question)
+            # A caller that has the complete answer closes the stream as well (GeneratorExit).
+            if not request.is_complete:
+                self._cancelled.append(request)
             raise
 
     def spent(self) -> Usage:
-        """What it has cost. Of the questions that were broken off, no more than can have been on the wire at once:
-        others waited.
-        """
+        """The usage so far. Of the cancelled requests, at most `concurrency` count: the others had not been sent."""
         usage = self.answered
         count = self.wrapped.tokenizer.count
-        for question in self._broken_off[: self.wrapped.concurrency]:
-            asked, wrote = sum(count(message.text) for message in question.messages), count(question.answered)
-            price = facts.price(self.wrapped.provider, self.wrapped.model, asked, wrote)
-            usage += Usage(calls=1, input_tokens=asked, output_tokens=wrote, price=price)
+        for request in self._cancelled[: self.wrapped.concurrency]:
+            sent, received = sum(count(message.text) for message in request.messages), count(request.received)
+            price = facts.price(self.wrapped.provider, self.wrapped.model, sent, received)
+            usage += Usage(calls=1, input_tokens=sent, output_tokens=received, price=price)
         return usage

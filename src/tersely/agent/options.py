@@ -1,6 +1,6 @@
-"""What the operator says about an agent: what it may use, what it is told, and how long it may go on.
+"""Configuration of an agent: servers, instructions, controller, limits and providers.
 
-Options only; `config` checks that the servers and providers named here exist.
+Options only; `settings` checks that the servers and providers named here exist.
 """
 
 from typing import Annotated, Literal
@@ -22,22 +22,22 @@ class AgentOptions(BaseModel):
     model_config = _CONFIG
 
     mcp_servers: tuple[str, ...] = ()
-    """Names of the servers whose tools it may use. Left out of the file: all of them; `[]`: none."""
+    """Names of the servers whose tools it may use. If omitted, all of them; `[]`: none."""
 
     instructions: str = ""
-    """What the model is told about its part, before the servers' own instructions."""
+    """Instructions for the model, placed before those of the servers."""
 
     controller: Controller = "function_calling"
-    """`function_calling` uses the provider's tool calls; `react` writes them as text, for models that have none."""
+    """`function_calling` uses the provider's tool calls; `react` calls tools in text, for models without them."""
 
     max_iterations: Annotated[int | None, Field(ge=1, le=1000)] = None
-    """Model calls before it has to conclude; without it the default."""
+    """Model calls before it has to conclude; if omitted, the default."""
 
     llm_provider: str | None = None
-    """Which provider it thinks with; without one the default."""
+    """The provider whose model it uses; if omitted, the default."""
 
     fallbacks: tuple[str, ...] = ()
-    """Providers that step in, in this order, when the first one does not answer."""
+    """Providers to use, in this order, when the first one does not answer."""
 
     native_tools: NativeTools = NativeTools()
-    """Which of its provider's own tools it may use; what it leaves open, the provider's entry says."""
+    """The provider's own tools that it may use; unset ones are taken from the provider's entry."""

@@ -1,10 +1,10 @@
-"""Several pieces of work side by side, whose steps still begin in one order.
+"""Concurrent work whose durable steps start in a deterministic order.
 
-A durable engine knows steps by the order in which they begin. Work that runs side
-by side would begin its second steps in whatever order the first ones end, and a
-replay would find another step than it asks for. So steps begin in rounds: the
-first of every work, in the order of the works, then the second of every work that
-has one, and so on.
+A durable engine identifies steps by the order in which they start. Concurrent work
+would start its second steps in whatever order the first ones end, and a replay would
+find a different step than it asks for. So steps start in rounds: the first step of
+every work, in the order of the works, then the second step of every work that has
+one, and so on.
 """
 
 import itertools
@@ -20,12 +20,12 @@ S = TypeVar("S")
 
 
 async def ordered_gather(step: Step, works: Sequence[Callable[[Step], Awaitable[T]]]) -> list[T]:
-    """What the works return, in their order. Each is handed the step it has to use."""
+    """Run the works concurrently and return their results in order. Each work must use the step it receives."""
     results: dict[int, T] = {}
     unfinished = set(range(len(works)))
     waiting: dict[int, anyio.Event] = {}
     following: dict[int, anyio.Event] = {}
-    """Who may begin once this one has."""
+    """The event of the work that may start its step after this one."""
 
     def next_round() -> None:
         if waiting and waiting.keys() == unfinished:
@@ -40,7 +40,7 @@ async def ordered_gather(step: Step, works: Sequence[Callable[[Step], Awaitable[
             next_round()
             await turn.wait()
             if number in following:
-                # It wakes up only after this one has run into its step: whoever came last would else begin last.
+                # The next work wakes up only after this one has started its step; that keeps the order.
                 following.pop(number).set()
             return await step(name, work)
 

@@ -1,11 +1,11 @@
-"""Tools by text, for models without function calling: Thought, Action, Action Input, Observation, Final Answer.
+"""The ReAct controller, for models without function calling: tools are called in text, between markers.
 
-The parser is given what the model wrote and nothing else: tool text never comes
-near it. It takes what models really write (bold markers, code fences, YAML, a
-missing line break), and where it cannot, it says exactly what was wrong.
+The parser receives only what the model wrote, never tool text. It accepts what models
+really write (bold markers, code fences, YAML, a missing line break), and otherwise
+states exactly what was wrong.
 
 In a prompt, tool text is quoted: line breaks of every kind become plain ones, and
-a line that begins like a marker, in whatever letters, stands behind "| ".
+a line that begins like a marker, in whatever letters, is prefixed with "| ".
 """
 
 import re
@@ -16,7 +16,7 @@ from typing import Literal
 
 from tersely.agent.arguments import describe
 from tersely.agent.asking import Turn, WrittenTurn
-from tersely.agent.calls import Seen
+from tersely.agent.calls import ToolCallResult
 from tersely.agent.controller import Decision
 from tersely.agent.conversation import Reply
 from tersely.agent.toolbox import Toolbox
@@ -33,7 +33,7 @@ _DECORATION = r"[ \t>*_#`\-]*"
 _MARKER = re.compile(
     # At the beginning of a line, or glued to the end of a sentence.
     rf"(?:^{_DECORATION}|(?<=[.!?)\]])[ \t]*)(?P<name>thought|action[ \t_]?input|action|observation|final[ \t_]?answer)"
-    # A colon; or nothing more on this line, as some models forget it.
+    # A colon, or the end of the line: some models omit the colon.
     rf"[*_`]*[ \t]*(?::[ \t]*[*_`]*|(?=[*_`]*[ \t]*$))",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -52,47 +52,46 @@ class _Section:
 
 
 def read(text: str) -> tuple[Decision, int]:
-    """What an answer means, and where in it that ends."""
+    """Parse an answer; return the decision and the offset at which it ends."""
     sections = _sections(text)
     for number, section in enumerate(sections):
         if section.marker == "final answer":
-            # All the rest: an analysis may well have a line that begins with "Action:".
+            # Everything that follows: an analysis may contain a line that begins with "Action:".
             answer = text[section.end - len(section.text) :].strip()
             if answer:
                 return Decision(answer=answer), len(text)
             return Decision(complaint='There is nothing after "Final Answer:". Write your analysis there.'), len(text)
         if section.marker == "observation":
-            return Decision(complaint=_INVENTED), section.start
+            return Decision(complaint=_INVENTED_OBSERVATION), section.start
         if section.marker == "action":
             following = sections[number + 1] if number + 1 < len(sections) else None
             given = following if following and following.marker == "action input" else None
             return _action(section, given), (given or section).end
-    return Decision(complaint=_without_any(text, sections)), len(text)
+    return Decision(complaint=_complaint(text, sections)), len(text)
 
 
-_INVENTED = (
+_INVENTED_OBSERVATION = (
     'You wrote "Observation:" yourself. Observations come from tools: write "Action:" and "Action Input:", then stop '
-    "and wait, "
-    'or "Final Answer:".'
+    'and wait, or write "Final Answer:".'
 )
 
 
 def _action(section: _Section, given: _Section | None) -> Decision:
     named = _NAME_AND_REST.match(section.text)
     if not named or named.group(1).lower() in _NO_TOOL:
-        said = section.text.strip()[:80]
+        excerpt = section.text.strip()[:80]
         return Decision(
             complaint=(
-                f'"Action:" names no tool{f" ({said!r})" if said else ""}. Write one tool\'s name there, or '
+                f'"Action:" names no tool{f" ({excerpt!r})" if excerpt else ""}. Write the name of one tool there, or '
                 'write "Final Answer:".'
             )
         )
     name, rest = named.group(1).rstrip(".:/"), named.group(2).strip()
     arguments = given.text if given else rest.removeprefix("(").removesuffix(")") if rest[:1] in "({`" else ""
-    return Decision(calls=(ToolCall("", name, _first_part(arguments)),))
+    return Decision(calls=(ToolCall("", name, _without_trailing_prose(arguments)),))
 
 
-def _first_part(text: str) -> str:
+def _without_trailing_prose(text: str) -> str:
     """The arguments without the prose that some models write below them."""
     text = text.strip()
     if text[:1] in "{[`":
@@ -100,7 +99,7 @@ def _first_part(text: str) -> str:
     return re.split(r"\n[ \t]*\n", text, maxsplit=1)[0]
 
 
-def _without_any(text: str, sections: Sequence[_Section]) -> str:
+def _complaint(text: str, sections: Sequence[_Section]) -> str:
     if not text.strip():
         return 'Your answer was empty. Write "Thought:" and then "Action:" with "Action Input:", or "Final Answer:".'
     if any(section.marker == "action input" for section in sections):
@@ -110,13 +109,12 @@ def _without_any(text: str, sections: Sequence[_Section]) -> str:
         )
     if sections:
         return (
-            'There is a "Thought:" and nothing to do. Go on with "Action:" and "Action Input:", or with "Final '
+            'There is a "Thought:" without an action. Continue with "Action:" and "Action Input:", or with "Final '
             'Answer:".'
         )
     return (
-        'Your answer has no marker, so nobody knows what to do with it. Write "Thought:" and then "Action:" with '
-        '"Action Input:"; '
-        'or, if this was your analysis, write it again after "Final Answer:".'
+        'Your answer has no marker, so it cannot be interpreted. Write "Thought:" and then "Action:" with '
+        '"Action Input:"; or, if this was your analysis, write it again after "Final Answer:".'
     )
 
 
@@ -131,28 +129,26 @@ def _sections(text: str) -> list[_Section]:
     return sections
 
 
-# What tools say, in a prompt
+# Quoting tool text
 
 _MARKERS = ("thought", "action", "actioninput", "observation", "finalanswer", "question")
 _SPEAKERS = ("assistant", "human", "user", "system", "developer", "tool", "result", "toolresult", "ai")
 _KEYWORDS = frozenset((*_MARKERS, *_SPEAKERS))
 _BREAKS = re.compile(r"\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
-_LOOK_ALIKE = str.maketrans(
+_HOMOGLYPHS = str.maketrans(
     dict(zip("аеорсухіјһкѕтмвнαερονικτυ", "aeopcyxijhkstmbhaepovikty", strict=True)) | dict.fromkeys("꞉ː։׃∶", ":")
 )
-"""Letters of other alphabets, and other colons, that look like ours."""
+"""Letters of other alphabets, and other colons, that look like the ASCII ones."""
 
 
 def quoted(text: Masked) -> Masked:
-    """A text in which no line can be taken for a marker of ours. It was masked before, and nothing but quoting is
-    added.
-    """
+    """Quote a masked text so that no line of it can be mistaken for a marker."""
     lines = _BREAKS.sub("\n", text).split("\n")
-    return text.derive("\n".join(f"| {line}" if _poses(line) else line for line in lines))
+    return text.derive("\n".join(f"| {line}" if _resembles_marker(line) else line for line in lines))
 
 
-def _poses(line: str) -> bool:
-    start = unicodedata.normalize("NFKC", line[:120]).casefold().translate(_LOOK_ALIKE)
+def _resembles_marker(line: str) -> bool:
+    start = unicodedata.normalize("NFKC", line[:120]).casefold().translate(_HOMOGLYPHS)
     before, colon, _ = start.partition(":")
     letters = "".join(sign for sign in unicodedata.normalize("NFKD", before) if sign.isalpha())
     if not letters.isascii():
@@ -176,7 +172,7 @@ class ReAct:
         return read(turn.text)[0]
 
     def stop(self, text: str) -> int | None:
-        """At an observation that the model makes up: behind an action, or where nothing else was said yet."""
+        """Stop at an observation that the model invents."""
         if "bservation" not in text and "BSERVATION" not in text:
             return None
         for section in _sections(text):
@@ -186,12 +182,15 @@ class ReAct:
                 return section.start
         return None
 
-    def said(self, turn: Turn) -> Message:
+    def answer_message(self, turn: Turn) -> Message:
         _, end = read(turn.text)
         return Message("assistant", turn.text.head(end).rstrip() or own_words("Thought:"))
 
-    def replies(self, calls: Sequence[ToolCall], seen: Sequence[Seen]) -> list[Reply]:
-        return [Reply(_observation(one, quoted(one.text)), _observation(one, one.line).text) for one in seen]
+    def replies(self, calls: Sequence[ToolCall], results: Sequence[ToolCallResult]) -> list[Reply]:
+        return [
+            Reply(_observation(result, quoted(result.text)), _observation(result, result.line).text)
+            for result in results
+        ]
 
     def conclusion(self, text: str) -> str:
         decision, _ = read(text)
@@ -201,10 +200,10 @@ class ReAct:
         return thought or ("" if _sections(text) else text.strip())
 
 
-def _observation(seen: Seen, text: Masked) -> Message:
-    return Message("user", text.derive(f"Observation: {seen.name}: {text}"))
+def _observation(result: ToolCallResult, text: Masked) -> Message:
+    return Message("user", text.derive(f"Observation: {result.name}: {text}"))
 
 
 def _short(description: str, most: int = 400) -> str:
-    said = " ".join(description.split())
-    return said if len(said) <= most else f"{said[:most]}…"
+    line = " ".join(description.split())
+    return line if len(line) <= most else f"{line[:most]}…"

@@ -1,4 +1,4 @@
-"""What an alert is about, and how a tool's arguments can be filled from it. General means: field names, nouns, times.
+"""The subject of an alert, and tool arguments derived from it, by field names, nouns and times.
 
 Pure functions over texts and schemas, used by `survey`. Knows no system and no tool by name.
 """
@@ -26,45 +26,42 @@ def _set(text: str) -> frozenset[str]:
 
 _NOT_NAMES = _set(
     "severity status alertname priority receiver version fingerprint startsat endsat generatorurl externalurl "
-    "groupkey url level "
-    "truncatedalerts source prometheus runbook_url dashboard title summary description message value cluster region "
-    "env environment"
+    "groupkey url level truncatedalerts source prometheus runbook_url dashboard title summary description message "
+    "value cluster region env environment"
 )
-"""Fields whose values say how bad it is or where it was noticed, not what it happens to."""
+"""Fields that describe the alert itself, not the affected object."""
 
 _SEARCH_NOUNS = _set("query search text pattern term terms keyword keywords q question words")
 _LOOSE_NOUNS = _set("name id key identifier resource object target uid")
 
 
-MOST_SAID = 800
-"""Characters of an alert's sentences that count; who has more to say repeats it."""
+MOST_PROSE = 800
+"""Characters of an alert's prose that are used; longer prose repeats itself."""
 
 MOST_WORDS = 60
 
 DEEPEST = 40
-"""Levels of an alert's JSON that are looked at; nobody nests what matters deeper."""
+"""Levels of an alert's JSON that are read."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What an alert says about itself."""
+    """What an alert is about."""
 
     fields: Mapping[str, str] = field(default_factory=dict)
-    """Fields with a name for a value: what it happens to."""
+    """Fields whose values name the affected objects."""
 
     began: datetime | None = None
     words: tuple[str, ...] = ()
     title: str = ""
-    said: str = ""
-    """What it says in sentences."""
+    prose: str = ""
+    """The text of its summary, description and message fields."""
 
     @property
-    def telling(self) -> str:
-        """What it is about, without the envelope it came in: sentences and names. Everything it has where it has
-        neither.
-        """
-        about = [self.title, self.said, *self.names]
-        return " ".join(dict.fromkeys(one for one in about if one)) or " ".join(self.words[:MOST_WORDS])
+    def about(self) -> str:
+        """Title, prose and names without the alert's envelope; all words if there are none of these."""
+        parts = [self.title, self.prose, *self.names]
+        return " ".join(dict.fromkeys(part for part in parts if part)) or " ".join(self.words[:MOST_WORDS])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,7 +69,7 @@ class Subject:
 
 
 def subject_of(alert: str) -> Subject:
-    """Read an alert, whatever its shape."""
+    """Read an alert of any format."""
     pairs = list(_pairs(alert))
     fields: dict[str, str] = {}
     for key, value in pairs:
@@ -84,7 +81,7 @@ def subject_of(alert: str) -> Subject:
         if "start" in key or key in ("time", "timestamp", "at", "date")
         for time in times_in(value)
     ]
-    said = " ".join(
+    prose = " ".join(
         value for key, value in pairs if key in ("alertname", "summary", "description", "message", "title", "text", "")
     )
     title = next(
@@ -94,9 +91,9 @@ def subject_of(alert: str) -> Subject:
     return Subject(
         fields=fields,
         began=min(times) if times else None,
-        words=tuple(words_in(said or alert)),
+        words=tuple(words_in(prose or alert)),
         title=" ".join(title.split())[:200],
-        said=" ".join(said.split())[:MOST_SAID],
+        prose=" ".join(prose.split())[:MOST_PROSE],
     )
 
 
@@ -115,7 +112,7 @@ def _leaves(key: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
     if depth > DEEPEST:
         return
     if isinstance(value, dict):
-        # Labels first: they name things, annotations and the envelope talk about them.
+        # Labels first: they name the objects that annotations and envelope only describe.
         ordered = sorted(value.items(), key=lambda item: "label" not in str(item[0]).lower())
         for inner, item in ordered:
             yield from _leaves(str(inner).lower(), item, depth + 1)
@@ -146,7 +143,7 @@ def as_time(found: re.Match[str]) -> datetime | None:
 
 
 def words_in(text: str) -> list[str]:
-    """The words of a text and of its names, in lower case, without those that mean nothing."""
+    """The words of a text and of its identifiers, in lower case, without stop words."""
     split = _WORD.findall(_HUMP.sub(" ", text))
     return [
         word
@@ -156,27 +153,28 @@ def words_in(text: str) -> list[str]:
 
 
 def nouns(name: str, described: str, tool: str) -> list[str]:
-    """What an argument wants the name of, the likeliest first."""
+    """The kinds of object that an argument may name, the likeliest first."""
     own = [part for part in re.split(r"[^a-z0-9]+", _HUMP.sub("_", name).lower()) if part]
     found = [part for part in own if part not in _LOOSE_NOUNS]
     if not found:
-        spoken = re.search(r"(?:name|id|identifier|key)s? of (?:the|a|an|one)?\s*([a-z]+)", described.lower())
-        found = [spoken.group(1)] if spoken else []
-        found += [one_of(part) for part in re.split(r"[^a-z0-9]+", tool.lower()) if part]
-    return [one_of(part) for part in found]
+        match = re.search(r"(?:name|id|identifier|key)s? of (?:the|a|an|one)?\s*([a-z]+)", described.lower())
+        found = [match.group(1)] if match else []
+        found += [singular(part) for part in re.split(r"[^a-z0-9]+", tool.lower()) if part]
+    return [singular(part) for part in found]
 
 
-def one_of(noun: str) -> str:
+def singular(noun: str) -> str:
     """A noun in the singular."""
     return noun[:-1] if noun.endswith("s") and not noun.endswith("ss") and len(noun) > 3 else noun
 
 
 def fill(tool: Tool, subject: Subject, known: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
-    """The ways to call a tool, the best first: required arguments from what is known, optional ones where the alert
-    names them.
+    """Possible arguments for a tool, the best first.
+
+    Required arguments come from the alert or from known names, optional ones only from the alert.
 
     Args:
-        known: Names of things by what they are, from earlier results.
+        known: Names by kind, from earlier results.
     """
     schema = tool.input_schema
     properties = schema.get("properties")
@@ -186,8 +184,8 @@ def fill(tool: Tool, subject: Subject, known: Mapping[str, Sequence[str]]) -> li
     choices: tuple[str, Sequence[Any]] | None = None
     for name, described in properties.items():
         described = described if isinstance(described, dict) else {}
-        says = str(described.get("description") or "")
-        values = _values(name, says, tool.name, described, subject, known, is_required=name in required)
+        description = str(described.get("description") or "")
+        values = _values(name, description, tool.name, described, subject, known, is_required=name in required)
         if not values:
             if name in required:
                 return []
@@ -205,7 +203,7 @@ def fill(tool: Tool, subject: Subject, known: Mapping[str, Sequence[str]]) -> li
 
 def _values(
     name: str,
-    says: str,
+    description: str,
     tool: str,
     described: Mapping[str, Any],
     subject: Subject,
@@ -215,8 +213,8 @@ def _values(
 ) -> list[Any]:
     if isinstance(described.get("enum"), list):
         allowed = described["enum"]
-        meant = [value for value in allowed if str(value).lower() in subject.words]
-        return meant or (allowed[:1] if is_required else [])
+        mentioned = [value for value in allowed if str(value).lower() in subject.words]
+        return mentioned or (allowed[:1] if is_required else [])
     kind = described.get("type")
     kinds = (
         [kind]
@@ -225,7 +223,7 @@ def _values(
     )
     if "string" not in kinds and kinds != ["array"] and kinds:
         return [described["default"]] if is_required and "default" in described else []
-    wanted = nouns(name, says, tool)
+    wanted = nouns(name, description, tool)
     found = [value for noun in wanted for key, value in subject.fields.items() if noun in _parts(key)]
     if not found and is_required:
         found = [value for noun in wanted for value in known.get(noun, ())]
@@ -236,22 +234,20 @@ def _values(
 
 
 def _parts(key: str) -> list[str]:
-    return [one_of(part) for part in re.split(r"[^a-z0-9]+", key.lower()) if part]
+    return [singular(part) for part in re.split(r"[^a-z0-9]+", key.lower()) if part]
 
 
 def mentions(text: str, name: str) -> bool:
-    """Whether a text speaks of a thing, or of something whose name begins with its name, as a pod's does with its
-    service's.
-    """
-    return any(_stands_alone(text, found) for found in _places(text, name))
+    """Whether a text contains a name, or a longer name that begins with it, as a pod's with its service's."""
+    return any(_starts_word(text, offset) for offset in _occurrences(text, name))
 
 
-def _places(text: str, name: str) -> Iterable[int]:
+def _occurrences(text: str, name: str) -> Iterable[int]:
     start = text.find(name)
     while start >= 0:
         yield start
         start = text.find(name, start + 1)
 
 
-def _stands_alone(text: str, start: int) -> bool:
+def _starts_word(text: str, start: int) -> bool:
     return start == 0 or not (text[start - 1].isalnum() or text[start - 1] in "-_")

@@ -1,10 +1,10 @@
-"""An investigation without a language model: which tools to ask, what to ask about, and what their answers show.
+"""An investigation without a language model: choose tools, call them, and report what their results show.
 
-Only tools that declare themselves read-only are called. They are chosen by their
-descriptions against the alert; arguments come from the alert's fields and from names
-in earlier results; names that the evidence leads to are followed up. What results
-show is gathered by `evidence`, weighed and told by `verdict`. Says plainly that no
-model was involved.
+Only tools that declare themselves read-only are called. They are ranked by how well
+their descriptions match the alert; arguments come from the alert's fields and from
+names in earlier results; names in the evidence are followed up. `evidence` extracts
+evidence from the results, `verdict` ranks it and writes the report, which states that
+no model was involved.
 """
 
 import json
@@ -16,12 +16,12 @@ from typing import Any
 import anyio.to_thread
 
 from tersely.agent.assignment import Report
-from tersely.agent.calls import Seen, ToolCaller
+from tersely.agent.calls import ToolCaller, ToolCallResult
 from tersely.agent.evidence import Evidence, EvidenceReading, read_result
 from tersely.agent.ordered_gather import ordered_gather
 from tersely.agent.subject import Subject, fill, mentions, subject_of, words_in
 from tersely.agent.tool_executor import Step
-from tersely.agent.verdict import EvidenceSource, Weighing, report
+from tersely.agent.verdict import EvidenceRanker, EvidenceSource, report
 from tersely.condensing.focus import stem
 from tersely.condensing.lexicon import SEVERITY
 from tersely.llm.messages import ToolCall
@@ -34,26 +34,25 @@ AT_ONCE = 4
 ROUNDS = 4
 FIRST_ROUND = 9
 NEIGHBOUR = 0.7
-"""How closely what the alert's subject names, or speaks of in trouble, concerns the alert."""
+"""Relation to the alert of objects that its subject references or mentions in evidence."""
 
 
 def _stems(text: str) -> frozenset[str]:
     return frozenset(stem(word) for word in text.split())
 
 
-_LOOKS = _stems("""
+_STATE = _stems("""
     log event error warning status state health metric describe history revision rollout change config configuration
-    alert restart
-    memory cpu latency pod node service deployment recent failed problem condition trace
+    alert restart memory cpu latency pod node service deployment recent failed problem condition trace
 """)
-"""Words of tools that show what is going on."""
+"""Words in descriptions of tools that show the current state."""
 
 _REFERENCE = _stems("runbook documentation docs wiki knowledge handbook past archive postmortem manual")
-"""Words of tools that show what people wrote down before."""
+"""Words in descriptions of tools that return documentation."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Plan:
+class _PlannedCall:
     tool: str
     """`server.tool`"""
 
@@ -66,16 +65,14 @@ class _Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planned:
-    """What a round is going to call: stored, since the servers' listings may be others when it is gone through
-    again.
-    """
+class SurveyPlan:
+    """The calls of one round; stored, because the servers may list other tools on replay."""
 
     calls: tuple[tuple[str, str, bool], ...]
-    """`server.tool`, arguments as JSON, whether it is a reference."""
+    """`server.tool`, arguments as JSON, and whether the tool returns documentation."""
 
     led_to: tuple[str, ...] = ()
-    """Other things that the evidence speaks of."""
+    """Other objects that the evidence mentions."""
 
 
 @dataclass
@@ -86,10 +83,10 @@ class _Survey:
     sources: list[EvidenceSource] = field(default_factory=list)
     found: list[tuple[EvidenceSource, Evidence]] = field(default_factory=list)
     names: dict[str, list[str]] = field(default_factory=dict)
-    """By what they are, in the order in which they turned up."""
+    """Names by kind, in order of appearance."""
 
     links: dict[str, float] = field(default_factory=dict)
-    """Names that belong to the alert's subject: the nodes of its pods."""
+    """Names related to the alert's subject, such as the nodes of its pods, with their relation."""
 
     made: dict[str, None] = field(default_factory=dict)
 
@@ -101,94 +98,102 @@ class _Survey:
         for number in range(1, ROUNDS + 1):
             planned = await self.step(f"{self.prefix}/{number}/plan", lambda number=number: self._planned(number))  # type: ignore[misc]
             plans = [
-                _Plan(tool=tool, arguments=json.loads(arguments), is_reference=is_reference)
+                _PlannedCall(tool=tool, arguments=json.loads(arguments), is_reference=is_reference)
                 for tool, arguments, is_reference in planned.calls
             ]
             self.links |= {name: NEIGHBOUR for name in planned.led_to if name not in self.links}
             if not plans:
                 break
             for start in range(0, len(plans), AT_ONCE):
-                await self._look(plans[start : start + AT_ONCE], f"{self.prefix}/{number}/{start}")
+                await self._call_all(plans[start : start + AT_ONCE], f"{self.prefix}/{number}/{start}")
         analysis = await self.step(f"{self.prefix}/report", self._reported)
         if not self.sources:
             return Report(
                 analysis=analysis,
                 status="failed",
-                reason="There is no tool that declares itself read-only and can be called for this alert.",
+                reason="No tool that declares itself read-only can be called for this alert.",
             )
         return Report(analysis=analysis, status="completed")
 
-    # What to ask
+    # Planning
 
-    async def _planned(self, number: int) -> Planned:
+    async def _planned(self, number: int) -> SurveyPlan:
         self.caller.recorder.progress(
-            "investigating", "Choosing tools by their descriptions" if number == 1 else "Following up"
+            "investigating", "Choosing tools by their descriptions" if number == 1 else "Following up on the evidence"
         )
         left = MOST_CALLS - len(self.made)
         most = min(left, FIRST_ROUND) if number == 1 else min(left, 4)
-        led_to, plans = ([], self._first()) if number == 1 else self._following()
+        led_to, plans = ([], self._initial_calls()) if number == 1 else self._follow_ups()
         new = [plan for plan in {plan.key: plan for plan in plans}.values() if plan.key not in self.made][
             : max(0, most)
         ]
-        return Planned(
+        return SurveyPlan(
             calls=tuple((plan.tool, json.dumps(plan.arguments), plan.is_reference) for plan in new),
             led_to=tuple(led_to),
         )
 
     def _tools(self) -> list[Tool]:
         tools = [named.tool for named in self.caller.toolbox.tools() if named.tool.read_only]
-        return sorted(tools, key=lambda tool: (-self._promise(tool), tool.dotted))
+        return sorted(tools, key=lambda tool: (-self._relevance(tool), tool.dotted))
 
-    def _promise(self, tool: Tool) -> float:
-        """How much a tool promises to show of what the alert is about, by its own words."""
+    def _relevance(self, tool: Tool) -> float:
+        """How well a tool's name and description match the alert."""
         words = {stem(word) for word in words_in(f"{tool.name} {tool.description}")}
-        asked = {stem(word) for word in self.subject.words}
+        wanted = {stem(word) for word in self.subject.words}
         troubles = {stem(word) for word in SEVERITY}
-        score = 1.5 * len(words & asked) + len(words & _LOOKS) + 0.5 * len(words & troubles)
+        score = 1.5 * len(words & wanted) + len(words & _STATE) + 0.5 * len(words & troubles)
         return score / (1 + len(words) / 40) - (5 if _is_reference(tool) else 0)
 
-    def _first(self) -> list[_Plan]:
+    def _initial_calls(self) -> list[_PlannedCall]:
         plans = []
         for tool in self._tools():
-            ways = fill(tool, self.subject, self.names)
-            if ways:
-                plans.append(_Plan(tool=tool.dotted, arguments=ways[0], is_reference=_is_reference(tool)))
+            choices = fill(tool, self.subject, self.names)
+            if choices:
+                plans.append(_PlannedCall(tool=tool.dotted, arguments=choices[0], is_reference=_is_reference(tool)))
         return plans
 
-    def _following(self) -> tuple[list[str], list[_Plan]]:
-        """Names that the evidence leads to; the same tools about these, and tools that can be asked now that more names
-        are known.
-        """
-        plans: list[_Plan] = []
-        weighing = self._weighing()
-        weighed = weighing.weigh(self.found)
-        troubled = [one.evidence.text for one in weighed[:12] if one.relation >= 0.5]
+    def _follow_ups(self) -> tuple[list[str], list[_PlannedCall]]:
+        """Other objects that the evidence mentions; calls about these, and calls that newly known names allow."""
+        plans: list[_PlannedCall] = []
+        ranker = self._ranker()
+        ranked = ranker.rank(self.found)
+        troubled = [one.evidence.text for one in ranked[:12] if one.relation >= 0.5]
         known = {kind: self._by_trouble(names, troubled) for kind, names in self.names.items()}
         for tool in self._tools():
-            ways = fill(tool, self.subject, known)
-            if len(ways) > 1 or not self._was_asked(tool):
-                plans += [_Plan(tool=tool.dotted, arguments=way, is_reference=_is_reference(tool)) for way in ways[:2]]
+            choices = fill(tool, self.subject, known)
+            if len(choices) > 1 or not self._was_called(tool):
+                plans += [
+                    _PlannedCall(tool=tool.dotted, arguments=arguments, is_reference=_is_reference(tool))
+                    for arguments in choices[:2]
+                ]
         led_to = self._led_to(troubled)
         for name in led_to:
             other = Subject(
-                fields=self._instead(name), began=self.subject.began, words=self.subject.words, title=self.subject.title
+                fields=self._fields_with(name),
+                began=self.subject.began,
+                words=self.subject.words,
+                title=self.subject.title,
             )
             for tool in self._tools():
-                ways = fill(tool, other, {}) if not _is_reference(tool) else []
-                plans += [_Plan(tool=tool.dotted, arguments=way) for way in ways[:1] if name in json.dumps(way)][:1]
+                choices = fill(tool, other, {}) if not _is_reference(tool) else []
+                plans += [
+                    _PlannedCall(tool=tool.dotted, arguments=arguments)
+                    for arguments in choices[:1]
+                    if name in json.dumps(arguments)
+                ]
         return led_to, plans
 
-    def _was_asked(self, tool: Tool) -> bool:
+    def _was_called(self, tool: Tool) -> bool:
         return any(source.name == tool.dotted for source in self.sources)
 
     def _by_trouble(self, names: Sequence[str], troubled: Sequence[str]) -> list[str]:
-        """Names of the alert's own things, those in trouble first."""
-        own = [name for name in names if any(mentions(name, mine) for mine in self._weighing().specific)]
+        """Names that belong to the alert's subject, those in the evidence first."""
+        own = [name for name in names if any(mentions(name, mine) for mine in self._ranker().specific)]
         return sorted(own, key=lambda name: -sum(name in text for text in troubled))[:3]
 
     def _led_to(self, troubled: Sequence[str]) -> list[str]:
-        """Other things that the evidence about the alert's subject speaks of."""
-        mine = self._weighing()
+        """Other objects that the evidence about the alert's subject mentions."""
+        ranker = self._ranker()
         kinds = set(self.subject.fields)
         others = [
             name
@@ -199,20 +204,20 @@ class _Survey:
         return [
             name
             for name in dict.fromkeys(others)
-            if name not in mine.specific
-            and name not in mine.places
+            if name not in ranker.specific
+            and name not in ranker.places
             and len(name) > 3
             and any(mentions(text, name) for text in troubled)
         ][:2]
 
-    def _instead(self, name: str) -> dict[str, str]:
-        """The alert's fields as if it were about another thing."""
-        specific = self._weighing().specific
+    def _fields_with(self, name: str) -> dict[str, str]:
+        """The alert's fields as if it were about another object."""
+        specific = self._ranker().specific
         return {key: name if value in specific else value for key, value in self.subject.fields.items()}
 
-    # Looking
+    # Calling
 
-    async def _look(self, plans: Sequence[_Plan], prefix: str) -> None:
+    async def _call_all(self, plans: Sequence[_PlannedCall], prefix: str) -> None:
         intent = Intent(
             looking_for=(
                 f"{self.subject.title} {' '.join(self.subject.names)} errors, warnings, changes, what is "
@@ -220,20 +225,20 @@ class _Survey:
             )
         )
 
-        async def look(number: int, plan: _Plan, in_turn: Step) -> tuple[Seen, EvidenceReading]:
+        async def call_one(number: int, plan: _PlannedCall, in_turn: Step) -> tuple[ToolCallResult, EvidenceReading]:
             call = ToolCall(f"survey_{number}", plan.tool, json.dumps(plan.arguments))
-            place = f"{prefix}/{number}"
-            seen = await self.caller.call(call, prefix=place, step=in_turn, intent=intent, as_written=call)
-            reading = await in_turn(f"{place}/read", lambda: self._read(seen, plan))
-            return seen, reading
+            name = f"{prefix}/{number}"
+            result = await self.caller.call(call, prefix=name, step=in_turn, intent=intent, as_written=call)
+            reading = await in_turn(f"{name}/read", lambda: self._read(result, plan))
+            return result, reading
 
         works = [
-            lambda in_turn, number=number, plan=plan: look(number, plan, in_turn)
+            lambda in_turn, number=number, plan=plan: call_one(number, plan, in_turn)
             for number, plan in enumerate(plans, start=1)
         ]
-        for plan, (seen, reading) in zip(plans, await ordered_gather(self.step, works), strict=True):
+        for plan, (result, reading) in zip(plans, await ordered_gather(self.step, works), strict=True):
             self.made[plan.key] = None
-            observation = seen.observation
+            observation = result.observation
             source = EvidenceSource(
                 name=plan.tool,
                 arguments=plan.arguments,
@@ -246,37 +251,39 @@ class _Survey:
             self.sources.append(source)
             self.found += [(source, one) for one in reading.evidence]
             for name, other in reading.links:
-                if any(mentions(name, mine) for mine in self._weighing().specific):
+                if any(mentions(name, mine) for mine in self._ranker().specific):
                     self.links[other] = NEIGHBOUR
             for kind, name in reading.names:
                 known = self.names.setdefault(kind, [])
                 if name not in known:
                     known.append(name)
 
-    async def _read(self, seen: Seen, plan: _Plan) -> EvidenceReading:
-        """What stands out in the whole of a kept result."""
-        if seen.observation.is_error or seen.observation.handle is None:
+    async def _read(self, result: ToolCallResult, plan: _PlannedCall) -> EvidenceReading:
+        """Extract evidence from the whole kept result, not from the condensed observation."""
+        if result.observation.is_error or result.observation.handle is None:
             return EvidenceReading()
-        text = await self.caller.executor.results.load(seen.observation.handle, self.caller.scope.name)
+        text = await self.caller.executor.results.load(result.observation.handle, self.caller.scope.name)
         name = plan.tool.rpartition(".")[2]
-        about = self._weighing().specific
+        about = self._ranker().specific
         return await anyio.to_thread.run_sync(lambda: read_result(text, tool=name, now=datetime.now(UTC), about=about))
 
-    def _weighing(self) -> Weighing:
-        return Weighing(self.subject, self.links)
+    def _ranker(self) -> EvidenceRanker:
+        return EvidenceRanker(self.subject, self.links)
 
-    # Telling
+    # Reporting
 
     async def _reported(self) -> Masked:
-        self.caller.recorder.progress("concluding", "Weighing what was found")
-        weighed = await anyio.to_thread.run_sync(self._weighing().weigh, self.found)
-        away = [
+        self.caller.recorder.progress("concluding", "Ranking the evidence")
+        ranked = await anyio.to_thread.run_sync(self._ranker().rank, self.found)
+        unreachable = [
             status.name
             for status in self.caller.toolbox.registry.statuses()
             if status.name in self.caller.assignment.servers and status.state != "ready"
         ]
-        # Quotations of masked results, and our own words.
-        analysis = self.caller.assignment.alert.derive(report(self.subject, weighed, self.sources, failed=away))
+        # Only quotations of masked results and fixed phrases.
+        analysis = self.caller.assignment.alert.derive(
+            report(self.subject, ranked, self.sources, unreachable=unreachable)
+        )
         await self.caller.recorder.record(
             f"{self.prefix}/report", "final_analysis", analysis, {"model": "", "provider": "survey"}
         )
@@ -288,6 +295,6 @@ def _is_reference(tool: Tool) -> bool:
 
 
 async def survey(caller: ToolCaller, *, step: Step) -> Report:
-    """Look at everything that the alert points to, without a model, and say what stands out."""
+    """Investigate an alert without a model and report the most likely cause."""
     subject = await anyio.to_thread.run_sync(subject_of, caller.assignment.alert)
     return await _Survey(caller, step, subject).run()

@@ -1,8 +1,8 @@
-"""From a tool call of an agent to what its conversation sees, through the pipeline.
+"""Tool execution for agents: call the tool, pass its result through the pipeline, return an observation.
 
-The work is cut into two steps, so that a durable caller can store what the first
-one returned: a handle with sizes, never the text itself. Translates between MCP
-results and the pipeline's content; what happens to the content is `pipeline`'s.
+The work is split into two steps, so that a durable caller can store the result of
+the first one: a handle with sizes, never the text itself. Translates between MCP
+results and the pipeline's content; the pipeline processes the content.
 """
 
 import json
@@ -35,11 +35,11 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LONGEST_PROBLEM = 8_000
-"""Characters of an error text: a server may quote whatever it likes in one."""
+"""Characters kept of an error text, which may quote data of any length."""
 
 
 class Registry(Protocol):
-    """Knows the servers' tools and calls them."""
+    """Resolves and calls the servers' tools."""
 
     def resolve(self, name: str) -> Tool: ...
 
@@ -56,19 +56,19 @@ class Registry(Protocol):
 
 
 class Step(Protocol):
-    """Runs a named piece of work, or returns what it returned the last time."""
+    """Runs a named piece of work, or returns the stored result of an earlier run."""
 
     async def __call__(self, name: str, work: Callable[[], Awaitable[T]]) -> T: ...
 
 
 async def run_now(name: str, work: Callable[[], Awaitable[T]]) -> T:
-    """The step of callers that store no history."""
+    """A step that stores nothing, for callers without durable history."""
     return await work()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fetched:
-    """What the first step returns: small and masked, so that it may be stored."""
+    """The result of the first step: small and masked, so that it can be stored."""
 
     server: str
     tool: str
@@ -92,18 +92,18 @@ class Observation:
     server: str
     tool: str
     text: str
-    """What the conversation may see: masked, within the budget, with a note on what is missing."""
+    """The text for the conversation: masked, within the budget, with a note on omissions."""
 
     status: Status
     tokens_before: int
     tokens_after: int
     handle: str | None = None
-    """Where the whole can be read; None when there is nothing more than the text."""
+    """Handle of the whole result; None if there is nothing beyond the text."""
 
     lost: list[Lost] = field(default_factory=list)
     is_error: bool = False
     cleaned: int = 0
-    """Characters that were removed because they only deceive: escapes, zero-width and bidi characters."""
+    """Deceptive characters that were removed: escapes, zero-width and bidi characters."""
 
     parts: tuple[KeptPart, ...] = ()
     returned: Literal["original", "structural"] | None = None
@@ -112,7 +112,7 @@ class Observation:
 
     @property
     def masked(self) -> Masked:
-        """The text, which came from the pipeline or from the stored step."""
+        """The text as `Masked`: it came from the pipeline or from a stored step."""
         return from_store(self.text)
 
 
@@ -127,9 +127,10 @@ class ToolExecutor:
         return Policy.of_tool(condensing, masking, key=key)
 
     async def fetch(self, call: ToolCall, scope: Scope, meta: Mapping[str, Any] | None = None) -> Fetched:
-        """The first step: call, clean, mask, keep. The server gets `meta` beside the arguments, e.g. a `traceparent`.
+        """Run the first step: call, clean, mask, keep. A failed call is returned as a problem that the model can read.
 
-        A call that fails is returned as a problem that the model can read.
+        Args:
+            meta: Sent to the server beside the arguments, e.g. a `traceparent`.
         """
         started = datetime.now(UTC)
         masker = Masker(key=scope.key)
@@ -176,10 +177,10 @@ class ToolExecutor:
         )
 
     def budget(self, fetched: Fetched, window: int) -> int | None:
-        """Tokens to which a fetched result has to be condensed; None when it may be shown as it is.
+        """Tokens to which a fetched result has to be condensed; None if it can be passed through.
 
         Args:
-            window: Tokens of the largest text that may enter the conversation at all, whatever the policy says.
+            window: Upper limit in tokens for any text in the conversation, regardless of the policy.
         """
         if fetched.handle is None:
             return None
@@ -201,13 +202,13 @@ class ToolExecutor:
         on_progress: Callable[[Progress], None] = lambda progress: None,
         on_text: OnText | None = None,
     ) -> Observation:
-        """The second step: condense by the server's policy, and say what is missing."""
+        """Run the second step: condense by the server's policy, with a note on omissions."""
         if fetched.handle is None:
-            return _observation(call, fetched, _as_it_is(fetched.problem or NOTHING, 0))
+            return _observation(call, fetched, _passthrough(fetched.problem or NOTHING, 0))
         text = await self.results.load(fetched.handle, scope.name)
         budget = self.budget(fetched, window)
         if budget is None:
-            return _observation(call, fetched, _as_it_is(text or _empty(fetched), fetched.tokens))
+            return _observation(call, fetched, _passthrough(text or _empty(fetched), fetched.tokens))
         policy = self.policy(fetched.server, fetched.tool, scope.key)
         condensed = await self.pipeline.condense(
             text,
@@ -260,5 +261,5 @@ def _empty(fetched: Fetched) -> str:
     return "[The tool returned nothing.]"
 
 
-def _as_it_is(text: str, tokens: int) -> Condensed:
+def _passthrough(text: str, tokens: int) -> Condensed:
     return Condensed(text=text, status="passthrough", tokens_before=tokens, tokens_after=tokens)

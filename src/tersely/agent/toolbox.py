@@ -1,8 +1,7 @@
-"""What one agent may call: the tools of its servers, as far as the assignment lets it, and those that read kept
-results.
+"""The tools of one agent: those of its servers that the assignment allows, and those that read kept results.
 
-Looks at the registry anew with every question. A name that is not offered is
-answered with what is, never with what other agents have.
+Queries the registry on every use. The error for an unknown name lists this agent's
+tools, never those of other agents.
 """
 
 import difflib
@@ -17,7 +16,7 @@ from tersely.mcp.registry import NamedTool, ToolRegistry
 from tersely.results.read_back import TOOLS, ReadBackTool
 
 OURS = "tersely"
-"""What the timeline calls the server of the tools that read kept results."""
+"""The server name in the timeline for tools that read kept results."""
 
 _SHOWN = 40
 
@@ -28,33 +27,33 @@ class Toolbox:
     assignment: Assignment
 
     def tools(self) -> list[NamedTool]:
-        """What the servers offer to this agent."""
+        """The servers' tools that this agent may call."""
         return [named for named in self.registry.tools(self.assignment.servers) if self._is_granted(named.tool)]
 
     def described(self) -> list[NamedTool]:
-        """The same in words that a model may read: what a server says of its tools is masked as what its tools say."""
+        """The same tools with masked descriptions: a server's descriptions are masked like its results."""
         described: list[NamedTool] = []
         for named in self.tools():
             _, masking = self.registry.server(named.tool.server).options.policy(named.tool.name)
-            said = {"description": named.tool.description, "schema": named.tool.input_schema}
-            safe = without_secrets(said, masking)
+            declared = {"description": named.tool.description, "schema": named.tool.input_schema}
+            safe = without_secrets(declared, masking)
             tool = replace(named.tool, description=safe["description"], input_schema=safe["schema"])
             described.append(replace(named, tool=tool))
         return described
 
     def specs(self) -> list[ToolSpec]:
-        """Everything that may be called, as a model is told of it."""
+        """All callable tools, as declared to the model."""
         return [
             *(ToolSpec(named.name, named.tool.description, named.tool.input_schema) for named in self.described()),
             *(ToolSpec(tool.name, tool.description, tool.schema) for tool in TOOLS),
         ]
 
     def find(self, name: str) -> Tool | ReadBackTool:
-        """The tool that is meant by `server__tool`, `server.tool`, or by its own name where only one has it.
+        """Find a tool by `server__tool`, `server.tool`, or its bare name if that is unique.
 
         Raises:
-            ToolNotFound: Nothing of that name is offered; says what is.
-            ToolForbidden: It exists on a server of this agent, and the configuration does not let it be called.
+            ToolNotFound: This agent has no such tool; the message lists those it has.
+            ToolForbidden: The tool exists on one of the agent's servers, but the configuration forbids calling it.
         """
         wanted = name.strip().strip("`\"'*").removesuffix("()")
         for tool in TOOLS:
@@ -64,9 +63,9 @@ class Toolbox:
         for named in offered:
             if wanted in (named.name, named.tool.dotted):
                 return named.tool
-        alone = [named.tool for named in offered if named.tool.name.lower() == wanted.lower()]
-        if len(alone) == 1:
-            return alone[0]
+        by_name = [named.tool for named in offered if named.tool.name.lower() == wanted.lower()]
+        if len(by_name) == 1:
+            return by_name[0]
         self._check_forbidden(wanted)
         raise ToolNotFound(self._not_found(name, offered), name=name[:200])
 

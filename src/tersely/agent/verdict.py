@@ -1,9 +1,8 @@
-"""Which of many pieces of evidence explains an alert, and how that is told.
+"""Ranking of evidence by how well it explains an alert, and the report on it.
 
-Weighed are how bad a thing sounds and whether it says why, how close in time it
-is to the alert, whether it concerns what the alert is about, how unusual it is, and
-whether another source says the same. What sounds resolved, or was there all the
-time, counts for little; what a handbook says counts for nothing here.
+The score combines severity, whether a reason is given, distance in time to the alert,
+relation to the alert's subject, rarity, and confirmation by another source. Evidence
+that is resolved or was there all the time counts little, documentation next to nothing.
 """
 
 import math
@@ -15,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tersely.agent.evidence import Evidence
-from tersely.agent.subject import Subject, mentions, one_of, words_in
+from tersely.agent.subject import Subject, mentions, singular, words_in
 
 PLACES = frozenset(
     (
@@ -32,7 +31,7 @@ PLACES = frozenset(
         "org",
     )
 )
-"""Nouns of fields that say where something is: everything there has them in common."""
+"""Fields that name a location, which many objects share."""
 
 SHOWN_WITH_THE_CAUSE = 5
 SHOWN_BESIDE = 8
@@ -51,11 +50,11 @@ class EvidenceSource:
     shown_tokens: int
     problem: str = ""
     is_reference: bool = False
-    """It says what people wrote down, not what is going on."""
+    """It is documentation, not current state."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weighed:
+class RankedEvidence:
     source: EvidenceSource
     evidence: Evidence
     relation: float
@@ -63,60 +62,62 @@ class Weighed:
 
 
 @dataclass
-class Weighing:
+class EvidenceRanker:
     subject: Subject
     related: Mapping[str, float] = field(default_factory=dict)
-    """Other names that belong to the alert's subject, and how closely."""
+    """Other names related to the alert's subject, with their relation."""
 
     def __post_init__(self) -> None:
         own = {value: key for key, value in self.subject.fields.items()}
         self.specific = [
-            name for name, key in own.items() if not PLACES & {one_of(part) for part in re.split(r"[^a-z]+", key)}
+            name for name, key in own.items() if not PLACES & {singular(part) for part in re.split(r"[^a-z]+", key)}
         ]
         self.places = [name for name, key in own.items() if name not in self.specific]
 
-    def weigh(self, found: Sequence[tuple[EvidenceSource, Evidence]]) -> list[Weighed]:
-        """All of it, the weightiest first."""
-        spread = Counter(word for _, one in found for word in set(words_in(one.text)))
-        said = [
-            (source, one, {word for word in words_in(one.text) if spread[word] <= max(3, len(found) // 8)})
+    def rank(self, found: Sequence[tuple[EvidenceSource, Evidence]]) -> list[RankedEvidence]:
+        """Score all evidence, the highest score first."""
+        frequency = Counter(word for _, one in found for word in set(words_in(one.text)))
+        with_rare_words = [
+            (source, one, {word for word in words_in(one.text) if frequency[word] <= max(3, len(found) // 8)})
             for source, one in found
         ]
         scoped = {
             source.name: self._is_scoped(source, [one for other, one in found if other is source])
             for source, _ in found
         }
-        weighed = []
-        for source, one, words in said:
+        ranked = []
+        for source, one, words in with_rare_words:
             relation = self.relation(source, one.text)
             score = self._score(one) * relation
             if source.is_reference:
                 score *= 0.05
             if scoped[source.name] and not any(place in one.text for place in self.places):
                 score *= 0.4
-            elsewhere = {
-                other.name for other, _, theirs in said if other.name != source.name and len(words & theirs) >= 2
+            confirming = {
+                other.name
+                for other, _, theirs in with_rare_words
+                if other.name != source.name and len(words & theirs) >= 2
             }
-            score *= 1 + 0.25 * min(2, len(elsewhere))
-            weighed.append(Weighed(source=source, evidence=one, relation=relation, score=score))
-        weighed.sort(key=lambda one: (-one.score, one.source.name, one.evidence.line))
-        return weighed
+            score *= 1 + 0.25 * min(2, len(confirming))
+            ranked.append(RankedEvidence(source=source, evidence=one, relation=relation, score=score))
+        ranked.sort(key=lambda one: (-one.score, one.source.name, one.evidence.line))
+        return ranked
 
     def relation(self, source: EvidenceSource, text: str) -> float:
-        """How closely a piece of evidence concerns what the alert is about: 1 itself, 0 nothing in common."""
+        """How closely evidence concerns the alert's subject: 1 for the subject itself, 0 for nothing in common."""
         if any(mentions(text, name) for name in self.specific):
             return 1.0
-        asked = " ".join(_texts(source.arguments))
-        if any(mentions(asked, name) for name in self.specific):
+        arguments = " ".join(_texts(source.arguments))
+        if any(mentions(arguments, name) for name in self.specific):
             return 0.95
         near = max((weight for name, weight in self.related.items() if mentions(text, name)), default=0.0)
         if near:
             return near
-        near = max((weight for name, weight in self.related.items() if mentions(asked, name)), default=0.0)
+        near = max((weight for name, weight in self.related.items() if mentions(arguments, name)), default=0.0)
         return max(near, 0.12 if self.specific else 0.6)
 
     def _is_scoped(self, source: EvidenceSource, evidence: Sequence[Evidence]) -> bool:
-        """Whether the result speaks of several places, so that a line without ours is about another."""
+        """Whether the result covers several locations, so that a line without the alert's is about another one."""
         if not self.places or any(place in _texts(source.arguments) for place in self.places):
             return False
         return any(place in one.text for one in evidence for place in self.places)
@@ -132,14 +133,12 @@ class Weighing:
         return score * self._closeness(one)
 
     def _began_with_it(self, one: Evidence) -> bool:
-        """What was looked at begins with the trouble itself, as the logs of pods that were started by the release
-        do.
-        """
+        """Whether the evidence starts shortly before the alert, as do the logs of pods that a release started."""
         began = self.subject.began
         return began is not None and one.first is not None and one.first > began - timedelta(minutes=50)
 
     def _closeness(self, one: Evidence) -> float:
-        """In time, to the beginning of the alert. An alert is raised some minutes after what it is about."""
+        """Factor for the distance in time to the alert, which is raised some minutes after its cause."""
         began = self.subject.began
         if began is None or one.first is None:
             return 0.9
@@ -163,40 +162,41 @@ def _texts(value: Any) -> list[str]:
 
 
 def report(
-    subject: Subject, weighed: Sequence[Weighed], sources: Sequence[EvidenceSource], *, failed: Sequence[str] = ()
+    subject: Subject,
+    ranked: Sequence[RankedEvidence],
+    sources: Sequence[EvidenceSource],
+    *,
+    unreachable: Sequence[str] = (),
 ) -> str:
-    """What was found, the most likely cause first."""
-    chosen = _chosen(weighed)
-    said = _headline(subject, chosen)
-    others = [one for one in weighed if one not in chosen and one.score > 0.5 and one.relation >= 0.5][:SHOWN_BESIDE]
-    elsewhere = [one for one in weighed if one not in chosen and one.relation < 0.5 and one.score > 0.25][:4]
-    lines = [said]
+    """Write the report in markdown, the most likely cause first."""
+    chosen = _chosen(ranked)
+    others = [one for one in ranked if one not in chosen and one.score > 0.5 and one.relation >= 0.5][:SHOWN_BESIDE]
+    elsewhere = [one for one in ranked if one not in chosen and one.relation < 0.5 and one.score > 0.25][:4]
+    lines = [_headline(subject, chosen)]
     if others:
-        lines += ["", "## What else stands out", *(f"- {_cited(one)}" for one in others)]
+        lines += ["", "## Other findings", *(f"- {_cited(one)}" for one in others)]
     if elsewhere:
-        lines += ["", "## Seen elsewhere, probably something else", *(f"- {_cited(one)}" for one in elsewhere)]
-    lines += ["", "## What was looked at", *(_looked_at(source) for source in sources)]
-    if failed:
-        lines += ["", f"Servers that could not be reached: {', '.join(failed)}."]
+        lines += ["", "## Elsewhere, probably unrelated", *(f"- {_cited(one)}" for one in elsewhere)]
+    lines += ["", "## Tool calls", *(_call_line(source) for source in sources)]
+    if unreachable:
+        lines += ["", f"Servers that could not be reached: {', '.join(unreachable)}."]
     lines += [
         "",
-        "## How this was found",
-        "No language model was involved: the tools were chosen by their descriptions, and what they returned was "
-        "weighed by how bad it "
-        "sounds, when it began, and whether it concerns what the alert is about. Read the quoted results before you "
-        "act on this.",
+        "## Method",
+        "No language model was involved: tools were chosen by their descriptions, and their results were ranked by "
+        "severity, time and relation to the alert. Read the quoted results before you act on this.",
     ]
     return "\n".join(lines)
 
 
-def _chosen(weighed: Sequence[Weighed]) -> list[Weighed]:
-    """What the headline rests on: the weightiest, and what supports it from the same and other sources."""
-    if not weighed or weighed[0].score < 0.6:
+def _chosen(ranked: Sequence[RankedEvidence]) -> list[RankedEvidence]:
+    """The evidence for the headline: the highest score, and what supports it from the same and other sources."""
+    if not ranked or ranked[0].score < 0.6:
         return []
-    top = weighed[0]
+    top = ranked[0]
     chosen = [top]
     shown = Counter([top.source.name])
-    for one in weighed[1:]:
+    for one in ranked[1:]:
         if len(chosen) == SHOWN_WITH_THE_CAUSE:
             break
         if one.relation < 0.5 or one.score < 0.3 * top.score or shown[one.source.name] >= 2 or _alike(one, chosen):
@@ -206,7 +206,7 @@ def _chosen(weighed: Sequence[Weighed]) -> list[Weighed]:
     return chosen
 
 
-def _alike(one: Weighed, others: Sequence[Weighed]) -> bool:
+def _alike(one: RankedEvidence, others: Sequence[RankedEvidence]) -> bool:
     words = set(words_in(one.evidence.text))
     for other in others:
         theirs = set(words_in(other.evidence.text))
@@ -219,13 +219,13 @@ def _alike(one: Weighed, others: Sequence[Weighed]) -> bool:
     return False
 
 
-def _headline(subject: Subject, chosen: Sequence[Weighed]) -> str:
+def _headline(subject: Subject, chosen: Sequence[RankedEvidence]) -> str:
     about = subject.title or "the alert"
     if not chosen:
-        return f"No likely cause was found for: {about}. Nothing in the results that concerns it sounds like trouble."
+        return f"No likely cause was found for: {about}. No result that concerns it reports trouble."
     top = chosen[0].evidence
-    # Whose trouble it is, by the name that the alert gives it.
-    who = next(
+    # The affected object, by the name that the alert gives it.
+    affected = next(
         (
             name
             for key, name in subject.fields.items()
@@ -233,52 +233,52 @@ def _headline(subject: Subject, chosen: Sequence[Weighed]) -> str:
         ),
         "",
     )
-    who = who or (subject.names[0] if subject.names else "")
-    spoken = {"change": "a change shortly before it began", "measure": "a value that jumped"}.get(top.kind, "")
-    lead = f"Most likely cause: {who}: " if who else "Most likely cause: "
-    first = f"{lead}{f'{spoken}: ' if spoken else ''}{_message(top)}"
+    affected = affected or (subject.names[0] if subject.names else "")
+    kind = {"change": "a change shortly before it began", "measure": "a shifted value"}.get(top.kind, "")
+    lead = f"Most likely cause: {affected}: " if affected else "Most likely cause: "
+    first = f"{lead}{f'{kind}: ' if kind else ''}{_message(top)}"
     return "\n".join([first, *(f"  - {_cited(one)}" for one in chosen)])
 
 
-_SAID = re.compile(r'(?:\b(?:msg|message|error)"?\s*[=:]\s*")((?:[^"\\]|\\.)*)')
-_BEFORE = re.compile(
+_MESSAGE_FIELD = re.compile(r'(?:\b(?:msg|message|error)"?\s*[=:]\s*")((?:[^"\\]|\\.)*)')
+_LOG_PREFIX = re.compile(
     r"^(?:\[[^\]]*\]\s*)?(?:[\w=]*\d{4}-\d\d-\d\d[T ]\S+\s+)?(?:(?:FATAL|ERROR|WARN(?:ING)?|INFO|DEBUG)\b:?\s*)?"
     r"(?:\d+ --- )?(?:\[[^\]]*\]\s*)*"
 )
 
 
 _CUT_RECORD = re.compile(r"^(?:\[[^\]]*\]\s*)?\{[^…]*… (?=\S)")
-"""The beginning of a record whose message was quoted instead of its middle."""
+"""The beginning of a record that was cut down to its message."""
 
 _COLUMNS = re.compile(r"^(?:\S+ +)?(?:\d+[smhd])+ +(?:\(x\d+ over \w+\) +)?(?:Warning|Error|Normal|Info) +(?=\S+ )")
-"""Where, how long ago and how bad, as lists of events put it before what happened."""
+"""The columns of an event list (object, age, level) before the event itself."""
 
 
 def _message(one: Evidence) -> str:
-    """The words of a quotation without what a log or a list puts before them."""
-    if found := _SAID.search(one.text):
+    """The message of a quotation, without the prefix of a log line or event list."""
+    if found := _MESSAGE_FIELD.search(one.text):
         return found.group(1).replace('\\"', '"')
     text = _COLUMNS.sub("", _CUT_RECORD.sub("", one.text, count=1), count=1)
-    text = _BEFORE.sub("", text, count=1)
-    place, colon, rest = text.partition(" : ")
-    return rest.strip() if colon and " " not in place.strip() else text
+    text = _LOG_PREFIX.sub("", text, count=1)
+    logger, colon, rest = text.partition(" : ")
+    return rest.strip() if colon and " " not in logger.strip() else text
 
 
 _BLOCK, _ESCAPED = re.compile(r"^(?=#|>|[-+*] )"), r"\\"
-"""What would make a heading, a quotation or a list of a quoted line: the report is markdown."""
+"""Markdown syntax at the beginning of a quoted line, escaped in the report."""
 
 
-def _cited(one: Weighed) -> str:
+def _cited(one: RankedEvidence) -> str:
     evidence, source = one.evidence, one.source
     lines = (
         f"line {evidence.line}"
         if evidence.line == evidence.last_line
         else f"lines {evidence.line}-{evidence.last_line}"
     )
-    often = f", {evidence.count:,} times" if evidence.count > 1 else ""
+    count = f", {evidence.count:,} times" if evidence.count > 1 else ""
     quoted = _BLOCK.sub(_ESCAPED, evidence.text)
     return (
-        f"{quoted} [{source.name}, {lines}{f' of {source.handle}' if source.handle else ''}{often}{_period(evidence)}]"
+        f"{quoted} [{source.name}, {lines}{f' of {source.handle}' if source.handle else ''}{count}{_period(evidence)}]"
     )
 
 
@@ -294,7 +294,7 @@ def _clock(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
-def _looked_at(source: EvidenceSource) -> str:
+def _call_line(source: EvidenceSource) -> str:
     given = ", ".join(f"{key}={value}" for key, value in source.arguments.items())
     if source.problem:
         return f"- {source.name}({given}): failed: {' '.join(source.problem.split())[:160]}"

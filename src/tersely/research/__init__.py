@@ -1,3 +1,1 @@
-"""Topics in, sourced findings out: a researcher works through topics, its pages are condensed where they arrive, facts
-are extracted.
-"""
+"""Research: search and read pages for each topic, condense them on arrival, extract facts with their sources."""

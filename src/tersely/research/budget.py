@@ -1,8 +1,8 @@
-"""What a subject may cost, and a model that is not asked once that is spent.
+"""The usage budget of a subject, and an LLM wrapper that refuses calls beyond it.
 
-Whoever asks hears of it as of a model that does not answer, so every part does what
-it does without one: pages are condensed by structure, facts are found by rules, and
-the result says why. What is needed for the extraction is laid aside.
+A refusal is an `LLMError`, so every part falls back to working without a model: pages
+are condensed structurally, facts are extracted by rules, and the result gives the
+reason. Tokens for the extraction are reserved.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -18,19 +18,19 @@ from tersely.llm.providers import NativeTools
 from tersely.llm.wrapper import WrapperLLM
 
 SPENT = "The budget is used up: "
-"""How every refusal begins, so that a report that ended with one can be told from others, also after a restart."""
+"""Prefix of every refusal, by which a report that ended with one is recognized, also after a restart: a stored text."""
 
 
 class BudgetExceeded(LLMError):
-    """Nobody was asked: the research has used what it may."""
+    """The model was not called because the research has used up its budget."""
 
 
 @dataclass
 class UsageBudget:
     max_tokens: int = 0
     max_price: Decimal = Decimal(0)
-    laid_aside: int = 0
-    """Tokens that only the last part of the work may use."""
+    reserved: int = 0
+    """Tokens that only the extraction may use."""
 
     spent: Usage = field(default_factory=Usage)
 
@@ -39,32 +39,32 @@ class UsageBudget:
         return bool(self.max_tokens or self.max_price)
 
     def refusal(self, coming: int, *, last: bool = False) -> str:
-        """Why a question of so many tokens is not asked; empty when it may be."""
+        """Why a request of this many tokens is not sent; empty if it may be."""
         used = self.spent.input_tokens + self.spent.output_tokens
         if self.max_tokens:
-            aside = 0 if last or self.laid_aside * 2 > self.max_tokens else self.laid_aside
-            if used + coming > self.max_tokens - aside:
-                kept = f", {aside:,} are laid aside for the extraction" if aside else ""
+            reserved = 0 if last or self.reserved * 2 > self.max_tokens else self.reserved
+            if used + coming > self.max_tokens - reserved:
+                reserve = f", {reserved:,} are reserved for the extraction" if reserved else ""
                 return (
-                    f"{SPENT}of {self.max_tokens:,} tokens {used:,} are spent{kept}, and the next question needs "
+                    f"{SPENT}{used:,} of {self.max_tokens:,} tokens are spent{reserve}, and the next request needs "
                     f"{coming:,}."
                 )
         if self.max_price:
             if self.spent.price is None:
-                return f"{SPENT}nobody knows what the model costs, so ${self.max_price} cannot be kept to."
+                return f"{SPENT}the model's price is unknown, so the limit of ${self.max_price} cannot be enforced."
             if self.spent.price >= self.max_price:
-                return f"{SPENT}of ${self.max_price} ${self.spent.price:.4f} are spent."
+                return f"{SPENT}${self.spent.price:.4f} of ${self.max_price} are spent."
         return ""
 
 
 @dataclass(frozen=True)
 class BudgetedLLM(WrapperLLM):
-    """A model that is asked as long as the usage_budget allows."""
+    """Calls the model as long as the budget allows."""
 
     wrapped: LLM
     usage_budget: UsageBudget
     last: bool = False
-    """For the last part of the work, which may use what was laid aside."""
+    """For the extraction, which may use the reserved tokens."""
 
     async def complete(
         self,

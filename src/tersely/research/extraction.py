@@ -1,8 +1,8 @@
-"""From the accumulated content to claims: by a model that has to cite, or by rules.
+"""Extraction of claims from the accumulated content, by a model that has to cite.
 
-The model gets everything at once where its window allows, in several questions
-where it does not; an answer that was cut is gone on with. What it says is a list of
-claims, not of facts: whether a page says so is `findings`' business.
+The model receives all content in one request if its window allows, otherwise in
+several; an answer that was cut off is continued. The result is a list of claims, not
+of facts: `findings` verifies them against the pages.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tersely.agent.asking import Asker, Turn
+from tersely.agent.asking import ModelCaller, Turn
 from tersely.agent.tool_executor import Step
 from tersely.condensing.prompt_files import Fence, Prompt
 from tersely.llm.client import LLM
@@ -22,12 +22,12 @@ EXTRACT = Prompt("extract", "tersely.research")
 GO_ON = Prompt("go_on", "tersely.research")
 
 MOST_ROUNDS = 12
-"""Answers to one question; a list that is longer than that has a gap, which is named."""
+"""Answers per request; a list that needs more is cut off, and the gap is reported."""
 
 
 @dataclass(frozen=True)
 class PageSection:
-    """A page of the accumulated content, as the model gets it."""
+    """A page of the accumulated content, as sent to the model."""
 
     label: str
     title: str
@@ -43,7 +43,7 @@ class Extracted:
     claims: list[FactClaim] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
     unanswered: list[PageSection] = field(default_factory=list)
-    """What no model has looked at."""
+    """Sections that no model has processed."""
 
 
 @dataclass(kw_only=True)
@@ -51,7 +51,7 @@ class Extraction:
     subject: str
     schema: Mapping[str, Any]
     llm: LLM
-    asker: Asker
+    model_caller: ModelCaller
     step: Step
     prefix: str
     fence: Fence
@@ -68,18 +68,20 @@ class Extraction:
 
     async def _ask(self, number: int, batch: Sequence[PageSection], system: Message, done: Extracted) -> None:
         content = self.fence.wrap("pages", "\n\n".join(map(str, batch)))
-        asked = Message("user", batch[0].text.derive(f"The subject: {self.subject}\n\n{content}"))
-        messages = [system, asked]
+        question = Message("user", batch[0].text.derive(f"The subject: {self.subject}\n\n{content}"))
+        messages = [system, question]
         before = len(done.claims)
         for round_ in range(1, MOST_ROUNDS + 1):
             name = f"{self.prefix}/extract/{number}/{round_}/model"
 
             async def ask(name: str = name, messages: Sequence[Message] = tuple(messages)) -> Turn:
-                return await self.asker.ask(messages, key=name)
+                return await self.model_caller.call(messages, key=name)
 
             turn = await self.step(name, ask)
             if turn.problem:
-                done.gaps.append(f"The model did not extract{' to the end' if round_ > 1 else ''}: {turn.problem}")
+                done.gaps.append(
+                    f"The model did not {'complete the extraction' if round_ > 1 else 'extract facts'}: {turn.problem}"
+                )
                 if len(done.claims) == before:
                     done.unanswered += batch
                 return
@@ -87,22 +89,22 @@ class Extraction:
             done.claims += claims
             if turn.finish != "length" or not claims:
                 if not claims and round_ == 1 and '"facts"' not in turn.text:
-                    done.gaps.append("The model's answer held no list of facts.")
+                    done.gaps.append("The model's answer contained no list of facts.")
                     done.unanswered += batch
                 return
             messages += [Message("assistant", turn.text), Message("user", turn.text.derive(GO_ON.fill()))]
             if self._tokens(messages) + self.llm.output_cap > self.llm.window * 0.97:
-                # What was found so far need not be read again to go on.
+                # To continue, the model only needs the latest claims, not its earlier answers.
                 messages = [
                     system,
-                    asked,
+                    question,
                     Message("assistant", _listed(claims)),
                     Message("user", turn.text.derive(GO_ON.fill())),
                 ]
-        done.gaps.append(f"The list of facts was cut after {MOST_ROUNDS} answers.")
+        done.gaps.append(f"The list of facts was cut off after {MOST_ROUNDS} answers.")
 
     def _batches(self, sections: Sequence[PageSection], system: Message) -> Iterator[list[PageSection]]:
-        """As few questions as the window allows, with room for two answers in each."""
+        """Group sections into as few requests as the window allows, with room for two answers in each."""
         count = self.llm.tokenizer.count
         room = int(self.llm.window * 0.95) - self._tokens([system]) - 2 * self.llm.output_cap - 200
         batch: list[PageSection] = []
@@ -125,7 +127,7 @@ class Extraction:
 
 
 def claims_in(text: str) -> Iterator[FactClaim]:
-    """The claims in a model's answer, as far as they are whole."""
+    """The complete claims in a model's answer, which may have been cut off."""
     start = text.find('"facts"')
     at = text.find("[", start) + 1 if start >= 0 else 0
     if at <= 0:
@@ -138,7 +140,7 @@ def claims_in(text: str) -> Iterator[FactClaim]:
         try:
             value, at = decoder.raw_decode(text, at)
         except ValueError:
-            return  # Cut here.
+            return  # The answer was cut off here.
         if isinstance(value, dict) and (claim := _claim(value)):
             yield claim
 
@@ -160,7 +162,7 @@ def _claim(value: Mapping[str, Any]) -> FactClaim | None:
 
 
 def _listed(claims: Sequence[FactClaim]) -> Masked:
-    # Read from a masked answer.
+    # The claims were parsed from a masked answer.
     return from_store(
         json.dumps(
             {"facts": [{"path": claim.path, "value": dict(claim.value)} for claim in claims]}, ensure_ascii=False

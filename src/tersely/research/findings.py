@@ -1,8 +1,8 @@
-"""What came of it: facts with their sources, what contradicts, what was refused, what is missing.
+"""Verification of claims: facts with their sources, contradictions, and refused claims.
 
-A fact without a source is no fact: `Ledger.claim` looks the claim up in the pages
-themselves and refuses what none of them says. Two claims that say the same are one
-fact with two sources; two that differ stand side by side, each with its own.
+Every fact has a source: `Ledger.claim` looks the claim up in the pages themselves and
+refuses it if none of them states it. Equal claims become one fact with several sources;
+differing claims become separate facts, each with its own sources.
 """
 
 import json
@@ -18,7 +18,7 @@ from tersely.research.sources import PageText, normalize
 class FactSource:
     url: str
     handle: str
-    """Of the whole page as it was read."""
+    """Handle of the whole page."""
 
     lines: tuple[int, int]
     quote: str = ""
@@ -30,7 +30,7 @@ class FactSource:
 @dataclass(frozen=True)
 class KnownPage:
     label: str
-    """What prompts call it: `P3`."""
+    """Its label in prompts: `P3`."""
 
     url: str
     handle: str
@@ -43,16 +43,16 @@ class Fact:
     value: dict[str, Any]
     sources: list[FactSource]
     unverified: list[str] = field(default_factory=list)
-    """Fields whose values do not stand on the pages in these words."""
+    """Fields whose values are not on the pages verbatim."""
 
     def as_json(self) -> dict[str, Any]:
-        said: dict[str, Any] = {"value": self.value, "sources": [source.as_json() for source in self.sources]}
-        return {**said, "unverified": self.unverified} if self.unverified else said
+        fact: dict[str, Any] = {"value": self.value, "sources": [source.as_json() for source in self.sources]}
+        return {**fact, "unverified": self.unverified} if self.unverified else fact
 
 
 @dataclass(frozen=True)
 class FactClaim:
-    """What somebody says a page states."""
+    """A statement with the pages cited for it, not verified yet."""
 
     path: str
     value: Mapping[str, Any]
@@ -69,7 +69,7 @@ class Ledger:
     _known: dict[str, Fact] = field(default_factory=dict)
 
     def claim(self, claim: FactClaim) -> Fact | None:
-        """Take a claim down as a fact, if it fits the schema and a page says so."""
+        """Verify a claim and add it as a fact, if it fits the schema and a cited page states it."""
         record = record_schema(self.schema, claim.path)
         if record is None:
             self._refuse(claim, f"the schema has no {claim.path!r}")
@@ -83,7 +83,7 @@ class Ledger:
         if not value:
             self._refuse(claim, "none of its fields is in the schema")
             return None
-        sources, unverified = self._looked_up(claim, value)
+        sources, unverified = self._look_up(claim, value)
         if not sources:
             self._refuse(claim, "no page says so" if claim.cited else "it names no source")
             return None
@@ -99,7 +99,8 @@ class Ledger:
         self.facts.append(fact)
         return fact
 
-    def _looked_up(self, claim: FactClaim, value: Mapping[str, Any]) -> tuple[list[FactSource], list[str]]:
+    def _look_up(self, claim: FactClaim, value: Mapping[str, Any]) -> tuple[list[FactSource], list[str]]:
+        """The cited pages that state the claim, and the fields that they do not contain verbatim."""
         fields = {name: list(_scalars(one)) for name, one in value.items()}
         wanted = [text for texts in fields.values() for text in texts]
         sources: list[FactSource] = []
@@ -112,14 +113,14 @@ class Ledger:
             lacking: set[str] = set()
             if lines is None and quote and (lines := page.text.quoted(quote)):
                 lacking = {
-                    name for name, texts in fields.items() if not all(page.text.holds(text, lines) for text in texts)
+                    name for name, texts in fields.items() if not all(page.text.contains(text, lines) for text in texts)
                 }
-                # Who or what it is about must stand there; how it is put into words is the extractor's business.
+                # The first field names the subject of the fact and must be verbatim; others may be paraphrased.
                 if next(iter(fields)) in lacking:
                     continue
             if lines is None:
                 continue
-            sources.append(FactSource(page.url, page.handle, lines, page.text.shown(lines)))
+            sources.append(FactSource(page.url, page.handle, lines, page.text.excerpt(lines)))
             missing |= lacking
         return sources, sorted(missing)
 
@@ -134,7 +135,7 @@ class Ledger:
             self.refused.append({"path": claim.path, "value": dict(claim.value), "why": why})
 
     def contradictions(self) -> list[dict[str, Any]]:
-        """Facts about the same thing that give one of its fields different values."""
+        """Facts with the same identity but different values in a field."""
         groups: dict[tuple[str, str], list[Fact]] = {}
         for fact in self.facts:
             identity = identity_of(self.schema, fact.path)
@@ -149,14 +150,14 @@ class Ledger:
                     if name in fact.value and not isinstance(fact.value[name], list | dict):
                         values.setdefault(normalize(str(fact.value[name])), []).append(fact)
                 if len(values) > 1:
-                    said = [
+                    differing = [
                         {
                             "value": ones[0].value[name],
                             "sources": [source.as_json() for one in ones for source in one.sources],
                         }
                         for ones in values.values()
                     ]
-                    found.append({"path": path, "about": facts[0].value[identity], "field": name, "values": said})
+                    found.append({"path": path, "about": facts[0].value[identity], "field": name, "values": differing})
         return found
 
     def by_path(self) -> dict[str, list[dict[str, Any]]]:
@@ -167,7 +168,7 @@ class Ledger:
 
 
 def record_schema(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
-    """The schema of one record of a property: of its items where it is a list."""
+    """The schema of one record of a property: that of its items if it is a list."""
     part = schema.get("properties", {}).get(path)
     if not isinstance(part, dict):
         return None
@@ -184,7 +185,7 @@ def record_schema(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | N
 
 
 def identity_of(schema: Mapping[str, Any], path: str) -> str:
-    """The field that says what a record is about: the first that is required, else the first."""
+    """The field that identifies a record: the first required one, else the first."""
     record = record_schema(schema, path) or {}
     required = record.get("required")
     names = list(record.get("properties", {}))

@@ -1,10 +1,10 @@
-"""One topic: pages are found and read, by a model's choice or by search alone, and each is shortened to its share.
+"""Research of one topic: find and read pages, by an agent or by search alone, and condense each to its share.
 
-A page travels by its handle. It is kept and condensed where it arrives; the
-summarizer is given `result:r_…`, which stands for the whole page, whether the agent
-calls it or we do. What it returns takes the page's place in the checkpoint; the page
-itself stays readable. A summarizer that fails costs quality: the structure of the
-page decides then, and the gap is named.
+Pages are passed by handle. A page is kept and condensed on arrival; the summarizer
+receives `result:r_…`, which is expanded to the whole page, whether the agent calls it
+or this module does. The summary replaces the page in the checkpoint; the page itself
+stays readable. If the summarizer fails, the page is condensed structurally and the gap
+is reported.
 """
 
 import json
@@ -19,7 +19,7 @@ import anyio.to_thread
 from tersely.agent.assignment import Assignment
 from tersely.agent.calls import Called, ToolCaller
 from tersely.agent.loop import investigate
-from tersely.agent.meter import Metered
+from tersely.agent.meter import MeteredLLM
 from tersely.agent.ordered_gather import ordered_gather
 from tersely.agent.tool_executor import Fetched, Step
 from tersely.condensing.budget import Condensed
@@ -33,8 +33,8 @@ from tersely.pipeline.core import masked_text
 from tersely.pipeline.policy import Policy
 from tersely.pipeline.process import Intent
 from tersely.research.budget import SPENT, UsageBudget
-from tersely.research.instruments import ResearchTools, SearchHit, hits, same_page
 from tersely.research.request import ResearchRequest, Topic
+from tersely.research.tools import ResearchTools, SearchHit, hits, same_page
 from tersely.store.interactions import Interaction
 from tersely.store.results import Origin
 from tersely.text.tokens import O200K
@@ -46,7 +46,7 @@ SUMMARIZING = Prompt("summarizing", "tersely.research")
 TOPIC = Prompt("topic", "tersely.research")
 
 HEADER_TOKENS = 60
-"""What a page's name and address take in the accumulated content."""
+"""Tokens for a page's title and address in the accumulated content."""
 
 SMALLEST_TARGET = 100
 _TITLE = re.compile(r"^#\s+(.{1,200})$|<title[^<>]*>([^<]{1,200})", re.M | re.I)
@@ -65,13 +65,13 @@ class CollectedPage:
     """Handle of the whole page."""
 
     content: str
-    """Handle of what stands for it."""
+    """Handle of the condensed page."""
 
     tokens_before: int
     tokens: int
     how: How
     gap: str = ""
-    """What was lost on the way, in plain words."""
+    """What was lost in condensing, for the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +81,12 @@ class ReadPage:
     handle: str
     tokens: int
     digest: str
-    """Of the content: the same page under two addresses is one page."""
+    """Digest of the content, to recognize the same page under two addresses."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shortened:
-    """What a page was shortened to: small, so that it may be stored."""
+    """The stored result of condensing a page: a handle with sizes."""
 
     content: str
     tokens: int
@@ -96,18 +96,18 @@ class Shortened:
 
 @dataclass(kw_only=True)
 class TopicResult:
-    """What came of one topic."""
+    """The outcome of one topic."""
 
     topic: Topic
     blocks: list[CollectedPage] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
     notes: Masked = NOTHING
     stopped: str = ""
-    """Why the work was stopped before its time."""
+    """Why the work was stopped early."""
 
 
-class _Watched:
-    """A step that remembers which calls were made, in the order of their names rather than of their ends."""
+class _CollectingStep:
+    """A step that collects the calls made, ordered by step name rather than by completion."""
 
     def __init__(self, step: Step) -> None:
         self._step = step
@@ -124,13 +124,13 @@ class _Watched:
 
 
 @dataclass(kw_only=True)
-class Gathering:
-    """The work on one topic. `known` are the pages of earlier topics; they count once."""
+class TopicResearch:
+    """The work on one topic. Pages of earlier topics (`known`, `digests`) are not counted again."""
 
     request: ResearchRequest
     topic: Topic
     assignment: Assignment
-    instruments: ResearchTools
+    tools: ResearchTools
     caller: ToolCaller
     step: Step
     llm: LLM | None
@@ -153,7 +153,7 @@ class Gathering:
         target = max(SMALLEST_TARGET, share - HEADER_TOKENS)
 
         async def shorten(number: int, page: ReadPage, in_turn: Step) -> CollectedPage:
-            made = await self._shortened(
+            shortened = await self._shortened(
                 f"{self._prefix}/page/{number}", page, target, summaries.get(page.handle), in_turn
             )
             return CollectedPage(
@@ -161,11 +161,11 @@ class Gathering:
                 title=page.title,
                 topic=self.topic.name,
                 page=page.handle,
-                content=made.content,
+                content=shortened.content,
                 tokens_before=page.tokens,
-                tokens=made.tokens,
-                how=made.how,
-                gap=made.gap,
+                tokens=shortened.tokens,
+                how=shortened.how,
+                gap=shortened.gap,
             )
 
         works = [
@@ -181,27 +181,27 @@ class Gathering:
         return self.assignment.stage_id
 
     async def _refusal(self) -> str:
-        """Whether there is still something to spend; asked in a step, so that a replay decides as it was decided."""
+        """Why the budget does not allow this topic, or empty; checked in a step, so that a replay decides the same."""
 
-        async def look() -> str:
+        async def check() -> str:
             return self.usage_budget.refusal(1_000) if self.usage_budget.is_limited else ""
 
-        return await self.step(f"{self._prefix}/budget", look)
+        return await self.step(f"{self._prefix}/budget", check)
 
     # Finding and reading: by an agent
 
     async def _by_agent(self, done: TopicResult) -> tuple[list[ReadPage], dict[str, Fetched]]:
         assert self.llm
-        watched = _Watched(self.step)
+        collecting = _CollectingStep(self.step)
         report = await investigate(
-            self._told(),
+            self._researcher_assignment(),
             llm=self.llm,
-            # Pages arrive shortened by their structure; the summary that is paid for is the one by handle.
+            # The agent sees pages condensed structurally; only the summary by handle is paid for.
             summarizer=None,
             executor=self.caller.executor,
             read_back=self.caller.read_back,
             recorder=self.caller.recorder,
-            step=watched,
+            step=collecting,
             display_tokens=self.caller.display_tokens,
         )
         done.notes = report.analysis
@@ -210,29 +210,24 @@ class Gathering:
                 done.stopped = report.reason
             else:
                 done.gaps.append(f"{self.topic.name}: the researcher did not finish: {report.reason}")
-        calls = watched.calls()
-        crawled = [
-            one
-            for one in calls
-            if (one.server, one.tool) == (self.instruments.crawl.server, self.instruments.crawl.name)
-        ]
+        calls = collecting.calls()
+        crawled = [one for one in calls if (one.server, one.tool) == (self.tools.crawl.server, self.tools.crawl.name)]
         failed = [one for one in crawled if one.handle is None or one.is_error]
         done.gaps += [
-            f"{self.instruments.address_in(one.arguments)}: could not be read: {one.problem or 'an error'}"
-            for one in failed
+            f"{self.tools.address_in(one.arguments)}: could not be read: {one.problem or 'an error'}" for one in failed
         ]
-        found = [(SearchHit(self.instruments.address_in(one.arguments)), one) for one in crawled if one not in failed]
+        found = [(SearchHit(self.tools.address_in(one.arguments)), one) for one in crawled if one not in failed]
         summaries: dict[str, Fetched] = {}
-        tool = self.instruments.summarize
+        tool = self.tools.summarize
         for one in calls:
             if tool and (one.server, one.tool) == (tool.server, tool.name) and one.handle and not one.is_error:
                 handle = str(one.arguments.get("content", "")).removeprefix("result:")
                 summaries.setdefault(handle, one)
-        return await self._unread(found), summaries
+        return await self._new_pages(found), summaries
 
-    def _told(self) -> Assignment:
-        """The assignment with the section that says when and how to summarize, in the real names of the tools."""
-        tool = self.instruments.summarize
+    def _researcher_assignment(self) -> Assignment:
+        """The assignment with the researcher's prompts and the section on summarizing, with the tools' actual names."""
+        tool = self.tools.summarize
         target = str(
             max(SMALLEST_TARGET, self.request.tokens_per_topic // self.request.pages_per_topic - HEADER_TOKENS)
         )
@@ -257,8 +252,8 @@ class Gathering:
         section = SUMMARIZING.fill(
             **names, target=target, pages=str(self.request.pages_per_topic), wanted=self.request.hint(self.topic)
         )
-        told = f"{self.assignment.agent.instructions.strip()}\n\n{section}".strip()
-        agent = self.assignment.agent.model_copy(update={"instructions": told})
+        instructions = f"{self.assignment.agent.instructions.strip()}\n\n{section}".strip()
+        agent = self.assignment.agent.model_copy(update={"instructions": instructions})
         return replace(self.assignment, agent=agent, system=RESEARCHER, question=TOPIC)
 
     # Finding and reading: by search alone
@@ -266,15 +261,17 @@ class Gathering:
     async def _by_search(self, done: TopicResult) -> list[ReadPage]:
         intent = Intent(looking_for=self.request.hint(self.topic))
         wanted = self.request.pages_per_topic
-        asked = self.instruments.ask_search(f"{self.request.subject} {self.topic.about}", wanted + len(self.known) + 5)
-        search = ToolCall("search", self.instruments.search.dotted, _json(asked))
-        seen = await self.caller.call(
+        arguments = self.tools.search_arguments(
+            f"{self.request.subject} {self.topic.about}", wanted + len(self.known) + 5
+        )
+        search = ToolCall("search", self.tools.search.dotted, _json(arguments))
+        result = await self.caller.call(
             search, prefix=f"{self._prefix}/search", step=self.step, intent=intent, as_written=search
         )
-        if seen.observation.is_error or not seen.observation.handle:
-            done.gaps.append(f"{self.topic.name}: the search failed: {seen.observation.text[:300]}")
+        if result.observation.is_error or not result.observation.handle:
+            done.gaps.append(f"{self.topic.name}: the search failed: {result.observation.text[:300]}")
             return []
-        handle = seen.observation.handle
+        handle = result.observation.handle
 
         async def read_hits() -> tuple[SearchHit, ...]:
             return tuple(hits(await self.caller.executor.results.load(handle, self.caller.scope.name))[:200])
@@ -287,28 +284,26 @@ class Gathering:
             )
 
         async def crawl(number: int, hit: SearchHit, in_turn: Step) -> tuple[SearchHit, Fetched | None, str]:
-            call = ToolCall(
-                f"crawl_{number}", self.instruments.crawl.dotted, _json(self.instruments.ask_crawl(hit.url))
+            call = ToolCall(f"crawl_{number}", self.tools.crawl.dotted, _json(self.tools.crawl_arguments(hit.url)))
+            collecting = _CollectingStep(in_turn)
+            result = await self.caller.call(
+                call, prefix=f"{self._prefix}/crawl/{number}", step=collecting, intent=intent, as_written=call
             )
-            watched = _Watched(in_turn)
-            seen = await self.caller.call(
-                call, prefix=f"{self._prefix}/crawl/{number}", step=watched, intent=intent, as_written=call
-            )
-            fetched = watched.calls()[0]
-            return hit, None if fetched.is_error or not fetched.handle else fetched, seen.observation.text[:300]
+            fetched = collecting.calls()[0]
+            return hit, None if fetched.is_error or not fetched.handle else fetched, result.observation.text[:300]
 
         works = [
             lambda in_turn, number=number, hit=hit: crawl(number, hit, in_turn)
             for number, hit in enumerate(new, start=1)
         ]
         crawled = await ordered_gather(self.step, works) if works else []
-        done.gaps += [f"{hit.url}: could not be read: {said}" for hit, fetched, said in crawled if fetched is None]
-        return await self._unread([(hit, fetched) for hit, fetched, _ in crawled if fetched])
+        done.gaps += [f"{hit.url}: could not be read: {error}" for hit, fetched, error in crawled if fetched is None]
+        return await self._new_pages([(hit, fetched) for hit, fetched, _ in crawled if fetched])
 
-    async def _unread(self, found: Sequence[tuple[SearchHit, Fetched]]) -> list[ReadPage]:
-        """The pages that no earlier call brought, each once, whatever it is called."""
+    async def _new_pages(self, found: Sequence[tuple[SearchHit, Fetched]]) -> list[ReadPage]:
+        """The pages that were not read before, each once, compared by address and by content."""
 
-        async def look() -> tuple[ReadPage, ...]:
+        async def describe() -> tuple[ReadPage, ...]:
             pages: list[ReadPage] = []
             for hit, fetched in found:
                 assert fetched.handle
@@ -321,65 +316,64 @@ class Gathering:
             return tuple(pages)
 
         pages: list[ReadPage] = []
-        seen = set(self.known)
-        for page in await self.step(f"{self._prefix}/pages", look):
-            if same_page(page.url) not in seen and page.digest not in self.digests:
+        known = set(self.known)
+        for page in await self.step(f"{self._prefix}/pages", describe):
+            if same_page(page.url) not in known and page.digest not in self.digests:
                 pages.append(page)
-                seen.add(same_page(page.url))
+                known.add(same_page(page.url))
                 self.digests.add(page.digest)
         return pages
 
-    # Shortening
+    # Condensing
 
     async def _shortened(
         self, prefix: str, page: ReadPage, target: int, summary: Fetched | None, step: Step
     ) -> Shortened:
         hint = self.request.hint(self.topic)
-        if summary is None and self.instruments.summarize and page.tokens > target:
+        if summary is None and self.tools.summarize and page.tokens > target:
             arguments = {"content": f"result:{page.handle}", "schema_hint": hint, "max_output_tokens": target}
-            call = ToolCall("summarize", self.instruments.summarize.dotted, _json(arguments))
-            watched = _Watched(step)
+            call = ToolCall("summarize", self.tools.summarize.dotted, _json(arguments))
+            collecting = _CollectingStep(step)
             intent = Intent(looking_for=hint)
-            await self.caller.call(call, prefix=f"{prefix}/summarizer", step=watched, intent=intent, as_written=call)
-            summary = watched.calls()[0]
-            return await step(f"{prefix}/take", lambda: self._taken(page, target, hint, summary, "summarizer"))
+            await self.caller.call(call, prefix=f"{prefix}/summarizer", step=collecting, intent=intent, as_written=call)
+            summary = collecting.calls()[0]
+            return await step(f"{prefix}/take", lambda: self._accept(page, target, hint, summary, "summarizer"))
         if summary is not None:
-            return await step(f"{prefix}/take", lambda: self._taken(page, target, hint, summary, "agent"))
-        return await step(f"{prefix}/shorten", lambda: self._by_ourselves(f"{prefix}/shorten", page, target, hint))
+            return await step(f"{prefix}/take", lambda: self._accept(page, target, hint, summary, "agent"))
+        return await step(f"{prefix}/shorten", lambda: self._summarize(f"{prefix}/shorten", page, target, hint))
 
-    async def _taken(self, page: ReadPage, target: int, hint: str, summary: Fetched, by: How) -> Shortened:
-        """What a summarizer returned, if it is a summary: shorter than the page, and within the target."""
+    async def _accept(self, page: ReadPage, target: int, hint: str, summary: Fetched, by: How) -> Shortened:
+        """Use a summarizer's result if it is shorter than the page; otherwise condense the page structurally."""
         if summary.handle is None or summary.is_error:
-            why = (
-                f"the summarizer failed ({summary.problem or 'it answered with an error'}); shortened by its structure"
-            )
+            why = f"the summarizer failed ({summary.problem or 'it returned an error'}); condensed structurally"
             return await self._by_structure(page, target, hint, gap=why)
         if summary.tokens > 0.8 * page.tokens and page.tokens > target:
             return await self._by_structure(
-                page, target, hint, gap="the summarizer gave the page back unchanged; shortened by its structure"
+                page, target, hint, gap="the summarizer returned the page unchanged; condensed structurally"
             )
         text = await self._load(summary.handle)
         if not text.strip():
             return await self._by_structure(
-                page, target, hint, gap="the summarizer returned nothing; shortened by its structure"
+                page, target, hint, gap="the summarizer returned nothing; condensed structurally"
             )
         if summary.tokens > target:
             condensed = await self._condense(text, target, hint)
-            return await self._kept(page, masked_text(condensed), by)
+            return await self._keep(page, masked_text(condensed), by)
         return Shortened(content=summary.handle, tokens=summary.tokens, how=by)
 
-    async def _by_ourselves(self, key: str, page: ReadPage, target: int, hint: str) -> Shortened:
+    async def _summarize(self, key: str, page: ReadPage, target: int, hint: str) -> Shortened:
+        """Summarize a page with the research's own model, or structurally without one."""
         text = await self._load(page.handle)
         if self.llm is None or page.tokens <= target:
             condensed = await self._condense(text, target, hint)
-            return await self._kept(
+            return await self._keep(
                 page, masked_text(condensed), "whole" if condensed.status == "passthrough" else "structural"
             )
-        llm = Metered(self.llm)
+        llm = MeteredLLM(self.llm)
         recorder = self.caller.recorder
         about = {
-            "server_name": self.instruments.crawl.server,
-            "tool_name": self.instruments.crawl.name,
+            "server_name": self.tools.crawl.server,
+            "tool_name": self.tools.crawl.name,
             "original_tokens": page.tokens,
             "handle": page.handle,
             "summarization_model": llm.model,
@@ -388,7 +382,7 @@ class Gathering:
         recorder.progress("distilling", f"Summarizing {page.title} ({page.tokens:,} tokens)")
         async with recorder.opened(key, "mcp_tool_summary", metadata=about) as event:
             condensed = await self._condense(text, target, hint, llm)
-            said = masked_text(condensed)
+            summary = masked_text(condensed)
             outcome = {
                 "summary_tokens": condensed.tokens_after,
                 "status": condensed.status,
@@ -396,18 +390,18 @@ class Gathering:
                 "summarization_fallback": condensed.status == "fallback"
                 or bool(condensed.work and condensed.work.model != llm.model),
             }
-            await event.complete(said, outcome)
-        await recorder.interaction(key, _interaction(condensed, page, llm, said))
+            await event.complete(summary, outcome)
+        await recorder.interaction(key, _interaction(condensed, page, llm, summary))
         gap = ""
         if condensed.status == "fallback":
-            gap = f"no summary ({condensed.reason}); shortened by its structure"
+            gap = f"no summary ({condensed.reason}); condensed structurally"
         elif condensed.status == "partial":
             gap = "; ".join(str(lost) for lost in condensed.lost) or "parts of it are missing in the summary"
-        return await self._kept(page, said, "structural" if condensed.status == "fallback" else "summary", gap)
+        return await self._keep(page, summary, "structural" if condensed.status == "fallback" else "summary", gap)
 
     async def _by_structure(self, page: ReadPage, target: int, hint: str, *, gap: str) -> Shortened:
         condensed = await self._condense(await self._load(page.handle), target, hint)
-        return await self._kept(page, masked_text(condensed), "structural", gap)
+        return await self._keep(page, masked_text(condensed), "structural", gap)
 
     async def _condense(self, text: Masked, target: int, hint: str, llm: LLM | None = None) -> Condensed:
         policy = Policy(masker=Masker(key=self.assignment.key), keep="never")
@@ -416,7 +410,7 @@ class Gathering:
             text, policy, Intent(), handle=None, budget=target, llm=llm, request=request, note=None
         )
 
-    async def _kept(self, page: ReadPage, text: Masked, how: How, gap: str = "") -> Shortened:
+    async def _keep(self, page: ReadPage, text: Masked, how: How, gap: str = "") -> Shortened:
         tokens = await anyio.to_thread.run_sync(O200K.count, text)
         origin = Origin(
             server="tersely",
@@ -434,7 +428,7 @@ class Gathering:
         return await self.caller.executor.results.load(handle, self.caller.scope.name)
 
 
-def _interaction(condensed: Condensed, page: ReadPage, llm: Metered, text: str) -> Interaction:
+def _interaction(condensed: Condensed, page: ReadPage, llm: MeteredLLM, text: str) -> Interaction:
     work = condensed.work
     return Interaction(
         type="summarization",

@@ -1,8 +1,8 @@
-"""The stable names of what steps of research store, beside those of every session."""
+"""The stable names of the types that research steps store, in addition to those of every session."""
 
 from tersely.research.budget import BudgetExceeded
 from tersely.research.gathering import ReadPage, Shortened
-from tersely.research.instruments import ResearchTools, SearchHit
+from tersely.research.tools import ResearchTools, SearchHit
 from tersely.sessions.codec import StoredType
 
 RESEARCH_TYPES = (

@@ -1,4 +1,4 @@
-"""A result for people: the facts, what contradicts and what is missing, in markdown."""
+"""A research result as markdown: facts, contradictions and gaps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,24 +16,23 @@ def as_markdown(result: Mapping[str, Any], handle: str) -> str:
         f"{tokens['pages']:,} tokens of pages became {tokens['accumulated']:,}.",
     ]
     if result["reason"]:
-        lines.append(f"\n**Stopped before its time.** {result['reason']}")
+        lines.append(f"\n**Stopped early.** {result['reason']}")
     for path, found in facts.items():
         lines.append(f"\n## {path} ({len(found)})")
-        lines += [f"- {_record(one['value'])} — {_where(one['sources'])}" for one in found[:MOST_SHOWN]]
+        lines += [f"- {_record(one['value'])} — {_citation(one['sources'])}" for one in found[:MOST_SHOWN]]
         if len(found) > MOST_SHOWN:
             lines.append(f"- … and {len(found) - MOST_SHOWN} more")
     if result["contradictions"]:
         lines.append("\n## Contradictions")
         for one in result["contradictions"][:MOST_SHOWN]:
-            said = "; ".join(f"{value['value']} ({_where(value['sources'])})" for value in one["values"])
-            lines.append(f"- {one['about']}, {one['field']}: {said}")
+            values = "; ".join(f"{value['value']} ({_citation(value['sources'])})" for value in one["values"])
+            lines.append(f"- {one['about']}, {one['field']}: {values}")
     if result["gaps"]:
         lines.append("\n## Missing")
         lines += [f"- {gap}" for gap in result["gaps"][:MOST_SHOWN]]
     if result["refused"]:
         lines.append(
-            f"\n{len(result['refused'])} claims were refused because no page says so, or because they do not fit the "
-            "schema."
+            f"\n{len(result['refused'])} claims were refused because no page states them or they do not fit the schema."
         )
     if usage["model"]:
         price = f", ${usage['price_usd']:.4f}" if usage["price_usd"] is not None else ""
@@ -47,11 +46,11 @@ def as_markdown(result: Mapping[str, Any], handle: str) -> str:
 
 def _record(value: Mapping[str, Any]) -> str:
     first, *others = value.items()
-    said = "; ".join(f"{name}: {one}" for name, one in others)
-    return f"**{first[1]}**" + (f" · {said}" if said else "")
+    fields = "; ".join(f"{name}: {one}" for name, one in others)
+    return f"**{first[1]}**" + (f" · {fields}" if fields else "")
 
 
-def _where(sources: list[Mapping[str, Any]]) -> str:
+def _citation(sources: list[Mapping[str, Any]]) -> str:
     first = sources[0]
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
     low, high = first["lines"]

@@ -1,4 +1,4 @@
-"""What is to be researched: a subject, its topics, and the schema of the facts that are wanted."""
+"""A research request: a subject, its topics, and the schema of the facts to extract."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,10 +18,10 @@ LARGEST_SCHEMA = 40_000
 @dataclass(frozen=True)
 class Topic:
     name: str
-    """Short; what the timeline calls it."""
+    """Short name, for the timeline."""
 
     about: str
-    """What is to be found out."""
+    """What to find out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class ResearchRequest:
     subject: str
     topics: tuple[Topic, ...]
     schema: Mapping[str, Any] = field(default_factory=dict)
-    """JSON schema of an object whose properties are lists of records; empty: passages only."""
+    """JSON schema of an object whose properties are lists of records; if empty, only passages are returned."""
 
     options: ResearchOptions = field(default_factory=ResearchOptions)
 
@@ -42,17 +42,15 @@ class ResearchRequest:
         return self.options.tokens // len(self.topics)
 
     def hint(self, topic: Topic) -> str:
-        """What matters in a page of this topic, for whoever shortens it: the topic, then everything that the schema
-        asks for.
-        """
-        # No question: its answer would be one sentence, and what is wanted is everything that is stated.
+        """The focus for condensing pages of this topic: the fields of the schema, then the topic."""
+        # Not a question: a summarizer would answer it in one sentence instead of extracting everything.
         about = topic.about.replace("?", ".").strip(" .")
-        wanted = wishes(self.schema) or "names, dates, numbers, events"
+        wanted = describe_schema(self.schema) or "names, dates, numbers, events"
         return f"Extract facts: {wanted}. Topic: {self.subject}, {about}."
 
 
-class _Sent(BaseModel):
-    """The data of an alert of kind `research`, as somebody sent it."""
+class _AlertData(BaseModel):
+    """The data of an alert of kind `research`, as submitted."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -77,9 +75,10 @@ class _Sent(BaseModel):
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
-    """
+    """Check that a schema describes an object with properties.
+
     Raises:
-        ValueError: It is not the schema of an object with properties.
+        ValueError: It does not.
     """
     if not isinstance(schema.get("properties"), dict) or not schema["properties"]:
         raise ValueError(
@@ -90,45 +89,45 @@ def check_schema(schema: Mapping[str, Any]) -> None:
 
 
 def request_of(data: str, stages: Sequence[StageOptions], options: ResearchOptions) -> ResearchRequest:
-    """The request in an alert: a subject alone, whose topics are the chain's stages, or an object with all of it.
+    """Parse the request in an alert: an object, or only a subject, whose topics are the chain's stages.
 
     Raises:
-        InputError: Says what is missing or wrong.
+        InputError: A field is missing or invalid; the message names it.
     """
     try:
         value = json.loads(data)
     except ValueError:
         value = {"subject": data.strip()}
     try:
-        sent = _Sent.model_validate(value if isinstance(value, dict) else {"subject": str(value)})
-        chosen = ResearchOptions.model_validate({**options.model_dump(), **sent.options})
-    except ValidationError as wrong:
-        said = "; ".join(
-            f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}" for one in wrong.errors()
+        alert = _AlertData.model_validate(value if isinstance(value, dict) else {"subject": str(value)})
+        chosen = ResearchOptions.model_validate({**options.model_dump(), **alert.options})
+    except ValidationError as invalid:
+        problems = "; ".join(
+            f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}" for one in invalid.errors()
         )
-        raise InputError(f"This cannot be researched: {said}.") from None
-    topics = sent.topics or {stage.name: stage.task or stage.name for stage in stages}
-    subject = " ".join(sent.subject.split())
+        raise InputError(f"Invalid research request: {problems}.") from None
+    topics = alert.topics or {stage.name: stage.task or stage.name for stage in stages}
+    subject = " ".join(alert.subject.split())
     return ResearchRequest(
         subject=subject,
         topics=tuple(Topic(name, about.replace("{subject}", subject)) for name, about in topics.items()),
-        schema=sent.wanted,
+        schema=alert.wanted,
         options=chosen,
     )
 
 
-def wishes(schema: Mapping[str, Any]) -> str:
-    """A schema in words: "people (name, allegiance: whom they serve), events (name, date)"."""
-    return ", ".join(_wish(name, part) for name, part in schema.get("properties", {}).items())
+def describe_schema(schema: Mapping[str, Any]) -> str:
+    """Describe a schema in words: "people (name, allegiance: whom they serve), events (name, date)"."""
+    return ", ".join(_describe_field(name, part) for name, part in schema.get("properties", {}).items())
 
 
-def _wish(name: str, schema: Any) -> str:
+def _describe_field(name: str, schema: Any) -> str:
     if not isinstance(schema, dict):
         return name
     record = schema.get("items", schema) if schema.get("type") == "array" or "items" in schema else schema
     described = str(schema.get("description", ""))
-    said = f"{name}: {described}" if described else name
+    label = f"{name}: {described}" if described else name
     inner = record.get("properties") if isinstance(record, dict) else None
     if not isinstance(inner, dict) or not inner:
-        return said
-    return f"{said} ({', '.join(_wish(field, part) for field, part in inner.items())})"
+        return label
+    return f"{label} ({', '.join(_describe_field(field, part) for field, part in inner.items())})"

@@ -1,12 +1,11 @@
-"""Facts by schema without a model, where plain rules find them; rules that are sure or say nothing.
+"""Extraction of claims by rules, without a model; a rule applies only where it is unambiguous.
 
-* A row of a table whose column, or whose label, is a field of the schema.
-* A sentence with exactly one name and one value of the kind the field wants: a date, a number, one of an enumeration, a
-pattern.
-* A sentence in which a word of the field's name or description stands between exactly two names: "Ada is sworn to the
-Guild".
+* A row of a table whose column or label is a field of the schema.
+* A sentence with exactly one name and one value of the field's form: a date, a number, an enum value, a pattern.
+* A sentence in which a word of the field's name or description is between exactly two names: "Ada is sworn to the
+  Guild".
 
-What no rule is sure of is left to the reader as a passage.
+Text to which no rule applies is returned as passages.
 """
 
 import re
@@ -34,40 +33,38 @@ _NAME = re.compile(
 )
 _OPENING = """
     the a an in on at of by for from to with and or but if when while since after before as it its this that these
-    those there here he
-    she they we you who whoever what whether nobody most some few many without behind letters songs
+    those there here he she they we you who whoever what whether nobody most some few many without behind letters songs
 """
 _OPENERS = frozenset(_OPENING.split())
-"""Words that have a capital because a sentence begins with them."""
+"""Words that are capitalized only because they begin a sentence."""
 
 _DATED = re.compile(
     r"\b(?:date|day|year|when|born|died|founded|time|datum|fecha)\b|_(?:date|at|on)$|^(?:date|year)", re.I
 )
 _PLAIN = """
     the a an of or and in on at to is are was who whom which what name names title person people thing things place it
-    its their his her
-    they them this that with by for from as be been has have had one any where when how called known
+    its their his her they them this that with by for from as be been has have had one any where when how called known
 """
 _PLAIN_WORDS = frozenset(stem(word) for word in _PLAIN.split())
-"""Words of a description that say nothing about where its value stands."""
+"""Words of a description that do not indicate where its value is."""
 
 _RULED = re.compile(r"\|?[\s:|-]*-{3}[\s:|-]*")
 _ENOUGH = 5
-"""From so many known things of a kind on, a hint about an unknown one is not believed."""
+"""Known objects of a path from which on a hint about an unknown one is rejected."""
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A sentence, an item or a row of a page that was kept."""
+    """A sentence, a list item or a table row of a condensed page."""
 
     page: str
     """The page's label."""
 
     text: str
     head: tuple[str, ...] = ()
-    """The columns of the table it is a row of."""
+    """For a table row, the names of the columns."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ class _Field:
         return self.schema.get("type") in ("integer", "number")
 
     def values(self, text: str) -> list[str]:
-        """What in a text has the form this field wants; a field without a form wants names, which are not told here."""
+        """The values in a text that have this field's form; empty for a field without one, whose values are names."""
         if isinstance(self.schema.get("enum"), list):
             return [str(one) for one in self.schema["enum"] if re.search(rf"\b{re.escape(str(one))}\b", text, re.I)]
         if isinstance(self.schema.get("pattern"), str):
@@ -125,9 +122,7 @@ class Rules:
         return cls(schema, tuple(found))
 
     def claims(self, passages: Sequence[Passage]) -> list[tuple[Passage, FactClaim]]:
-        """What the passages state for certain. A word between two names is a hint; it counts where the names are
-        known for such things.
-        """
+        """The claims in the passages. A word between two names is only a hint, accepted if consistent with the rest."""
         sure: list[tuple[Passage, FactClaim]] = []
         hinted: list[tuple[Passage, FactClaim]] = []
         for passage in passages:
@@ -143,7 +138,7 @@ class Rules:
     def _consistent(
         self, sure: list[tuple[Passage, FactClaim]], hinted: list[tuple[Passage, FactClaim]]
     ) -> list[tuple[Passage, FactClaim]]:
-        """The hints in which nothing is taken for what it is not: a person for an event, or the thing for its owner."""
+        """The hints that confuse nothing: no person with an event, no subject with its value."""
         known: dict[str, Counter[str]] = {}
         for _, claim in sure:
             known.setdefault(claim.path, Counter())[_about(claim)] += 1
@@ -158,8 +153,8 @@ class Rules:
             is_other = any(
                 known.get(path, Counter())[about] or guessed.get(path, Counter())[about] for path in elsewhere
             )
-            is_turned = bool(own[value] or guessed[claim.path][value])
-            if not is_other and not is_turned and (about in own or len(own) < _ENOUGH):
+            is_swapped = bool(own[value] or guessed[claim.path][value])
+            if not is_other and not is_swapped and (about in own or len(own) < _ENOUGH):
                 kept.append((passage, claim))
         return kept
 
@@ -176,7 +171,7 @@ class Rules:
                         yield self._claim(one, cells[0], cell, passage, passage.text)
 
     def _of_sentence(self, passage: Passage, sentence: str) -> tuple[FactClaim, bool] | None:
-        """A claim, and whether it is sure."""
+        """The claim in a sentence, and whether it is certain."""
         found: list[tuple[_Field, str, str]] = []
         names = _names(_DATE.sub(" ", sentence))
         words = {stem(word.lower()) for word in _WORD.findall(sentence)}
@@ -205,8 +200,8 @@ class Rules:
 
     def _means(self, label: str, one: _Field) -> bool:
         own = {stem(word.lower()) for word in _WORD.findall(one.name.replace("_", " "))}
-        said = {stem(word.lower()) for word in _WORD.findall(label)}
-        return bool(said) and (said <= own or said <= one.cues) and bool(said & (own | one.cues))
+        words = {stem(word.lower()) for word in _WORD.findall(label)}
+        return bool(words) and (words <= own or words <= one.cues) and bool(words & (own | one.cues))
 
     def _only(self, one: _Field, column: str) -> bool:
         return sum(self._means(column, other) for other in self.fields) == 1
@@ -222,7 +217,7 @@ def _about(claim: FactClaim) -> str:
 
 
 def _names(sentence: str) -> list[str]:
-    """The names in a sentence, each once, in their order; a capital at its beginning alone makes none."""
+    """The names in a sentence, each once, in order; a capitalized first word alone is not a name."""
     found: list[str] = []
     for match in _NAME.finditer(sentence):
         words = match.group().split()
@@ -239,9 +234,7 @@ def _names(sentence: str) -> list[str]:
 
 
 def passages_of(text: str, page: str, source: str) -> list[Passage]:
-    """The lines of a condensed page, each a passage; rows know the columns of their table, as the page itself has
-    them.
-    """
+    """Split a condensed page into passages; table rows get their column names from the source page."""
     heads = _heads(source)
     found: list[Passage] = []
     for line in text.split("\n"):
@@ -257,7 +250,7 @@ def passages_of(text: str, page: str, source: str) -> list[Passage]:
 
 
 def _heads(source: str) -> dict[str, tuple[str, ...]]:
-    """For each row of a table in markdown, the columns' names."""
+    """The column names for each row of a markdown table."""
     heads: dict[str, tuple[str, ...]] = {}
     lines = [line.strip() for line in source.split("\n")]
     head: tuple[str, ...] = ()

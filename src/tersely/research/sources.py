@@ -1,8 +1,8 @@
-"""Where on a page something stands: the lines that a fact is taken from, or None.
+"""Location of quotations and values on a page: the lines that support a fact, or None.
 
-A fact is believed because a page says it, so the page is looked at, not the summary
-of it. Looked for is the wording as a reader sees it: without links, tags and
-emphasis, in one case, with one kind of space and of quotation marks.
+Searches the page itself, not its summary: a fact counts only if the page states it.
+Compares the text as a reader sees it: without links, tags and emphasis, case-folded,
+with one kind of space and of quotation marks.
 """
 
 import re
@@ -22,14 +22,13 @@ _QUOTES = str.maketrans("“”„«»‘’‚–—−", '"""""\'\'‚---')
 _GAP = re.compile(r"\[…\]|\[\.\.\.\]|…")
 
 NEAR = 3
-"""Lines between the parts of one fact, at most: a row under its heading, a sentence that goes on in the next paragraph.
-"""
+"""Maximum distance in lines between the parts of one fact: a row under its heading, a sentence across paragraphs."""
 
 SHORTEST_QUOTE = 12
 
 
 def normalize(text: str) -> str:
-    """A text as it is compared."""
+    """Normalize a text for comparison."""
     if "](" in text:
         text = without_links(text)
     if "<" in text:
@@ -42,7 +41,7 @@ def normalize(text: str) -> str:
 
 @dataclass(frozen=True)
 class PageText:
-    """A page that is looked through again and again."""
+    """A page prepared for repeated searches."""
 
     text: str
 
@@ -52,7 +51,7 @@ class PageText:
 
     @cached_property
     def _joined(self) -> tuple[str, list[int]]:
-        """All lines as one, and where each begins."""
+        """All lines joined, and the offset of each."""
         starts, at = [], 0
         for line in self._lines:
             starts.append(at)
@@ -60,9 +59,7 @@ class PageText:
         return " ".join(self._lines), starts
 
     def quoted(self, quote: str) -> tuple[int, int] | None:
-        """The lines in which a quotation stands, counted from 1; what the quotation leaves out with `…` need not stand
-        there.
-        """
+        """The lines of a quotation, counted from 1; `…` in the quotation matches any text."""
         pieces = [
             piece for part in _GAP.split(quote) if len(piece := normalize(part).strip(" .,;:\"'")) >= SHORTEST_QUOTE
         ]
@@ -78,7 +75,7 @@ class PageText:
         return min(found), max(found)
 
     def together(self, values: Sequence[str], near: int = NEAR) -> tuple[int, int] | None:
-        """The closest lines that hold all of these values, counted from 1; None where they do not stand together."""
+        """The closest lines that contain all of these values, counted from 1; None if they are too far apart."""
         wanted = [value for one in values if (value := normalize(one))]
         if not wanted:
             return None
@@ -93,19 +90,19 @@ class PageText:
                 best = (low, high)
         return best
 
-    def holds(self, value: str, lines: tuple[int, int], near: int = NEAR) -> bool:
-        """Whether a value stands in these lines, or close to them."""
+    def contains(self, value: str, lines: tuple[int, int], near: int = NEAR) -> bool:
+        """Whether a value is in these lines or close to them."""
         wanted = normalize(value)
         return any(_has(line, wanted) for line in self._lines[max(0, lines[0] - 1 - near) : lines[1] + near])
 
-    def shown(self, lines: tuple[int, int], most: int = 400) -> str:
-        """The lines themselves."""
+    def excerpt(self, lines: tuple[int, int], most: int = 400) -> str:
+        """The text of the lines, cut to `most` characters."""
         text = "\n".join(self.text.split("\n")[lines[0] - 1 : lines[1]]).strip()
         return text if len(text) <= most else text[:most] + " …"
 
 
 def _has(line: str, value: str) -> bool:
-    """Whether a value stands in a line, not inside of another word."""
+    """Whether a line contains a value, not inside another word."""
     at = line.find(value)
     while at >= 0:
         before, after = line[at - 1 : at], line[at + len(value) : at + len(value) + 1]

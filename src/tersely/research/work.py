@@ -1,9 +1,8 @@
-"""What is done for a session of kind `research`: its topics one after the other, a checkpoint after each, then the
-extraction.
+"""The work of a session of kind `research`: its topics one by one, a checkpoint after each, then the extraction.
 
-On the same loop, steps and timeline as investigations: everything that costs or has
-effects is a step, so a research that was killed goes on where it was, and nothing
-that was stored is paid or fetched again. Each topic is a stage, the extraction the last.
+Uses the same loop, steps and timeline as investigations: everything that costs or has
+effects is a step, so a killed research resumes where it was, and nothing that was
+stored is paid for or fetched again. Each topic is a stage; the extraction is the last.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from tersely.agent.asking import Asker
+from tersely.agent.asking import ModelCaller
 from tersely.agent.assignment import Assignment
 from tersely.agent.calls import ToolCaller
 from tersely.agent.tool_executor import Step, ToolExecutor
@@ -37,13 +36,13 @@ from tersely.pipeline.process import Pipeline
 from tersely.research.budget import BudgetedLLM, UsageBudget
 from tersely.research.extraction import Extraction, PageSection
 from tersely.research.findings import FactSource, KnownPage, Ledger
-from tersely.research.gathering import CollectedPage, Gathering, TopicResult
-from tersely.research.instruments import ResearchTools, same_page
+from tersely.research.gathering import CollectedPage, TopicResearch, TopicResult
 from tersely.research.options import ResearchOptions
 from tersely.research.report import as_markdown
 from tersely.research.request import ResearchRequest, request_of
 from tersely.research.rules import Passage, Rules, passages_of
 from tersely.research.sources import PageText
+from tersely.research.tools import ResearchTools, same_page
 from tersely.results.kept import KeptResults
 from tersely.results.read_back import ReadBack
 from tersely.sessions import overrides
@@ -64,7 +63,7 @@ MOST_PASSAGES = 2_000
 
 @dataclass(frozen=True, kw_only=True)
 class Researches:
-    """What sessions of kind `research` are worked on with."""
+    """Runs sessions of kind `research`."""
 
     plan: InvestigationPlan
     options: ResearchOptions
@@ -83,13 +82,13 @@ class Researches:
         usage_budget = _usage_budget(request, session, llm)
         stages = await recorder.plan([*(topic.name for topic in request.topics), _last_name(request)])
 
-        async def look() -> ResearchTools:
+        async def choose() -> ResearchTools:
             return ResearchTools.of(self.registry, part.servers, request.options, granted=part.tools)
 
-        await self._servers_are_there(part.servers)
-        # Chosen once: after a restart another server may be down, and the work must still be the same.
-        instruments = await self.step(f"{session.id}/instruments", look)
-        research = _Research(self, session, recorder, part, request, instruments, llm, usage_budget)
+        await self._wait_for_servers(part.servers)
+        # Chosen once and stored: after a restart another server may be down, and a replay must use the same tools.
+        tools = await self.step(f"{session.id}/instruments", choose)
+        research = _Research(self, session, recorder, part, request, tools, llm, usage_budget)
         done: list[TopicResult] = []
         for position, topic_stage in enumerate(stages[:-1]):
             recorder.session_progress(position, len(stages), request.topics[position].name)
@@ -98,10 +97,8 @@ class Researches:
         recorder.session_progress(len(stages) - 1, len(stages), EXTRACTION)
         return await research.extraction(stages[-1], done)
 
-    async def _servers_are_there(self, names: Sequence[str]) -> None:
-        """Wait for servers that are starting, as long as they may take: a page that cannot be read is a gap for
-        good.
-        """
+    async def _wait_for_servers(self, names: Sequence[str]) -> None:
+        """Wait for starting servers, up to their start timeout: a page that cannot be read stays a gap."""
         waits = [
             self.registry.server(name).options.start_timeout for name in names if name in self.registry.connections
         ]
@@ -116,15 +113,16 @@ def _last_name(request: ResearchRequest) -> str:
 
 
 def _usage_budget(request: ResearchRequest, session: Session, llm: LLM | None) -> UsageBudget:
-    """
+    """The session's budget, with the usage so far.
+
     Raises:
-        InputError: A price is the limit, and nobody knows the model's.
+        InputError: The limit is a price, and the model's price is unknown.
     """
     options = request.options
     if options.max_price and llm and known_of_models.price(llm.provider, llm.model, 1, 1) is None:
         raise InputError(
-            f"Nobody knows what {llm.model} costs, so a budget of ${options.max_price} cannot be kept. Set max_tokens "
-            "instead."
+            f"The price of {llm.model} is unknown, so a budget of ${options.max_price} cannot be enforced. Set "
+            "max_tokens instead."
         )
     spent = Usage(
         session.model_calls,
@@ -132,20 +130,20 @@ def _usage_budget(request: ResearchRequest, session: Session, llm: LLM | None) -
         session.output_tokens,
         None if session.price_micros is None else Decimal(session.price_micros) / 1_000_000,
     )
-    aside = options.tokens + 2 * llm.output_cap if llm else 0
-    return UsageBudget(options.max_tokens, Decimal(str(options.max_price)), aside, spent)
+    reserved = options.tokens + 2 * llm.output_cap if llm else 0
+    return UsageBudget(options.max_tokens, Decimal(str(options.max_price)), reserved, spent)
 
 
 @dataclass
 class _Research:
-    """One session's work."""
+    """The work on one session."""
 
     services: Researches
     session: Session
     recorder: SessionRecorder
     part: StagePlan
     request: ResearchRequest
-    instruments: ResearchTools
+    tools: ResearchTools
     llm: LLM | None
     usage_budget: UsageBudget
 
@@ -164,11 +162,11 @@ class _Research:
         else:
             caller = self._caller(recorder, topic.name, topic.about, earlier)
             known = {same_page(block.url): block for one in earlier for block in one.blocks}
-            gathering = Gathering(
+            topic_research = TopicResearch(
                 request=self.request,
                 topic=topic,
                 assignment=caller.assignment,
-                instruments=self.instruments,
+                tools=self.tools,
                 caller=caller,
                 step=self.services.step,
                 llm=BudgetedLLM(self.llm, self.usage_budget) if self.llm else None,
@@ -176,15 +174,15 @@ class _Research:
                 known=known,
                 digests=await self._digests(stage_id, known.values()),
             )
-            done = await gathering.run()
+            done = await topic_research.run()
         handle = await self.services.step(
             f"{stage_id}/checkpoint", lambda: self._checkpoint(topic.name, [*earlier, done])
         )
-        status, said = ("failed", done.stopped) if done.stopped and not done.blocks else ("completed", done.stopped)
-        await recorder.execution_ended("failed" if status == "failed" else "completed", reason=said)
-        analysis = done.notes.derive(_topic_told(done, handle))
+        has_failed = bool(done.stopped and not done.blocks)
+        await recorder.execution_ended("failed" if has_failed else "completed", reason=done.stopped)
+        analysis = done.notes.derive(_topic_report(done, handle))
         await recorder.stage_status(
-            stage_id, "failed" if status == "failed" else "completed", reason=said, analysis=analysis
+            stage_id, "failed" if has_failed else "completed", reason=done.stopped, analysis=analysis
         )
         return done
 
@@ -237,15 +235,13 @@ class _Research:
     async def _digests(self, stage_id: str, blocks: Any) -> set[str]:
         handles = [block.page for block in blocks]
 
-        async def look() -> list[str]:
+        async def find() -> list[str]:
             return [(await self.services.kept.find(handle, self.scope)).blob for handle in handles]
 
-        return set(await self.services.step(f"{stage_id}/known", look)) if handles else set()
+        return set(await self.services.step(f"{stage_id}/known", find)) if handles else set()
 
     async def _checkpoint(self, topic: str, done: Sequence[TopicResult]) -> str:
-        """The state after a topic, kept: what stands for the pages, where the pages themselves are, and what is
-        missing.
-        """
+        """Keep the state after a topic: condensed pages, handles of the whole pages, and gaps."""
         content = [
             {
                 "url": block.url,
@@ -267,7 +263,7 @@ class _Research:
 
     async def _keep(self, tool: str, about: Mapping[str, Any], value: Any) -> str:
         origin = Origin(server="tersely", tool=tool, arguments=dict(about), called_at=datetime.now(UTC))
-        # Made of texts that were read from the store, and of masked notes.
+        # Only texts from the store and masked notes.
         text = from_store(json.dumps(value, ensure_ascii=False, indent=1))
         return await self.services.kept.keep(text, scope=self.scope, origin=origin, kind="structured")
 
@@ -302,7 +298,7 @@ class _Research:
                 subject=self.request.subject,
                 schema=self.request.schema,
                 llm=(budgeted := BudgetedLLM(self.llm, self.usage_budget, last=True)),
-                asker=Asker(llm=budgeted, recorder=recorder, masker=Masker(key=self.session.mark_key)),
+                model_caller=ModelCaller(llm=budgeted, recorder=recorder, masker=Masker(key=self.session.mark_key)),
                 step=self.services.step,
                 prefix=stage_id,
                 fence=self._fence(sections),
@@ -311,7 +307,7 @@ class _Research:
             gaps += extracted.gaps
             by_rules = extracted.unanswered
             await anyio.to_thread.run_sync(lambda: [ledger.claim(claim) for claim in extracted.claims])
-        passages = await anyio.to_thread.run_sync(self._ruled, ledger, by_rules, pages)
+        passages = await anyio.to_thread.run_sync(self._extract_by_rules, ledger, by_rules, pages)
         stopped = next((one.stopped for one in done if one.stopped), "")
         outcome = await self.services.step(
             f"{stage_id}/result",
@@ -327,16 +323,14 @@ class _Research:
         )
 
     def _fence(self, sections: Sequence[PageSection]) -> Fence:
-        """Marks that no page can know, and that are the same when the work is done again."""
-        said = "\0".join([self.session.id, *(section.text for section in sections)])
-        return Fence(hmac.new(self.session.mark_key, said.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16])
+        """A fence whose nonce is unpredictable for pages and identical on replay."""
+        seed = "\0".join([self.session.id, *(section.text for section in sections)])
+        return Fence(hmac.new(self.session.mark_key, seed.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16])
 
-    def _ruled(
+    def _extract_by_rules(
         self, ledger: Ledger, sections: Sequence[PageSection], pages: Sequence[KnownPage]
     ) -> list[dict[str, Any]]:
-        """Facts by rules where no model extracted; what no fact was taken from comes back as passages with their
-        sources.
-        """
+        """Extract facts by rules where no model did; return passages that yielded no fact, with their sources."""
         rules = Rules.of(self.request.schema)
         of_page = {page.label: page for page in pages}
         passages = [
@@ -428,11 +422,11 @@ def _sourced(passage: Passage, page: KnownPage) -> dict[str, Any] | None:
 
 
 def _read_before(done: TopicResult) -> Masked:
-    said = "\n".join(f"- {block.title}: {block.url}" for block in done.blocks)
-    return done.notes.derive(f"Pages that were read:\n{said}\n{done.notes}")
+    pages = "\n".join(f"- {block.title}: {block.url}" for block in done.blocks)
+    return done.notes.derive(f"Pages that were read:\n{pages}\n{done.notes}")
 
 
-def _topic_told(done: TopicResult, checkpoint: str) -> str:
+def _topic_report(done: TopicResult, checkpoint: str) -> str:
     lines = [str(done.notes).strip()] if done.notes else []
     lines += [
         f"- [{block.title}]({block.url}): {block.tokens_before:,} → {block.tokens:,} tokens ({block.how})"
@@ -445,7 +439,7 @@ def _topic_told(done: TopicResult, checkpoint: str) -> str:
 
 
 async def result_of(kept: KeptResults, session: Session) -> dict[str, Any] | None:
-    """The result of a research that has ended; None where it has none."""
+    """The result of a completed research, or None."""
     after = ""
     while page := await kept.list(session.results_scope, after=after):
         for one in page:

@@ -9,7 +9,7 @@ from tersely import errors
 from tersely.agent.asking import Turn
 from tersely.agent.calls import Called
 from tersely.agent.evidence import Evidence, EvidenceReading
-from tersely.agent.survey import Planned
+from tersely.agent.survey import SurveyPlan
 from tersely.agent.tool_executor import Fetched, Observation
 from tersely.condensing.answers import NotASummary
 from tersely.condensing.budget import Lost, ModelWork
@@ -29,7 +29,7 @@ RECORDS = (
     StoredType("other_part", KeptPart, ("tersely.tools.observation:OtherPart",)),
     StoredType("lost", Lost, ("tersely.condensing.budget:Lost",)),
     StoredType("model_work", ModelWork, ("tersely.condensing.budget:ModelWork",)),
-    StoredType("survey_plan", Planned, ("tersely.agent.survey:Planned",)),
+    StoredType("survey_plan", SurveyPlan, ("tersely.agent.survey:Planned",)),
     StoredType("evidence_reading", EvidenceReading, ("tersely.agent.evidence:Reading",)),
     StoredType("evidence", Evidence, ("tersely.agent.evidence:Evidence",)),
     StoredType("tool", Tool, ("tersely.tools.raw:Tool",)),

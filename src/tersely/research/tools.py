@@ -1,8 +1,7 @@
-"""The tools of a researcher: which one searches, which one reads pages, which one summarizes; and how each wants to be
-asked.
+"""The tools of a researcher: which one searches, which reads pages, which summarizes, and their arguments.
 
-Found by what tools say of themselves, so that any search server will do; the
-operator's word goes first.
+Tools are found by their names, descriptions and schemas, so that any search server
+works; configured tools take precedence.
 """
 
 import json
@@ -30,7 +29,7 @@ _NUMBERED = re.compile(r"^\W{0,3}(?:\d{1,3}[.):]\s*)?[#*\s]*|[*\s]+$")
 
 @dataclass(frozen=True)
 class SearchHit:
-    """What a search found: where, and what it is called."""
+    """A page that a search found."""
 
     url: str
     title: str = ""
@@ -51,12 +50,13 @@ class ResearchTools:
         *,
         granted: Mapping[str, Sequence[str]] = {},
     ) -> "ResearchTools":
-        """
+        """Choose the tools for a research.
+
         Args:
-            granted: By server, the only tools that may be used, where an alert restricts them.
+            granted: The only tools that may be used, by server, if the alert restricts them.
 
         Raises:
-            InputError: Nothing searches or nothing reads pages; says what there is and how to name one.
+            InputError: No tool searches or no tool reads pages; the message lists the tools and the setting.
         """
         offered = [named.tool for named in registry.tools(servers)]
         tools = [tool for tool in offered if tool.name in granted.get(tool.server, (tool.name,))]
@@ -70,16 +70,16 @@ class ResearchTools:
             (crawl, "reads a page by its address", "crawl_tool"),
         ):
             if tool is None:
-                there_is = ", ".join(one.dotted for one in tools) or "none at all"
-                away = [status.name for status in registry.statuses() if status.state != "ready"]
-                down = f" Not reachable: {', '.join(away)}." if away else ""
+                available = ", ".join(one.dotted for one in tools) or "none"
+                unreachable = [status.name for status in registry.statuses() if status.state != "ready"]
+                down = f" Not reachable: {', '.join(unreachable)}." if unreachable else ""
                 raise InputError(
-                    f"No tool {does}. There are: {there_is}.{down} Name one as research.{setting} (server.tool)."
+                    f"No tool {does}. There are: {available}.{down} Name one as research.{setting} (server.tool)."
                 )
         assert search and crawl
         return cls(search=search, crawl=crawl, summarize=summarize)
 
-    def ask_search(self, query: str, limit: int) -> dict[str, Any]:
+    def search_arguments(self, query: str, limit: int) -> dict[str, Any]:
         arguments: dict[str, Any] = {_argument(self.search, _QUERY): query}
         count = _argument(self.search, _COUNT)
         if count:
@@ -87,13 +87,13 @@ class ResearchTools:
             arguments[count] = min(limit, most) if isinstance(most, int) else limit
         return arguments
 
-    def ask_crawl(self, url: str) -> dict[str, Any]:
+    def crawl_arguments(self, url: str) -> dict[str, Any]:
         name = _argument(self.crawl, _ADDRESS)
         wants_list = _properties(self.crawl).get(name, {}).get("type") == "array"
         return {name: [url] if wants_list else url}
 
     def address_in(self, arguments: Mapping[str, Any]) -> str:
-        """Which page was asked for."""
+        """The address in the arguments of a crawl."""
         value = arguments.get(_argument(self.crawl, _ADDRESS), "")
         return str(value[0] if isinstance(value, list) and value else value)
 
@@ -107,11 +107,11 @@ def _named(tools: Sequence[Tool], name: str) -> Tool | None:
     return found
 
 
-def _best(tools: Sequence[Tool], arguments: Sequence[str], says: re.Pattern[str]) -> Tool | None:
-    """The first tool that takes such an argument and is called so, else one that describes itself so."""
+def _best(tools: Sequence[Tool], arguments: Sequence[str], pattern: re.Pattern[str]) -> Tool | None:
+    """The first tool with such an argument and a matching name, else one with a matching description."""
     fitting = [tool for tool in tools if _argument(tool, arguments) and not tool.destructive]
-    by_name = [tool for tool in fitting if says.search(tool.name)]
-    by_description = [tool for tool in fitting if says.search(tool.description)]
+    by_name = [tool for tool in fitting if pattern.search(tool.name)]
+    by_description = [tool for tool in fitting if pattern.search(tool.description)]
     return next(iter([*by_name, *by_description]), None)
 
 
@@ -125,15 +125,15 @@ def _properties(tool: Tool) -> Mapping[str, Any]:
 
 
 def _argument(tool: Tool, names: Sequence[str]) -> str:
-    there = {name.lower(): name for name in _properties(tool)}
-    return next((there[name] for name in names if name in there), "")
+    declared = {name.lower(): name for name in _properties(tool)}
+    return next((declared[name] for name in names if name in declared), "")
 
 
-# What a search found
+# Search results
 
 
 def hits(text: str) -> list[SearchHit]:
-    """The pages in a search result of whatever form, in their order, each once."""
+    """The pages in a search result of any format, in order, each once."""
     try:
         found = list(_in_json(json.loads(text)))
     except (ValueError, RecursionError):
@@ -172,7 +172,7 @@ def _in_text(text: str) -> Iterator[SearchHit]:
 
 
 def same_page(url: str) -> str:
-    """One form for addresses that lead to the same page."""
+    """Normalize an address, so that addresses of the same page are equal."""
     parts = urlsplit(url.strip())
     return urlunsplit(
         (parts.scheme.lower().replace("https", "http"), parts.netloc.lower(), parts.path.rstrip("/"), parts.query, "")
