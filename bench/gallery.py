@@ -517,9 +517,8 @@ def main() -> None:
     parser.add_argument("--print", action="store_true", help="print the page instead of writing it")
     asked = parser.parse_args()
     sections = [
-        "# Gallery\n\nTen texts of different kinds, before and after the structural condenser: no model, no key, "
-        "nothing sent.\n"
-        "`python -m bench.gallery` makes this page.\n"
+        "# Gallery\n\nTen texts of different kinds, before and after the structural condenser, which uses no model, needs "
+        "no key\nand sends nothing. `python -m bench.gallery` generates this page.\n"
     ]
     lacking = []
     for exhibit in EXHIBITS:
