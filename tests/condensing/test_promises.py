@@ -335,13 +335,10 @@ def test_every_line_of_the_answer_is_a_line_of_the_source(shape: str) -> None:
 _SHARE = re.compile(r"(\d[\d,]*) of (\d[\d,]*) (\S+)")
 
 
-@pytest.mark.slow
 @tries(100)
 @given(st.integers(0, len(SHAPES) - 1), st.integers(0, 2), st.integers(30, 1_500), st.sampled_from(QUESTIONS))
 def test_nothing_is_left_out_that_is_not_there(index: int, seed: int, budget: int, focus: str) -> None:
-    """Counts never exceed their whole; line ranges are in order and lie in the source; the ending says what `lost`
-    says.
-    """
+    """Counts never exceed their whole; line ranges are in order and lie in the source; the ending says what `lost` says."""
     text = invented(index, seed)
     condensed = condense_structurally(text, budget, focus)
     assert condensed.lost

@@ -112,7 +112,7 @@ async def test_what_an_override_names_is_checked_again_when_the_session_runs(
     service: FlowService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """002 Q4: the configuration may have changed since."""
-    monkeypatch.setattr(service.web.parts.intake, "_check", lambda override: None)
+    monkeypatch.setattr(service.web.parts.intake, "_check_override", lambda override: None)
     for mcp, says in (
         ({"servers": [{"name": "gone"}]}, "There is no server 'gone'. There are: away, ops"),
         ({"servers": [{"name": "side", "tools": ["gone"]}]}, "Server 'side' has no tool 'gone'"),

@@ -208,12 +208,12 @@ def test_a_provider_that_nobody_declared_is_a_mistake(command: tuple[str, ...], 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "Which servers?"),
+        ((), "No servers given"),
         (("--upstream", "http://localhost:1/mcp", "--", "x"), "Give only one of"),
-        (("--port", "1", "--", "x"), "--port and --stateless are for --http"),
+        (("--port", "1", "--", "x"), "--port and --stateless need --http"),
         (("--llm", "--", "x"), "OPENROUTER_API_KEY"),
         (("nonsense",), "nonsense"),
-        (("--upstream", "http://localhost:1/mcp", "check"), "Put --upstream behind the word check"),
+        (("--upstream", "http://localhost:1/mcp", "check"), "Put --upstream after the subcommand"),
     ],
 )
 def test_a_mistake_is_a_sentence(arguments: tuple[str, ...], says: str) -> None:

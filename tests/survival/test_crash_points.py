@@ -20,6 +20,7 @@ def test_no_module_of_the_package_mentions_the_variables_of_crash_points() -> No
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+@pytest.mark.process
 def test_a_process_ends_the_nth_time_it_passes_the_named_point() -> None:
     script = (
         "from tests.survival.crash_points import crash_points\n"

@@ -35,14 +35,16 @@ def beginning(
         window: The model's context window in tokens; the alert gets up to a quarter of it, other parts less.
         quote: How the controller quotes text from outside.
     """
+    # The rules quote tools' descriptions, which are masked with a key of their own: not masked again.
+    servers = Masker(key=assignment.key).mask(_servers(assignment, registry))
     system = _filled(
         assignment.system or SYSTEM,
         instructions=assignment.agent.instructions.strip(),
-        servers=_servers(assignment, registry),
+        servers=servers,
         rules=rules,
     )
     return [
-        Message("system", Masker(key=assignment.key).mask(_tidy(system))),
+        Message("system", servers.derive(_tidy(system))),
         # All parts are masked (alert, runbook, findings) or written by the operator.
         Message("user", assignment.alert.derive(question(assignment, window=window, quote=quote))),
     ]
