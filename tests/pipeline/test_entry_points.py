@@ -168,3 +168,10 @@ def test_a_difference_names_the_entry_point_the_text_and_the_field() -> None:
     assert changed.startswith("=== condense(), small")
     assert '- "status": "passthrough"' in changed and '+ "status": "fallback"' in changed
     assert removed.startswith("=== mask(), page") and added == "=== new(): only in the present code"
+
+
+def test_the_size_before_is_that_of_the_text_that_came_in() -> None:
+    text = HOSTILE["tag characters"] + HOSTILE["secret"]
+    condensed = tersely.condense(text)
+    assert condensed.tokens_before == tersely.count_tokens(text) > condensed.tokens_after
+    assert condensed.cleaned and condensed.masked and tersely.condense("plain").masked is False

@@ -34,7 +34,14 @@ def condense(text: str, budget: int = 1000, focus: str = "", *, mask: bool = Tru
     # With mask=False the caller vouches for the text.
     masked = Masker().mask(cleaned.text) if mask else assume_masked(cleaned.text)
     condensed = condense_within(masked, budget, focus)
-    return replace(condensed, cleaned=cleaned.removed, masked=mask and masked != cleaned.text)
+    if masked == text:
+        return condensed
+    return replace(
+        condensed,
+        tokens_before=O200K.count(text),
+        cleaned=cleaned.removed,
+        masked=masked != cleaned.text,
+    )
 
 
 def shorten(text: Masked, budget: int, focus: str = "") -> Masked:
