@@ -85,6 +85,7 @@ print("ok")
 """
 
 
+@pytest.mark.process
 def test_a_provider_that_is_added_to_the_registry_can_be_configured_and_built() -> None:
     """In a process of its own, because the settings are derived from the registry when they are imported."""
     done = subprocess.run([sys.executable, "-c", ADDED], capture_output=True, text=True, timeout=60, check=False)
