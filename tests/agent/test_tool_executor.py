@@ -247,3 +247,16 @@ async def test_steps_return_handles_and_sizes_and_never_the_text(results: KeptRe
     await execute(tool_executor(OneTool(PODS), results), ask(), scope=ME, step=step)
     assert isinstance(stored["call"], Fetched) and len(repr(stored["call"])) < 1000
     assert len(repr(stored["condense"])) < 20_000
+
+
+async def test_a_result_that_cannot_be_condensed_is_cut_to_the_room_in_the_window(
+    results: KeptResults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The threshold may be larger than the window; nothing larger than the window enters a conversation."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a condenser failed")
+
+    monkeypatch.setattr("tersely.condensing.ladder.condense_structurally", broken)
+    observation = await execute(tool_executor(OneTool(PODS), results), ask(), scope=ME, window=600)
+    assert observation.status == "fallback" and O200K.count(observation.text) <= 600

@@ -232,6 +232,7 @@ class Pipeline:
             tokens=tokens,
             handle=handle,
             budget=policy.target(is_error=admitted.is_error, window=window),
+            cut_to=limit,
             llm=llm if policy.may_ask_model(is_error=admitted.is_error) else None,
             request=request,
             note=note,
@@ -299,6 +300,7 @@ class Pipeline:
         *,
         handle: str | None,
         budget: int,
+        cut_to: int | None = None,
         tokens: int | None = None,
         llm: LLM | None = None,
         request: SummaryRequest | None = None,
@@ -311,6 +313,7 @@ class Pipeline:
         If condensing fails, the text is cut: no text makes this method fail.
 
         Args:
+            cut_to: Tokens of the beginning that is returned if condensing fails; the budget unless given.
             intent: With masked words and arguments.
             tokens: Size of the text, if known.
         """
@@ -341,7 +344,7 @@ class Pipeline:
         except Exception as problem:  # noqa: BLE001
             # Broad, so that a bug in a condenser still leaves the reader the beginning of the masked text.
             logger.error("condensing_failed", extra={"called": intent.called, "problem": type(problem).__name__})
-            condensed = await anyio.to_thread.run_sync(core.cut, text, tokens, handle, max(budget, policy.threshold))
+            condensed = await anyio.to_thread.run_sync(core.cut, text, tokens, handle, cut_to or budget)
         # Condensed from masked text, or written by a model and masked again.
         condensed = replace(condensed, text=assume_masked(condensed.text), tokens_before=tokens)
         fields = meta.log_fields(meta.describe(condensed, handle=handle))
