@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tersely.api import mcp_call, summarize, summarize_for_extraction
-    from tersely.condensing.budget import Condensed, Lost
+    from tersely.condensing.account import Lost
+    from tersely.condensing.budget import Condensed
     from tersely.masking.mask import mask
     from tersely.pipeline.core import condense
     from tersely.text.chunks import Chunk, chunk

@@ -62,10 +62,10 @@ def test_what_is_left_out_is_counted() -> None:
     assert reading is not None
 
     packed = pack(reading, 100, focus=wish)
-    (lost,) = reading.lost(packed.kept)
+    account = packed.account(reading, _uses(300))
 
     shown = sum(1 for index in packed.kept if reading.units[index].count)
-    assert lost.what == f"{300 - shown} of 300 matches"
+    assert account.summary()[0].what == f"{300 - shown} of 300 lines"
 
 
 def test_a_log_with_times_is_no_search_result() -> None:

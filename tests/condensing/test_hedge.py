@@ -1,5 +1,6 @@
 """Where a kind is only likely, the generic reader's best lines stay too."""
 
+from tersely.condensing.account import Account
 from tersely.condensing.focus import Focus
 from tersely.condensing.hedge import with_hedge
 from tersely.condensing.structural import condense_structurally
@@ -17,35 +18,35 @@ def mistaken(kind: str, *, own_layout: bool = False) -> Reading:
     units = [Unit(line, at, at, 0.0 if line == WANTED else 2.0) for at, line in enumerate(TEXT.split("\n"), 1)]
     reading = Reading(kind, units)
     if own_layout:
-        reading.layout = lambda kept, changed: "\n".join(changed.get(at, units[at].text) for at in sorted(kept))
+        reading.layout = lambda kept, changed, gaps: "\n".join(changed.get(at, units[at].text) for at in sorted(kept))
     return reading
 
 
-def shown(reading: Reading) -> tuple[list[str], Reading, set[int]]:
+def shown(reading: Reading) -> tuple[list[str], Account]:
     joined = with_hedge(reading, TEXT, QUESTION, 400, O200K)
     packed = pack(joined, 400, O200K, QUESTION)
     assert packed.tokens <= 400
-    return packed.text.split("\n"), joined, packed.kept
+    return packed.text.split("\n"), packed.account(joined, TEXT.split("\n"))
 
 
 def test_what_a_mistaken_reader_leaves_out_is_shown_in_the_order_of_the_source() -> None:
-    lines, _, _ = shown(mistaken("table"))
+    lines, _ = shown(mistaken("table"))
     assert WANTED in lines
     order = [TEXT.split("\n").index(line) for line in lines if line in TEXT]
     assert order == sorted(order)
 
 
 def test_beside_a_layout_of_its_own_the_lines_stand_beneath() -> None:
-    lines, _, _ = shown(mistaken("outline", own_layout=True))
+    lines, _ = shown(mistaken("outline", own_layout=True))
     assert WANTED in lines[lines.index("[lines as they stand]") :]
 
 
 def test_no_line_is_shown_twice_nor_said_to_be_left_out() -> None:
     for reading in (mistaken("table"), mistaken("outline", own_layout=True)):
-        lines, joined, kept = shown(reading)
+        lines, account = shown(reading)
         whole = [line for line in lines if line in TEXT.split("\n")]
         assert len(whole) == len(set(whole))
-        [lost] = joined.lost(kept)
+        [lost] = account.summary()
         assert lost.what == f"{401 - len(whole)} of 401 lines"
         assert not any(first <= 201 <= last for first, last in lost.lines)
 

@@ -199,7 +199,9 @@ def test_a_very_long_text_is_read_where_it_promises_an_answer() -> None:
     assert "ledger under the stairs" in shown(text, 100, "Where was the missing ledger found?")
     reading = prose.read(text, Focus.parse("ledger"), 100)
     assert reading is not None
-    assert "lines in parts that promised less" in reading.lost(set())[-1].what
+    lines = text.split("\n")
+    account = pack(reading, 100, focus=Focus.parse("ledger")).account(reading, lines)
+    assert any(first <= 1 <= last for first, last in account.lost)
 
 
 def test_lines_that_begin_with_a_number_are_no_headings() -> None:
@@ -220,14 +222,6 @@ def test_every_sentence_and_its_line_come_from_the_source() -> None:
     assert reading is not None
     for unit in reading.units:
         assert unit.text in "\n".join(lines[unit.first - 1 : unit.last])
-
-
-def test_the_account_counts_the_sentences_that_are_not_shown() -> None:
-    reading = prose.read(REPORT, Focus.parse("repair"), 60)
-    assert reading is not None
-    sentences = [index for index, unit in enumerate(reading.units) if unit.count]
-    (entry,) = reading.lost(set(sentences[:3]))
-    assert entry.what == "12 of 15 sentences"
 
 
 @settings(max_examples=80, deadline=None)

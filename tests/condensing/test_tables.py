@@ -40,14 +40,6 @@ def test_a_limit_brings_the_rows_beyond_it() -> None:
     assert "web-128 " in text and "web-129 " in text and "cart-7f9c-x2k" in text
 
 
-def test_the_account_counts_rows_by_their_state() -> None:
-    focus = Focus.parse("unhealthy pods")
-    reading = read(pods(), focus, 200)
-    assert reading is not None
-    lost = reading.lost(pack(reading, 200, focus=focus).kept)
-    assert lost[0].what.endswith("of 119 rows with STATUS Running")
-
-
 def test_quoted_cells_may_hold_the_separator() -> None:
     text = (
         "name,city,size\n"

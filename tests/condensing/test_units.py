@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tersely.condensing.budget import Lost
+from tersely.condensing.account import runs_of
 from tersely.condensing.focus import Focus
-from tersely.condensing.units import Reading, Unit, count_left_out, merge, pack, runs_of, shorten
+from tersely.condensing.units import Reading, Unit, merge, pack, shorten
 from tersely.text.tokens import O200K
 
 
@@ -48,22 +48,20 @@ def test_members_of_a_family_give_way_to_others() -> None:
     assert "something else" in pack(Reading("text", units), 60).text
 
 
-def test_gaps_are_marked_with_how_much_is_missing() -> None:
+def test_every_gap_is_marked_and_the_largest_say_their_size() -> None:
     units = lines(300)
     for index in (0, 100, 250):
         units[index].score = 9.0
-    shown = pack(Reading("text", units), 400).text.split("\n")
-    marked = [place for place, line in enumerate(shown) if line.startswith("…") and 0 < place < len(shown) - 1]
-    assert marked
-    for place in marked:
-        before, after = (int(shown[place + step].split()[2]) for step in (-1, 1))
-        assert int(shown[place][1:]) == after - before - 1
-
-
-def test_what_is_left_out_is_counted_with_its_lines() -> None:
-    reading = Reading("text", lines(10))
-    assert count_left_out(reading, {0, 1, 5}) == [Lost("7 of 10 lines", ((3, 5), (7, 10)))]
-    assert count_left_out(reading, set(range(10))) == []
+    source = [unit.text for unit in units]
+    shown = pack(Reading("text", units), 400, lines=source).text.split("\n")
+    marked = [place for place, line in enumerate(shown) if "…" in line and 0 < place < len(shown) - 1]
+    assert len([place for place in marked if shown[place] != "…"]) >= 2
+    for place in range(1, len(shown) - 1):
+        if place in marked:
+            before, after = (int(shown[place + step].split()[2]) for step in (-1, 1))
+            assert shown[place] in ("…", f"[… {after - before - 1} lines]")
+        elif place - 1 not in marked and place > 0 and "…" not in shown[place - 1]:
+            assert int(shown[place].split()[2]) == int(shown[place - 1].split()[2]) + 1
 
 
 def test_room_that_is_left_is_filled() -> None:
@@ -80,7 +78,7 @@ def test_a_unit_larger_than_the_budget_is_shown_where_the_focus_finds_something(
     )
     packed = pack(Reading("text", [Unit(text, 1, 1, 2.0)]), 120, focus=Focus.parse("needle-77"))
     assert "needle-77" in packed.text and packed.text.startswith("begin")
-    assert packed.shortened == {0}
+    assert packed.shortened == {0: packed.text}
 
 
 def test_a_large_family_is_packed_in_time_that_grows_with_its_size() -> None:
@@ -91,11 +89,10 @@ def test_a_large_family_is_packed_in_time_that_grows_with_its_size() -> None:
 
 def test_readings_of_parts_are_packed_as_one_text() -> None:
     first = Reading("log", lines(5), head="five lines")
-    second = Reading("table", [Unit("NAME", 6, 6, 0.4), Unit("web-1", 7, 7, 3.0, parent=0)], noun="rows")
+    second = Reading("table", [Unit("NAME", 6, 6, 0.4), Unit("web-1", 7, 7, 3.0, parent=0)])
     reading = merge([first, second])
     text = pack(reading, 200).text
     assert text.index("five lines") < text.index("number 4") < text.index("NAME") < text.index("web-1")
-    assert reading.lost(set())[-1].what == "2 of 2 rows"
 
 
 def test_line_ranges_are_joined() -> None:

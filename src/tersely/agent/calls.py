@@ -23,7 +23,8 @@ from tersely.agent.meter import MeteredLLM
 from tersely.agent.recorder import OpenEvent, Recorder
 from tersely.agent.tool_executor import Fetched, Observation, Step, ToolExecutor
 from tersely.agent.toolbox import OURS, Toolbox
-from tersely.condensing.budget import Lost, ModelWork
+from tersely.condensing.account import Lost
+from tersely.condensing.budget import ModelWork
 from tersely.condensing.summarize import OnText
 from tersely.errors import InputError, LostSession, ToolError
 from tersely.llm.client import LLM

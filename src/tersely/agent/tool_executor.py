@@ -14,7 +14,8 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import anyio.to_thread
 
-from tersely.condensing.budget import Condensed, Lost, ModelWork, Status
+from tersely.condensing.account import Lost
+from tersely.condensing.budget import Condensed, ModelWork, Status
 from tersely.condensing.summarize import OnText, Progress
 from tersely.errors import InputError, MaskingFailed, ToolError
 from tersely.llm.client import LLM

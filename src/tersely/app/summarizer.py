@@ -17,7 +17,8 @@ from typing import Literal
 
 import anyio.to_thread
 
-from tersely.condensing.budget import SMALLEST_BUDGET, Condensed, Lost
+from tersely.condensing.account import Lost
+from tersely.condensing.budget import SMALLEST_BUDGET, Condensed
 from tersely.condensing.cache import NoCache, SummaryCache
 from tersely.condensing.structural import whole_text
 from tersely.condensing.summarize import Progress, SummaryRequest

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
+from tersely.condensing.account import Account, Lost
+
 Status = Literal["passthrough", "structural", "summarized", "partial", "fallback"]
 
 SMALLEST_BUDGET = 16
@@ -14,25 +16,6 @@ CONDENSE_SECONDS = 180.0
 
 ACCOUNT_FROM_TOKENS = 200
 """Under this budget the list of omissions is in `Condensed.lost` only: the text has no room for it."""
-
-
-@dataclass(frozen=True)
-class Lost:
-    """Something that is in the source but not in the condensed text."""
-
-    what: str
-    """A short phrase, e.g. "412 of 420 pods with status Running"."""
-
-    lines: tuple[tuple[int, int], ...] = ()
-    """Location in the source: first and last line of each run, counted from 1."""
-
-    def __str__(self) -> str:
-        if not self.lines:
-            return self.what
-        runs = ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in self.lines[:3])
-        more = ", …" if len(self.lines) > 3 else ""
-        plural = len(self.lines) > 1 or self.lines[0][0] != self.lines[0][1]
-        return f"{self.what} (line{'s' if plural else ''} {runs}{more})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +55,11 @@ class Condensed:
     """Encoding in which the tokens are counted."""
 
     lost: list[Lost] = field(default_factory=list)
+    """What is left out, in words; derived from the account where there is one."""
+
+    account: Account = field(default_factory=Account)
+    """What happened to each line of the source. Empty for a summary by a model, which shows no lines."""
+
     work: ModelWork | None = None
     """Set when a model was called."""
 

@@ -8,9 +8,8 @@ space. Files that are rarely read line by line (lock files, minified or generate
 import re
 from dataclasses import dataclass, field
 
-from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.units import Reading, Unit, runs_of
+from tersely.condensing.units import Reading, Unit
 
 _FILE = re.compile(r"diff --git (?:a/)?(.+?) (?:b/)?(\S+)$|diff (?:-\S+ )*(\S+) (\S+)$|Index: (\S+)$")
 _OLD = re.compile(r"--- (?:a/)?([^\t\n]+)")
@@ -76,16 +75,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
         if len(files) > most:
             head += f"\n… and {len(files) - most} more files"
 
-    def lost(kept: set[int]) -> list[Lost]:
-        missing = [units[index] for index in blocks if index not in kept and units[index].text[:1] in ("+", "-")]
-        lines = sum(unit.count for unit in missing)
-        return (
-            [Lost(f"{lines} of {added + removed} changed lines", runs_of((unit.first, unit.last) for unit in missing))]
-            if missing
-            else []
-        )
-
-    return Reading("diff", units, head=head, lost=lost, noun="lines", gaps=False)
+    return Reading("diff", units, head=head)
 
 
 def _files(lines: list[str]) -> tuple[list[_File], list[tuple[int, str]]]:

@@ -172,4 +172,10 @@ def _joined(blocks: list[Block], focus: Focus, budget: int) -> Reading | None:
     """Read each block as one line of a log."""
     lines = "\n".join(" ".join(" ".join(line.split()) for line in block) for _, block in blocks)
     reading = logs.read(lines, focus, budget, noun="entries")
-    return moved(reading, lambda line: blocks[min(line, len(blocks)) - 1][0]) if reading else None
+    if reading is None:
+        return None
+
+    def block(line: int) -> Block:
+        return blocks[min(line, len(blocks)) - 1]
+
+    return moved(reading, lambda line: block(line)[0], lambda line: block(line)[0] + len(block(line)[1]) - 1)

@@ -13,10 +13,9 @@ import heapq
 import math
 import re
 
-from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.records import Column, columns_of_lines, weigh_columns
-from tersely.condensing.units import Reading, Unit, runs_of
+from tersely.condensing.units import Reading, Unit
 
 LONGEST_LINE = 400
 """Longer lines are cut into pieces that can be chosen separately."""
@@ -74,12 +73,7 @@ def read(text: str, focus: Focus, budget: int, *, columns: list[Column] | None =
         for i in candidates
     ]
 
-    def lost(kept: set[int]) -> list[Lost]:
-        shown = {candidates[index] for index in kept}
-        missing = [(numbers[i], numbers[i]) for i in range(len(texts)) if i not in shown]
-        return [Lost(f"{len(missing)} of {len(texts)} lines", runs_of(missing))] if missing else []
-
-    return Reading("text", units, lost=lost)
+    return Reading("text", units)
 
 
 def owners_of(texts: list[str], numbers: list[int]) -> list[int]:

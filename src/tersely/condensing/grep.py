@@ -9,10 +9,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.templates import VALUE
-from tersely.condensing.units import Reading, Unit, runs_of
+from tersely.condensing.units import Reading, Unit
 
 _MATCH = re.compile(
     r"(?P<path>(?:[A-Za-z]:[\\/])?[^\s:|][^:\n|]{0,300}?):(?P<line>\d{1,8}):(?:\d{1,5}:)?(?P<text>.*)", re.S
@@ -54,15 +53,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     units = _by_file(hits, scores, of_path)
     head = f"{len(hits)} matches in {len(paths)} files"
 
-    def lost(kept: set[int]) -> list[Lost]:
-        missing = [unit for index, unit in enumerate(units) if index not in kept and unit.count]
-        return (
-            [Lost(f"{len(missing)} of {len(hits)} matches", runs_of((unit.first, unit.last) for unit in missing))]
-            if missing
-            else []
-        )
-
-    return Reading("grep", units, head=head, lost=lost, noun="matches", gaps=False)
+    return Reading("grep", units, head=head)
 
 
 def _by_file(hits: Sequence[_Hit], scores: Sequence[float], of_path: dict[str, float]) -> list[Unit]:

@@ -11,9 +11,8 @@ from bisect import bisect_right
 from itertools import pairwise
 
 from tersely.condensing import generic
-from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus
-from tersely.condensing.units import Reading, Unit, count_left_out, pack
+from tersely.condensing.units import Gaps, Reading, Unit, pack
 from tersely.text.tokens import Tokenizer
 
 UNPROVEN = frozenset(("csv", "table", "outline"))
@@ -42,7 +41,7 @@ def with_hedge(reading: Reading, text: str, focus: Focus, budget: int, tokenizer
     source = text.split("\n")
     whole = {line.first for line in lines if line.text == source[line.first - 1].rstrip()}
     _exclude_duplicates(reading, lines, whole)
-    return _append_lines(reading, lines, whole) if reading.layout is not None else _insert_lines(reading, lines, whole)
+    return _append_lines(reading, lines) if reading.layout is not None else _insert_lines(reading, lines)
 
 
 def _missing_lines(reading: Reading, text: str, focus: Focus, budget: int, tokenizer: Tokenizer) -> list[Unit]:
@@ -65,7 +64,7 @@ def _missing_lines(reading: Reading, text: str, focus: Focus, budget: int, token
     if not missing:
         return []
     chosen = pack(second, int(budget * SHARE), tokenizer, focus)
-    kept = sorted(chosen.kept - chosen.shortened)
+    kept = sorted(chosen.kept - chosen.shortened.keys())
     place = {index: at for at, index in enumerate(kept)}
     return [
         Unit(
@@ -100,7 +99,7 @@ def _exclude_duplicates(reading: Reading, lines: list[Unit], whole: set[int]) ->
         line.score = _ALWAYS_CHOSEN
 
 
-def _insert_lines(reading: Reading, lines: list[Unit], whole: set[int]) -> Reading:
+def _insert_lines(reading: Reading, lines: list[Unit]) -> Reading:
     """Insert the lines between the units of the reading, in source order."""
     firsts = [unit.first for unit in reading.units]
     before = [bisect_right(firsts, line.first) for line in lines]
@@ -122,21 +121,15 @@ def _insert_lines(reading: Reading, lines: list[Unit], whole: set[int]) -> Readi
         unit.parent = own_at[unit.parent] if unit.parent is not None else None
     for line in lines:
         line.parent = line_at[line.parent] if line.parent is not None else None
-    own = {at: index for index, at in enumerate(own_at)}
-    joined = Reading(reading.kind, units, head=reading.head, noun=reading.noun, gaps=reading.gaps, decay=reading.decay)
-    plain = Reading(reading.kind, reading.units, lost=reading.lost, noun=reading.noun)
-    joined.lost = lambda kept: _lost(
-        plain, {own[at] for at in kept if at in own}, whole & {units[at].first for at in kept if at not in own}
-    )
-    return joined
+    return Reading(reading.kind, units, head=reading.head, gaps=reading.gaps, decay=reading.decay)
 
 
-def _append_lines(reading: Reading, lines: list[Unit], whole: set[int]) -> Reading:
+def _append_lines(reading: Reading, lines: list[Unit]) -> Reading:
     """Append the lines below a reading that has its own layout, in source order."""
     layout = reading.layout
     assert layout is not None
     count = len(reading.units)
-    heading = Unit(_HEADING, lines[0].first, lines[0].first, -1.0, count=0)
+    heading = Unit(_HEADING, lines[0].first, lines[0].first - 1, -1.0, count=0)
     last = lines[0].last
     for line in lines:
         if line.first > last + 1:
@@ -145,31 +138,19 @@ def _append_lines(reading: Reading, lines: list[Unit], whole: set[int]) -> Readi
         line.parent = count if line.parent is None else line.parent + count + 1
     units = [*reading.units, heading, *lines]
 
-    def below(kept: set[int], changed: dict[int, str]) -> str:
-        upper = layout({at for at in kept if at < count}, {at: text for at, text in changed.items() if at < count})
+    def below(kept: set[int], changed: dict[int, str], gaps: Gaps) -> str:
+        own = {at: text for at, text in changed.items() if at < count}
+        upper = layout({at for at in kept if at < count}, own, gaps)
         lower = "\n".join(changed.get(at, units[at].text) for at in sorted(kept) if at >= count)
         return "\n".join(part for part in (upper, lower) if part)
 
-    plain = Reading(reading.kind, reading.units, lost=reading.lost, noun=reading.noun)
+    hidden = reading.hidden
     return Reading(
         reading.kind,
         units,
         head=reading.head,
-        lost=lambda kept: _lost(
-            plain, {at for at in kept if at < count}, whole & {units[at].first for at in kept if at > count}
-        ),
-        noun=reading.noun,
+        hidden=(lambda kept: hidden({at for at in kept if at < count})) if hidden is not None else None,
         gaps=reading.gaps,
         layout=below,
         decay=reading.decay,
     )
-
-
-def _lost(reading: Reading, kept: set[int], shown: set[int]) -> list[Lost]:
-    """Return the omissions that neither the kept units nor the verbatim lines `shown` cover."""
-    kept |= {
-        index
-        for index, unit in enumerate(reading.units)
-        if unit.first == unit.last and unit.first in shown and unit.count == 1
-    }
-    return reading.lost(kept) or count_left_out(reading, kept)

@@ -12,7 +12,8 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-from tersely.condensing.budget import CONDENSE_SECONDS, Condensed, Lost, ModelWork
+from tersely.condensing.account import Lost
+from tersely.condensing.budget import CONDENSE_SECONDS, Condensed, ModelWork
 from tersely.condensing.cache import SummaryCache
 from tersely.condensing.structural import condense_structurally, condense_within, whole_text
 from tersely.condensing.summarize import OnText, Progress, SummaryRequest, summarize_text

@@ -15,17 +15,16 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
 from tersely.condensing import stack
-from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus, Term, lowered, scan
 from tersely.condensing.preamble import TIME, Parts, Preamble
 from tersely.condensing.series import Series, bad_status, odd_in, series_in
 from tersely.condensing.templates import VALUE, families, gather, is_coarse
-from tersely.condensing.units import Reading, Unit, runs_of
+from tersely.condensing.units import Reading, Unit
 
 _LEVEL_SHARE, _WORDS_SHARE = 0.8, 0.4
 """Weights of the level and of the words in the severity of a line."""
@@ -70,6 +69,7 @@ class _Template:
     words: list[str] = field(default_factory=list)
     """The shown words, without values."""
     family: "_Family | None" = None
+    absorbs: list["_Template"] = field(default_factory=list)
     absorbed: bool = False
     """Shown as a variant of another template that differs in one word."""
 
@@ -493,6 +493,7 @@ class _Reader:
         count = len(template.members)
         leader.also.append(f"{words[different[0]]} ×{count}" if count > 1 else words[different[0]])
         leader.also_count += count
+        leader.absorbs.append(template)
         template.absorbed = True
         return True
 
@@ -592,18 +593,22 @@ class _Reader:
         entries.sort(key=lambda entry: entry[0])
         times = self._room_for_times(ordered)
         units: list[Unit] = []
-        represented: list[_Template | None] = []
         shown_traces: set[str] = set()
         for at, template, score in entries:
             if template is None:
                 text = log.asked(at, self.room) if at in asked_for else log.single(at)
                 units.append(Unit(text, log.number(at), log.number(at), score, count=0))
             else:
-                text = self._text(template, times)
                 units.append(
-                    Unit(text, log.number(at), log.number(at), score, count=len(template.members) + template.also_count)
+                    Unit(
+                        self._text(template, times),
+                        log.number(at),
+                        log.number(at),
+                        score,
+                        count=1 if template.coarse else len(template.members) + template.also_count,
+                        folded=self._folded(template),
+                    )
                 )
-            represented.append(template)
             trace = self.traces.after.get(at)
             if trace is not None:
                 frames = stack.shown(log.lines, trace, self.traces)
@@ -620,27 +625,31 @@ class _Reader:
                             count=len(trace),
                         )
                     )
-                    represented.append(None)
-        return Reading(
-            log.kind, units, head=self._head(), lost=lambda kept: self._lost(units, represented, kept), noun=log.noun
-        )
+        return Reading(log.kind, units, head=self._head(), noun=log.noun)
+
+    def _folded(self, template: _Template) -> Callable[[], Iterator[tuple[int, int]]]:
+        """Return how to list the lines that a template's text counts, besides the shown one."""
+        number = self.log.number
+
+        def lines() -> Iterator[tuple[int, int]]:
+            if template.coarse:
+                return
+            for each in (template, *template.absorbs):
+                for at in each.members:
+                    if at != template.shown:
+                        yield number(at), number(at)
+
+        return lines
 
     def _text(self, template: _Template, times: float) -> str:
         count = len(template.members)
         text = template.parts.shown if count > 1 or template.hits else self.log.single(template.shown)
         if template.coarse:
-            return f"{text} (and {count - 1} lines that begin alike)" if count > 1 else text
+            return text
         if count > 1:
             text += f" ×{count}"
         if template.also:
             text += f" (also {', '.join(template.also)})"
-        family = template.family
-        if family is not None and family.leader is template:
-            alike = sum(
-                len(other.members) for other in family.templates if other is not template and not other.absorbed
-            )
-            if alike > 1:
-                text += f" (and {alike} alike)"
         if template.parts.time and template.score >= times:
             first = _clock(template.parts.time)
             last = _clock(self.log.parts(template.members[-1]).time) if count > 1 else first
@@ -681,26 +690,6 @@ class _Reader:
             if time:
                 return time
         return ""
-
-    def _lost(self, units: Sequence[Unit], represented: Sequence[_Template | None], kept: set[int]) -> list[Lost]:
-        missing = [template for index, template in enumerate(represented) if template is not None and index not in kept]
-        lost: list[Lost] = []
-        if missing:
-            lines = sum(len(template.members) + template.also_count for template in missing)
-            places = runs_of(
-                (self.log.number(at), self.log.number(at)) for template in missing[:200] for at in template.members[:50]
-            )
-            lost.append(Lost(f"{lines} of {self.log.counted()}, of {len(missing)} kinds that are not shown", places))
-        shown = sum(unit.count for index, unit in enumerate(units) if index in kept and represented[index] is None)
-        if len(self.traces.inside) > shown:
-            traces = runs_of(
-                (self.log.number(trace[0]), self.log.number(trace[-1]))
-                for trace in list(self.traces.after.values())[:200]
-            )
-            lost.append(
-                Lost(f"{len(self.traces.inside) - shown} of {len(self.traces.inside)} lines of stack traces", traces)
-            )
-        return lost
 
 
 def masked(text: str) -> str:

@@ -15,15 +15,14 @@ and all compete for one budget. `prose` scores sentences, `html_pages` parses ta
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 from tersely.condensing import html_pages, prose, tables
 from tersely.condensing.blocks import Block, BlockKind, is_ended
-from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus
 from tersely.condensing.prose import Paragraph
-from tersely.condensing.units import Reading, runs_of
+from tersely.condensing.units import Reading
 
 LARGEST_PAGE = 2_000_000
 """In characters; a longer page is read in slices."""
@@ -630,16 +629,12 @@ def _paragraphs(block: Block, line: int) -> list[Paragraph]:
 def _reading(
     parts: list[Paragraph], boilerplate: list[tuple[int, int]], focus: Focus, budget: int, named: bool
 ) -> Reading:
-    parts, unread = prose.within_reach(parts, focus)
+    parts, _ = prose.within_reach(parts, focus)
     reading = _as_table(parts, focus, budget)
     if reading is None:
         if not named:
             _value_rows(parts, focus, budget)
         reading = prose.reading_of(parts, focus, budget, "page", from_the_top=named)
-    if unread:
-        prose.also_lost(reading, "lines in parts that promised less", unread)
-    if boilerplate:
-        prose.also_lost(reading, "lines of menus and links", boilerplate)
     return reading
 
 
@@ -658,15 +653,6 @@ def _as_table(parts: list[Paragraph], focus: Focus, budget: int) -> Reading | No
         return None
     for unit in reading.units:
         unit.first, unit.last = rows[unit.first - 1].first, rows[unit.last - 1].last
-    lost_before = reading.lost
-
-    def lost(kept: set[int]) -> list[Lost]:
-        return [
-            replace(entry, lines=runs_of((rows[first - 1].first, rows[last - 1].last) for first, last in entry.lines))
-            for entry in lost_before(kept)
-        ]
-
-    reading.lost = lost
     reading.head = "\n".join([*(part.text for part in others), *([reading.head] if reading.head else [])])
     return reading
 

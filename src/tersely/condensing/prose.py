@@ -19,9 +19,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
-from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus, Found, scan, stem
-from tersely.condensing.units import Reading, Unit, runs_of
+from tersely.condensing.units import Gaps, Reading, Unit
 
 
 def _stems(text: str) -> frozenset[str]:
@@ -253,22 +252,11 @@ def _continues(before: str, line: str) -> bool:
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
-    parts, unread = (paragraphs(text), []) if len(text) <= MOST_TEXT else _promising(text, focus)
+    parts, _ = (paragraphs(text), []) if len(text) <= MOST_TEXT else _promising(text, focus)
     if not parts:
         return None
     kind = "dialogue" if any(part.label for part in parts[:50]) else "prose"
-    reading = reading_of(parts, focus, budget, kind)
-    if unread:
-        also_lost(reading, "lines in parts that promised less", unread)
-    return reading
-
-
-def also_lost(reading: Reading, what: str, lines: list[tuple[int, int]]) -> None:
-    """Add lines to a reading's list of omissions that are omitted whatever is shown."""
-    lost_before = reading.lost
-    runs = runs_of(lines)
-    entry = Lost(f"{sum(last - first + 1 for first, last in runs)} {what}", runs)
-    reading.lost = lambda kept: [*lost_before(kept), entry]
+    return reading_of(parts, focus, budget, kind)
 
 
 def reading_of(
@@ -322,18 +310,8 @@ def reading_of(
             [(number, texts[number], shown[number]) for number in range(begin, at) if number in shown],
             with_facts=facts,
         )
-    body = [number for number in range(len(texts)) if scores[number] >= 0]
 
-    def lost(kept: set[int]) -> list[Lost]:
-        present = {sheet.numbers[index] for index in kept}
-        missing = [owners[number] for number in body if number not in present]
-        return (
-            [Lost(f"{len(missing)} of {len(body)} sentences", runs_of((part.first, part.last) for part in missing))]
-            if missing
-            else []
-        )
-
-    return Reading(kind, sheet.units, lost=lost, noun="sentences", layout=sheet.lay_out)
+    return Reading(kind, sheet.units, gaps=False, layout=sheet.lay_out)
 
 
 def _candidates(texts: list[str], scores: list[float], budget: int, least: float) -> dict[int, float]:
@@ -403,7 +381,7 @@ class _Sheet:
         self.numbers.append(number)
         return len(self.units) - 1
 
-    def lay_out(self, kept: set[int], changed: dict[int, str]) -> str:
+    def lay_out(self, kept: set[int], changed: dict[int, str], gaps: Gaps) -> str:
         """Write a paragraph's sentences on one line; `[…]` marks omissions in it and large ones between paragraphs."""
         order = self._with_content(kept)
         marked = self._marked(order)

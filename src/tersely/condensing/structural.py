@@ -10,6 +10,7 @@ functions, no event loop, no model: call it in a thread when the text is large.
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from tersely.condensing import (
     diffs,
@@ -27,12 +28,13 @@ from tersely.condensing import (
     wrapped,
     xml_shape,
 )
-from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed, Lost
+from tersely.condensing.account import Account, Lost, Place, source_lines
+from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
 from tersely.condensing.focus import Focus
 from tersely.condensing.hedge import with_hedge
 from tersely.condensing.segments import Part, parts_of
 from tersely.condensing.sniff import sniff
-from tersely.condensing.units import Packed, Reader, Reading, count_left_out, merge, moved, pack, put_title
+from tersely.condensing.units import Packed, Reader, Reading, merge, moved, pack, put_title
 from tersely.errors import InputError
 from tersely.text.tokens import O200K, Tokenizer
 
@@ -62,38 +64,46 @@ def condense_structurally(
     if not tokenizer.exceeds(text, budget):
         tokens = tokenizer.count(text)
         return Condensed(
-            text=text, status="structural", tokens_before=tokens, tokens_after=tokens, encoding=tokenizer.name
+            text=text,
+            status="structural",
+            tokens_before=tokens,
+            tokens_after=tokens,
+            encoding=tokenizer.name,
+            account=Account.whole(text),
         )
     # The tokenizer releases the interpreter's lock, so a second core counts while this one reads.
     with ThreadPoolExecutor(max_workers=1) as counting:
         before = counting.submit(tokenizer.count, text) if tokens_before is None else None
-        packed, lost, kind = _condensed(text, budget, focus, tokenizer)
+        packed, account, kind = _condensed(text, budget, focus, tokenizer)
     return Condensed(
         text=packed.text,
         status="structural",
         tokens_before=before.result() if before else tokens_before or 0,
         tokens_after=packed.tokens,
         encoding=tokenizer.name,
-        lost=lost,
+        lost=account.summary(),
+        account=account,
         kind=kind,
     )
 
 
-def _condensed(text: str, budget: int, focus: str, tokenizer: Tokenizer) -> tuple[Packed, list[Lost], str]:
+def _condensed(text: str, budget: int, focus: str, tokenizer: Tokenizer) -> tuple[Packed, Account, str]:
     question = Focus.parse(focus)
     clean = cleaned(text)
+    lines = source_lines(clean)
     stretch = _stretch_of(clean)
     reading = (
         _read_in_stretches(clean, question, budget, tokenizer, stretch)
         if stretch
         else read_any(clean, question, budget)
     )
-    packed, lost = _packed(with_hedge(reading, clean, question, budget, tokenizer), budget, tokenizer, question)
+    reading = with_hedge(reading, clean, question, budget, tokenizer)
+    packed, account = _packed(reading, lines, budget, tokenizer, question)
     if not packed.text.strip():
         # No unit fits together with its owners, e.g. a value below ten thousand brackets.
         reading = generic.read(clean, question, budget)
-        packed, lost = _packed(reading, budget, tokenizer, question)
-    return packed, lost, reading.kind
+        packed, account = _packed(reading, lines, budget, tokenizer, question)
+    return packed, account, reading.kind
 
 
 def cleaned(text: str) -> str:
@@ -143,24 +153,37 @@ def _read_in_stretches(text: str, focus: Focus, budget: int, tokenizer: Tokenize
     kind = sniff(text)
     header = text[: text.find("\n") + 1] if kind in ("csv", "table") else ""
     shares: list[str] = []
-    lines = start = 0
+    origins: list[Place | None] = []
+    line = start = 0
     while start < len(text):
         end = _stretch_end(text, start, stretch_size)
         stretch = text[start:end]
-        lines += stretch.count("\n")
-        reading = read_any(header + stretch if start else stretch, focus, 3 * budget)
-        shares.append(pack(reading, 3 * budget, tokenizer, focus).text)
+        reading = read_any(header + stretch if header and start else stretch, focus, 3 * budget)
+        moved(reading, partial(_line_of_stretch, before=line, repeats_header=bool(header and start)))
+        packed = pack(reading, 3 * budget, tokenizer, focus)
+        share = packed.text.split("\n")
+        by_line = {each.strip(): place for place in packed.places(reading) for each in place.text.split("\n")}
+        origins += [by_line.get(each.strip()) for each in share]
+        shares += share
+        line += stretch.count("\n")
         start = end
     together = generic.read("\n".join(shares), focus, budget)
     together.kind = kind
-    total = lines + (not text.endswith("\n"))
-
-    def lost(kept: set[int]) -> list[Lost]:
-        left = max(0, total - len(kept))
-        return [Lost(f"{left} of {total} lines")] if left else [Lost("most of one very long line")]
-
-    together.lost = lost
+    last = 1
+    for unit in together.units:
+        place = origins[unit.first - 1]
+        if place is None:
+            unit.first, unit.last = last, last - 1
+            continue
+        (unit.first, unit.last), *shows = place.lines
+        unit.shows, unit.folded = tuple(shows), place.folded
+        last = unit.last
     return together
+
+
+def _line_of_stretch(line: int, *, before: int, repeats_header: bool) -> int:
+    """Return the source line of a section's line; `before` lines precede the section."""
+    return 1 if repeats_header and line == 1 else line - repeats_header + before
 
 
 def _stretch_end(text: str, start: int, size: int) -> int:
@@ -227,13 +250,16 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
 """The readers of each kind, tried in order until one does not decline; then the generic reader."""
 
 
-def _packed(reading: Reading, budget: int, tokenizer: Tokenizer, focus: Focus) -> tuple[Packed, list[Lost]]:
-    """Pack for the budget and list the omissions; from a certain budget on, the text ends with them."""
+def _packed(
+    reading: Reading, lines: list[str], budget: int, tokenizer: Tokenizer, focus: Focus
+) -> tuple[Packed, Account]:
+    """Pack for the budget and make the account; from a certain budget on, the text ends with what is left out."""
     reserve = min(70, max(24, budget // 20)) if budget >= ACCOUNT_FROM_TOKENS else 0
-    packed = pack(reading, budget - reserve, tokenizer, focus)
-    lost = reading.lost(packed.kept) or count_left_out(reading, packed.kept)
+    packed = pack(reading, budget - reserve, tokenizer, focus, lines)
+    account = packed.account(reading, lines)
+    lost = account.summary()
     if not reserve or not lost:
-        return packed, lost
+        return packed, account
     room = budget - packed.tokens - 1
     ending = _ending(lost, room, tokenizer)
     if ending:
@@ -241,7 +267,7 @@ def _packed(reading: Reading, budget: int, tokenizer: Tokenizer, focus: Focus) -
         tokens = tokenizer.count(text)
         if tokens <= budget:
             packed.text, packed.tokens = text, tokens
-    return packed, lost
+    return packed, account
 
 
 def _ending(lost: list[Lost], room: int, tokenizer: Tokenizer) -> str:

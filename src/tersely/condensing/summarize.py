@@ -18,8 +18,9 @@ import anyio
 import anyio.to_thread
 
 from tersely.condensing import plan
+from tersely.condensing.account import Lost
 from tersely.condensing.answers import NotASummary, checked, invented
-from tersely.condensing.budget import Condensed, Lost, ModelWork
+from tersely.condensing.budget import Condensed, ModelWork
 from tersely.condensing.cache import NoCache, SummaryCache, cache_key
 from tersely.condensing.fold import HEADER
 from tersely.condensing.prompt_files import Fence, Prompt

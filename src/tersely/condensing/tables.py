@@ -14,10 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tersely.condensing.budget import Lost
 from tersely.condensing.focus import Focus, scan, subwords
 from tersely.condensing.records import Column, number_of, shape_of, sounds_like_a_name, weigh_columns
-from tersely.condensing.units import Reading, Unit, runs_of
+from tersely.condensing.units import Reading, Unit
 
 MOST_UNITS = 30_000
 
@@ -444,15 +443,8 @@ def reading_of(blocks: list[_Block], focus: Focus, budget: int) -> Reading:
         if summary:
             heads.append(summary)
 
-    def lost(kept: set[int]) -> list[Lost]:
-        lost_here: list[Lost] = []
-        for table, start, rows in tables:
-            visible = {rows[index - start] for index in kept if start <= index < start + len(rows)}
-            lost_here += _left_out(table, visible)
-        return lost_here
-
     head = "\n".join(heads) if budget >= 300 and heads else ""
-    return Reading("table", units, head=head, lost=lost, noun="rows", gaps=False, decay=0.5)
+    return Reading("table", units, head=head, decay=0.5)
 
 
 def _narrowed(table: Table, focus: Focus, scores: list[float], budget: int) -> Callable[[list[str], str], str]:
@@ -560,37 +552,3 @@ def _summary(table: Table) -> str:
     counted = ", ".join(f"{value or '(empty)'} {times}" for value, times in kinds)
     more = ", …" if sum(times for _, times in kinds) < size else ""
     return f"[{size} rows; {table.header[column]}: {counted}{more}]"
-
-
-def _left_out(table: Table, visible: set[int]) -> list[Lost]:
-    size = len(table.rows)
-    missing = [row for row in range(size) if row not in visible]
-    if not missing:
-        return []
-    column = _state_column(table)
-    if column is None:
-        return [
-            Lost(f"{len(missing)} of {size} rows", runs_of((table.lines[row], table.lines[row]) for row in missing))
-        ]
-    values = _column(table, column)
-    totals = Counter(values)
-    groups: dict[str, list[int]] = {}
-    for row in missing:
-        groups.setdefault(values[row], []).append(row)
-    ranked = sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-    lost_here = [
-        Lost(
-            f"{len(rows)} of {totals[value]} rows with {table.header[column]} {value or '(empty)'}",
-            runs_of((table.lines[row], table.lines[row]) for row in rows),
-        )
-        for value, rows in ranked[:4]
-    ]
-    rest = [row for _, rows in ranked[4:] for row in rows]
-    if rest:
-        lost_here.append(
-            Lost(
-                f"{len(rest)} rows with another {table.header[column]}",
-                runs_of((table.lines[row], table.lines[row]) for row in rest),
-            )
-        )
-    return lost_here

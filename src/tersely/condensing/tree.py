@@ -17,7 +17,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tersely.condensing.budget import Lost
+from tersely.condensing.account import runs_of
 from tersely.condensing.focus import Focus, Found, scan, stem, subwords
 from tersely.condensing.generic import pieces_of
 from tersely.condensing.records import (
@@ -29,7 +29,7 @@ from tersely.condensing.records import (
     oddness,
     sounds_like_a_name,
 )
-from tersely.condensing.units import Reading, Unit, runs_of, trend_of
+from tersely.condensing.units import Gaps, HiddenValues, Reading, Unit, trend_of
 
 LEAF, OBJECT, LIST, TEXT = 0, 1, 2, 3
 """Kinds of nodes: a value; named children; numbered children; a long value in pieces."""
@@ -858,7 +858,7 @@ class _TreeReading:
         self.nodes = sorted(wanted)
         self.unit_of = {node: index for index, node in enumerate(self.nodes)}
         units = [self._unit(node) for node in self.nodes]
-        return Reading(self.kind, units, noun=self.noun, gaps=False, layout=self.layout, lost=self.lost, decay=0.2)
+        return Reading(self.kind, units, noun=self.noun, gaps=False, layout=self.layout, hidden=self.hidden, decay=0.2)
 
     def _unit(self, node: int) -> Unit:
         tree, shape = self.tree, self.shape
@@ -876,7 +876,8 @@ class _TreeReading:
         if identity:
             text += ", ".join(self.leaf_text(leaf) for leaf in identity)
             score = max(score, *(self.scores[leaf] for leaf in identity))
-        return Unit(" " + text, line, line, score, owner, family=shape.paths[node])
+        shows = runs_of((tree.line[leaf], tree.line[leaf]) for leaf in identity or ())
+        return Unit(" " + text, line, line, score, owner, family=shape.paths[node], shows=shows)
 
     def label(self, node: int) -> str:
         key = self.tree.key[node]
@@ -896,7 +897,7 @@ class _TreeReading:
             return value
         return f"{tree.key[node]}{tree.joint.get(node, ': ')}{value}" if value else f"{tree.key[node]}:"
 
-    def layout(self, kept: set[int], changed: dict[int, str]) -> str:
+    def layout(self, kept: set[int], changed: dict[int, str], gaps: Gaps | None = None) -> str:
         """Write one line per object: its path, then its values; one more blank per level."""
         shown = {self.nodes[index] for index in kept}
         changed_text = {self.nodes[index]: text.removesuffix(", ") for index, text in changed.items()}
@@ -918,46 +919,28 @@ class _TreeReading:
             parts.append("…")
         return " ".join(parts)
 
-    def lost(self, kept: set[int]) -> list[Lost]:
-        tree, shape = self.tree, self.shape
+    def hidden(self, kept: set[int]) -> HiddenValues:
+        """Count the values that are not shown and name their paths, each once."""
+        tree = self.tree
         shown = {self.nodes[index] for index in kept}
-        omissions: list[Lost] = []
-        leaves = hidden = 0
-        runs: list[tuple[int, int]] = []
+        values = hidden = 0
+        paths: dict[int, None] = {}
         for node in range(len(tree)):
             if tree.kind[node] == LEAF:
-                leaves += 1
-                visible = node in shown or (node in self.identifying and tree.parent[node] in shown)
-                if not visible:
+                values += 1
+                if node not in shown and not (node in self.identifying and tree.parent[node] in shown):
                     hidden += 1
-                    runs.append((tree.line[node], tree.line[node]))
-        groups: dict[int, list[int]] = {}
-        for node in range(len(tree)):
-            if (tree.kind[node] == LIST or node in shape.maps) and shape.children[node] is not None:
-                groups.setdefault(shape.paths[node], []).append(node)
-        for path, nodes in groups.items():
-            members = [child for node in nodes for child in shape.children[node] or ()]
-            left = [child for child in members if child not in shown]
-            if len(left) >= 3 and len(omissions) < 6:
-                name = self._path_name(path)
-                omissions.append(
-                    Lost(
-                        f"{len(left)} of {len(members)} {name}",
-                        runs_of((tree.line[child], tree.line[child]) for child in left),
-                    )
-                )
-        if hidden:
-            omissions.append(Lost(f"{hidden} of {leaves} {self.noun}", runs_of(runs)))
-        return omissions
+                    paths[self.shape.paths[node]] = None
+        return HiddenValues(hidden, values, tuple(dict.fromkeys(map(self._path_name, paths))))
 
     def _path_name(self, path: int) -> str:
         shape = self.shape
         parts: list[str] = []
-        while path >= 0 and len(parts) < 4:
-            if shape.path_key[path] not in ("[]", ""):
+        while path >= 0 and len(parts) < 40:
+            if shape.path_key[path]:
                 parts.append(shape.path_key[path])
             path = shape.path_parent[path]
-        return ".".join(reversed(parts)) or "records"
+        return ".".join(reversed(parts)).replace(".[]", "[]") or "[]"
 
 
 class _Layout:

@@ -23,10 +23,10 @@ that is larger than the remaining budget.
 
 import heapq
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tersely.condensing.budget import Lost
+from tersely.condensing.account import Account, FoldedLines, Ledger, Place, Runs, folded_runs, runs_of
 from tersely.condensing.focus import Focus, scan
 from tersely.text.tokens import O200K, Tokenizer
 
@@ -34,7 +34,16 @@ CHARACTERS_PER_TOKEN = 3.3
 """For estimates only; every shown text is counted."""
 
 MARK_SHARE = 0.05
-"""Largest share of the budget for marks of gaps; the largest gaps are marked first."""
+"""Largest share of the budget for marks that state the size, the largest first; the others are a bare `…`."""
+
+GAP = "…"
+GAP_TOKENS = 2
+"""Cost of a bare mark with its line end. A shorter line is shown instead of marked."""
+
+_SIZED_MARK_TOKENS = 7
+
+BRACKETED = frozenset(("json", "jsonl", "json_cut"))
+"""Kinds in which a line of brackets says nothing by itself."""
 
 MOST_STEPS = 400_000
 """Ancestors visited while packing; after this many, only units near something shown are considered."""
@@ -48,7 +57,7 @@ class Unit:
     """The shown text with indentation; may span lines."""
     first: int
     last: int
-    """Source lines, counted from 1."""
+    """Source lines whose text the unit shows, counted from 1; for an owner its own line, not all that it owns."""
     score: float
     """Static score, about 0..5; `pack` lowers it for repetition.
 
@@ -64,10 +73,19 @@ class Unit:
     """For owners: the number of children. If fewer are shown, ` [k of n]` is appended."""
     inline: bool = False
     """For sentences: joins the line of the previous shown unit, after ` … ` if something between them is omitted."""
+    folded: FoldedLines = ()
+    """Further source lines that the unit represents with the exact count that its text states."""
+    shows: Runs = ()
+    """Further source lines whose text is in this unit, e.g. those of the fields that identify a record."""
 
 
-def _no_omissions(kept: set[int]) -> list[Lost]:
-    return []
+@dataclass(frozen=True)
+class HiddenValues:
+    """Values of a tree (JSON, YAML, XML) that are not shown."""
+
+    hidden: int
+    total: int
+    paths: tuple[str, ...]
 
 
 @dataclass
@@ -78,13 +96,13 @@ class Reading:
     units: list[Unit]
     head: str = ""
     """Shown first: shape, shared prefix, counts by value. Takes at most a quarter of the budget, in whole lines."""
-    lost: Callable[[set[int]], list[Lost]] = _no_omissions
-    """Returns the omissions with line ranges for the indices of the shown units; the counts add up."""
+    lost: object = None
     noun: str = "lines"
-    """Name of a unit in marks of gaps and in the default list of omissions: lines, rows, records."""
+    hidden: Callable[[set[int]], HiddenValues] | None = None
+    """For trees: which values are not shown, given the indices of the shown units."""
     gaps: bool = True
     """Whether gaps between units are marked; a reader that marks them otherwise turns this off."""
-    layout: Callable[[set[int], dict[int, str]], str] | None = None
+    layout: "Callable[[set[int], dict[int, str], Gaps], str] | None" = None
     """For readers with their own layout: kept indices and shortened texts in, the shown text without the head out."""
     decay: float = 0.6
     """Decay within a family: its k-th member counts 1 / (1 + decay × k)."""
@@ -98,30 +116,27 @@ class Packed:
     text: str
     kept: set[int]
     tokens: int
-    shortened: set[int] = field(default_factory=set)
-    """Units that are shown in part."""
+    shortened: dict[int, str] = field(default_factory=dict)
+    """Units that are shown in part, with the text that is shown."""
 
+    def account(self, reading: Reading, lines: Sequence[str]) -> Account:
+        """Return what happened to each line of the source."""
+        ledger = Ledger(lines, brackets_are_syntax=reading.kind in BRACKETED)
+        for place in self.places(reading):
+            ledger.enter(place)
+        ledger.close()
+        if reading.hidden is None:
+            return ledger.account()
+        hidden = reading.hidden(self.kept)
+        return ledger.account(hidden.paths, (hidden.hidden, hidden.total))
 
-def runs_of(lines: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Join adjacent line ranges, in order."""
-    runs: list[tuple[int, int]] = []
-    for first, last in sorted(lines):
-        if runs and first <= runs[-1][1] + 1:
-            if last > runs[-1][1]:
-                runs[-1] = (runs[-1][0], last)
-        else:
-            runs.append((first, last))
-    return tuple(runs)
-
-
-def count_left_out(reading: Reading, kept: set[int]) -> list[Lost]:
-    """Return the default list of omissions: how many units are not shown, and their lines."""
-    missing = [unit for index, unit in enumerate(reading.units) if index not in kept]
-    if not missing:
-        return []
-    total = sum(unit.count for unit in reading.units)
-    left = sum(unit.count for unit in missing)
-    return [Lost(f"{left} of {total} {reading.noun}", runs_of((unit.first, unit.last) for unit in missing))]
+    def places(self, reading: Reading) -> Iterator[Place]:
+        """Yield what each kept unit shows of the source."""
+        for index in sorted(self.kept):
+            unit = reading.units[index]
+            if unit.text:
+                text = self.shortened.get(index, unit.text)
+                yield Place(text, ((unit.first, unit.last), *unit.shows), folded_runs(unit.folded))
 
 
 def shorten(text: str, tokens: int, tokenizer: Tokenizer = O200K, focus: Focus | None = None) -> str:
@@ -170,12 +185,21 @@ def _pieces_of(text: str, size: int = 120) -> list[str]:
     return pieces
 
 
-def pack(reading: Reading, budget: int, tokenizer: Tokenizer = O200K, focus: Focus | None = None) -> Packed:
-    """Choose units for the budget and lay them out; never exceeds the budget."""
+def pack(
+    reading: Reading,
+    budget: int,
+    tokenizer: Tokenizer = O200K,
+    focus: Focus | None = None,
+    lines: Sequence[str] | None = None,
+) -> Packed:
+    """Choose units for the budget and lay them out; never exceeds the budget.
+
+    With the lines of the source, gaps are marked by what they hide; without them, by the units that are missing.
+    """
     if budget <= 0:
         return Packed("", set(), 0)
     head = _fitting_lines(reading.head, budget // 4, tokenizer) if budget >= 48 else ""
-    return _Packing(reading, budget, tokenizer, focus, head).run()
+    return _Packing(reading, budget, tokenizer, focus, head, lines).run()
 
 
 def _fitting_lines(text: str, tokens: int, tokenizer: Tokenizer) -> str:
@@ -197,7 +221,16 @@ def _fitting_lines(text: str, tokens: int, tokenizer: Tokenizer) -> str:
 class _Packing:
     """Shared state of one run of the packer."""
 
-    def __init__(self, reading: Reading, budget: int, tokenizer: Tokenizer, focus: Focus | None, head: str) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        budget: int,
+        tokenizer: Tokenizer,
+        focus: Focus | None,
+        head: str,
+        lines: Sequence[str] | None = None,
+    ) -> None:
+        self.gaps = Gaps(reading.units, lines, budget)
         self.units = reading.units
         self.reading = reading
         self.budget = budget
@@ -215,6 +248,7 @@ class _Packing:
         # A small reserve for marks and for the tokenization of joined lines; the refill uses what remains.
         air = min(room // 10, int(self.budget * MARK_SHARE) + 2)
         self._spend(room - air, self._ranked())
+        self._close_small_gaps()
         text = self._layout()
         used = self.tokenizer.count(text)
         for _ in range(3):
@@ -250,7 +284,7 @@ class _Packing:
         if used > self.budget:
             text = self.tokenizer.head(text, self.budget)
             used = self.tokenizer.count(text)
-        return Packed(text, self.kept, used, set(self.changed))
+        return Packed(text, self.kept, used, {at: changed for at, changed in self.changed.items() if at in self.kept})
 
     def _ranked(self) -> list[tuple[float, int]]:
         """Return the candidates as a heap: single units, and the best of each family.
@@ -321,7 +355,7 @@ class _Packing:
             if (len(unit.text) + rough) / 12 > room:
                 cost = room + 1
             else:
-                cost = self._cost(index) + sum(self._cost(at) for at in chain)
+                cost = self._cost(index) + sum(self._cost(at) for at in chain) + self._mark_cost(index)
             if cost > room:
                 misses += 1
                 if not self._squeeze(index, chain, room):
@@ -332,6 +366,26 @@ class _Packing:
             self.kept.update(chain)
             if unit.family is not None:
                 self.families[unit.family] = self.families.get(unit.family, 0) + unit.count
+
+    def _mark_cost(self, index: int) -> int:
+        """Return what the marks of gaps around a unit cost more (or less) when it is shown."""
+        if not self.reading.gaps:
+            return 0
+        return GAP_TOKENS * (1 - (index - 1 in self.kept) - (index + 1 in self.kept))
+
+    def _close_small_gaps(self) -> None:
+        """Show a single hidden unit where its mark would cost as much."""
+        if not self.reading.gaps or self.budget < 64:
+            return
+        units, kept = self.units, self.kept
+        for index in sorted(kept):
+            at = index + 1
+            if at >= len(units) or at in kept or (at + 1 < len(units) and at + 1 not in kept):
+                continue
+            unit = units[at]
+            short = unit.text and len(unit.text) <= 6 * GAP_TOKENS and unit.score >= 0
+            if short and (unit.parent is None or unit.parent in kept) and self._cost(at) <= GAP_TOKENS + 1:
+                kept.add(at)
 
     def _squeeze(self, index: int, chain: list[int], room: int) -> bool:
         """Show part of a unit that exceeds the remaining budget, if enough budget remains."""
@@ -348,17 +402,75 @@ class _Packing:
         return self.tokenizer.count(self.changed[index] + "\n") <= left + 1
 
     def _layout(self) -> str:
-        body = lay_out(self.reading, self.kept, self.changed, self.budget)
+        self.gaps.see(self.kept)
+        body = lay_out(self.reading, self.kept, self.changed, self.gaps)
         return self.head + "\n" + body if self.head and body else self.head or body
 
 
-def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], budget: int, base: int = 0) -> str:
+class Gaps:
+    """Marks of the gaps between shown units: `[… 304 lines]` for the largest, `…` for the others.
+
+    A gap is where lines of the source are missing that no shown unit represents. Shared by all readings of one pack.
+    """
+
+    def __init__(self, units: Sequence[Unit], lines: Sequence[str] | None, budget: int) -> None:
+        self.units = units
+        self.lines = lines
+        self.most = int(budget * MARK_SHARE / _SIZED_MARK_TOKENS) if budget >= 64 else -1
+        self.blank = bytearray(not line or line.isspace() for line in lines) if lines is not None else bytearray()
+        self.seen = self.blank
+
+    def see(self, kept: Iterable[int]) -> None:
+        """Take note of all units that are shown, in whatever reading."""
+        if self.lines is None:
+            return
+        self.seen = seen = bytearray(self.blank)
+        size = len(seen)
+        for index in kept:
+            unit = self.units[index]
+            if callable(unit.folded):
+                unit.folded = folded_runs(unit.folded)
+            for first, last in ((unit.first, unit.last), *unit.shows, *unit.folded):
+                last = min(last, size)
+                if 0 < first <= last:
+                    seen[first - 1 : last] = b"\1" * (last - first + 1)
+
+    def marks(self, units: Sequence[Unit], order: Sequence[int]) -> dict[int, str]:
+        """Return the marks by the shown unit that follows the gap; `len(units)` is the end."""
+        if not order or self.most < 0:
+            return {}
+        gaps: list[tuple[int, int]] = []
+        previous = -1
+        for index in [*order, len(units)]:
+            if index - previous > 1:
+                hidden = self._hidden(units, previous, index)
+                if hidden:
+                    gaps.append((hidden, index))
+            previous = index
+        gaps.sort(key=lambda gap: (-gap[0], gap[1]))
+        sized = {index: f"[{GAP} {hidden:,} lines]" for hidden, index in gaps[: self.most] if hidden > 1}
+        return {index: sized.get(index, GAP) for _, index in gaps}
+
+    def _hidden(self, units: Sequence[Unit], previous: int, index: int) -> int:
+        """Return how many lines are missing between two shown units."""
+        missing = units[previous + 1 : index]
+        if self.lines is None:
+            return sum(unit.count for unit in missing)
+        start = units[previous].last if previous >= 0 else missing[0].first - 1
+        end = units[index].first if index < len(units) else missing[-1].last + 1
+        if end <= start + 1:
+            # A part of the same line is missing, or the order is not that of the source.
+            return int(any(unit.count for unit in missing) and end == start)
+        return self.seen.count(0, max(start, 0), end - 1)
+
+
+def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], gaps: Gaps, base: int = 0) -> str:
     """Write the kept units as text, in source order, with marks for omissions.
 
     In a reading that was merged with others, owners are numbered from `base` on.
     """
     if reading.layout is not None:
-        return reading.layout(kept, changed)
+        return reading.layout(kept, changed, gaps)
     units = reading.units
     order = sorted(kept)
     shown: dict[int, int] = {}
@@ -366,7 +478,7 @@ def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], budget: i
         owner = units[index].parent
         if owner is not None:
             shown[owner - base] = shown.get(owner - base, 0) + 1
-    marks = _marks(units, order, budget) if reading.gaps else {}
+    marks = gaps.marks(units, order) if reading.gaps else {}
     lines: list[str] = []
     for index in order:
         if index in marks:
@@ -385,24 +497,6 @@ def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], budget: i
     return "\n".join(lines)
 
 
-def _marks(units: list[Unit], kept: list[int], budget: int) -> dict[int, str]:
-    """Return the marks for missing units by the kept unit that follows; `len(units)` is the end."""
-    if not kept or budget < 64:
-        return {}
-    gaps: list[tuple[int, int]] = []
-    previous = -1
-    for index in [*kept, len(units)]:
-        if index - previous > 1:
-            size = sum(unit.count for unit in units[previous + 1 : index])
-            if size:
-                gaps.append((size, index))
-        previous = index
-    # "…37" and its line end are three tokens.
-    most = max(1, int(budget * MARK_SHARE / 3))
-    gaps.sort(key=lambda gap: (-gap[0], gap[1]))
-    return {index: f"…{size}" for size, index in gaps[:most]}
-
-
 def merge(readings: list[Reading], kind: str = "mixed") -> Reading:
     """Merge the readings of consecutive parts, so that their units compete for one budget."""
     units: list[Unit] = []
@@ -410,8 +504,7 @@ def merge(readings: list[Reading], kind: str = "mixed") -> Reading:
     for reading in readings:
         base = len(units)
         if reading.head:
-            first = reading.units[0].first if reading.units else 1
-            units.append(Unit(reading.head, first, first, 0.9, count=0))
+            units.append(_head_unit(reading.head, reading.units[0].first if reading.units else 1))
             base += 1
         offsets.append(base)
         for unit in reading.units:
@@ -424,15 +517,19 @@ def merge(readings: list[Reading], kind: str = "mixed") -> Reading:
     def part_of(kept: Iterable[int], reading: Reading, base: int) -> set[int]:
         return {index - base for index in kept if base <= index < base + len(reading.units)}
 
-    def lost(kept: set[int]) -> list[Lost]:
-        omissions: list[Lost] = []
-        for reading, base in zip(readings, offsets, strict=True):
-            omissions += reading.lost(part_of(kept, reading, base)) or count_left_out(
-                reading, part_of(kept, reading, base)
-            )
-        return omissions
+    def hidden(kept: set[int]) -> HiddenValues:
+        found = [
+            reading.hidden(part_of(kept, reading, base))
+            for reading, base in zip(readings, offsets, strict=True)
+            if reading.hidden is not None
+        ]
+        return HiddenValues(
+            sum(each.hidden for each in found),
+            sum(each.total for each in found),
+            tuple(path for each in found for path in each.paths),
+        )
 
-    def layout(kept: set[int], changed: dict[int, str]) -> str:
+    def layout(kept: set[int], changed: dict[int, str], gaps: Gaps) -> str:
         parts: list[str] = []
         for reading, base in zip(readings, offsets, strict=True):
             if reading.head and base - 1 in kept:
@@ -440,45 +537,64 @@ def merge(readings: list[Reading], kind: str = "mixed") -> Reading:
             inside = part_of(kept, reading, base)
             if inside:
                 own = {index - base: text for index, text in changed.items() if index - base in inside}
-                parts.append(lay_out(reading, inside, own, 1_000, base))
+                parts.append(lay_out(reading, inside, own, gaps, base))
         return "\n".join(part for part in parts if part)
 
     decay = sum(reading.decay for reading in readings) / max(1, len(readings))
-    return Reading(kind, units, lost=lost, layout=layout, decay=decay)
+    has_values = any(reading.hidden is not None for reading in readings)
+    return Reading(kind, units, hidden=hidden if has_values else None, layout=layout, decay=decay)
 
 
-def moved(reading: Reading, line: Callable[[int], int]) -> Reading:
-    """Replace the line numbers of a part by those of the whole text."""
+def _head_unit(head: str, line: int, parent: int | None = None) -> Unit:
+    """Return a head as a unit: it stands at a line of the source and shows none."""
+    return Unit(head, line, line - 1, 0.9, parent, count=0)
+
+
+def moved(reading: Reading, line: Callable[[int], int], last: Callable[[int], int] | None = None) -> Reading:
+    """Replace the line numbers of a part by those of the whole text.
+
+    Where one line of the part is several lines of the text, `last` returns the last of them.
+    """
+    last = last or line
     for unit in reading.units:
-        unit.first, unit.last = line(unit.first), line(unit.last)
-    lost_before = reading.lost
-    reading.lost = lambda kept: [
-        Lost(one.what, runs_of((line(first), line(last)) for first, last in one.lines)) for one in lost_before(kept)
-    ]
+        empty = unit.last < unit.first
+        unit.first = line(unit.first)
+        unit.last = unit.first - 1 if empty else last(unit.last)
+        if unit.folded:
+            unit.folded = _moved_runs(unit.folded, line, last)
+        if unit.shows:
+            unit.shows = runs_of((line(begin), last(end)) for begin, end in unit.shows)
     return reading
+
+
+def _moved_runs(folded: FoldedLines, line: Callable[[int], int], last: Callable[[int], int]) -> FoldedLines:
+    if callable(folded):
+        return lambda: [(line(begin), last(end)) for begin, end in folded()]
+    return runs_of((line(begin), last(end)) for begin, end in folded)
 
 
 def put_title(reading: Reading, title: str, line: int) -> None:
     """Add a title above the reading's head; it is shown whenever any of its units is."""
     above = [Unit(title, line, line, 0.3, count=0)]
     if reading.head:
-        above.append(Unit(reading.head, line, line, 0.9, 0, count=0))
+        above.append(_head_unit(reading.head, line + 1, 0))
         reading.head = ""
     size = len(above)
     for unit in reading.units:
         unit.parent = 0 if unit.parent is None else unit.parent + size
     reading.units[:0] = above
-    inner_layout, inner_lost = reading.layout, reading.lost
+    inner_layout, inner_hidden = reading.layout, reading.hidden
     if inner_layout is not None:
 
-        def layout(kept: set[int], changed: dict[int, str]) -> str:
+        def layout(kept: set[int], changed: dict[int, str], gaps: Gaps) -> str:
             own = {at - size: text for at, text in changed.items() if at >= size}
             parts = [changed.get(index, above[index].text) for index in range(size) if index in kept]
-            parts.append(inner_layout({at - size for at in kept if at >= size}, own))
+            parts.append(inner_layout({at - size for at in kept if at >= size}, own, gaps))
             return "\n".join(part for part in parts if part)
 
         reading.layout = layout
-    reading.lost = lambda kept: inner_lost({index - size for index in kept if index >= size})
+    if inner_hidden is not None:
+        reading.hidden = lambda kept: inner_hidden({index - size for index in kept if index >= size})
 
 
 def trend_of(numbers: list[float]) -> str:

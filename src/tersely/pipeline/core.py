@@ -7,7 +7,8 @@ uses neither a store nor a model. Imports only `text`, `masking` and `condensing
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed, Lost
+from tersely.condensing.account import Lost
+from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
 from tersely.condensing.structural import condense_within
 from tersely.masking.clean import clean
 from tersely.masking.mask import Masker

@@ -1,0 +1,212 @@
+"""The account of a condensed text: every source line is shown, shown in part, folded or lost, exactly once.
+
+    account = Account.of(lines, units, texts)      # lines of the source; kept units; their texts as shown
+    account.lost                                   # [(first, last), …], counted from 1, inclusive
+
+The account is made from the units that were kept, and checked against the text: a line is shown only if all of it is in
+the text of a kept unit. Everything that is said about omissions is derived from it: the marks of gaps, `Condensed.lost`
+and the notes made of it, `--explain`, the marks in the dashboard.
+
+Punctuation and white space do not decide whether a line is shown: a reader may write `"a": 1,` as `a: 1`.
+Knows nothing of kinds and budgets.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+Runs = tuple[tuple[int, int], ...]
+
+LOST, SHOWN, PARTIAL, FOLDED = range(4)
+
+_SIGNS = re.compile(r"[\W_]+")
+_NO_CONTENT = re.compile(r"[\s{}\[\](),;]*")
+_EXTRA_LINES = 40
+"""A unit whose range is this much longer than its text names an owner's range; only its first line is looked for."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Something that is in the source but not in the condensed text."""
+
+    what: str
+    """A short phrase, e.g. "412 of 420 lines"."""
+
+    lines: tuple[tuple[int, int], ...] = ()
+    """Location in the source: first and last line of each run, counted from 1."""
+
+    def __str__(self) -> str:
+        if not self.lines:
+            return self.what
+        runs = ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in self.lines[:3])
+        more = ", …" if len(self.lines) > 3 else ""
+        plural = len(self.lines) > 1 or self.lines[0][0] != self.lines[0][1]
+        return f"{self.what} (line{'s' if plural else ''} {runs}{more})"
+
+
+def runs_of(lines: Iterable[tuple[int, int]]) -> Runs:
+    """Join adjacent line ranges, in order."""
+    runs: list[tuple[int, int]] = []
+    for first, last in sorted(lines):
+        if runs and first <= runs[-1][1] + 1:
+            if last > runs[-1][1]:
+                runs[-1] = (runs[-1][0], last)
+        else:
+            runs.append((first, last))
+    return tuple(runs)
+
+
+def source_lines(text: str) -> list[str]:
+    """Return the lines of a text; a line end at its end adds no line, and CRLF is one line end."""
+    lines = text.split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+@dataclass(frozen=True)
+class Place:
+    """What one kept unit shows of the source."""
+
+    text: str
+    """As shown."""
+    lines: Runs
+    """Source lines whose text it shows, whole or in part."""
+    folded: Runs = ()
+    """Further source lines that it represents with an exact count."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """Which lines of the source are shown, shown in part, folded and lost.
+
+    The four lists are disjoint, in order, counted from 1, inclusive, and together contain every line.
+    """
+
+    shown: Runs = ()
+    partial: Runs = ()
+    folded: Runs = ()
+    lost: Runs = ()
+    total: int = 0
+    """Number of lines of the source."""
+    paths: tuple[str, ...] = ()
+    """For trees (JSON, YAML, XML): the paths at which values are lost."""
+    values: tuple[int, int] = (0, 0)
+    """For trees: how many values are lost, and of how many."""
+
+    @classmethod
+    def whole(cls, text: str) -> "Account":
+        """Return the account of a text that is shown unchanged."""
+        total = len(source_lines(text))
+        return cls(shown=((1, total),) if total else (), total=total)
+
+    def summary(self) -> list[Lost]:
+        """Return the omissions in words; empty if nothing was left out."""
+        said: list[Lost] = []
+        lost = _size(self.lost)
+        if lost:
+            said.append(Lost(f"{lost:,} of {self.total:,} line{'s' if self.total > 1 else ''}", self.lost))
+        partly = _size(self.partial)
+        hidden, values = self.values
+        if hidden and (partly or lost):
+            said.append(Lost(f"{hidden:,} of {values:,} values", () if lost else self.partial))
+        elif partly:
+            said.append(Lost(f"parts of {partly:,} {'line' if partly == 1 else 'lines'}", self.partial))
+        return said
+
+
+def _size(runs: Runs) -> int:
+    return sum(last - first + 1 for first, last in runs)
+
+
+class Ledger:
+    """Classes of all source lines while an account is made."""
+
+    def __init__(self, lines: Sequence[str], *, brackets_are_syntax: bool = False) -> None:
+        self.lines = lines
+        self.classes = bytearray(len(lines))
+        self.brackets_are_syntax = brackets_are_syntax
+
+    def enter(self, place: Place) -> None:
+        """Enter what one unit shows and represents."""
+        size = len(self.classes)
+        for first, last in place.folded:
+            for at in range(max(first, 1) - 1, min(last, size)):
+                if self.classes[at] == LOST:
+                    self.classes[at] = FOLDED
+        lines = place.text.count("\n") + 1
+        text = ""
+        for first, last in place.lines:
+            first, last = max(first, 1), min(last, size)
+            if last - first + 1 > lines + _EXTRA_LINES:
+                last = first
+            for at in range(first - 1, last):
+                if self.classes[at] == SHOWN:
+                    continue
+                text = text or _bare(place.text)
+                own = _bare(self.lines[at])
+                if own in text if own else not self.lines[at].strip() or self.lines[at].strip() in place.text:
+                    self.classes[at] = SHOWN
+                elif first == last or _shares(self.lines[at], place.text):
+                    self.classes[at] = PARTIAL
+
+    def close(self) -> bytearray:
+        """Give lines without content (blank, or brackets of a tree) the class of the lines around them."""
+        classes, lines = self.classes, self.lines
+        before = None
+        at, size = 0, len(lines)
+        while at < size:
+            if classes[at] != LOST or not self._is_empty(lines[at]):
+                before = classes[at]
+                at += 1
+                continue
+            start = at
+            while at < size and classes[at] == LOST and self._is_empty(lines[at]):
+                at += 1
+            after = classes[at] if at < size else None
+            around = {each for each in (before, after) if each is not None}
+            if around and LOST not in around:
+                filled = FOLDED if around == {FOLDED} else SHOWN
+                classes[start:at] = bytes([filled]) * (at - start)
+        return classes
+
+    def _is_empty(self, line: str) -> bool:
+        return not line.strip() or (self.brackets_are_syntax and bool(_NO_CONTENT.fullmatch(line)))
+
+    def account(self, paths: tuple[str, ...] = (), values: tuple[int, int] = (0, 0)) -> Account:
+        found = {kind: runs_in(self.classes, kind) for kind in (SHOWN, PARTIAL, FOLDED, LOST)}
+        return Account(
+            shown=found[SHOWN],
+            partial=found[PARTIAL],
+            folded=found[FOLDED],
+            lost=found[LOST],
+            total=len(self.classes),
+            paths=paths,
+            values=values,
+        )
+
+
+def runs_in(classes: bytearray, kind: int) -> Runs:
+    """Return the ranges of lines of one class, counted from 1."""
+    sign = re.escape(bytes([kind]))
+    return tuple((found.start() + 1, found.end()) for found in re.finditer(b"(?:" + sign + b")+", classes))
+
+
+def _bare(text: str) -> str:
+    return _SIGNS.sub("", text)
+
+
+def _shares(line: str, text: str) -> bool:
+    """Whether a piece of the line is in the text: some words that follow each other."""
+    words = line.split()
+    step = min(3, len(words))
+    flat = " ".join(text.split())
+    return any(" ".join(words[at : at + step]) in flat for at in range(0, len(words) - step + 1, step))
+
+
+FoldedLines = Runs | Callable[[], Iterable[tuple[int, int]]]
+"""Lines that a unit represents; a function where listing them for every unit would cost too much."""
+
+
+def folded_runs(folded: FoldedLines) -> Runs:
+    return runs_of(folded()) if callable(folded) else folded
