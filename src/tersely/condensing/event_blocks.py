@@ -8,6 +8,7 @@ order, and are left to `outline`.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 
 from tersely.condensing import logs
@@ -40,10 +41,16 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
         roles = _roles([_fields(block) for _, block in sample])
         if roles is not None:
             records = ((number, _fields(block)) for number, block in divide(lines))
-            return read_records(records, roles, focus, budget)
+            reading = read_records(records, roles, focus, budget)
+            ends = {number: number + len(block) - 1 for number, block in divide(lines)}
+            return moved(reading, int, partial(_end_of, ends)) if reading else None
         if _are_headed([block for _, block in sample]):
             return _joined(list(divide(lines)), focus, budget)
     return None
+
+
+def _end_of(ends: dict[int, int], line: int) -> int:
+    return ends.get(line, line)
 
 
 def _by_blank_lines(lines: list[str]) -> Iterator[Block]:

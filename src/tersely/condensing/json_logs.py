@@ -20,7 +20,7 @@ from tersely.condensing.focus import Focus, scan
 from tersely.condensing.logs import Lines, reading_of
 from tersely.condensing.preamble import Parts, level_weight
 from tersely.condensing.series import Series, series_in
-from tersely.condensing.templates import VALUE
+from tersely.condensing.templates import SAME_BUT_VALUES
 from tersely.condensing.units import Reading
 
 _TIME_KEYS = ("@timestamp", "timestamp", "time", "ts", "datetime", "date", "eventtime", "creationtime", "t")
@@ -143,9 +143,9 @@ class _JsonLines(Lines):
         self.short = self.lines if self.message is None else self._rendered(full=False)
         self.hides = self.short is not self.lines
         joined = "\0".join(self.short)
-        self.keys = VALUE.sub("#", joined).split("\0")
+        self.keys = SAME_BUT_VALUES.sub("#", joined).split("\0")
         if len(self.keys) != len(self.short):  # A value contains a NUL.
-            self.keys = [VALUE.sub("#", line) for line in self.short]
+            self.keys = [SAME_BUT_VALUES.sub("#", line) for line in self.short]
 
     def _naming(self, path: str) -> tuple[float, str]:
         values = self.values[path]

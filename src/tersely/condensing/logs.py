@@ -18,12 +18,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from operator import le
 
 from tersely.condensing import stack
 from tersely.condensing.focus import Focus, Term, lowered, scan
 from tersely.condensing.preamble import TIME, Parts, Preamble
 from tersely.condensing.series import Series, bad_status, odd_in, series_in
-from tersely.condensing.templates import VALUE, families, gather, is_coarse
+from tersely.condensing.templates import SAME_BUT_VALUES, families, gather, is_coarse
 from tersely.condensing.units import Reading, Unit
 
 _LEVEL_SHARE, _WORDS_SHARE = 0.8, 0.4
@@ -34,6 +35,9 @@ LONG_LINE = 1_200
 _PIECE = 400
 _LONG_MESSAGE = 150
 _MOST_VARIANTS = 5
+_REPEATS_WITHIN = 200_000
+_REPEATED_SHARE = 0.2
+"""Text is repetitive if its different lines are at most this share of all lines."""
 _MOST_HITS = 3_000
 _MOST_UNITS = 6_000
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -44,6 +48,15 @@ _OF_THE_LOG = re.compile(
 )
 """Words of a question that refer to the log itself or only phrase the question; they are not search terms."""
 _LATER = re.compile(r"\b(?:later|newer) than\b|\bpast\b(?=\s+\d)", re.I)
+_SORTABLE = re.compile(
+    r"\d{4}([-/.])\d\d\1\d\d[T_ ]\d\d:\d\d:\d\d"
+    r"|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d:\d\d"
+)
+"""Times that can be ordered as text (the names of months by their numbers)."""
+_MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
+_MOST_TIMES = 2_000
+"""Lines whose times are read one by one if they do not stand in the same place."""
 _TIMELY = re.compile(r"\b(?:slow|fast|quick|long|latency|took|duration|delay|time)", re.I)
 
 
@@ -182,7 +195,7 @@ class _PlainLines(Lines):
         else:
             self.lines = lines
         self.text = text
-        self.keys = VALUE.sub("#", text).split("\n")
+        self.keys = SAME_BUT_VALUES.sub("#", text).split("\n")
         self.preamble = Preamble.learn(self.lines)
         if self.preamble.sources:
             self.keys = [
@@ -208,7 +221,9 @@ class _PlainLines(Lines):
 
     def shared(self) -> list[str]:
         usual = self.preamble.usual_level
-        return [f"{usual} where no level is shown"] if usual else []
+        host = f"host {self.preamble.host_name}" if self.preamble.host_name else "hosts are not shown"
+        said = [host] if self.preamble.host >= 0 else []
+        return [*said, f"{usual} where no level is shown"] if usual else said
 
 
 def _lines_with(terms: Sequence[Term], lines: Sequence[str]) -> Iterator[int]:
@@ -277,6 +292,7 @@ class _Reader:
         self.room = max(200, int(budget * 1.6))
         """Characters for one requested line: about half of the budget."""
         self.traces = stack.find(log.lines)
+        self.times = _Times(log)
         self.templates = self._templates()
         self.bad_is_usual = self._bad_is_usual()
         self.families = self._families()
@@ -651,9 +667,7 @@ class _Reader:
         if template.also:
             text += f" (also {', '.join(template.also)})"
         if template.parts.time and template.score >= times:
-            first = _clock(template.parts.time)
-            last = _clock(self.log.parts(template.members[-1]).time) if count > 1 else first
-            text += f" [{first}]" if first == last else f" [{first}–{last}]"
+            text += f" [{self.times.of(template.members)}]"
         return text
 
     def _room_for_times(self, ordered: Sequence[_Template]) -> float:
@@ -669,13 +683,8 @@ class _Reader:
         """Return the head: number of lines, time range, levels, and what each line omits."""
         log = self.log
         phrases = [f"{log.total} {log.noun}"]
-        times = [
-            time
-            for time in (self._time_near(range(len(log.lines))), self._time_near(range(len(log.lines) - 1, -1, -1)))
-            if time
-        ]
-        if len(times) == 2:
-            phrases.append(times[0] if times[0] == times[1] else f"{times[0]} – {times[1]}")
+        if self.times.range:
+            phrases.append(self.times.range)
         levels: Counter[str] = Counter()
         for template in self.templates:
             if template.parts.level:
@@ -684,17 +693,80 @@ class _Reader:
             phrases.append(" ".join(f"{name} {count}" for name, count in levels.most_common(6)))
         return "; ".join([*phrases, *log.shared()])
 
-    def _time_near(self, order: range) -> str:
-        for at in order[:50]:
-            time = self.log.parts(at).time
-            if time:
-                return time
-        return ""
+
+class _Times:
+    """Times of the lines of a log: from the earliest to the latest where they can be compared.
+
+    They can be if their form can be ordered as text. Otherwise the times of the first and last line are given as such.
+    """
+
+    def __init__(self, log: Lines) -> None:
+        self._log = log
+        self._keys: list[str] = []
+        """Per line its time in a form that can be ordered; empty strings for lines without one."""
+        self._in_order = False
+        self.range = ""
+        count = len(log.lines)
+        first, last = self._near(range(count)), self._near(range(count - 1, -1, -1))
+        if not first or not last:
+            return
+        place = self._place(first)
+        if place is not None:
+            start, end = place
+            self._keys = [_sort_key(line[start:end]) for line in log.lines]
+        elif count <= _MOST_TIMES and _SORTABLE.match(first):
+            self._keys = [_sort_key(log.parts(at).time) for at in range(count)]
+        times = [key for key in self._keys if key]
+        if not times:
+            self.range = first if first == last else f"first line {first}, last line {last}"
+            return
+        self._in_order = all(map(le, times, times[1:]))
+        if not self._in_order:
+            earliest, latest = self._keys.index(min(times)), self._keys.index(max(times))
+            first, last = log.parts(earliest).time, log.parts(latest).time
+        self.range = first if first == last else f"{first} – {last}"
+
+    def of(self, members: Sequence[int]) -> str:
+        """Return the time of a line, or the range of several, to the second; the day is in the head."""
+        first, last = members[0], members[-1]
+        if self._keys and not self._in_order:
+            timed = [at for at in members if self._keys[at]]
+            if timed:
+                first, last = min(timed, key=self._keys.__getitem__), max(timed, key=self._keys.__getitem__)
+        one, other = _clock(self._log.parts(first).time), _clock(self._log.parts(last).time)
+        if one == other or not other:
+            return one
+        return f"{one}–{other}" if self._keys else f"{one}, last line {other}"
+
+    def _near(self, order: range) -> str:
+        return next((time for at in order[:50] if (time := self._log.parts(at).time)), "")
+
+    def _place(self, time: str) -> tuple[int, int] | None:
+        """Return where in each line its time stands, if that is the same in all and the form can be ordered."""
+        lines = self._log.lines
+        stamp = _SORTABLE.match(time)
+        if stamp is None:
+            return None
+        sample = [at for at in range(0, len(lines), max(1, len(lines) // 50)) if self._log.parts(at).time]
+        starts = {lines[at].find(self._log.parts(at).time) for at in sample}
+        start = starts.pop()
+        if starts or start < 0:
+            return None
+        end = start + stamp.end()
+        return (start, end) if all(_SORTABLE.fullmatch(lines[at], start, end) for at in sample) else None
+
+
+def _sort_key(time: str) -> str:
+    """Return a time in a form that can be ordered; empty if it cannot."""
+    if time[:1].isdigit():
+        return time if time[3:4].isdigit() and time[18:19].isdigit() else ""
+    month = _MONTHS.get(time[:3])
+    return f"{month:02d}{time[3:]}" if month and time[14:15].isdigit() else ""
 
 
 def masked(text: str) -> str:
     """Mask the values of a message; times first, because the names of days and months differ too."""
-    return VALUE.sub("#", TIME.sub("#", text))
+    return SAME_BUT_VALUES.sub("#", TIME.sub("#", text))
 
 
 def _clock(time: str) -> str:
@@ -710,6 +782,12 @@ def looks_timed(sample: Sequence[str]) -> bool:
         return False
     parts = [preamble.split(line) for line in sample if line.strip()]
     return sum(1 for each in parts if each.time or (each.level and preamble.levels)) >= 0.5 * max(1, len(parts))
+
+
+def mostly_repeats(text: str) -> bool:
+    """Whether most lines are copies of others, whatever they consist of; judged by the first ones."""
+    lines = [line for line in text[:_REPEATS_WITHIN].split("\n") if line and not line.isspace()]
+    return len(lines) >= 20 and len(set(lines)) <= _REPEATED_SHARE * len(lines)
 
 
 def looks_repetitive(sample: Sequence[str]) -> bool:

@@ -91,6 +91,8 @@ class Preamble:
     """Positions before the time with one of a few names that identify interleaved logs, e.g. `web_1`."""
     host: int
     """Position of the host, which precedes the process; -1 for none."""
+    host_name: str
+    """Empty if there are several hosts."""
     constants: frozenset[str]
     """Words that nearly every line has before its message."""
     threads: bool
@@ -115,6 +117,7 @@ class Preamble:
         times, levels, numbers, hosts = Counter[int](), Counter[int](), Counter[int](), Counter[int]()
         words, names = Counter[str](), Counter[str]()
         threads = 0
+        host_names = Counter[str]()
         for tokens in taken:
             plain = 0
             level_seen = False
@@ -127,6 +130,7 @@ class Preamble:
                         and _PROCESS_WITH_COLON.fullmatch(tokens[index + 2].text)
                     ):
                         hosts[index + 1] += 1
+                        host_names[tokens[index + 1].text] += 1
                 elif token.kind == "level" and plain <= _MOST_WORDS and not level_seen:
                     level_seen = True
                     levels[index] += 1
@@ -158,6 +162,7 @@ class Preamble:
             numbers=frozenset(index for index, found in numbers.items() if found >= 0.8 * total),
             sources=frozenset(sources),
             host=host if with_host >= 0.5 * total else -1,
+            host_name=next(iter(host_names)) if len(host_names) == 1 else "",
             constants=frozenset(word for word, found in words.items() if found >= 0.9 * total and total > 4),
             threads=threads >= 0.6 * total,
             usual_level=usual if level_weight(usual) <= 0 and count >= 0.5 * total else "",

@@ -199,7 +199,8 @@ def _stretch_end(text: str, start: int, size: int) -> int:
 
 
 def _read_part(part: Part, focus: Focus, budget: int) -> Reading:
-    tried = (reader(part.text, focus, budget) for reader in READERS.get(part.kind, ()))
+    kind = "log" if part.kind in MAY_REPEAT and logs.mostly_repeats(part.text) else part.kind
+    tried = (reader(part.text, focus, budget) for reader in READERS.get(kind, ()))
     reading = next((reading for reading in tried if reading is not None), None) or generic.read(
         part.text, focus, budget
     )
@@ -248,6 +249,10 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
     "text": (event_blocks.read,),
 }
 """The readers of each kind, tried in order until one does not decline; then the generic reader."""
+
+
+MAY_REPEAT = frozenset(("table", "outline", "yaml", "text", "prose", "dialogue", "page"))
+"""Kinds whose text is read as a log if it consists of copies of a few lines."""
 
 
 def _packed(

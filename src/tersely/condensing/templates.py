@@ -18,6 +18,15 @@ from collections.abc import Sequence
 VALUE = re.compile(r"\b[A-Za-z_]{0,24}\d\w*(?:[.:-]++(?:[A-Za-z_]{0,24}\d\w*|[a-f]{4}\b))*")
 """A number, time, address or identifier: a word with a digit, and further parts joined by `.`, `:` or `-`."""
 
+SAME_BUT_VALUES = re.compile(
+    r"\b(?:[0-9a-f]{0,8}\d[0-9a-f]{4,}\b|[A-Za-z_]{0,2}\d\w*)(?:[.:-]++(?:[A-Za-z_]{0,2}\d\w*|[a-f]{4}\b))*"
+    r"|\d\w*(?:[.:-]++(?:[A-Za-z_]{0,2}\d\w*|[a-f]{4}\b))*"
+)
+"""A value whose change leaves a line the same message: a number, time, address, hexadecimal identifier.
+
+Of a name with a number (`libudev1`, `worker-7`) only the number is a value: `libudev1` and `libsystemd0` differ.
+"""
+
 MOST_TEMPLATES = 10_000
 """Beyond this many, new templates are grouped by their first letters, so that a text without repetition stays cheap."""
 

@@ -33,14 +33,14 @@ from tersely.text.tokens import O200K, Tokenizer
 CHARACTERS_PER_TOKEN = 3.3
 """For estimates only; every shown text is counted."""
 
-MARK_SHARE = 0.05
+MARK_SHARE = 0.03
 """Largest share of the budget for marks that state the size, the largest first; the others are a bare `…`."""
 
 GAP = "…"
-GAP_TOKENS = 2
+GAP_TOKENS = 1
 """Cost of a bare mark with its line end. A shorter line is shown instead of marked."""
 
-_SIZED_MARK_TOKENS = 7
+_SIZED_MARK_TOKENS = 5
 
 BRACKETED = frozenset(("json", "jsonl", "json_cut"))
 """Kinds in which a line of brackets says nothing by itself."""
@@ -442,10 +442,9 @@ class Gaps:
         gaps: list[tuple[int, int]] = []
         previous = -1
         for index in [*order, len(units)]:
-            if index - previous > 1:
-                hidden = self._hidden(units, previous, index)
-                if hidden:
-                    gaps.append((hidden, index))
+            hidden = self._hidden(units, previous, index)
+            if hidden:
+                gaps.append((hidden, index))
             previous = index
         gaps.sort(key=lambda gap: (-gap[0], gap[1]))
         sized = {index: f"[{GAP} {hidden:,} lines]" for hidden, index in gaps[: self.most] if hidden > 1}
@@ -456,11 +455,11 @@ class Gaps:
         missing = units[previous + 1 : index]
         if self.lines is None:
             return sum(unit.count for unit in missing)
-        start = units[previous].last if previous >= 0 else missing[0].first - 1
-        end = units[index].first if index < len(units) else missing[-1].last + 1
+        start = units[previous].last if previous >= 0 else units[0].first - 1
+        end = units[index].first if index < len(units) else units[-1].last + 1
         if end <= start + 1:
             # A part of the same line is missing, or the order is not that of the source.
-            return int(any(unit.count for unit in missing) and end == start)
+            return int(end == start and any(unit.count for unit in missing))
         return self.seen.count(0, max(start, 0), end - 1)
 
 
