@@ -41,6 +41,11 @@ def with_hedge(reading: Reading, text: str, focus: Focus, budget: int, tokenizer
     source = text.split("\n")
     whole = {line.first for line in lines if line.text == source[line.first - 1].rstrip()}
     _exclude_duplicates(reading, lines, whole)
+    return with_lines(reading, lines)
+
+
+def with_lines(reading: Reading, lines: list[Unit]) -> Reading:
+    """Add lines of the source, in their order: between the units, or below a reading that has its own layout."""
     return _append_lines(reading, lines) if reading.layout is not None else _insert_lines(reading, lines)
 
 

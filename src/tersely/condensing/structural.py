@@ -7,6 +7,7 @@ reader that declines, and shares the budget with one whose kind is only likely. 
 functions, no event loop, no model: call it in a thread when the text is large.
 """
 
+import heapq
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -30,11 +31,11 @@ from tersely.condensing import (
 )
 from tersely.condensing.account import Account, Lost, Place, source_lines
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
-from tersely.condensing.focus import Focus
-from tersely.condensing.hedge import with_hedge
+from tersely.condensing.focus import Focus, scan
+from tersely.condensing.hedge import with_hedge, with_lines
 from tersely.condensing.segments import Part, parts_of
 from tersely.condensing.sniff import sniff
-from tersely.condensing.units import Packed, Reader, Reading, merge, moved, pack, put_title
+from tersely.condensing.units import Packed, Reader, Reading, Unit, merge, moved, pack, put_title
 from tersely.errors import InputError
 from tersely.text.tokens import O200K, Tokenizer
 
@@ -255,6 +256,12 @@ MAY_REPEAT = frozenset(("table", "outline", "yaml", "text", "prose", "dialogue",
 """Kinds whose text is read as a log if it consists of copies of a few lines."""
 
 
+REFILL_BELOW = 0.8
+"""A text that uses less than this share of its budget is filled with lines that it would lose."""
+
+LONGEST_REFILL = 2_000
+
+
 def _packed(
     reading: Reading, lines: list[str], budget: int, tokenizer: Tokenizer, focus: Focus
 ) -> tuple[Packed, Account]:
@@ -262,6 +269,11 @@ def _packed(
     reserve = min(70, max(24, budget // 20)) if budget >= ACCOUNT_FROM_TOKENS else 0
     packed = pack(reading, budget - reserve, tokenizer, focus, lines)
     account = packed.account(reading, lines)
+    if packed.tokens < REFILL_BELOW * (budget - reserve) and account.lost and budget >= ACCOUNT_FROM_TOKENS:
+        filled = _with_lost_lines(reading, account, lines, budget, focus)
+        if filled is not None:
+            packed = pack(filled, budget - reserve, tokenizer, focus, lines)
+            account = packed.account(filled, lines)
     lost = account.summary()
     if not reserve or not lost:
         return packed, account
@@ -273,6 +285,20 @@ def _packed(
         if tokens <= budget:
             packed.text, packed.tokens = text, tokens
     return packed, account
+
+
+def _with_lost_lines(reading: Reading, account: Account, lines: list[str], budget: int, focus: Focus) -> Reading | None:
+    """Add the lost lines to a reading that has too little to say, best first; they only fill what is left."""
+    numbers = [at for first, last in account.lost for at in range(first, last + 1) if lines[at - 1].strip()]
+    texts = [lines[at - 1].rstrip()[:LONGEST_REFILL] for at in numbers]
+    if not texts:
+        return None
+    found = scan(texts, focus)
+    scores = [
+        1e-3 * (0.1 + each) + 1e-4 * severity for each, severity in zip(found.relevance, found.severity, strict=True)
+    ]
+    best = heapq.nsmallest(4 * budget, range(len(texts)), key=lambda at: (-scores[at], at))
+    return with_lines(reading, [Unit(texts[at], numbers[at], numbers[at], scores[at]) for at in sorted(best)])
 
 
 def _ending(lost: list[Lost], room: int, tokenizer: Tokenizer) -> str:

@@ -41,6 +41,8 @@ GAP_TOKENS = 1
 """Cost of a bare mark with its line end. A shorter line is shown instead of marked."""
 
 _SIZED_MARK_TOKENS = 5
+_AIR_SHARE = 0.05
+"""Share of the budget that the first round leaves free: for marks, and because joined lines are tokenized otherwise."""
 
 BRACKETED = frozenset(("json", "jsonl", "json_cut"))
 """Kinds in which a line of brackets says nothing by itself."""
@@ -246,7 +248,7 @@ class _Packing:
     def run(self) -> Packed:
         room = self.budget - (self.tokenizer.count(self.head + "\n") if self.head else 0)
         # A small reserve for marks and for the tokenization of joined lines; the refill uses what remains.
-        air = min(room // 10, int(self.budget * MARK_SHARE) + 2)
+        air = min(room // 10, int(self.budget * _AIR_SHARE) + 2)
         self._spend(room - air, self._ranked())
         self._close_small_gaps()
         text = self._layout()
