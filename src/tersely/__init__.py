@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tersely.api import mcp_call, summarize, summarize_for_extraction
-    from tersely.condensing.account import Lost
+    from tersely.condensing.account import Account, Lost
     from tersely.condensing.budget import Condensed
     from tersely.masking.mask import mask
     from tersely.pipeline.core import condense
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tersely.text.tokens import count_tokens
 
 __all__ = [
+    "Account",
     "Chunk",
     "Condensed",
     "Lost",
@@ -28,9 +29,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Account": "tersely.condensing.account",
     "Chunk": "tersely.text.chunks",
     "Condensed": "tersely.condensing.budget",
-    "Lost": "tersely.condensing.budget",
+    "Lost": "tersely.condensing.account",
     "chunk": "tersely.text.chunks",
     "condense": "tersely.pipeline.core",
     "count_tokens": "tersely.text.tokens",

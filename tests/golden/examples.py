@@ -14,8 +14,9 @@ from tersely.agent.calls import Called
 from tersely.agent.evidence import Evidence, EvidenceReading
 from tersely.agent.survey import SurveyPlan
 from tersely.agent.tool_executor import Fetched, Observation
+from tersely.condensing.account import Lost
 from tersely.condensing.answers import NotASummary
-from tersely.condensing.budget import Lost, ModelWork
+from tersely.condensing.budget import ModelWork
 from tersely.llm.limits import CircuitOpen
 from tersely.llm.messages import ToolCall
 from tersely.masking.masked import assume_masked

@@ -50,7 +50,7 @@ repeat the call.
 """
 
 SHOWN_LOST = 100
-SHOWN_RUNS = 50
+SHOWN_RUNS = 5_000
 """Omissions that an event lists, and line ranges per omission."""
 
 
@@ -422,8 +422,16 @@ def _summary_outcome(observation: Observation, llm: LLM | None) -> dict[str, Any
 
 
 def _left_out(lost: Sequence[Lost]) -> list[dict[str, Any]]:
-    """The first omissions with their line ranges, so that a reader can jump there."""
-    return [{"what": one.what, "lines": [list(run) for run in one.lines[:SHOWN_RUNS]]} for one in lost[:SHOWN_LOST]]
+    """The omissions with their line ranges, so that a reader can jump there and sees which lines are missing."""
+    return [
+        {
+            "what": one.what,
+            "lines": [list(run) for run in one.lines[:SHOWN_RUNS]],
+            **({"partial": True} if one.partial else {}),
+            **({"runs": len(one.lines)} if len(one.lines) > SHOWN_RUNS else {}),
+        }
+        for one in lost[:SHOWN_LOST]
+    ]
 
 
 def _summarization(

@@ -38,7 +38,7 @@ class _Commands(click.Group):
             raise SystemExit(130) from None
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx else "tersely"
-            fail(f"{error.format_message()} See {command} --help.")
+            fail(f"{error.format_message().rstrip('.')}. See {command} --help.")
         except click.ClickException as error:
             fail(error.format_message())
         except TerselyError as error:

@@ -13,6 +13,7 @@ from tersely.cli.errors import fail
 from tersely.cli.extras import check_extra
 
 if TYPE_CHECKING:
+    from tersely.condensing.account import Account, Runs
     from tersely.condensing.budget import Condensed
 
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--no-mask", is_flag=True, help="Leave secrets in the result. Not with --llm: models get masked text only."
 )
-@click.option("--explain", is_flag=True, help="Print the detected kind of text and the omissions to stderr.")
+@click.option("--explain", is_flag=True, help="Print the detected kind and what became of each line to stderr.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with text, sizes and omissions.")
 def condense(
     file: Any, budget: int, focus: str, schema_hint: str, llm: bool, no_mask: bool, explain: bool, as_json: bool
@@ -140,14 +141,40 @@ def _closing_line(condensed: Condensed, seconds: float) -> str:
 
 
 def _explain(condensed: Condensed) -> None:
+    from tersely.condensing.account import size_of
+
     if condensed.kind:
         click.echo(f"\nDetected as: {condensed.kind}", err=True)
-    if condensed.lost:
+    account = condensed.account
+    if account.total:
+        click.echo(f"Of {account.total:,} line{'s' if account.total > 1 else ''}:", err=True)
+        for name, runs in _classes(account):
+            if runs:
+                click.echo(f"  {size_of(runs):>9,} {name:<24} {_listed(runs)}", err=True)
+        hidden, values = account.values
+        if hidden:
+            click.echo(f"Left out: {hidden:,} of {values:,} values, under {', '.join(account.paths[:5])}", err=True)
+    elif condensed.lost:
         click.echo("Left out:", err=True)
         for lost in condensed.lost:
             click.echo(f"  - {lost}", err=True)
     if condensed.work and condensed.work.invented:
         click.echo(f"Not in the source, so possibly invented: {', '.join(condensed.work.invented[:10])}", err=True)
+
+
+def _classes(account: Account) -> list[tuple[str, Runs]]:
+    return [
+        ("shown", account.shown),
+        ("shown in part", account.partial),
+        ("counted by a shown line", account.folded),
+        ("left out", account.lost),
+    ]
+
+
+def _listed(runs: Runs) -> str:
+    """The first line ranges: `1–3, 7, …`."""
+    listed = ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in runs[:6])
+    return listed + (", …" if len(runs) > 6 else "")
 
 
 def _as_json(condensed: Condensed, seconds: float) -> dict[str, Any]:
@@ -163,6 +190,10 @@ def _as_json(condensed: Condensed, seconds: float) -> dict[str, Any]:
         "masked": condensed.masked,
         "seconds": round(seconds, 3),
         "lost": [{"what": lost.what, "lines": [list(run) for run in lost.lines]} for lost in condensed.lost],
+        "account": {
+            name: [list(run) for run in getattr(condensed.account, name)]
+            for name in ("shown", "partial", "folded", "lost")
+        },
         "calls": work.calls if work else 0,
         "invented": work.invented if work else [],
         # Names of the first release.

@@ -35,6 +35,9 @@ class Lost:
     lines: tuple[tuple[int, int], ...] = ()
     """Location in the source: first and last line of each run, counted from 1."""
 
+    partial: bool = False
+    """Whether these lines are shown in part."""
+
     def __str__(self) -> str:
         if not self.lines:
             return self.what
@@ -103,19 +106,20 @@ class Account:
     def summary(self) -> list[Lost]:
         """Return the omissions in words; empty if nothing was left out."""
         said: list[Lost] = []
-        lost = _size(self.lost)
+        lost = size_of(self.lost)
         if lost:
             said.append(Lost(f"{lost:,} of {self.total:,} line{'s' if self.total > 1 else ''}", self.lost))
-        partly = _size(self.partial)
+        partly = size_of(self.partial)
         hidden, values = self.values
         if hidden and (partly or lost):
-            said.append(Lost(f"{hidden:,} of {values:,} values", () if lost else self.partial))
+            said.append(Lost(f"{hidden:,} of {values:,} values", () if lost else self.partial, partial=True))
         elif partly:
-            said.append(Lost(f"parts of {partly:,} {'line' if partly == 1 else 'lines'}", self.partial))
+            said.append(Lost(f"parts of {partly:,} {'line' if partly == 1 else 'lines'}", self.partial, partial=True))
         return said
 
 
-def _size(runs: Runs) -> int:
+def size_of(runs: Runs) -> int:
+    """Return how many lines the runs contain."""
     return sum(last - first + 1 for first, last in runs)
 
 

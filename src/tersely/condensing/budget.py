@@ -57,6 +57,9 @@ class Condensed:
     lost: list[Lost] = field(default_factory=list)
     """What is left out, in words; derived from the account where there is one."""
 
+    closing: str = ""
+    """The last line of the text if it states what is left out; empty if the text has no such line."""
+
     account: Account = field(default_factory=Account)
     """What happened to each line of the source. Empty for a summary by a model, which shows no lines."""
 

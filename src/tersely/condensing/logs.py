@@ -36,6 +36,8 @@ _PIECE = 400
 _LONG_MESSAGE = 150
 _MOST_VARIANTS = 5
 _REPEATS_WITHIN = 200_000
+_REPEATED_SHAPES = 0.02
+_PLAIN_WORD = re.compile(r"(?<![\w.:/=-])[A-Za-z]{2,}(?![\w:/=-])")
 _REPEATED_SHARE = 0.2
 """Text is repetitive if its different lines are at most this share of all lines."""
 _MOST_HITS = 3_000
@@ -784,10 +786,21 @@ def looks_timed(sample: Sequence[str]) -> bool:
     return sum(1 for each in parts if each.time or (each.level and preamble.levels)) >= 0.5 * max(1, len(parts))
 
 
-def mostly_repeats(text: str) -> bool:
-    """Whether most lines are copies of others, whatever they consist of; judged by the first ones."""
+def mostly_repeats(text: str, *, keyed: bool) -> bool:
+    """Whether most lines are copies of others, or of a few sentences with other values; judged by the first ones.
+
+    Lines with keys (`keyed`) repeat in every record, so only a handful of different lines says that nothing else does.
+    """
     lines = [line for line in text[:_REPEATS_WITHIN].split("\n") if line and not line.isspace()]
-    return len(lines) >= 20 and len(set(lines)) <= _REPEATED_SHARE * len(lines)
+    if len(lines) < 20:
+        return False
+    if keyed:
+        return len(set(lines)) <= 3
+    if len(set(lines)) <= _REPEATED_SHARE * len(lines):
+        return True
+    shapes = Counter(SAME_BUT_VALUES.sub("#", line) for line in lines[:400])
+    said = sum(times for shape, times in shapes.items() if len(_PLAIN_WORD.findall(shape)) >= 2)
+    return len(shapes) <= _REPEATED_SHAPES * min(len(lines), 400) and said >= 0.8 * min(len(lines), 400)
 
 
 def looks_repetitive(sample: Sequence[str]) -> bool:

@@ -75,7 +75,7 @@ def condense_structurally(
     # The tokenizer releases the interpreter's lock, so a second core counts while this one reads.
     with ThreadPoolExecutor(max_workers=1) as counting:
         before = counting.submit(tokenizer.count, text) if tokens_before is None else None
-        packed, account, kind = _condensed(text, budget, focus, tokenizer)
+        packed, account, kind, closing = _condensed(text, budget, focus, tokenizer)
     return Condensed(
         text=packed.text,
         status="structural",
@@ -84,11 +84,12 @@ def condense_structurally(
         encoding=tokenizer.name,
         lost=account.summary(),
         account=account,
+        closing=closing,
         kind=kind,
     )
 
 
-def _condensed(text: str, budget: int, focus: str, tokenizer: Tokenizer) -> tuple[Packed, Account, str]:
+def _condensed(text: str, budget: int, focus: str, tokenizer: Tokenizer) -> tuple[Packed, Account, str, str]:
     question = Focus.parse(focus)
     clean = cleaned(text)
     lines = source_lines(clean)
@@ -99,12 +100,12 @@ def _condensed(text: str, budget: int, focus: str, tokenizer: Tokenizer) -> tupl
         else read_any(clean, question, budget)
     )
     reading = with_hedge(reading, clean, question, budget, tokenizer)
-    packed, account = _packed(reading, lines, budget, tokenizer, question)
+    packed, account, closing = _packed(reading, lines, budget, tokenizer, question)
     if not packed.text.strip():
         # No unit fits together with its owners, e.g. a value below ten thousand brackets.
         reading = generic.read(clean, question, budget)
-        packed, account = _packed(reading, lines, budget, tokenizer, question)
-    return packed, account, reading.kind
+        packed, account, closing = _packed(reading, lines, budget, tokenizer, question)
+    return packed, account, reading.kind, closing
 
 
 def cleaned(text: str) -> str:
@@ -200,7 +201,8 @@ def _stretch_end(text: str, start: int, size: int) -> int:
 
 
 def _read_part(part: Part, focus: Focus, budget: int) -> Reading:
-    kind = "log" if part.kind in MAY_REPEAT and logs.mostly_repeats(part.text) else part.kind
+    repeats = part.kind in MAY_REPEAT and logs.mostly_repeats(part.text, keyed=part.kind in ("outline", "yaml"))
+    kind = "log" if repeats else part.kind
     tried = (reader(part.text, focus, budget) for reader in READERS.get(kind, ()))
     reading = next((reading for reading in tried if reading is not None), None) or generic.read(
         part.text, focus, budget
@@ -264,7 +266,7 @@ LONGEST_REFILL = 2_000
 
 def _packed(
     reading: Reading, lines: list[str], budget: int, tokenizer: Tokenizer, focus: Focus
-) -> tuple[Packed, Account]:
+) -> tuple[Packed, Account, str]:
     """Pack for the budget and make the account; from a certain budget on, the text ends with what is left out."""
     reserve = min(70, max(24, budget // 20)) if budget >= ACCOUNT_FROM_TOKENS else 0
     packed = pack(reading, budget - reserve, tokenizer, focus, lines)
@@ -276,7 +278,7 @@ def _packed(
             account = packed.account(filled, lines)
     lost = account.summary()
     if not reserve or not lost:
-        return packed, account
+        return packed, account, ""
     room = budget - packed.tokens - 1
     ending = _ending(lost, room, tokenizer)
     if ending:
@@ -284,7 +286,8 @@ def _packed(
         tokens = tokenizer.count(text)
         if tokens <= budget:
             packed.text, packed.tokens = text, tokens
-    return packed, account
+            return packed, account, ending
+    return packed, account, ""
 
 
 def _with_lost_lines(reading: Reading, account: Account, lines: list[str], budget: int, focus: Focus) -> Reading | None:

@@ -89,11 +89,13 @@ class NoteWriter:
 def with_note(condensed: Condensed, note: NoteWriter, handle: str | None, tokens: int, budget: int) -> Condensed:
     """Add the note to a condensed text, within the budget."""
     closing = note.write(condensed.lost, handle, tokens)
-    whole = f"{condensed.text}\n{closing}"
+    # The note states what is left out, so the text need not state it too.
+    text = condensed.text.removesuffix(condensed.closing).removesuffix("\n") if condensed.closing else condensed.text
+    whole = f"{text}\n{closing}"
     if O200K.exceeds(whole, budget):
         closing = note.shortest(handle)
         whole = f"{O200K.head(condensed.text, max(0, budget - O200K.count(closing) - 2))}\n{closing}"
-    return replace(condensed, text=whole, tokens_before=tokens, tokens_after=O200K.count(whole))
+    return replace(condensed, text=whole, closing="", tokens_before=tokens, tokens_after=O200K.count(whole))
 
 
 def masked_text(condensed: Condensed) -> Masked:

@@ -71,7 +71,7 @@ class KeptText extends HTMLElement {
   async open({ lost = [] } = {}) {
     const start = await api(`${this.base}?lines=1-${BLOCK}`, { signal: this.#gone.signal });
     this.#about = start;
-    this.#lost = lost.flatMap(({ lines }) => lines ?? []).sort((a, b) => a[0] - b[0]);
+    this.#lost = lost.flatMap(({ lines, partial }) => (partial ? [] : (lines ?? []))).sort((a, b) => a[0] - b[0]);
     this.#take(0, start);
     this.text.setAttribute("aria-label", `The whole result, ${number(start.lines)} lines`);
     this.#showLines();
