@@ -2,6 +2,7 @@
 
 import pytest
 
+from tersely import condense
 from tersely.condensing.sniff import sniff
 
 POD_TABLE = "NAME        READY   STATUS    RESTARTS   AGE\n" + "\n".join(
@@ -85,3 +86,49 @@ def test_seconds_since_the_start_make_a_log() -> None:
 def test_values_with_their_names_beside_them_are_no_table() -> None:
     lines = [f"#{number} [mass: {number * 7}; site: Lund; state: open]" for number in range(40)]
     assert sniff("\n".join(lines)) == "text"
+
+
+_SAID = "Use of something unsafe was detected here and it should be replaced by the safer call instead."
+
+BANDIT = "\n".join(
+    f">> Issue: [B{100 + n % 9}:check] {_SAID}\n   Severity: {'High' if n == 37 else 'Low'}   Confidence: High\n"
+    f"   Location: app/mod{n}.py:{10 + n}:4\n{10 + n}\tx = eval(data{n})\n---------------"
+    for n in range(60)
+)
+COMMENTED_CONFIG = "\n".join(
+    f"# By default the server number {n} does not close a connection that has been idle for a long time.\n"
+    f"# It is a good idea to set a limit here if many clients connect and never say that they are done.\n"
+    f"idle-limit-{n} {n * 60}\n"
+    for n in range(80)
+)
+COMPILER = "\n".join(
+    f"src/part{n}.ts({n},7): error TS2345: Argument of type 'string' is not assignable to it.\n"
+    f"The types of the two properties are incompatible with each other in the call that is made here.\n"
+    f"Type 'undefined' is not one of the types that the parameter of this function may have in strict mode."
+    for n in range(60)
+)
+ONE_LINE_LOG = "\n".join(
+    f"{n * 7919 % 0xFFFFFFF:07x} Fix the way in which the worker closes its connection after it has been idle too long."
+    for n in range(16, 200)
+)
+UNMARKED = "\n".join(
+    f"The check of part {n} found that the value was written before the lock was held by this thread."
+    if n % 3
+    else f"part-{n} checked"
+    for n in range(100)
+)
+
+
+@pytest.mark.parametrize("text", [BANDIT, COMMENTED_CONFIG, COMPILER, ONE_LINE_LOG, UNMARKED])
+def test_plain_text_is_no_page_however_many_sentences_it_has(text: str) -> None:
+    assert sniff(text) not in ("page", "html")
+    assert "menus" not in condense(text, 400, "Which findings are of high severity?", mask=False).text
+
+
+def test_a_report_of_findings_keeps_the_finding_asked_for() -> None:
+    shown = condense(BANDIT, 1_000, "Which findings are of high severity?", mask=False).text
+    assert "Severity: High" in shown
+
+
+def test_one_sign_of_a_website_makes_no_page() -> None:
+    assert sniff(UNMARKED + "\ncookie: session") != "page"

@@ -66,6 +66,8 @@ _GREP = re.compile(r"(?:\.{0,2}/)?[\w.@+-]+(?:/[\w.@ +-]+)*\.?[\w-]*[:-]\d+[:-](
 _GREP_PATH = re.compile(
     r"(?:\.{0,2}/)?(?:[\w.@+-]+/)+[\w.@+-]+(?::\d+)?:|[\w-]+\.(?:py|go|js|ts|java|c|h|cpp|rs|rb|md|txt|ya?ml|json|sh|cfg|toml|xml|html|css|tsx|jsx|kt|php|cs):\d+:"
 )
+_LOCATED = re.compile(r"\s*(?:\.{0,2}/)?[\w.@+/-]+\.\w{1,8}[(:]\d+[,:]\d+[):]")
+"""A finding of a compiler or linter: a file with line and column, `a.ts(3,7)` or `a.c:3:7`."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -\d+(?:,\d+)? \+\d+|--- \S.*\n\+\+\+ \S)", re.M)
 _METRIC = re.compile(
     r"# (?:HELP|TYPE|UNIT|EOF)\b|[a-zA-Z_:][\w:.]*(?:\{[^}]*\})?\s+(?:[-+]?(?:\d[\d.eE+-]*|Inf)|NaN)(?:\s+\d+)?\s*$"
@@ -82,6 +84,25 @@ _RECORD_RULE = re.compile(r"[-=*]+\s*\[?\s*(?:record\s*#?\d+|\d+\. row)\b", re.I
 _HTML = re.compile(r"<(?:!doctype html|html|head|body|div|p|span|table|a href|script|meta)\b", re.I)
 _TAG = re.compile(r"<[A-Za-z_][\w:.-]*(?:\s[^<>]*)?/?>")
 _MARKDOWN = re.compile(r"#{1,6} \S|!?\[[^\]]*\]\([^)\s]+|\* \[|={3,}$|```")
+_COMMENT = re.compile(r"\s*(?:#|//|;|--)(?:\s|$)")
+_SITE_WORDS = (
+    r"home(?:page)?|menu|navigation|search|shop|about(?: us)?|contact(?: us)?|log ?in|sign (?:in|up)|register|subscribe"
+    r"|newsletter|share|follow us|comments?|read more|related|imprint|legal(?: notice)?|sitemap|advertisement"
+    r"|startseite|kontakt|anmelden|impressum|datenschutz|teilen|kommentare|mehr|accueil|connexion|s'abonner|partager"
+    r"|mentions légales|inicio|contacto|iniciar sesión|suscribirse|compartir|contatti|accedi|condividi"
+    r"|ホーム|ログイン|コメント|お問い合わせ|返信"
+)
+_SITE_LINE = re.compile(rf"\W{{0,4}}({_SITE_WORDS})(?:\W{{0,4}}$|: .{{1,30}}$)", re.I)
+"""A line of a website's own: nothing but one of the words that stand on every website, or such a word as a label."""
+_SITE_PHRASE = re.compile(
+    r"cookie|newsletter|©|all rights reserved|privacy policy|datenschutzerkl|mentions légales|クッキー|プライバシー",
+    re.I,
+)
+_SITE_SIGNS = 2
+"""So many different signs of a website make lines of sentences a page; one may stand in any text."""
+_LINKED_PAGE = 0.04
+_LEAST_LINKS = 3
+
 _SENTENCE_END = re.compile(r"[a-zà-ÿ,\"')]\s?[.!?][\"')]?(?:\s|$)|[。！？]")
 _CELLS = re.compile(r"\S+(?: \S+)*")
 
@@ -166,12 +187,44 @@ class _Sample:
         return self.share(_MARKDOWN) + sum(1 for line in self.lines if "](" in line) / self.many
 
     @cached_property
+    def linked(self) -> bool:
+        """Whether the text has Markdown links in a number that only pages have."""
+        links = sum(1 for line in self.lines if "](" in line)
+        return links >= _LEAST_LINKS and links >= _LINKED_PAGE * self.many
+
+    @cached_property
+    def commented(self) -> float:
+        """Share of lines that are comments of a configuration file or program."""
+        return self.share(_COMMENT)
+
+    @cached_property
     def columns(self) -> Literal["csv", "table"] | None:
         return column_table(self.lines)
 
     @cached_property
-    def is_page(self) -> bool:
+    def has_sentence_lines(self) -> bool:
         return looks_like_page(self.lines)
+
+    @cached_property
+    def is_page(self) -> bool:
+        """Whether sentences on lines of their own stand among the links or the menus of a website.
+
+        Sentences alone prove nothing: reports, compilers and commented configuration write them too.
+        """
+        return self.has_sentence_lines and (self.linked or self._has_site_signs())
+
+    def _has_site_signs(self) -> bool:
+        signs: set[str] = set()
+        for line in self.lines:
+            if len(line) > 400:
+                continue
+            if match := _SITE_LINE.match(line):
+                signs.add(match.group(1).lower())
+            elif match := _SITE_PHRASE.search(line):
+                signs.add(match.group().lower())
+            if len(signs) >= _SITE_SIGNS:
+                return True
+        return False
 
     @cached_property
     def is_sentences(self) -> bool:
@@ -266,7 +319,7 @@ def _is_csv(sample: _Sample) -> bool:
     """Whether lines with equal numbers of separators are rows, and not stack traces, a log or sentences."""
     if sample.framed >= 0.2 or _TIME_START.match(sample.lines[0]):
         return False
-    return not sample.is_sentences and not sample.is_page
+    return not sample.is_sentences and not sample.has_sentence_lines
 
 
 def _is_log(sample: _Sample) -> bool:
@@ -283,6 +336,8 @@ def _prose_or_outline(sample: _Sample) -> Kind | None:
         return "prose"
     if sample.is_page:
         return "page"  # Copied as plain text: sentences on lines of their own among menus and captions.
+    if sample.share(_LOCATED) >= 0.3:
+        return "text"  # The colon after a location is not the colon after a key.
     if keys + items >= 0.75 and sample.long_lines < 0.3 and marked < 0.2:
         return "yaml" if _yaml_like(lines) else "outline"
     if sample.sections and sample.sections + sample.assigns >= 0.7:
@@ -296,11 +351,11 @@ def _prose_or_outline(sample: _Sample) -> Kind | None:
 
 
 def _by_weak_signs(sample: _Sample) -> Kind:
-    if sample.marked >= 0.15:
+    if sample.marked >= 0.15 and sample.linked:
         return "page"
     sentences = sum(1 for line in sample.lines if _SENTENCE_END.search(line)) / sample.many
     average = sum(map(len, sample.lines)) / sample.many
-    if sentences > 0.4 and average > 60:
+    if sentences > 0.4 and average > 60 and sample.commented < 0.3:
         return "prose"
     if sample.leveled + sample.time_inside > 0.5:
         return "log"
