@@ -2,7 +2,7 @@
 
 import pytest
 
-from tersely.condensing.focus import Focus, scan, stem
+from tersely.condensing.focus import ARGUMENTS, Focus, scan, stem
 
 
 def test_quoted_phrases_and_identifiers_are_looked_for_whole() -> None:
@@ -105,3 +105,87 @@ def test_a_state_of_several_words_can_be_what_is_not_wanted() -> None:
 
 def test_asking_for_an_overview_is_asking_for_what_stands_out() -> None:
     assert Focus.parse("Give me an overview; what should I look at first?").unusual
+
+
+COMMITS = [
+    *(f"{n:07x} gateway: close idle session {n} after a minute" for n in range(15)),
+    *(f"{n:07x} docs: touch up page {n}, say which changes are wanted" for n in range(15, 30)),
+    *(f"{n:07x} store: keep row {n} of the table" for n in range(30, 300)),
+]
+
+
+def found_by(question: str, lines: list[str], most: int) -> set[str]:
+    """The lines that a question ranks highest."""
+    relevance = scan(lines, Focus.parse(question)).relevance
+    return {lines[at] for at in sorted(range(len(lines)), key=lambda at: -relevance[at])[:most] if relevance[at] > 0}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "which commits touched the gateway?",
+        "Could you please tell me what happened to the gateway, and where?",
+        "I would like to know everything that concerns the gateway.",
+        "changes to the gateway" + ARGUMENTS + "/srv/store/table docs main 300 page",
+        "[MASKED:api_key:abcdef12] gateway [masked elsewhere: docs: 0123abcd]",
+        "Welche Änderungen betreffen das gateway?",
+    ],
+)
+def test_a_natural_question_finds_what_the_bare_word_finds(question: str) -> None:
+    assert found_by(question, COMMITS, 15) == found_by("gateway", COMMITS, 15) == set(COMMITS[:15])
+
+
+def test_arguments_have_no_intents() -> None:
+    focus = Focus.parse("pods" + ARGUMENTS + "highest error since 14:00 not running over 5 ms")
+    assert (focus.superlative, focus.trouble, focus.since, focus.negated, focus.comparisons) == (0, False, "", (), ())
+    assert focus.text == "pods"
+
+
+@pytest.mark.parametrize(
+    ("question", "line", "other"),
+    [
+        ("replication timeout", 'createIntConfig("repl-timeout", 60)', "struct timespec timeout;"),
+        ("authentication of users", "auth_users = 1", "users = 1"),
+        ("which connections are open", "conn4 open", "cond4 open"),
+        ("how much memory may be used", "maxmemory 100", "maxclients 100"),
+        ("is the append only file on", "appendonly yes", "protected yes"),
+        ("redirect of a trailing slash", "func redirectTrailingSlash(c)", "func redirectFixedPath(c)"),
+    ],
+)
+def test_short_forms_compounds_and_joined_words_are_found(question: str, line: str, other: str) -> None:
+    found = scan([line, other, *["something else entirely"] * 20], Focus.parse(question))
+    assert found.relevance[0] > found.relevance[1]
+
+
+def test_a_whole_word_beats_its_short_form() -> None:
+    found = scan(["replication on", "repl_on", *["nothing"] * 20], Focus.parse("is replication enabled"))
+    assert found.relevance[0] > 2 * found.relevance[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("question", "line"),
+    [
+        ("Welche Verbindungen wurden abgelehnt?", "Verbindung abgelehnt"),
+        ("Quelles connexions ont été refusées ?", "connexion refusée"),
+        ("¿Qué conexiones fueron rechazadas en el servidor?", "conexión rechazada"),
+        ("Какие соединения были потеряны?", "соединение потеряно"),
+    ],
+)
+def test_questions_in_other_languages_find_other_forms_of_their_words(question: str, line: str) -> None:
+    relevance = scan([line, "etwas anderes", "something else", *["x"] * 10], Focus.parse(question)).relevance
+    assert relevance[0] > 0.3
+    assert max(relevance[1:]) == 0
+
+
+def test_other_languages_have_errors_too() -> None:
+    texts = ["Fehler beim Lesen", "erreur de lecture", "falló la lectura", "読み込みに失敗しました", "Alles gut"]
+    assert scan(texts, Focus.parse("")).severity == [2, 2, 2, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("question", "label"),
+    [("the oldest passenger", "age"), ("slowest statement", "duration_ms"), ("cheapest ticket", "fare")],
+)
+def test_a_superlative_names_what_it_measures(question: str, label: str) -> None:
+    focus = Focus.parse(question)
+    assert focus.names(label) > focus.names("count_of_doors")

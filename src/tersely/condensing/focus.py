@@ -1,10 +1,14 @@
 """The question of the reader, and how well a text answers it.
 
 `Focus.parse("why is checkout-7f slow since 14:00?")` splits a question into terms
-(quoted phrases, whole identifiers, stemmed words, parts of identifiers, synonyms)
-and intents (trouble, the unusual, superlatives, comparisons, times). `scan` finds
-all terms and all words of severity in many texts in one Aho-Corasick pass, so the
-cost depends on the number of matches and not on the number of words.
+(quoted phrases, whole identifiers, stemmed words, parts of identifiers, short and
+compound forms, synonyms) and intents (trouble, the unusual, superlatives,
+comparisons, times). `scan` finds all terms and all words of severity in many texts in
+one Aho-Corasick pass, so the cost depends on the number of matches and not on the
+number of words.
+
+What follows `ARGUMENTS` in a question are values of the call that produced the text:
+weak terms without intents. Masks weigh nothing.
 
     found = scan(texts, focus)
     found.relevance       one number per text, about 0..1.3, with IDF over these texts
@@ -16,20 +20,43 @@ Deterministic: terms keep the order of the question. Knows nothing of kinds, uni
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
+from itertools import takewhile
+from typing import Any, Literal
 
 import ahocorasick
 
-from tersely.condensing.lexicon import ASKING, SEVERITY, STOP, SYNONYMS
+from tersely.condensing.languages import language_of, stemmer
+from tersely.condensing.lexicon import ASKING, FUNCTION_WORDS, MEASURES, SEVERITY, STOP, SYNONYMS
 
-TermKind = Literal["phrase", "identifier", "word", "part", "synonym"]
+ARGUMENTS = "\nArguments of the call: "
+"""Separates a question from the values of the call's arguments."""
 
-_WEIGHTS: dict[TermKind, float] = {"phrase": 1.6, "identifier": 1.4, "word": 1.0, "part": 0.5, "synonym": 0.4}
+TermKind = Literal["phrase", "identifier", "word", "part", "near", "synonym"]
+
+_WEIGHTS: dict[TermKind, float] = {
+    "phrase": 1.6,
+    "identifier": 1.4,
+    "word": 1.0,
+    "part": 0.5,
+    "near": 0.2,
+    "synonym": 0.4,
+}
+"""`near`: a short form (`repl_` for replication) or a compound (`maxmemory` for memory)."""
 
 _ASKING_WEIGHT = 0.15
+_ARGUMENT_WEIGHT = 0.2
+"""Values of arguments chose the text; inside it they separate little."""
+
+_SHORTEST_CUT = 3
+_LONGEST_CUT = 7
+_CUT_FROM = 6
+_SHORTEST_IN_COMPOUND = 5
+"""Short forms of words from six letters on, of three to seven letters; words from five letters on inside compounds."""
+
+_MASK = re.compile(r"\[[ \t]*masked\b[^\]\n]{0,100}\]", re.I)
 
 _TROUBLE = re.compile(
     r"\b(error|err|fail|fault|problem|issue|wrong|why|unhealthy|healthy|crash|broke|broken|bad|alert|degrad|stuck"
@@ -37,7 +64,9 @@ _TROUBLE = re.compile(
     r"not (?:running|ready|start|work|available|healthy)|unavailable|trouble|investigat|panic|exception|timeout|outage"
     r"|incident|"
     r"warn|critical|down\b|"
-    r"pending|oom|killed|denied|refused|slow|latency)",
+    r"pending|oom|killed|denied|refused|slow|latency"
+    r"|fehler|fehlgeschlagen|warum|erreur|échec|pourquoi|fallo|falló|por qué|perché|falha|fout|waarom|ошибк|почему)"
+    r"|エラー|なぜ|失敗|错误|失败|为什么|오류",
     re.I,
 )
 _UNUSUAL = re.compile(
@@ -48,12 +77,17 @@ _UNUSUAL = re.compile(
 )
 _UP = re.compile(
     r"\b(highest|largest|biggest|most|max|maximum|maximal|top|slowest|longest|greatest|heaviest|latest|newest|peak|worst|busiest|greediest|"
-    r"oldest age|more than any|costliest|priciest|dearest|tallest|deepest|widest)\b",
+    r"oldest age|more than any|costliest|priciest|dearest|tallest|deepest|widest|hottest"
+    r"|höchste\w?|größte\w?|längste\w?|langsamste\w?|meisten|neueste\w?|teuerste\w?"
+    r"|plus (?:grande?|longue?|lente?|élevée?|récente?)s?|más (?:grande|alt[oa]|larg[oa]|lent[oa]|reciente)s?)\b",
     re.I,
 )
 _DOWN = re.compile(
     r"\b(lowest|smallest|least|min|minimum|minimal|fastest|quickest|shortest|fewest|earliest|"
-    r"oldest|youngest|cheapest|lightest|bottom|less than any)\b",
+    r"oldest|youngest|cheapest|lightest|coldest|bottom|less than any"
+    r"|niedrigste\w?|kleinste\w?|kürzeste\w?|schnellste\w?|wenigsten|älteste\w?|billigste\w?"
+    r"|plus (?:petite?|courte?|rapide|basse?|ancienne?)s?"
+    r"|más (?:pequeñ[oa]|baj[oa]|cort[oa]|rápid[oa]|antigu[oa])s?)\b",
     re.I,
 )
 _COMPARISON = re.compile(
@@ -88,6 +122,11 @@ _TIME_IN_TEXT = re.compile(r"(?:(\d{4}-\d\d-\d\d)[T _])?(\d{1,2}:\d\d(?::\d\d)?)
 _QUOTED = re.compile(
     r"\"([^\"\n]{2,160})\"|`([^`\n]{2,160})`|(?<!\w)'([^'\n]{2,160})'(?!\w)|“([^”\n]{2,160})”|«([^»\n]{2,160})»"
 )
+_ANSWERS = re.compile(
+    r"\bwhich\s+(\w+s)\b|\b(\w+s)\s+(?:to|about|concerning|regarding|touching|involving|affecting|mentioning)\s", re.I
+)
+"""What the answers are, rather than what they are about: "which *commits* touched it", "*changes* to it"."""
+_ANSWERS_WEIGHT = 0.5
 _WORD = re.compile(r"[^\W_](?:[\w./:@#{}\[\]$+&*%\\-]*[\w}\])])?|/[\w./{}:@-]*[\w}]|[a-z_]\w*", re.I)
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
 _JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -134,6 +173,8 @@ def stem(word: str) -> str:
 
 def subwords(name: str) -> list[str]:
     """Split an identifier into lower-case words: `maxPodCount-v2_total` → max, pod, count, v, 2, total."""
+    if not name.isascii() and name.isalpha() and name[1:] == name[1:].lower():
+        return [name.lower()]
     return [part.lower() for part in _CAMEL.findall(name)]
 
 
@@ -170,6 +211,8 @@ class Focus:
     """The question asks for values that differ from their siblings."""
     superlative: int = 0
     """1 for highest, slowest, latest …; -1 for lowest, fastest, earliest …; 0 for none."""
+    measures: tuple[str, ...] = ()
+    """Stems of the labels that the superlative may mean: "slowest" → duration, latency, …"""
     comparisons: tuple[Comparison, ...] = ()
     negated: tuple[str, ...] = ()
     """Negated states, as stems and as written: "not running" → ("run", "running"); rows in other states are wanted."""
@@ -201,7 +244,7 @@ class Focus:
         low = label.lower()
         total = 0.0
         for term in self.terms:
-            if term.kind == "synonym" or term.weight < 0.2:
+            if term.kind in ("synonym", "near") or term.weight < 0.2:
                 continue
             if term.text == low:
                 total += 1.2 * term.weight
@@ -212,6 +255,8 @@ class Focus:
                 for part in stems
             ):
                 total += 0.6 * term.weight
+        if self.measures and any(part in self.measures for part in stems):
+            total += 0.5
         return total / (1 + 0.15 * max(0, len(stems) - 1))
 
     def rejects(self, value: str) -> bool:
@@ -248,43 +293,55 @@ def _in_window(found: re.Match[str], since: str, until: str) -> bool | None:
 class _TermList:
     """Terms in the order of the question; of two equal terms the heavier one is kept."""
 
-    def __init__(self) -> None:
-        self._terms: dict[tuple[str, bool], Term] = {}
+    def __init__(self, language: str = "english") -> None:
+        self.language = language
+        self._terms: dict[tuple[str, TermKind | Literal[True, False]], Term] = {}
 
     def __iter__(self) -> Iterator[Term]:
         return iter(self._terms.values())
 
     def add(self, name: str, kind: TermKind, weight: float, whole: str = "") -> None:
         name = name.lower()
-        key = (name, kind in ("phrase", "identifier"))
+        key = (name, kind if kind == "near" else kind in ("phrase", "identifier"))
         old = self._terms.get(key)
         if name and (old is None or old.weight < weight):
             self._terms[key] = Term(name, kind, weight, whole)
 
 
 def _parse(text: str) -> Focus:
-    terms = _TermList()
-    _add_phrases(terms, text)
-    words = _add_identifiers(terms, text)
-    _add_words(terms, words, text)
-    _add_character_pairs(terms, text)
-    _add_quoted_words(terms, text)
-    since, until = _SINCE.search(text), _UNTIL.search(text)
-    around = _AROUND.search(text) if not since and not until else None
-    up, down = _UP.search(text), _DOWN.search(text)
+    question, _, values = text.partition(ARGUMENTS)
+    question = _MASK.sub(" ", question)
+    language = language_of(question)
+    terms = _TermList(language)
+    _add_phrases(terms, question)
+    words = _add_identifiers(terms, question)
+    _add_words(terms, words, question)
+    _add_character_pairs(terms, question)
+    _add_quoted_words(terms, question)
+    _add_arguments(terms, _MASK.sub(" ", values))
+    since, until = _SINCE.search(question), _UNTIL.search(question)
+    around = _AROUND.search(question) if not since and not until else None
+    up, down = _UP.search(question), _DOWN.search(question)
     kept = tuple(terms)
     return Focus(
-        text=text,
+        text=question.strip(),
         terms=kept,
-        trouble=bool(_TROUBLE.search(text) or _TROUBLE.search(_JOINT.sub(" ", text))) or not text.strip(),
-        unusual=bool(_UNUSUAL.search(text)) or not text.strip(),
+        trouble=bool(_TROUBLE.search(question) or _TROUBLE.search(_JOINT.sub(" ", question))) or not question.strip(),
+        unusual=bool(_UNUSUAL.search(question)) or not question.strip(),
         superlative=1 if up and (not down or up.start() <= down.start()) else -1 if down else 0,
-        comparisons=_comparisons(text),
-        negated=_negated(text),
+        measures=_measures(question),
+        comparisons=_comparisons(question),
+        negated=_negated(question),
         since=since.group(1) if since else around.group(1) if around else "",
         until=until.group(1) if until and since else "",
-        _automaton=_build(kept),
+        _automaton=_build(kept, language),
     )
+
+
+def _measures(question: str) -> tuple[str, ...]:
+    """Return the stems of the labels that the first superlative may mean."""
+    words = (word for word in re.findall(r"[a-z]{6,10}", question.lower()) if word in MEASURES)
+    return tuple(stem(label) for label in MEASURES.get(next(words, ""), "").split())
 
 
 def _add_phrases(terms: _TermList, text: str) -> None:
@@ -334,17 +391,39 @@ def _add_identifier(terms: _TermList, word: str, before: int) -> None:
 
 def _add_words(terms: _TermList, words: list[str], text: str) -> None:
     unwanted = {word.lower() for word in _NOT.findall(text)}
+    functions = FUNCTION_WORDS.get(terms.language, frozenset())
+    answers = {word.lower() for pair in _ANSWERS.findall(text) for word in pair if word}
+    before = ""
     for word in words:
         lower = word.lower()
         if lower in unwanted and lower not in STOP:
             terms.add(stem(lower), "word", 0.15)  # A negated state is found by the other states of its column.
             continue
-        if lower in STOP or len(lower) < 2:
+        if lower in STOP or lower in functions or len(lower) < 2:
+            before = ""
             continue
-        terms.add(stem(lower), "word", _word_weight(word, text))
-        if lower not in ASKING:
-            for synonym in SYNONYMS.get(lower) or SYNONYMS.get(stem(lower)) or ():
-                terms.add(stem(synonym), "synonym", _WEIGHTS["synonym"])
+        root = stem(lower)
+        weight = _word_weight(word, text) * (_ANSWERS_WEIGHT if lower in answers else 1.0)
+        terms.add(root if terms.language == "english" else lower, "word", weight)
+        if lower in ASKING:
+            before = ""
+            continue
+        for synonym in SYNONYMS.get(lower) or SYNONYMS.get(root) or ():
+            terms.add(stem(synonym), "synonym", _WEIGHTS["synonym"])
+        if len(lower) >= _SHORTEST_IN_COMPOUND and weight >= 0.5 * _WEIGHTS["word"]:
+            terms.add(lower, "near", _WEIGHTS["near"])
+        plain = weight >= 0.5 * _WEIGHTS["word"]
+        if len(before) >= 3 and len(lower) >= 3 and plain:
+            terms.add(before + root, "part", _WEIGHTS["near"])  # "append only" is written `appendonly`, too.
+        before = lower if plain else ""
+
+
+def _add_arguments(terms: _TermList, values: str) -> None:
+    """Add the values of a call's arguments as weak terms, whole or not at all."""
+    for match in list(_WORD.finditer(values))[:20]:
+        word = match.group().rstrip(".:/'")
+        if len(word) > 2 and not word.isdigit() and word.lower() not in STOP:
+            terms.add(word, "identifier", _ARGUMENT_WEIGHT)
 
 
 def _word_weight(word: str, text: str) -> float:
@@ -399,12 +478,38 @@ def _negated(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(forms))
 
 
-def _build(terms: tuple[Term, ...]) -> ahocorasick.Automaton:
+def _short_forms(word: str) -> list[str]:
+    """Return the beginnings that programmers use for a word: they end before a vowel, or with an `o`."""
+    if len(word) < _CUT_FROM or not word.isascii():
+        return []
+    return [
+        word[:end]
+        for end in range(_SHORTEST_CUT, min(_LONGEST_CUT, len(word) - 2) + 1)
+        if (word[end - 1] not in "aeiou" and word[end] in "aeiouy") or (end > _SHORTEST_CUT and word[end - 1] == "o")
+    ]
+
+
+def _build(terms: tuple[Term, ...], language: str = "english") -> ahocorasick.Automaton:
     """Build one automaton for terms and words of severity; a pattern may be both, or several terms."""
-    patterns: dict[str, list[tuple[int, str, float]]] = {}
+    patterns: dict[str, list[tuple[int, str, Any]]] = {}
     for index, term in enumerate(terms):
-        exact = term.kind in ("phrase", "identifier")
-        patterns.setdefault(term.text, []).append((index, "exact" if exact else "stem", term.weight))
+        if term.kind in ("phrase", "identifier"):
+            patterns.setdefault(term.text, []).append((index, "exact", term.weight))
+        elif term.kind == "near":
+            root = stem(term.text)
+            inside = root if len(root) >= _SHORTEST_IN_COMPOUND else term.text
+            patterns.setdefault(inside, []).append((index, "compound", root))
+            for cut in _short_forms(term.text):
+                patterns.setdefault(cut, []).append((index, "short", len(cut)))
+        elif term.kind == "word" and language != "english":
+            to_stem = stemmer(language)
+            form = to_stem(term.text)
+            root = stem(term.text)
+            common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(form, root, strict=False)))
+            shared = root[:common] if common >= 3 else root
+            patterns.setdefault(shared, []).append((index, "form", (form, root, to_stem)))
+        else:
+            patterns.setdefault(term.text, []).append((index, "stem", term.weight))
     for word, level in SEVERITY.items():
         patterns.setdefault(word, []).append((-1, "severe", level))
     automaton = ahocorasick.Automaton()
@@ -502,6 +607,9 @@ def _scan_block(
                     continue
                 if following.isalpha() and not joined[after].isupper() and not _is_form(joined, low, first, after):
                     continue
+            elif how != "severe":
+                if not _FITS[how](joined, low, first, after, level):
+                    continue
             else:
                 if level > severity[at]:
                     severity[at] = max(severity[at], _severity_of(joined, low, first, after, level))
@@ -511,6 +619,58 @@ def _scan_block(
                 hits[at] = {index: 1}
             else:
                 seen[index] = seen.get(index, 0) + 1
+
+
+def _begins(joined: str, first: int) -> bool:
+    """Whether a word begins here: after a sign, a digit, or at a capital inside a name."""
+    return not first or not joined[first - 1].isalpha() or (joined[first].isupper() and not joined[first - 1].isupper())
+
+
+def _word_end(joined: str, first: int, longest: int = 40) -> int:
+    """Return the end of the word that begins at `first`; a capital inside a name begins another."""
+    end = first + 1
+    edge = min(len(joined), first + longest)
+    while end < edge and joined[end].isalpha() and not (joined[end].isupper() and not joined[end - 1].isupper()):
+        end += 1
+    return end
+
+
+def _is_short_form(joined: str, low: str, first: int, after: int, length: int) -> bool:
+    """Whether the beginning of a longer word stands alone: `repl` in `repl_timeout`, `conf` in `--conf`."""
+    if not _begins(joined, first) or (after < len(low) and low[after].isalpha() and not joined[after].isupper()):
+        return False
+    if length > _SHORTEST_CUT:
+        return True
+    # Three letters are a word of their own too often; inside a name they are a part.
+    beside = (low[first - 1] if first else " ") + (low[after] if after < len(low) else " ")
+    return any(sign in "_-.$%" or sign.isdigit() for sign in beside)
+
+
+def _is_in_compound(joined: str, low: str, first: int, after: int, root: str) -> bool:
+    """Whether a longer word, no form of this one, begins or ends with it: `maxmemory`, `timeouts` but not `timeout`."""
+    begins = _begins(joined, first)
+    end = _word_end(joined, first)
+    if begins:
+        return end > after and stem(low[first:end]) != root
+    return end == after or stem(low[first:end]) == root
+
+
+def _is_foreign_form(
+    joined: str, low: str, first: int, after: int, wanted: tuple[str, str, Callable[[str], str]]
+) -> bool:
+    """Whether the word here has the stem of the question's word, in its language or in English."""
+    if not _begins(joined, first):
+        return False
+    word = low[first : _word_end(joined, first)]
+    form, root, to_stem = wanted
+    return to_stem(word) == form or stem(word) == root
+
+
+_FITS: dict[str, Callable[[str, str, int, int, Any], bool]] = {
+    "short": _is_short_form,
+    "compound": _is_in_compound,
+    "form": _is_foreign_form,
+}
 
 
 def _is_form(joined: str, low: str, first: int, after: int) -> bool:
@@ -524,6 +684,8 @@ def _is_form(joined: str, low: str, first: int, after: int) -> bool:
 
 def _severity_of(joined: str, low: str, first: int, after: int, level: float) -> float:
     """Return the severity of a word at this place: 0 inside a longer word, low where it is negated ("errors: 0")."""
+    if low[first] >= "぀":
+        return level  # A script without blanks: words have no edges.
     following = low[after] if after < len(low) else " "
     if following.isalpha() and not (following == "s" or joined[after].isupper()):
         return 0.0

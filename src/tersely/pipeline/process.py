@@ -21,6 +21,7 @@ import anyio.to_thread
 
 from tersely.condensing.budget import CONDENSE_SECONDS, Condensed
 from tersely.condensing.cache import SummaryCache
+from tersely.condensing.focus import ARGUMENTS
 from tersely.condensing.ladder import condense_in_time
 from tersely.condensing.summarize import OnText, Progress, SummaryRequest
 from tersely.errors import MaskingFailed, StoreUnavailable, TerselyError
@@ -106,12 +107,14 @@ class Intent:
 
     @property
     def focus(self) -> str:
-        """The caller's words, or else the last user message; and the values of the arguments."""
+        """The caller's words, or else the last user message; and, marked as such, the values of the arguments."""
         asked = self.looking_for or next(
             (message.text for message in reversed(self.conversation) if message.role == "user"), ""
         )
         values = " ".join(str(value) for value in _scalars(self.arguments))
-        return f"{asked[:2000]} {values[:500]}".strip()
+        if not asked.strip() or not values:
+            return asked[:2000].strip() or values[:500]
+        return f"{asked[:2000].strip()}{ARGUMENTS}{values[:500]}"
 
     def context(self, tokens: int) -> str:
         """The call and the newest messages of the conversation within `tokens`, for a summarizing model."""
