@@ -189,3 +189,39 @@ def test_other_languages_have_errors_too() -> None:
 def test_a_superlative_names_what_it_measures(question: str, label: str) -> None:
     focus = Focus.parse(question)
     assert focus.names(label) > focus.names("count_of_doors")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "test_failures_no_groups (tests.test_argparse.TestErrors) ... ok",
+        "tests/test_retry.py::test_error_is_raised PASSED [ 12%]",
+        "  ✔ should handle render error (4ms)",
+        "--- PASS: TestPanicRecovery (0.00s)",
+        "ok 12 - fails when the socket is broken",
+        "struct timespec timeout;",
+        "timeout=30",
+        "class ErrorHandler(Base)",
+        "(1041, 'The Broken Heart', 'Going Down Slow')",
+        "insert into tracks values (17, 'Lost In The Supermarket')",
+    ],
+)
+def test_words_of_severity_inside_names_titles_and_passed_tests_are_none(line: str) -> None:
+    assert scan([line], Focus.parse("")).severity[0] <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("test_groups (tests.test_argparse.TestErrors) ... FAIL", 2),
+        ("ValueError: bad choice", 2),
+        ("java.net.SocketTimeoutException: Read timed out", 2),
+        ("Warning FailedScheduling 0/3 nodes are available", 2),
+        ("OOM_KILLED", 1),
+        ("connection timeout after 30 s", 2),
+        ("Panic in worker 3", 3),
+        ("link is down", 1),
+    ],
+)
+def test_real_failures_stay_severe(line: str, level: float) -> None:
+    assert scan([line], Focus.parse("")).severity[0] >= level

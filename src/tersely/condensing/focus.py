@@ -29,7 +29,17 @@ from typing import Any, Literal
 import ahocorasick
 
 from tersely.condensing.languages import language_of, stemmer
-from tersely.condensing.lexicon import ASKING, FUNCTION_WORDS, MEASURES, SEVERITY, STOP, SYNONYMS
+from tersely.condensing.lexicon import (
+    ASKING,
+    EVERYDAY,
+    FUNCTION_WORDS,
+    HEADS_OF_NAMES,
+    MEASURES,
+    SETTINGS,
+    SEVERITY,
+    STOP,
+    SYNONYMS,
+)
 
 ARGUMENTS = "\nArguments of the call: "
 """Separates a question from the values of the call's arguments."""
@@ -468,6 +478,19 @@ _NOT_SEVERE = re.compile(
 _NO_BEFORE = re.compile(r"(?:\b(?:no|0|without|zero|never|ignore|ignoring|if|on)[ -]|[\"'/.-])$", re.I)
 
 
+_IN_A_NAME = 0.3
+_SET_TO = re.compile(r"[\"']?\s?(?:[=:]\s?[\"']?\d|[;,)])")
+_TITLE_AFTER = re.compile(r" [A-Z][a-z]")
+_TITLE_BEFORE = re.compile(r"(?<![A-Za-z])(?:[A-Z][a-z']+|I|A|The) (?:(?:the|of|a|in|on|and|to) )?$")
+_LONGEST_OUTCOME = 400
+_PASSED = re.compile(
+    r"^\s*(?:[✓✔√]|ok \d|--- PASS|\[ *(?:OK|PASSED) *\]|PASS(?:ED)?\b)"
+    r"|(?:\.{2,}|…)\s*(?:ok|OK|passed|PASS(?:ED)?|success)\s*(?:[\[(][^\])]{0,30}[\])])?\s*$"
+    r"|\s(?:PASS(?:ED)?|[✓✔√])\s*(?:[\[(][^\])]{0,30}[\])])?\s*$"
+)
+"""A line whose outcome is good: words of severity in it belong to the name of what passed."""
+
+
 def _negated(text: str) -> tuple[str, ...]:
     """Return the negated states of a question: words and their stems, and states of several words as written."""
     forms = [
@@ -568,6 +591,9 @@ def scan(texts: Sequence[str], focus: Focus, *, separator: str = "\n") -> Found:
             end += 1
         _scan_block(texts, start, end, separator, automaton, severity, hits)
         start = end
+    for at, text in enumerate(texts):
+        if severity[at] and len(text) < _LONGEST_OUTCOME and _PASSED.search(text):
+            severity[at] = 0.0
     return _rank(texts, focus, severity, hits)
 
 
@@ -683,18 +709,47 @@ def _is_form(joined: str, low: str, first: int, after: int) -> bool:
 
 
 def _severity_of(joined: str, low: str, first: int, after: int, level: float) -> float:
-    """Return the severity of a word at this place: 0 inside a longer word, low where it is negated ("errors: 0")."""
+    """Return the severity of a word at this place, by its role.
+
+    It is 0 inside a longer word and low where the word is negated ("errors: 0"), part of a name (`test_failures_x`,
+    `ErrorHandler`), a setting (`timeout=30`) or part of a title ("The Broken Heart").
+    """
     if low[first] >= "぀":
         return level  # A script without blanks: words have no edges.
     following = low[after] if after < len(low) else " "
     if following.isalpha() and not (following == "s" or joined[after].isupper()):
         return 0.0
-    if first and low[first - 1].isalpha() and not joined[first].isupper():
+    before = low[first - 1] if first else " "
+    if before.isalpha() and not joined[first].isupper():
         return 0.0
     ending = after + (following == "s")
     if _NOT_SEVERE.match(low, ending, ending + 12) or (first and _NO_BEFORE.search(low, max(0, first - 10), first)):
         return min(level, 0.5)
+    if _names_something(joined, low, first, ending):
+        return min(level, _IN_A_NAME)
     return level
+
+
+def _names_something(joined: str, low: str, first: int, after: int) -> bool:
+    """Whether a word of severity is part of a name, the name of a setting, or part of a title."""
+    word = low[first:after].removesuffix("s")
+    following = joined[after] if after < len(joined) else " "
+    before = joined[first - 1] if first else " "
+    if (before == "_" or following == "_") and not joined[first:after].isupper():
+        return True
+    if following.isupper() and word in HEADS_OF_NAMES and not joined[first:after].isupper():
+        return True
+    if word in SETTINGS and _SET_TO.match(low, after, after + 12):
+        return True
+    return (
+        word in EVERYDAY
+        and joined[first].isupper()
+        and not joined[first + 1].isupper()
+        and (
+            _TITLE_AFTER.match(joined, after, after + 3) is not None
+            or _TITLE_BEFORE.search(joined, max(0, first - 30), first) is not None
+        )
+    )
 
 
 def _rank(texts: Sequence[str], focus: Focus, severity: list[float], hits: list[dict[int, int] | None]) -> Found:

@@ -173,6 +173,18 @@ SEVERITY: dict[str, float] = {
 }
 """Severity of a word or phrase: 1 warning, 2 error, 3 fatal. Lower case; a plural `s` is accepted."""
 
+HEADS_OF_NAMES = _words("error err exception failure timeout warning warn retry alert")
+"""With another word behind them they name what deals with errors (`ErrorHandler`); at the end they are one."""
+
+SETTINGS = _words("timeout retry backoff deadlock loop alert disabled")
+"""With a number behind them they are settings."""
+
+EVERYDAY = _words("""
+    broken lost down bad loop slow stuck hung stale missing unknown waiting killed blocked dropped crash panic alert
+    problem leak spike crashed stopped fatal
+""")
+"""Words of songs, films and people as well; between other capitalised words they belong to a title."""
+
 
 _TIME = "duration latency elapsed took time seconds secs sec ms milliseconds millis minutes runtime"
 _SIZE = "size bytes length count total amount area volume capacity"
