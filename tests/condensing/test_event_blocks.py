@@ -47,16 +47,18 @@ def test_a_message_below_the_line_that_says_when_belongs_to_it() -> None:
     assert "(store) info *** disk sda1 is full, writes are refused" in condensed.text
 
 
-def test_the_history_of_a_repository_is_events() -> None:
+def test_a_commit_of_a_history_keeps_its_hash_and_its_lines_stay_apart() -> None:
     text = "\n\n".join(
         (
-            f"commit {number * 7919:040x}\nAuthor: Ada <ada@example.org>\nDate:   {clock(119 - number)} +0000\n\n    "
-            f"{message}"
+            f"commit {number * 7919:08x}{'0' * 32}\nAuthor: Ada <ada@example.org>\n"
+            f"Date:   {clock(119 - number)} +0000\n\n    {message}"
         )
         for number, message in enumerate(messages())
     )
     condensed = condense_structurally(text, 200, "disk")
-    assert f"commit {77 * 7919:040x} disk sda1 is full, writes are refused" in condensed.text
+    lines = condensed.text.split("\n")
+    assert f"commit {77 * 7919:08x}0000…" in lines
+    assert "    disk sda1 is full, writes are refused" in lines
     assert condensed.text.count("Ada") == 1
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
+from tersely.condensing import line_records, test_runs
 from tersely.condensing.logs import looks_repetitive, looks_timed
 from tersely.condensing.pages import looks_like_page
 
@@ -28,6 +29,8 @@ Kind = Literal[
     "log",
     "grep",
     "diff",
+    "records",
+    "test_run",
     "dialogue",
     "page",
     "prose",
@@ -279,6 +282,8 @@ def _tool_output(text: str, sample: _Sample) -> Kind | None:
     lines = sample.lines
     if _DIFF.search(text[:20_000]):
         return "diff"
+    if test_runs.detect(text):
+        return "test_run"
     if sample.share(_BRANCH) >= 0.5 or sum(1 for line in lines if _RECORD_RULE.match(line)) >= 2:
         return "outline"
     if sample.share(_GREP) >= 0.6 and sample.share(_GREP_PATH) >= 0.5 and sample.timed < 0.3:
@@ -287,7 +292,7 @@ def _tool_output(text: str, sample: _Sample) -> Kind | None:
         any(line.startswith("# ") for line in lines) or sum(1 for line in lines if "{" in line) >= sample.many * 0.3
     ):
         return "metrics"
-    return None
+    return "records" if line_records.detect(text[:120_000].split("\n")) else None
 
 
 def _rows_or_log(sample: _Sample) -> Kind | None:

@@ -1,0 +1,512 @@
+"""Records of several lines: commits, findings of linters, threads, failures, anything whose blocks open alike.
+
+The opening line of a block is learned from the text: a line whose beginning (a word, a hash, a rule code, a quoted
+name) recurs, mostly after a blank line, after a rule, or after deeper lines. A block is scored as a whole; its
+opening and the lines that locate it (author, path and line) identify it and are shown with every other line of it.
+
+Knows no tool by name. Declines texts whose blocks are not found in nearly all of their lines; source code, Markdown
+and lists of `key: value` have readers of their own.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tersely.condensing.focus import Focus, Found, scan
+from tersely.condensing.records import Column, columns_of_lines, weigh_columns
+from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit
+
+SAMPLED = 2_000
+"""Lines from which the opening is learned."""
+FEWEST = 4
+"""Fewer blocks prove nothing."""
+LONGEST_BLOCK = 60
+"""In lines, at the median. Longer blocks are chapters."""
+LARGEST_PREFACE = 0.3
+"""Largest share of the lines above the first opening."""
+LONGEST_LINE = 600
+MOST_UNITS = 40_000
+MOST_FOR_COLUMNS = 100_000
+
+RELEVANCE = 2.2
+"""Weight of the question's terms, for a block and for a line alike."""
+SHARE_OF_BLOCK = 0.3
+"""Share of a block's score that each of its lines has."""
+SHARE_OF_FIELD = 0.6
+"""The same for lines that recur in nearly every block: they describe it."""
+OF_TITLE = 0.8
+"""The same for the first line below the opening and its fields, e.g. the subject of a commit."""
+RARITY = 1.0
+"""Weight of an opening that few blocks share, e.g. a rare rule; half of it if there is a question."""
+IDENTITY = 0.97
+"""Score of a line that locates a block, as a share of the best line of the block."""
+MOST_COUNTED = 12
+"""Openings that the head counts one by one."""
+CLOSING = 1.2
+"""Score of the last lines below all blocks, where tools write their totals."""
+LOOSE = 0.4
+"""Score of other lines that belong to no block."""
+INDEX = 1.5
+"""What openings gain if all of them together are an affordable index of the text."""
+INDEX_SHARE = 0.35
+"""Largest share of the budget for such an index."""
+
+_HASH = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{7,64}\^?\b")
+_LONG_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,52}\b")
+_CODE = re.compile(r"\[?[A-Z]{1,8}-?\d{2,6}\]?:?(?:\s|$)")
+_QUOTED = re.compile(r"\"[^\"]{1,200}\"|'[^']{1,200}'")
+_PATH = re.compile(r"(?:\.{0,2}/|[A-Za-z]:\\)?(?:[\w.@+-]+[/\\])+[\w.@+-]*|[\w@+-]+\.[a-z]{1,5}(?=[\s:]|\(\d|$)")
+_LOCATION = re.compile(r"(?:^|[\s(\"'])[\w./\\@+-]+\.\w{1,10}[\"']?[:(,](?: line )?\d+|<[^<>\s]+@[^<>\s]+>")
+_NUMBER = re.compile(r"\d+")
+_VALUE = re.compile(r"\b(?=\w*\d)\w+(?:[.:/-]\w+)*")
+_WORDS = re.compile(r"\w")
+_TEXT = re.compile(r"[^\W\d_]{2,}")
+_LETTER = re.compile(r"[^\W\d_]|>>")
+_RULE = re.compile(r"\s*([^\w\s])(?:\s?\1){2,}\s*$")
+_TIME = re.compile(
+    r"[\[(]?(?:\d{4}[-/.]\d\d[-/.]\d\d|\d{1,2}:\d\d(?::\d\d)?\b|[A-Z][a-z]{2} +\d{1,2},? (?:\d\d:|\d{4} )"
+    r"|\d{1,2}/[A-Z][a-z]{2}/\d{4}|[IWEF]\d{4} |\d{10}\b)"
+)
+_NO_OPENING = re.compile(
+    r"(?:[#*+|<•–]|-(?!\S)|\d+[.):]|//|/\*|[@}{)\]\[(]|(?:def|class|func|function|fn|pub|static|const|type|void|int|let"
+    r"|var|export|import|async|public|private|protected|if|for|while|return|struct|enum|impl|use|package|from|interface"
+    r"|namespace|module|resource|select|insert|create|begin|end|the|a|an|to|this|in|it|we|you|i)\b(?!:))",
+    re.I,
+)
+"""Beginnings of headings, items, statements and sentences."""
+_KEY = re.compile(r"\s*(?:- )?[A-Za-z\"'][\w .\"'-]{0,40}?\s*[:=](?:\s|$)")
+_HEADING = re.compile(r"#{1,6} \S")
+_STATEMENT = re.compile(r".*[{};,(]\s*$")
+_AMOUNT = re.compile(r"(?<![\w.-])(\d+(?:[.,]\d+)*)\s+([a-z]+(?: [a-z]+)?)")
+_FIELD = re.compile(r"(?:^|\s)([A-Za-z][\w .-]{0,30}?)(?::\s+|=)(\S[^\t]*?)(?=\s{2,}|\s+[\w.-]+=|$)")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DATE = re.compile(r"(?:[A-Z][a-z]{2},? )?(?:([A-Z][a-z]{2}) (\d{1,2})|(\d{1,2}) ([A-Z][a-z]{2}))[ ,]")
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_CLOCK = re.compile(r"\b\d\d:\d\d:\d\d\b")
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The recurring beginning of the first lines of blocks."""
+
+    indent: int
+    key: str
+    words: int
+
+    def opens(self, line: str) -> bool:
+        return (
+            len(line) > self.indent
+            and (not self.indent or line[: self.indent].isspace())
+            and not line[self.indent].isspace()
+            and _keys(line[self.indent : self.indent + 200])[self.words - 1] == self.key
+        )
+
+
+@dataclass(slots=True)
+class Record:
+    """A block: the indices of its non-blank lines; the first one opens it."""
+
+    lines: list[int]
+    score: float = 0.0
+    fields: list[int] = field(default_factory=list)
+    """The lines whose beginning recurs in nearly every block, the opening excluded."""
+    raised: dict[int, float] = field(default_factory=dict)
+    """Lines with values that the question asks for, with what they gain."""
+
+
+def detect(lines: Sequence[str]) -> bool:
+    """Whether these lines (with blank ones) consist of blocks that open alike."""
+    return opening_of(lines) is not None
+
+
+def read(text: str, focus: Focus, budget: int) -> Reading | None:
+    lines = text.split("\n")
+    opening = opening_of(lines)
+    return read_opened(lines, opening, focus, budget) if opening is not None else None
+
+
+def opening_of(lines: Sequence[str]) -> Opening | None:
+    """Learn the opening of the blocks, or return None if no beginning opens nearly all of the text."""
+    sample = lines[:SAMPLED]
+    filled = [at for at, line in enumerate(sample) if line and not line.isspace()]
+    if len(filled) < 3 * FEWEST or (
+        len(filled) > 0.98 * len(sample) and not any(sample[at][0] in " \t" for at in filled)
+    ):
+        return None
+    if sum(1 for at in filled if _STATEMENT.match(sample[at][:400])) > 0.35 * len(filled):
+        return None
+    if sum(1 for at in filled if _HEADING.match(sample[at])) >= max(3, 0.03 * len(filled)):
+        return None
+    keyed = sum(1 for at in filled if _KEY.match(sample[at][:60])) > 0.6 * len(filled)
+    found: dict[tuple[int, str, int], list[int]] = {}
+    for order, at in enumerate(filled):
+        line = sample[at]
+        indent = len(line) - len(line.lstrip())
+        content = line[indent : indent + 200]
+        if indent > 8 or _NO_OPENING.match(content) or _TIME.match(content):
+            continue
+        one, two = _keys(content)
+        found.setdefault((indent, one, 1), []).append(order)
+        if two != one:
+            found.setdefault((indent, two, 2), []).append(order)
+    starts = sorted(
+        len(sample[at]) - len(sample[at].lstrip())
+        for order, at in enumerate(filled)
+        if not order or filled[order - 1] < at - 1 or _RULE.match(sample[at - 1][:200])
+    )
+    best: tuple[float, Opening] | None = None
+    for (indent, key, words), places in found.items():
+        if len(places) < FEWEST or not _LETTER.search(key) or (keyed and (":" in key or "=" in key)):
+            continue
+        if words == 2 and len(places) < 0.8 * len(found.get((indent, key.split(" ")[0], 1), ())):
+            continue
+        if key.isalpha() and sum(sample[filled[order]].rstrip()[-1:] in ".!?" for order in places) > 0.5 * len(places):
+            continue  # Sentences that begin alike.
+        worth = _worth(sample, filled, places, Opening(indent, key, words), bisect_right(starts, indent))
+        if worth > 0 and (best is None or worth > best[0] * 1.05):
+            best = worth, Opening(indent, key, words)
+    return best[1] if best else None
+
+
+def _worth(sample: Sequence[str], filled: list[int], places: list[int], opening: Opening, starts: int) -> float:
+    """Rate a beginning as the opening of blocks; 0 if it opens none.
+
+    `starts` is the number of lines that follow a blank line or rule and are indented no deeper.
+    """
+    many, indent = len(places), opening.indent
+    sizes = sorted(after - before for before, after in pairwise(places))
+    usual = sizes[len(sizes) // 2]
+    single = bisect_right(sizes, 1)
+    if not 2 <= usual <= LONGEST_BLOCK or single > 0.3 * many or places[0] > LARGEST_PREFACE * len(filled) + 12:
+        return 0.0
+    if sizes[-1] > 40 * usual + 200:
+        return 0.0
+    apart = below = 0
+    seconds: Counter[str] = Counter()
+    for order in places:
+        at = filled[order]
+        before = sample[filled[order - 1]] if order else ""
+        if not order or filled[order - 1] < at - 1 or _RULE.match(before[:200]):
+            apart += 1
+        elif before[: indent + 1].isspace():
+            below += 1
+        if order + 1 < len(filled):
+            second = sample[filled[order + 1]]
+            deeper = len(second) - len(second.lstrip())
+            seconds[f"{deeper} {_keys(second[deeper : deeper + 200])[0] if deeper <= indent else ''}"] += 1
+    alike = max(seconds.values(), default=0) / max(1, seconds.total())
+    proof = max(apart, below) / many
+    if alike < 0.3 or (
+        proof < 0.8
+        and not (alike >= 0.8 and (proof >= 0.5 or (opening.key.startswith("‹") and proof >= 0.3 and not indent)))
+    ):
+        return 0.0
+    # A beginning that most of the separated blocks share opens them, even if a smaller pattern recurs more often.
+    leads = 10.0 if apart >= 0.8 * many and apart >= 0.5 * starts else 1.0
+    return leads * many * (0.5 + 0.5 * proof) * (0.5 + 0.5 * alike) / (1 + 0.5 * indent)
+
+
+def _keys(content: str) -> tuple[str, str]:
+    """Return the first word of a line and the first two, with names and values replaced by what they are."""
+    if _CODE.match(content):
+        return "‹code›", "‹code›"
+    first, rest = _word(content)
+    if not rest:
+        return first, first
+    second, _ = _word(rest)
+    return first, f"{first} {second}"
+
+
+def _word(content: str) -> tuple[str, str]:
+    for pattern, name in ((_HASH, "‹hash›"), (_QUOTED, "‹quoted›"), (_PATH, "‹path›")):
+        found = pattern.match(content)
+        if found:
+            return name, content[found.end() :].lstrip()
+    word, _, rest = content.partition(" ")
+    return _NUMBER.sub("#", word[:40]), rest.lstrip()
+
+
+def read_opened(lines: Sequence[str], opening: Opening, focus: Focus, budget: int) -> Reading | None:
+    """Read blocks whose opening is known."""
+    filled = [at for at, line in enumerate(lines) if line and _WORDS.search(line[:400])]
+    texts = [_shown(lines[at]) for at in filled]
+    preface, records = _records(lines, filled, opening)
+    if len(records) < 2:
+        return None
+    loose = _loosen(lines, filled, records, opening)
+    _find_fields(lines, filled, records)
+    found = scan(texts, focus)
+    _score(records, texts, found, focus)
+    rows = _RowScores(records, texts, found, focus)
+    units: list[Unit] = []
+    chosen = _of_best(records, min(MOST_UNITS, 2_000 + 4 * budget))
+    of_opening = INDEX if _size_of_openings(records, texts) <= INDEX_SHARE * budget * CHARACTERS_PER_TOKEN else 0.0
+    order = sorted(
+        [(index, None) for index in (*preface, *loose)] + [(record.lines[0], at) for at, record in enumerate(records)]
+    )
+    closing = set(loose[-3:]) if loose and loose[-1] == len(texts) - 1 else set()
+    for index, at in order:
+        if at is None:
+            score = (CLOSING if index in closing else LOOSE) + rows.own[index]
+            units.append(Unit(texts[index], filled[index] + 1, filled[index] + 1, score))
+        else:
+            units += _units(records[at], texts, filled, rows, len(units), whole=at in chosen, of_opening=of_opening)
+    return Reading("records", units, head=_head(records, rows), noun="lines")
+
+
+def _size_of_openings(records: list[Record], texts: list[str]) -> int:
+    return sum(len(texts[record.lines[0]]) + 4 for record in records)
+
+
+def _shown(line: str) -> str:
+    """Return a line without trailing blanks, with long hashes shortened as tools accept them."""
+    line = line.rstrip()
+    if len(line) > 40:
+        line = _LONG_HASH.sub(r"\1…", line)
+    return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + " …"
+
+
+def _records(lines: Sequence[str], filled: list[int], opening: Opening) -> tuple[list[int], list[Record]]:
+    """Divide the lines into those above the first block, and blocks."""
+    preface: list[int] = []
+    records: list[Record] = []
+    for index, at in enumerate(filled):
+        if opening.opens(lines[at]):
+            records.append(Record([index]))
+        elif records:
+            records[-1].lines.append(index)
+        else:
+            preface.append(index)
+    return preface, records
+
+
+def _loosen(lines: Sequence[str], filled: list[int], records: list[Record], opening: Opening) -> list[int]:
+    """Take from the blocks the lines below them: from a line after a blank one that hardly any block contains."""
+    places: list[int] = []
+    for record in records:
+        place = next(
+            (at for at, index in enumerate(record.lines) if at and _is_apart(lines, filled, index, opening)), 0
+        )
+        places.append(place)
+    if sum(1 for place in places[:-1] if place) > 0.2 * len(records):
+        # Blocks consist of paragraphs; only what makes the last one far longer than usual is not part of it.
+        usual = sorted(len(record.lines) for record in records)[int(0.9 * len(records))]
+        places = [0] * (len(records) - 1) + [places[-1] if len(records[-1].lines) > 3 * usual else 0]
+    loose: list[int] = []
+    for record, place in zip(records, places, strict=True):
+        if place:
+            loose += record.lines[place:]
+            del record.lines[place:]
+    return loose
+
+
+def _is_apart(lines: Sequence[str], filled: list[int], index: int, opening: Opening) -> bool:
+    at = filled[index]
+    return filled[index - 1] < at - 1 and not lines[at][: opening.indent + 1].isspace()
+
+
+def _find_fields(lines: Sequence[str], filled: list[int], records: list[Record]) -> None:
+    """Find the lines near the top of blocks whose beginning recurs in nearly every block."""
+    keys: list[list[tuple[int, str]]] = []
+    counts: Counter[str] = Counter()
+    for record in records:
+        own: list[tuple[int, str]] = []
+        for index in record.lines[1:9]:
+            line = lines[filled[index]]
+            word, rest = _word(line.lstrip()[:200])
+            if rest and not word.isalpha():
+                own.append((index, word))
+        keys.append(own)
+        counts.update({key for _, key in own})
+    common = {key for key, times in counts.items() if times >= 0.7 * len(records)}
+    for record, own in zip(records, keys, strict=True):
+        seen: set[str] = set()
+        for index, key in own:
+            if key in common and key not in seen:
+                seen.add(key)
+                record.fields.append(index)
+
+
+def _own(index: int, found: Found, focus: Focus) -> float:
+    return RELEVANCE * found.relevance[index] + (0.25 if focus.trouble else 0.05) * found.severity[index]
+
+
+def _score(records: list[Record], texts: list[str], found: Found, focus: Focus) -> None:
+    """Score each block as a whole: by its terms, by how rare its opening is, and by its rank in what is asked for."""
+    whole = scan(["\n".join(texts[index] for index in record.lines[:200]) for record in records], focus)
+    openings, varied = _openings(records, texts)
+    counts = Counter(openings)
+    rarity = RARITY * (0.5 if focus else 1.0)
+    scores: list[float] = []
+    for at, record in enumerate(records):
+        # Words of severity inside a long message say little; in the identifying lines they say what the block is.
+        severe = max(found.severity[index] for index in (record.lines[0], *record.fields))
+        score = 0.3 + RELEVANCE * whole.relevance[at] + (0.3 if focus.trouble else 0.1) * severe
+        if varied:
+            score += rarity / counts[openings[at]]
+        scores.append(score)
+    if focus.superlative or focus.unusual or focus.comparisons or focus.negated:
+        _weigh_values(records, scores, texts, focus)
+    for record, score in zip(records, scores, strict=True):
+        record.score = score
+
+
+def _openings(records: list[Record], texts: list[str]) -> tuple[list[str], bool]:
+    """Return what each opening says apart from values, and whether this divides the blocks into groups.
+
+    It is the first word of the opening, or else the opening without numbers, hashes and quoted names.
+    """
+    for part in (_first_word, _without_values):
+        openings = [part(texts[record.lines[0]]) for record in records]
+        if 1 < len(set(openings)) <= 0.5 * len(records):
+            return openings, True
+    return openings, False
+
+
+def _without_values(line: str) -> str:
+    for pattern in (_QUOTED, _HASH, _VALUE):
+        line = pattern.sub("…", line[:200])
+    return line.strip()
+
+
+def _first_word(line: str) -> str:
+    return line.split(None, 1)[0]
+
+
+def _weigh_values(records: list[Record], scores: list[float], texts: list[str], focus: Focus) -> None:
+    """Raise the blocks whose values the question asks for, and the lines with these values.
+
+    Values are the fields of a block, and amounts such as `3 files changed` in its last lines.
+    """
+    found: dict[str, tuple[list[int], list[str], list[int]]] = {}
+    for row, record in enumerate(records):
+        pairs = [
+            (label, value, index)
+            for index in (record.lines[0], *record.fields)
+            for label, value in _FIELD.findall(texts[index][:300])
+        ]
+        for index in record.lines[-2:]:
+            pairs += [(label, amount, index) for amount, label in _AMOUNT.findall(texts[index][:200])]
+        seen: set[str] = set()
+        for label, value, index in pairs:
+            label = label.strip().lower()
+            if label not in seen and (label in found or len(found) < 400):
+                seen.add(label)
+                rows, values, places = found.setdefault(label, ([], [], []))
+                rows.append(row)
+                values.append(_sortable(value))
+                places.append(index)
+    fewest = max(FEWEST, 0.2 * len(records))
+    found = {label: entry for label, entry in found.items() if len(entry[0]) >= fewest}
+    if not found:
+        return
+    before = list(scores)
+    weigh_columns(scores, [Column(label, rows, values) for label, (rows, values, _) in found.items()], focus)
+    asked = max(found, key=focus.names)
+    if focus.names(asked) > 0:
+        for row, index in zip(found[asked][0], found[asked][2], strict=True):
+            if scores[row] - before[row] > 0.5:
+                records[row].raised[index] = scores[row] - before[row]
+
+
+def _sortable(value: str) -> str:
+    """Return a written date as `2024-10-18 09:11:23`, any other value as it is."""
+    date, year = _DATE.match(value), _YEAR.search(value)
+    if not date or not year:
+        return value
+    name = (date[1] or date[4]).lower()
+    month = _MONTHS.index(name) + 1 if name in _MONTHS else 0
+    clock = _CLOCK.search(value)
+    return f"{year[0]}-{month:02}-{int(date[2] or date[3]):02} {clock[0] if clock else ''}".strip() if month else value
+
+
+def _of_best(records: list[Record], most: int) -> set[int]:
+    """Choose the blocks whose lines become units; of the others only the opening does."""
+    order = sorted(range(len(records)), key=lambda at: (-records[at].score, at))
+    chosen: set[int] = set()
+    for at in order:
+        if most <= 0:
+            break
+        chosen.add(at)
+        most -= len(records[at].lines)
+    return chosen
+
+
+class _RowScores:
+    """Scores of single lines, the openings that several blocks share, and lines that are equal in nearly all blocks."""
+
+    def __init__(self, records: list[Record], texts: list[str], found: Found, focus: Focus) -> None:
+        self.own = [_own(index, found, focus) for index in range(len(texts))]
+        openings, varied = _openings(records, texts)
+        self.group = dict(zip((record.lines[0] for record in records), openings, strict=True)) if varied else {}
+        common = Counter(texts[index] for record in records for index in record.fields)
+        self.shared = {text: times for text, times in common.items() if times >= 0.9 * len(records)}
+        # `commit 4f8c…` names a block and says nothing about it: it is shown with other lines only.
+        plain = sum(1 for record in records if len(_TEXT.findall(_HASH.sub("", texts[record.lines[0]]))) < 2)
+        self.names_only = plain > 0.8 * len(records)
+        self.leaders: set[int] = set()
+        for record in records:
+            for index, gain in record.raised.items():
+                self.own[index] += gain
+        by_line = focus.superlative or focus.comparisons or focus.negated
+        if by_line and len(texts) <= MOST_FOR_COLUMNS and not any(record.raised for record in records):
+            weigh_columns(self.own, columns_of_lines(texts), focus, self.leaders)
+
+    def is_identity(self, index: int, record: Record, texts: list[str]) -> bool:
+        text = texts[index]
+        return index in record.fields and text not in self.shared and bool(_LOCATION.search(text))
+
+
+def _head(records: list[Record], rows: _RowScores) -> str:
+    """Count the openings that several blocks share, and name the lines that nearly all blocks have."""
+    head: list[str] = []
+    if rows.group:
+        counts = Counter(rows.group.values())
+        often = counts.most_common(MOST_COUNTED)
+        more = len(counts) - len(often)
+        listed = ", ".join(f"{group} ×{times}" for group, times in often)
+        head.append(f"[{len(records)} blocks: {listed}{f', and {more} other openings' if more else ''}]")
+    head += [f"{text.strip()} [in {times} of {len(records)} blocks]" for text, times in rows.shared.items()][:3]
+    return "\n".join(head)
+
+
+def _units(
+    record: Record, texts: list[str], filled: list[int], rows: _RowScores, base: int, *, whole: bool, of_opening: float
+) -> Iterator[Unit]:
+    """Yield the units of a block: the opening with the fields right below it that locate it, then its other lines."""
+    opened = 1
+    while opened < min(3, len(record.lines)) and rows.is_identity(record.lines[opened], record, texts):
+        opened += 1
+    head = record.lines[:opened]
+    only_name = rows.names_only and whole and len(record.lines) > opened
+    yield Unit(
+        "\n".join(texts[index] for index in head),
+        filled[head[0]] + 1,
+        filled[head[-1]] + 1,
+        -1.0 if only_name else record.score + of_opening,
+        family=rows.group.get(head[0]) if not of_opening else None,
+        count=len(head),
+    )
+    if not whole:
+        return
+    fields = set(record.fields)
+    titled = False
+    scores: list[float] = []
+    for index in record.lines[opened:]:
+        share = SHARE_OF_BLOCK
+        if index in fields:
+            share = SHARE_OF_FIELD
+        elif not titled:
+            share, titled = OF_TITLE if not only_name else 1.0, True
+        scores.append(share * record.score + rows.own[index])
+    best = max([record.score, *scores])
+    for index, score in zip(record.lines[opened:], scores, strict=True):
+        if rows.is_identity(index, record, texts):
+            score = max(score, IDENTITY * best)
+        if texts[index] in rows.shared:
+            score = -1.0  # The head states it for all blocks.
+        family = None if index in rows.leaders or score >= best else _NUMBER.sub("#", texts[index][:160])
+        yield Unit(texts[index], filled[index] + 1, filled[index] + 1, score, parent=base, family=family)

@@ -1,0 +1,388 @@
+"""Output of test runners: the outcome first, whatever the question.
+
+A line is judged by its role, not by the words in the name of a test: `test_failures_are_kept ... ok` reports a success.
+The totals, and of each failure its name, its message and its own frame, are pinned up to half of the budget: first all
+names, then messages, then frames; failures whose names do not fit are counted by file. Lines of passed tests are
+represented by their number, unless the question names them.
+
+Knows the marks that runners share (`... ok`, `PASSED`, `✔`, `--- FAIL:`, `not ok`, `Tests run: 5`), no runner by name.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tersely.condensing.focus import Focus, Found, scan
+from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit
+
+Role = Literal["passed", "skipped", "started", "failed", "section", "totals", "rule", "setup", "detail", "other"]
+
+PINNED = 20.0
+"""Score of pinned lines; no other line comes near it."""
+PINNED_SHARE = 0.5
+"""Largest share of the budget for pinned lines."""
+RELEVANCE = 2.2
+IN_SECTION = 0.6
+"""Score of the lines of a failure that are not pinned; they fill the budget before anything else does."""
+MESSAGES = 3
+"""Most lines of a message that are pinned."""
+LONGEST_LINE = 500
+MOST_UNITS = 20_000
+
+_PASSED = re.compile(
+    r".*(?:\.\.\. ?(?:ok|expected failure)"
+    r"|\s(?:PASSED|XFAIL|XPASS|Passed)(?: \([^)]*\))?(?: +\[ *\d+%\]|  +[\d.]+ sec)?)\s*$"
+    r"|(?:\[gw\d+\] \[ *\d+%\] )?PASSED \S+::"
+    r"|\s*(?:[✓✔√] |ok \d+\b|--- PASS: |PASS(?:\s|$)|ok\s+\S+\s+(?:[\d.]+s|\(cached\))|Passed \S)"
+    r"|(?:\S+\.\w+ )?(?=.*\.)[.sxX,]{2,}(?:\s+\[ *\d+%\])?$"
+)
+_SKIPPED = re.compile(
+    r".*(?:\.\.\. ?(?:skipped\b.*|ignored\b.*)|\sSKIPPED(?: \(.*\))?(?: +\[ *\d+%\])?)\s*$"
+    r"|SKIPPED \[\d+\] |\s*(?:--- SKIP: |○ |﹣ |\? +\S+\s+\[no test files\]|Skipped \S)"
+)
+_STARTED = re.compile(r"\s*# Subtest: |=== (?:RUN|PAUSE|CONT|NAME)\b|\s+Running \S+ \(|\s*▶ |running \d+ tests?$")
+_FAILED = re.compile(
+    r".*(?:\.\.\. ?(?:FAIL|ERROR|FAILED)|\s(?:FAILED|ERROR)(?: \([^)]*\))?(?: +\[ *\d+%\])?"
+    r"|\*\*\*(?:Failed|Timeout|Exception)\b.*|<<< (?:FAILURE|ERROR)!.*)\s*$"
+    r"|(?:\[gw\d+\] \[ *\d+%\] )?(?:FAILED|ERROR) \S+(?:::|\.py\b)"
+    r"|\s*(?:[✕✗✖×] |not ok \d+\b|Failed \S+ \[|rspec \./)"
+    r"|\[ERROR\]\s+\S+[.:]\S*:\d+ "
+    r"|FAIL(?:\s+\S+[./\\]\S+|\s*$)"
+)
+_SECTION = re.compile(
+    r"_{3,} \S.* _{3,}$|(?:FAIL|ERROR): \S|\s*● \S|\s{0,4}\d+\) \S|---- \S+ stdout ----|\s*--- FAIL: |\s*not ok \d+\b"
+    r"|panic: |fatal error: "
+)
+_TOTALS = re.compile(
+    r"=*\s?(?:no tests ran"
+    r"|(?:\d+ (?:passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?|rerun)\b[, ]*)+)"
+    r"(?:in [\d.]+|=|$|\()"
+    r"|Ran \d+ tests? in |(?:OK|FAILED|NO TESTS RAN)(?: \(.*\))?$"
+    r"|(?:Tests|Test Suites|Test Files|Snapshots|Suites):? +.*\d+ (?:total|passed|failed)|test result: "
+    r"|\s*\d+ (?:passing|failing|pending)\b"
+    r"|(?:#|ℹ) (?:tests|suites|pass|fail|skipped|cancelled|todo) \d+$"
+    r"|(?:\[\w+\] )?Tests run: \d+.*\d$|\d+ examples?, \d+ failures?|\d+% tests passed|(?:Failed|Passed)! +- "
+    r"|\d+ tests? completed\b|(?:\[\w+\] +)?BUILD (?:SUCCESS|FAIL\w+)|FAIL\t\S+\t|DONE \d+ tests"
+    r"|\s*(?:Tests|Test Files)  .*\d+ (?:passed|failed)"
+)
+_HEADLINE = re.compile(r"={3,} .* ={3,}$|[=_-]{10,}$|failures:$|Failures:$|\s*\d+ failing\b")
+_SETUP = re.compile(
+    r"={3,} test session starts ={3,}$|platform \w+ -- |cachedir: |rootdir: |configfile: |plugins: |testpaths: "
+    r"|collecting|"
+    r"collected \d+ items?|asyncio: |hypothesis profile |Using --randomly-seed|gw\d|bringing up nodes|created: \d+/\d+"
+)
+_MESSAGE = re.compile(
+    r"E   +\S|\s*(?:[\w.]+(?:Error|Exception|Failure|Failed|Warning|Interrupt|Exit))(?::| \[|$)"
+    r"|\s*(?:panic: |assertion |AssertionError|thread '.*' panicked|Failure/Error:|message: |Expected\b|Received\b"
+    r"|expected\b"
+    r"|left: |right: |error: |Error: |Error Trace:)|\s+\S+_test\.go:\d+: \S"
+)
+_STRONG_MESSAGE = re.compile(
+    r"E   +\S|\s*(?:[\w.]+(?:Error|Exception|Failure))(?::| \[)|\s*panic: |thread '.*' panicked|\s+\S+_test\.go:\d+: "
+)
+_FRAME = re.compile(
+    r"\s*File \"[^\"]+\", line \d+|[\w./\\@+-]+\.\w{1,5}:\d+: |\s*at .*?[\w./\\$@+-]+\.\w{1,5}:\d+"
+    r"|\s+\S+\.go:\d+|\s*# \S+\.rb:\d+|\s*❯ \S+:\d+"
+)
+_LIBRARY = re.compile(
+    r"site-packages|dist-packages|node_modules|/lib/python\d|unittest/|node:|internal/|<frozen|/usr/lib|/rustc/|GOROOT|"
+    r"/go/src/|java\.base|org\.junit|sun\.|jdk\.|/gems/"
+)
+_PATH = re.compile(r"[\w./\\@+-]+\.(?:py|js|ts|jsx|tsx|mjs|go|rs|rb|java|kt|php|cs|c|cc|cpp|swift|exs?)\b")
+_NAME = re.compile(r"[A-Za-z_][\w.:/<>\[\]$ -]{2,}")
+_OUTCOME_TERMS = frozenset(
+    (
+        "test",
+        "fail",
+        "failed",
+        "failur",
+        "error",
+        "err",
+        "pass",
+        "passed",
+        "skip",
+        "skipp",
+        "run",
+        "ran",
+        "result",
+        "outcom",
+        "succe",
+        "success",
+        "succeed",
+        "broke",
+        "broken",
+        "exception",
+    )
+)
+_ENDINGS: tuple[Role, ...] = ("totals", "passed", "started", "setup")
+"""Roles that end the section of a failure."""
+
+
+def detect(text: str) -> bool:
+    """Whether a text reports outcomes of tests: totals at its end and outcomes of single tests, or many outcomes."""
+    ending = text[-6_000:].split("\n")
+    totals = sum(1 for line in ending if _TOTALS.match(line[:300]))
+    lines = [line for line in text[:60_000].split("\n") if line and not line.isspace()][:300]
+    outcomes = failed = 0
+    for line in lines:
+        line = line[:300]
+        if _PASSED.match(line) or _FAILED.match(line) or _STARTED.match(line) or _SKIPPED.match(line):
+            outcomes += 1
+        elif _SECTION.match(line):
+            failed += 1
+    if not totals:
+        return outcomes >= 12 and outcomes >= 0.8 * len(lines)
+    return outcomes >= 3 or (totals >= 1 and failed >= 1 and any(_HEADLINE.match(line[:300]) for line in lines))
+
+
+@dataclass(slots=True)
+class _Failure:
+    """A section about one failed test: its opening and the lines below it, as indices."""
+
+    opening: int
+    lines: list[int] = field(default_factory=list)
+    messages: list[int] = field(default_factory=list)
+    frames: list[int] = field(default_factory=list)
+
+
+def read(text: str, focus: Focus, budget: int) -> Reading | None:
+    lines = text.split("\n")
+    roles = roles_of(lines)
+    counts = Counter(roles)
+    if counts["passed"] + counts["failed"] + counts["section"] + counts["skipped"] < 2:
+        return None
+    failures = _failures(lines, roles)
+    pinned, unnamed = _pinned(lines, roles, failures, budget)
+    chosen = _candidates(lines, roles, failures, budget)
+    texts = [_cut(lines[at]) for at in chosen]
+    found = scan(texts, focus)
+    owner_of = {at: failure.opening for failure in failures for at in failure.lines}
+    place: dict[int, int] = {}
+    units: list[Unit] = []
+    counted = {"passed", "skipped", "started", "detail"}
+    for index, at in enumerate(chosen):
+        role = roles[at]
+        if role in counted and at not in pinned:
+            score = _asked(found, index, focus)
+            if score <= 0:
+                continue
+        else:
+            library = bool(_LIBRARY.search(texts[index])) or not any(map(str.isalnum, texts[index]))
+            score = _score(
+                role, found, index, focus, in_section=at in owner_of, failing=bool(failures), library=library
+            )
+        if at in pinned:
+            score = PINNED + pinned[at]
+        place[at] = len(units)
+        owner = owner_of.get(at)
+        units.append(Unit(texts[index], at + 1, at + 1, score, parent=place.get(owner) if owner is not None else None))
+    return Reading("test_run", units, head=_head(counts, lines, roles, unnamed), noun="lines")
+
+
+def roles_of(lines: Sequence[str]) -> list[Role]:
+    """Say what each line of a test run is."""
+    roles: list[Role] = []
+    in_section = False
+    for line in lines:
+        role = _role(line[:LONGEST_LINE]) if line else "other"
+        if role == "other" and roles and line[:1] == " " and (line.strip() == "---" or roles[-1] == "detail"):
+            # TAP writes a document below each outcome; below a success it tells nothing.
+            role = "detail" if roles[-1] in ("passed", "detail") and not in_section else role
+        if in_section and role in ("passed", "skipped", "setup") and line[:1].isspace():
+            role = "other"  # Output of the failed test.
+        if role == "section":
+            in_section = True
+        elif role in ("totals", "passed") or (role == "rule" and "=" in line[:4]):
+            in_section = False
+        roles.append(role)
+    return roles
+
+
+def _role(line: str) -> Role:
+    if _TOTALS.match(line):
+        return "totals"
+    if _PASSED.match(line):
+        return "passed"
+    if _STARTED.match(line):
+        return "started"
+    if _SECTION.match(line):
+        return "section"
+    if _FAILED.match(line):
+        return "failed"
+    if _SKIPPED.match(line):
+        return "skipped"
+    if _SETUP.match(line):
+        return "setup"
+    return "rule" if _HEADLINE.match(line) else "other"
+
+
+def _failures(lines: Sequence[str], roles: list[Role]) -> list[_Failure]:
+    """Collect the sections of failures, with the lines that state the message and the place."""
+    failures: list[_Failure] = []
+    current: _Failure | None = None
+    for at, role in enumerate(roles):
+        line = lines[at]
+        if role == "section":
+            current = _Failure(at)
+            failures.append(current)
+        elif current is None or not line or line.isspace():
+            continue
+        elif role in _ENDINGS or (role == "rule" and line[:1] != "-") or (role == "failed" and line[:1] not in " \t"):
+            current = None
+        elif role != "rule":
+            current.lines.append(at)
+    for failure in failures:
+        _locate(failure, lines)
+    return failures
+
+
+def _locate(failure: _Failure, lines: Sequence[str]) -> None:
+    """Find the message of a failure and its own frame: the deepest one that is not in a library."""
+    strong = [at for at in failure.lines if _STRONG_MESSAGE.match(lines[at][:LONGEST_LINE])]
+    failure.messages = (strong or [at for at in failure.lines if _MESSAGE.match(lines[at][:LONGEST_LINE])])[:MESSAGES]
+    if not failure.messages:
+        failure.messages = failure.lines[:2]
+    if strong:
+        # What was expected and what came instead stand right below the message.
+        following = [at for at in failure.lines if strong[0] < at <= strong[0] + 6 and _MESSAGE.match(lines[at])]
+        failure.messages = sorted({*failure.messages, *following})[: MESSAGES + 1]
+    frames = [
+        at
+        for at in failure.lines
+        if (found := _FRAME.match(lines[at][:LONGEST_LINE])) and not _LIBRARY.search(found[0])
+    ]
+    if not frames:
+        frames = [at for at in failure.lines if _FRAME.match(lines[at][:LONGEST_LINE])][-1:]
+    calls_outwards = any(lines[at].lstrip().startswith("at ") for at in frames)
+    own = frames[0] if calls_outwards and frames else frames[-1] if frames else -1
+    if own >= 0:
+        failure.frames = [own]
+        if lines[own].lstrip().startswith('File "') and own + 1 < len(lines) and own + 1 in failure.lines:
+            failure.frames.append(own + 1)
+
+
+def _pinned(
+    lines: Sequence[str], roles: list[Role], failures: list[_Failure], budget: int
+) -> tuple[dict[int, float], list[int]]:
+    """Choose the pinned lines, each with its rank, and return the names that found no room."""
+    left = PINNED_SHARE * budget * CHARACTERS_PER_TOKEN
+    pinned: dict[int, float] = {}
+    totals = [at for at, role in enumerate(roles) if role == "totals"]
+    names = _names(lines, roles, failures)
+
+    def pin(places: Sequence[int], rank: float) -> bool:
+        nonlocal left
+        new = [at for at in places if at not in pinned]
+        cost = sum(min(LONGEST_LINE, len(lines[at])) + 6 for at in new)
+        if cost > left:
+            return False
+        left -= cost
+        pinned.update(dict.fromkeys(new, rank))
+        return True
+
+    for at in [*reversed(totals[-4:]), *totals[:-4]]:
+        pin([at], 4.0)
+    unnamed = [at for at in names if not pin([at], 3.0)]
+    for failure in failures:
+        pin(failure.messages, 2.0)
+    for failure in failures:
+        pin(failure.frames, 1.0)
+    return pinned, unnamed
+
+
+def _names(lines: Sequence[str], roles: list[Role], failures: list[_Failure]) -> list[int]:
+    """Return the lines that name failures: those of a closing list, else the openings of sections, else outcomes."""
+    failed = [at for at, role in enumerate(roles) if role == "failed"]
+    listed = [at for at in failed if lines[at].startswith(("FAILED ", "ERROR ", "rspec ", "[ERROR]"))]
+    if len(listed) >= len(failures):
+        return listed or failed
+    names = [failure.opening for failure in failures]
+    shown = {_name_in(lines[at]) for at in names}
+    for at in failed:
+        name = _name_in(lines[at])
+        if name not in shown:
+            shown.add(name)
+            names.append(at)
+    return sorted(names)
+
+
+def _name_in(line: str) -> str:
+    """Return the part of a line that names a test, for comparing lines that report the same one."""
+    line = re.sub(
+        r"^\W*(?:(?:FAIL(?:ED)?|ERROR|not ok)\b[: ]+(?:\d+ )?(?:- )?|\d+\) |_+ |--- FAIL: )?", "", line.strip()
+    )
+    words = line.split("::")[-1] if "::" in line else line
+    found = re.match(r"[^\s(\[]+(?: [^\s(\[]+)*", words)
+    return re.sub(r"\s+(?:FAILED|ERROR|_+|\.\.\. \w+|stdout -+)$", "", found[0] if found else words)
+
+
+def _candidates(lines: Sequence[str], roles: list[Role], failures: list[_Failure], budget: int) -> list[int]:
+    """Return the lines that may be shown: all but blank ones, rules and, in very long runs, ordinary ones."""
+    chosen = [
+        at
+        for at, line in enumerate(lines)
+        if line and not line.isspace() and (roles[at] != "rule" or any(map(str.isalnum, line)))
+    ]
+    most = MOST_UNITS
+    if len(chosen) <= most:
+        return chosen
+    important = {at for at, role in enumerate(roles) if role in ("failed", "section", "totals")}
+    important.update(at for failure in failures for at in failure.lines)
+    step = len(chosen) // most + 1
+    return [at for index, at in enumerate(chosen) if at in important or index % step == 0]
+
+
+def _asked(found: Found, index: int, focus: Focus) -> float:
+    """Score a line about a test that did not fail: only by words that name it."""
+    terms = found.terms[index]
+    if not terms:
+        return 0.0
+    naming = [
+        at
+        for at in terms
+        if focus.terms[at].text not in _OUTCOME_TERMS
+        and focus.terms[at].kind != "synonym"
+        and focus.terms[at].weight >= 0.4
+    ]
+    return RELEVANCE * sum(found.weights[at] for at in naming)
+
+
+def _score(
+    role: Role, found: Found, index: int, focus: Focus, *, in_section: bool, failing: bool, library: bool
+) -> float:
+    relevance = RELEVANCE * found.relevance[index]
+    if in_section:
+        return (IN_SECTION if not library else 0.2 * IN_SECTION) + relevance
+    if role in ("failed", "section", "totals"):
+        return 1.0 + relevance
+    if role in ("setup", "rule"):
+        return relevance if relevance > 0.2 else -1.0 if not failing else 0.01
+    return 0.1 + relevance + (0.3 if focus.trouble else 0.1) * found.severity[index]
+
+
+def _cut(line: str) -> str:
+    line = line.rstrip()
+    return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + " …"
+
+
+def _head(counts: Counter[Role], lines: Sequence[str], roles: list[Role], unnamed: list[int]) -> str:
+    """Count the lines of tests that did not fail, and by file the failures that are not named."""
+    roles_counted: tuple[Role, ...] = ("passed", "skipped", "started", "detail")
+    parts = [f"{counts[role]} {role}" for role in roles_counted if counts[role]]
+    head = [f"[lines about tests: {', '.join(parts)}]"] if parts else []
+    if unnamed:
+        files = Counter(_file_of(lines[at]) for at in unnamed)
+        listed = ", ".join(f"{name} {times}" for name, times in files.most_common(20))
+        more = len(files) - 20
+        head.append(f"[{len(unnamed)} more failures: {listed}{f', and {more} other files' if more > 0 else ''}]")
+    return "\n".join(head)
+
+
+def _file_of(line: str) -> str:
+    found = _PATH.search(line)
+    if found:
+        return found[0]
+    named = _NAME.search(line.split("(")[-1])
+    return named[0].rsplit(".", 1)[0].strip() if named else "?"

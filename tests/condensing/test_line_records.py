@@ -1,0 +1,136 @@
+"""Blocks that open alike: what identifies a block is shown with every line of it."""
+
+import random
+
+import pytest
+
+from tersely.condensing import line_records
+from tersely.condensing.focus import Focus
+from tersely.condensing.sniff import sniff
+from tersely.condensing.structural import condense_structurally
+from tersely.condensing.units import Reading, pack
+
+
+def _reading(text: str, focus: str, budget: int) -> Reading:
+    reading = line_records.read(text, Focus.parse(focus), budget)
+    assert reading is not None
+    return reading
+
+
+def _condensed(text: str, focus: str = "", budget: int = 300) -> str:
+    return pack(_reading(text, focus, budget), budget, focus=Focus.parse(focus)).text
+
+
+def _hash(seed: int) -> str:
+    return f"{random.Random(seed).getrandbits(160):040x}"
+
+
+def _commit(at: int, title: str, body: str = "") -> str:
+    more = f"    \n    {body}\n" if body else ""
+    return (
+        f"commit {_hash(at)}\nAuthor: Baker {chr(65 + at % 7)} <baker{at % 7}@oven.example>\n"
+        f"Date:   Mon May {1 + at % 28} 1{at % 10}:00:00 2024 +0200\n\n    {title}\n{more}\n"
+    )
+
+
+def _log(count: int = 120) -> str:
+    commits = [_commit(at, f"Knead the dough of batch {at}", f"It rests for {at} minutes.") for at in range(count)]
+    commits[70] = _commit(70, "Replace the hinge of the lid", "The old hinge squeaked.")
+    return "".join(commits)
+
+
+def _issues(count: int = 60) -> str:
+    return "\n".join(
+        f">> Issue: [B{100 + at % 9}:check] Use of something unsafe was detected here and it should be replaced.\n"
+        f"   Severity: {'High' if at == 37 else 'Low'}   Confidence: High\n"
+        f"   Location: app/mod{at}.py:{10 + at}:4\n{10 + at}\tx = eval(data{at})\n---------------"
+        for at in range(count)
+    )
+
+
+def _threads(count: int = 30) -> str:
+    return "\n\n".join(
+        f"goroutine {at} [{'syscall' if at == 11 else 'select'}]:\nmain.serve(0xc00{at:04x})\n\t/oven/serve.go:{at} +0x1f"
+        for at in range(count)
+    )
+
+
+def test_a_commit_that_is_found_keeps_its_hash_and_author() -> None:
+    shown = _condensed(_log(), "Who repaired the hinge?")
+
+    assert f"commit {_hash(70)[:12]}" in shown
+    assert "Author: Baker A <baker0@oven.example>" in shown
+    assert "Replace the hinge of the lid" in shown
+
+
+def test_a_finding_keeps_its_place() -> None:
+    shown = condense_structurally(_issues(), 400, "Which findings are of high severity?").text
+
+    assert "Severity: High " in shown
+    assert "Location: app/mod37.py:47:4" in shown
+    assert "menus and links" not in shown
+
+
+def test_the_openings_are_an_index_if_they_are_affordable() -> None:
+    shown = _condensed(_threads(), "", 900)
+
+    assert all(f"goroutine {at} [" in shown for at in range(30))
+
+
+def test_groups_of_openings_are_counted() -> None:
+    head = _reading(_threads(), "", 300).head
+
+    assert head == "[30 blocks: goroutine … [select]: ×29, goroutine … [syscall]: ×1]"
+
+
+def test_superlatives_rank_blocks() -> None:
+    commits = [
+        _commit(at, f"Batch {at}") + f" oven.c | {at} +-\n {at % 40 + 1} files changed, {at} insertions(+)\n\n"
+        for at in range(100)
+    ]
+    commits[33] = _commit(33, "Rename the oven") + " a.c | 2 +-\n 212 files changed, 9 insertions(+)\n\n"
+
+    shown = _condensed("".join(commits), "Which commit changed the most files?", 200)
+
+    assert "212 files changed" in shown
+    assert _hash(33)[:12] in shown
+
+
+def test_a_line_that_all_blocks_share_is_stated_once() -> None:
+    text = "".join(_commit(7, f"Step {at}").replace(_hash(7), _hash(at)) for at in range(50))
+
+    shown = _condensed(text, "step")
+
+    assert shown.count("Author:") == 1
+    assert "Author: Baker A <baker0@oven.example> [in 50 of 50 blocks]" in shown
+
+
+def test_every_shown_line_is_a_line_of_the_text() -> None:
+    for text in (_log(), _issues(), _threads()):
+        source = {line.strip() for line in text.split("\n")}
+        for unit in _reading(text, "hinge high syscall", 400).units:
+            for line in unit.text.split("\n"):
+                assert any(
+                    line.strip().rstrip("…") in one for one in ([line.strip()] if line.strip() in source else source)
+                )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(f"2024-05-01 10:00:{at % 60:02d} INFO batch {at} done\n  detail {at}" for at in range(60)),
+        "\n\n".join(f"def bake_{at}(oven):\n    oven.heat({at})\n    return oven" for at in range(40)),
+        "\n\n".join(f"## Step {at}\n\nKnead the dough.\nLet it rest." for at in range(30)),
+        "\n\n".join(f"Name: oven-{at}\nStatus: hot\nLid: closed" for at in range(30)),
+        "\n".join(f"oven-{at}   Running   {at}m" for at in range(60)),
+    ],
+    ids=["log", "code", "markdown", "fields", "table"],
+)
+def test_other_kinds_are_left_to_their_readers(text: str) -> None:
+    assert sniff(text) != "records"
+
+
+def test_hostile_texts_are_read_in_time() -> None:
+    for text in ("x" * 200_000, "commit a\n" * 50_000, "\n\n".join(["commit " + "f" * 5_000] * 200), "> \n" * 9_000):
+        reading = line_records.read(text, Focus.parse("f"), 200)
+        assert reading is None or pack(reading, 200).tokens <= 200

@@ -1,0 +1,122 @@
+"""Runs of tests: the outcome is shown whatever the question, and successes are only counted."""
+
+import pytest
+
+from tersely.condensing import test_runs
+from tersely.condensing.focus import Focus
+from tersely.condensing.sniff import sniff
+from tersely.condensing.structural import condense_structurally
+from tersely.text.tokens import O200K
+
+
+def _pytest(count: int = 2_000, failing: tuple[int, ...] = ()) -> str:
+    lines = ["=" * 26 + " test session starts " + "=" * 26, "platform linux -- Python 3.11.7, pytest-9.2.0"]
+    lines += [f"rootdir: /oven\ncollected {count} items", ""]
+    lines += [
+        f"tests/test_bread{at % 20}.py::test_errors_are_kept_{at} {'FAILED' if at in failing else 'PASSED'} [ {at % 99}%]"
+        for at in range(count)
+    ]
+    if failing:
+        lines += ["", "=" * 30 + " FAILURES " + "=" * 30]
+        for at in failing:
+            lines += [f"{'_' * 20} test_errors_are_kept_{at} {'_' * 20}", "", f"    def test_errors_are_kept_{at}():"]
+            lines += [f">       assert crust({at}) == 'brown'", f"E       AssertionError: assert 'pale{at}' == 'brown'"]
+            lines += ["", f"tests/test_bread{at % 20}.py:{at}: AssertionError"]
+        lines.append("=" * 25 + " short test summary info " + "=" * 25)
+        lines += [f"FAILED tests/test_bread{at % 20}.py::test_errors_are_kept_{at} - AssertionError" for at in failing]
+    failed = f"{len(failing)} failed, " if failing else ""
+    return "\n".join([*lines, f"{'=' * 20} {failed}{count - len(failing)} passed in 12.30s {'=' * 20}", ""])
+
+
+UNITTEST = (
+    "\n".join(f"test_failures_{at} (oven.Bread.test_failures_{at}) ... ok" for at in range(500))
+    + "\ntest_lid (oven.Lid.test_lid) ... FAIL\n\n"
+    + "=" * 70
+    + "\nFAIL: test_lid (oven.Lid.test_lid)\n"
+    + "-" * 70
+    + '\nTraceback (most recent call last):\n  File "/oven/test_lid.py", line 12, in test_lid\n    self.check(lid)\n'
+    + "AssertionError: lid is open\n\n"
+    + "-" * 70
+    + "\nRan 501 tests in 0.4s\n\nFAILED (failures=1)\n"
+)
+GO = (
+    "".join(f"=== RUN   TestError{at}\n--- PASS: TestError{at} (0.00s)\n" for at in range(300))
+    + "=== RUN   TestLid\n    lid_test.go:12: lid is open\n--- FAIL: TestLid (0.00s)\nFAIL\nFAIL\toven/lid\t0.4s\n"
+)
+CARGO = (
+    "running 301 tests\n"
+    + "".join(f"test errors::case_{at} ... ok\n" for at in range(300))
+    + "test lid::closes ... FAILED\n\nfailures:\n\n---- lid::closes stdout ----\n"
+    + "thread 'lid::closes' panicked at src/lid.rs:12:5:\nlid is open\n\n"
+    + "failures:\n    lid::closes\n\ntest result: FAILED. 300 passed; 1 failed; 0 ignored; finished in 0.20s\n"
+)
+MOCHA = (
+    "  Errors\n"
+    + "".join(f"    ✔ should handle render error {at}\n" for at in range(300))
+    + "    1) closes the lid\n\n  300 passing (2s)\n  1 failing\n\n  1) Errors\n       closes the lid:\n"
+    + "     AssertionError: lid is open\n      at Context.<anonymous> (test/lid.js:12:5)\n"
+)
+
+
+def test_a_passing_run_takes_forty_tokens() -> None:
+    condensed = condense_structurally(_pytest(), 1_000, "")
+
+    assert "2000 passed in 12.30s" in condensed.text
+    assert condensed.tokens_after <= 60
+
+
+def test_a_failing_run_names_the_failure_with_message_and_place() -> None:
+    condensed = condense_structurally(_pytest(failing=(77,)), 1_000, "")
+
+    assert "1 failed, 1999 passed" in condensed.text
+    assert "assert 'pale77' == 'brown'" in condensed.text
+    assert "tests/test_bread17.py:77: AssertionError" in condensed.text
+    assert condensed.tokens_after <= 300
+
+
+@pytest.mark.parametrize("focus", ["", "Which tests are slow?", "errors kept by the render error handler", "lid"])
+@pytest.mark.parametrize("text", [UNITTEST, GO, CARGO, MOCHA], ids=["unittest", "go", "cargo", "mocha"])
+def test_the_outcome_is_shown_whatever_the_question(text: str, focus: str) -> None:
+    shown = condense_structurally(text, 300, focus).text
+
+    assert "lid is open" in shown
+    assert "lid" in shown.replace("lid is open", "").lower()
+    assert any(place in shown for place in ("test_lid.py", "lid_test.go:12", "lid.rs:12", "test/lid.js:12"))
+    assert any(total in shown for total in ("Ran 501 tests", "FAIL\toven/lid", "test result: FAILED", "1 failing"))
+
+
+@pytest.mark.parametrize("text", [UNITTEST, GO, CARGO, MOCHA], ids=["unittest", "go", "cargo", "mocha"])
+def test_names_of_passed_tests_are_no_severity(text: str) -> None:
+    shown = condense_structurally(text, 1_000, "Why did the run fail?").text
+
+    assert sum(line.rstrip().endswith(" ok") or "✔" in line or "PASS:" in line for line in shown.split("\n")) == 0
+
+
+def test_a_passed_test_is_shown_if_the_question_names_it() -> None:
+    assert "test_failures_123 " in condense_structurally(UNITTEST, 300, "Did test_failures_123 run?").text
+
+
+def test_failures_without_room_are_counted_by_file() -> None:
+    failing = tuple(range(0, 1_000, 2))
+    text = condense_structurally(_pytest(failing=failing), 500, "").text
+
+    assert "500 failed, 1500 passed" in text
+    named = text.count("FAILED tests/")
+    counted = next(line for line in text.split("\n") if "more failures: " in line)
+    assert int(counted[1:].split(" ")[0]) + named >= 500
+    assert O200K.count(text) <= 500
+
+
+def test_other_texts_are_no_test_runs() -> None:
+    for text in (
+        "\n".join(f"- item {at}\n- heading: ok" for at in range(60)),
+        "\n".join(f"2024-05-01 10:00:00 INFO check {at} ... done" for at in range(60)),
+        "\n".join(f"{at} passed the oven in {at} minutes." for at in range(60)),
+    ):
+        assert sniff(text) != "test_run"
+
+
+def test_hostile_texts_are_read_in_time() -> None:
+    for text in ("." * 300_000, "ok " * 100_000, ("... " * 400 + "\n") * 500, "test a ... ok\n" * 100_000):
+        test_runs.detect(text)
+        test_runs.read(text, Focus.parse("a"), 100)
