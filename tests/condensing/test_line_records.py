@@ -108,7 +108,7 @@ def test_a_line_that_all_blocks_share_is_stated_once() -> None:
 def test_every_shown_line_is_a_line_of_the_text() -> None:
     for text in (_log(), _issues(), _threads()):
         source = {line.strip() for line in text.split("\n")}
-        for unit in _reading(text, "hinge high syscall", 400).units:
+        for unit in filter(lambda unit: unit.count, _reading(text, "hinge high syscall", 400).units):
             for line in unit.text.split("\n"):
                 assert any(
                     line.strip().rstrip("…") in one for one in ([line.strip()] if line.strip() in source else source)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from tersely.condensing.account import runs_of
 from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.records import Column, columns_of_lines, weigh_columns
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit
@@ -41,6 +42,8 @@ OF_TITLE = 0.8
 """The same for the first line below the opening and its fields, e.g. the subject of a commit."""
 RARITY = 1.0
 """Weight of an opening that few blocks share, e.g. a rare rule; half of it if there is a question."""
+SHARED = 6.0
+"""Score of a line that nearly all blocks have, which is shown once."""
 IDENTITY = 0.97
 """Score of a line that locates a block, as a share of the best line of the block."""
 MOST_COUNTED = 12
@@ -241,7 +244,7 @@ def read_opened(lines: Sequence[str], opening: Opening, focus: Focus, budget: in
     found = scan(texts, focus)
     _score(records, texts, found, focus)
     rows = _RowScores(records, texts, found, focus)
-    units: list[Unit] = []
+    units = _shared_lines(records, texts, filled, rows)
     chosen = _of_best(records, min(MOST_UNITS, 2_000 + 4 * budget))
     of_opening = INDEX if _size_of_openings(records, texts) <= INDEX_SHARE * budget * CHARACTERS_PER_TOKEN else 0.0
     order = sorted(
@@ -254,7 +257,7 @@ def read_opened(lines: Sequence[str], opening: Opening, focus: Focus, budget: in
             units.append(Unit(texts[index], filled[index] + 1, filled[index] + 1, score))
         else:
             units += _units(records[at], texts, filled, rows, len(units), whole=at in chosen, of_opening=of_opening)
-    return Reading("records", units, head=_head(records, rows), noun="lines")
+    return Reading("records", units, head=_head(records, rows))
 
 
 def _size_of_openings(records: list[Record], texts: list[str]) -> int:
@@ -461,16 +464,34 @@ class _RowScores:
 
 
 def _head(records: list[Record], rows: _RowScores) -> str:
-    """Count the openings that several blocks share, and name the lines that nearly all blocks have."""
-    head: list[str] = []
-    if rows.group:
-        counts = Counter(rows.group.values())
-        often = counts.most_common(MOST_COUNTED)
-        more = len(counts) - len(often)
-        listed = ", ".join(f"{group} ×{times}" for group, times in often)
-        head.append(f"[{len(records)} blocks: {listed}{f', and {more} other openings' if more else ''}]")
-    head += [f"{text.strip()} [in {times} of {len(records)} blocks]" for text, times in rows.shared.items()][:3]
-    return "\n".join(head)
+    """Count the openings that several blocks share."""
+    if not rows.group:
+        return ""
+    counts = Counter(rows.group.values())
+    often = counts.most_common(MOST_COUNTED)
+    more = len(counts) - len(often)
+    listed = ", ".join(f"{group} ×{times}" for group, times in often)
+    return f"[{len(records)} blocks: {listed}{f', and {more} other openings' if more else ''}]"
+
+
+def _shared_lines(records: list[Record], texts: list[str], filled: list[int], rows: _RowScores) -> list[Unit]:
+    """Return a unit for each line that nearly all blocks have."""
+    places: dict[str, list[int]] = {text: [] for text in rows.shared}
+    for record in records if places else ():
+        for index in record.fields:
+            if texts[index] in places:
+                places[texts[index]].append(filled[index] + 1)
+    return [
+        Unit(
+            f"{text.strip()} [in {len(lines)} of {len(records)} blocks]",
+            1,
+            0,
+            SHARED,
+            count=0,
+            folded=runs_of((at, at) for at in lines),
+        )
+        for text, lines in places.items()
+    ]
 
 
 def _units(
@@ -507,6 +528,6 @@ def _units(
         if rows.is_identity(index, record, texts):
             score = max(score, IDENTITY * best)
         if texts[index] in rows.shared:
-            score = -1.0  # The head states it for all blocks.
+            score = -1.0  # A unit of its own states it for all blocks.
         family = None if index in rows.leaders or score >= best else _NUMBER.sub("#", texts[index][:160])
         yield Unit(texts[index], filled[index] + 1, filled[index] + 1, score, parent=base, family=family)

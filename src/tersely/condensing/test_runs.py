@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tersely.condensing.account import runs_of
 from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit
 
@@ -116,6 +117,8 @@ _OUTCOME_TERMS = frozenset(
         "exception",
     )
 )
+COUNTED: tuple[Role, ...] = ("passed", "skipped", "started", "detail")
+"""Roles of lines that are represented by their number."""
 _ENDINGS: tuple[Role, ...] = ("totals", "passed", "started", "setup")
 """Roles that end the section of a failure."""
 
@@ -160,11 +163,10 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     found = scan(texts, focus)
     owner_of = {at: failure.opening for failure in failures for at in failure.lines}
     place: dict[int, int] = {}
-    units: list[Unit] = []
-    counted = {"passed", "skipped", "started", "detail"}
+    units = _counts(roles)
     for index, at in enumerate(chosen):
         role = roles[at]
-        if role in counted and at not in pinned:
+        if role in COUNTED and at not in pinned:
             score = _asked(found, index, focus)
             if score <= 0:
                 continue
@@ -178,7 +180,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
         place[at] = len(units)
         owner = owner_of.get(at)
         units.append(Unit(texts[index], at + 1, at + 1, score, parent=place.get(owner) if owner is not None else None))
-    return Reading("test_run", units, head=_head(counts, lines, roles, unnamed), noun="lines")
+    return Reading("test_run", units, head=_head(lines, unnamed))
 
 
 def roles_of(lines: Sequence[str]) -> list[Role]:
@@ -367,17 +369,24 @@ def _cut(line: str) -> str:
     return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + " …"
 
 
-def _head(counts: Counter[Role], lines: Sequence[str], roles: list[Role], unnamed: list[int]) -> str:
-    """Count the lines of tests that did not fail, and by file the failures that are not named."""
-    roles_counted: tuple[Role, ...] = ("passed", "skipped", "started", "detail")
-    parts = [f"{counts[role]} {role}" for role in roles_counted if counts[role]]
-    head = [f"[lines about tests: {', '.join(parts)}]"] if parts else []
-    if unnamed:
-        files = Counter(_file_of(lines[at]) for at in unnamed)
-        listed = ", ".join(f"{name} {times}" for name, times in files.most_common(20))
-        more = len(files) - 20
-        head.append(f"[{len(unnamed)} more failures: {listed}{f', and {more} other files' if more > 0 else ''}]")
-    return "\n".join(head)
+def _counts(roles: list[Role]) -> list[Unit]:
+    """Return the unit that represents all lines about tests that did not fail."""
+    counts = Counter(role for role in roles if role in COUNTED)
+    if not counts:
+        return []
+    runs = runs_of((at + 1, at + 1) for at, role in enumerate(roles) if role in COUNTED)
+    text = f"[lines about tests: {', '.join(f'{counts[role]} {role}' for role in COUNTED if counts[role])}]"
+    return [Unit(text, 1, 0, PINNED + 5.0, count=0, folded=runs)]
+
+
+def _head(lines: Sequence[str], unnamed: list[int]) -> str:
+    """Count by file the failures that are not named."""
+    if not unnamed:
+        return ""
+    files = Counter(_file_of(lines[at]) for at in unnamed)
+    listed = ", ".join(f"{name} {times}" for name, times in files.most_common(20))
+    more = len(files) - 20
+    return f"[{len(unnamed)} more failures: {listed}{f', and {more} other files' if more > 0 else ''}]"
 
 
 def _file_of(line: str) -> str:
