@@ -1,7 +1,13 @@
 """Diffs: every file is named, and the change that was asked for is literal."""
 
+import itertools
+import random
+
+import pytest
+
 from tersely.condensing import diffs
 from tersely.condensing.focus import Focus
+from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import Reading, pack
 
 
@@ -71,3 +77,65 @@ def test_the_account_names_the_changed_lines_that_are_missing() -> None:
 
 def test_text_without_hunks_is_no_diff() -> None:
     assert diffs.read("diff --git a/x b/x\nnothing here", Focus.parse(""), 100) is None
+
+
+def _numbered(seed: int) -> str:
+    """Return a diff in which every line of a hunk is different."""
+    chance, count = random.Random(seed), itertools.count()
+    files = []
+    for at in range(chance.randint(2, 12)):
+        hunks = []
+        for start in range(1, chance.randint(2, 6)):
+            signs = [chance.choice("  +-") for _ in range(chance.randint(3, 60))]
+            words = ("lid", "oven", "heat", "timeout", "crust")
+            body = "\n".join(f"{sign}{chance.choice(words)} {chance.choice(words)} {next(count)}" for sign in signs)
+            hunks.append(f"@@ -{start}00,9 +{start}00,9 @@ bake_{at}_{start}\n{body}\n")
+        files.append(f"diff --git a/f{at}.c b/f{at}.c\n--- a/f{at}.c\n+++ b/f{at}.c\n" + "".join(hunks))
+    return "".join(files)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_gap_inside_a_hunk_is_marked(seed: int) -> None:
+    text = _numbered(seed)
+    place = {line: at for at, line in enumerate(text.split("\n"))}
+    shown = condense_structurally(text, 250, "timeout of the crust").text.split("\n")
+
+    assert not [line for line in shown if line[:1] in "+-" and "…" in line]
+    for before, after in itertools.pairwise(shown):
+        if before in place and after in place and after[:1] in "+- ":
+            assert place[after] == place[before] + 1, (before, after)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_both_sides_of_a_small_change_are_shown(seed: int) -> None:
+    chance = random.Random(seed)
+    files = [
+        _file(f"part{at}.c", [f"-    heat({at}, {chance.random()})", f"+    heat({at}, lid, {chance.random()})"])
+        for at in range(60)
+    ]
+    shown = _condensed("".join(files), "heat lid", 400).split("\n")
+
+    assert sum(line[:1] == "-" for line in shown) > 3
+    for before, after in itertools.pairwise(shown):
+        assert (before[:1] == "-") == (after[:1] == "+")
+
+
+def test_paths_and_headers_of_hunks_match_the_question() -> None:
+    files = [_file(f"src/part{at}.c", [f"-    a({at});", f"+    b({at});"]) for at in range(60)]
+    files[40] = _file("src/hinge.c", ["-    x = 1;", "+    x = 2;"])
+    files[50] = _file("src/part50.c", ["-    y = 1;", "+    y = 2;"]).replace("class Oven", "close_lid")
+
+    assert "+    x = 2;" in _condensed("".join(files), "What changed in the hinge?", 150)
+    assert "+    y = 2;" in _condensed("".join(files), "What changed when closing the lid?", 150)
+
+
+def test_a_history_with_changes_keeps_the_commit_of_each_change() -> None:
+    log = "".join(
+        f"commit {at:08x}{'0' * 32}\nAuthor: Baker {at % 5} <b@oven>\n\n    Batch {at}\n\n"
+        + _file(f"src/part{at}.c", [f"-    a({at});", f"+    b({at});" if at != 31 else "+    squeak(hinge);"])
+        for at in range(60)
+    )
+    shown = _condensed(log, "Which commit made the hinge squeak?", 200)
+
+    assert "+    squeak(hinge);" in shown
+    assert "commit 0000001f0000…" in shown

@@ -1,25 +1,43 @@
 """Unified diffs: the changed files with their counts, and verbatim the changes that matter to the question.
 
-The head lists the files with the number of added and removed lines. Blocks of changed
-lines are the units, under their hunk and their file; context lines only fill remaining
-space. Files that are rarely read line by line (lock files, minified or generated text) score low.
+The head lists the files with the number of added and removed lines, the largest if there are many. Lines are the
+units, under their hunk, their file and, in a history, their commit. A small change (removed lines and those that
+replace them) is shown as a whole, so that both sides stay together; context only fills remaining space. The
+words of a path and of a hunk's header count for the lines below them. Files that are rarely read line by line (lock
+files, minified or generated text) score low.
 """
 
 import re
 from dataclasses import dataclass, field
 
-from tersely.condensing.focus import Focus, scan
+from tersely.condensing.focus import Focus, Found, scan
+from tersely.condensing.generic import nearness
+from tersely.condensing.line_records import short_hashes
 from tersely.condensing.units import Reading, Unit
+
+CHANGED = 0.6
+"""Score of a changed line, and of one of the context, before the question counts."""
+CONTEXT = 0.12
+RELEVANCE = 2.4
+OF_PATH = 1.0
+"""What the words of the path add to each line, as a factor of their relevance; for the hunk's header the next one."""
+OF_HEADER = 0.6
+RARELY_READ = 0.15
+"""Factor for lines of lock files and the like."""
+SMALL = 8
+"""Largest change, in lines, that is shown as a whole or not at all."""
+LONGEST_LINE = 400
+MOST_UNITS = 60_000
 
 _FILE = re.compile(r"diff --git (?:a/)?(.+?) (?:b/)?(\S+)$|diff (?:-\S+ )*(\S+) (\S+)$|Index: (\S+)$")
 _OLD = re.compile(r"--- (?:a/)?([^\t\n]+)")
 _NEW = re.compile(r"\+\+\+ (?:b/)?([^\t\n]+)")
+_COMMIT = re.compile(r"commit [0-9a-f]{7,64}\b|From [0-9a-f]{40} ")
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@.*")
 _RARELY_READ = re.compile(
     r"(?:[\w.-]*lock(?:file)?(?:\.\w+)?|go\.sum|.*\.(?:min\.\w+|map|svg|snap|pb\.go|lock)|.*(?:generated|vendor|node_modules).*)$",
     re.I,
 )
-_LONGEST_BLOCK = 12
 
 
 @dataclass(slots=True)
@@ -30,6 +48,8 @@ class _File:
     added: int = 0
     removed: int = 0
     hunks: list[tuple[str, int, list[tuple[int, str]]]] = field(default_factory=list)
+    above: list[tuple[int, str]] = field(default_factory=list)
+    """The lines above the file that belong to no other: a commit and its message."""
 
     def note(self, what: str) -> None:
         if what not in self.notes:
@@ -42,58 +62,120 @@ class _File:
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
     """Return the changes as units under their files, or None if there is no hunk."""
-    files, before = _files(text.split("\n"))
+    files, below = _files(text.split("\n"))
     if not any(file.hunks for file in files):
         return None
-    units: list[Unit] = [Unit(line, at, at, 0.5) for at, line in before if line.strip()]
-    blocks: list[int] = []
-    for file in files:
-        owner = len(units)
-        units.append(Unit(file.summary(), file.at, file.at, 0.3, count=0))
-        factor = 0.15 if _RARELY_READ.match(file.name.rsplit("/", 1)[-1]) or _RARELY_READ.fullmatch(file.name) else 1.0
-        for header, at, lines in file.hunks:
-            hunk = len(units)
-            units.append(Unit(header, at, at, 0.1, parent=owner, count=0))
-            for block in _blocks(lines):
-                if not any(line[1:].strip() for _, line in block):
-                    continue
-                changed = block[0][1][:1] in ("+", "-")
-                blocks.append(len(units))
-                score = (0.6 if changed else 0.15) * factor
-                joined = "\n".join(line for _, line in block)
-                units.append(Unit(joined, block[0][0], block[-1][0], score, parent=hunk, count=len(block)))
-    found = scan([units[index].text for index in blocks], focus)
-    for index, relevance, severity in zip(blocks, found.relevance, found.severity, strict=True):
-        unit = units[index]
-        unit.score += (2.4 * relevance + 0.15 * severity) * min(1.0, unit.score / 0.6 + 0.3)
+    return Reading("diff", _Units(files, below, focus).units, head=_head(files, budget))
+
+
+def _head(files: list[_File], budget: int) -> str:
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
     most = max(3, budget // 100)
-    listed = sorted(files, key=lambda file: -(file.added + file.removed))[:most]
-    head = f"diff: {len(files)} files, +{added} -{removed}"
-    if len(files) > 1:
+    names = {file.name for file in files}
+    head = f"diff: {len(names)} files, +{added} -{removed}"
+    if 1 < len(files) == len(names):
+        listed = sorted(files, key=lambda file: -(file.added + file.removed))[:most]
         head += "\n" + "\n".join(file.summary() for file in files if file in listed)
         if len(files) > most:
             head += f"\n… and {len(files) - most} more files"
+    return head
 
-    return Reading("diff", units, head=head)
+
+class _Units:
+    """Makes the units of a diff."""
+
+    def __init__(self, files: list[_File], below: list[tuple[int, str]], focus: Focus) -> None:
+        self.units: list[Unit] = []
+        self.focus = focus
+        lines = [line for file in files for _, _, body in file.hunks for _, line in body]
+        self.found = scan([line[1:LONGEST_LINE] for line in lines], focus)
+        self.near = nearness(lines, self.found)
+        self.paths = scan([file.name for file in files], focus).relevance
+        headers = scan([header.rpartition("@@")[2] for file in files for header, _, _ in file.hunks], focus).relevance
+        self.at = hunk = 0
+        commit: int | None = None
+        for index, file in enumerate(files):
+            if file.above:
+                commit = self._add_message(file.above)
+            factor = RARELY_READ if _is_rarely_read(file.name) else 1.0
+            owner = len(self.units)
+            score = 0.3 * factor + OF_PATH * self.paths[index]
+            self.units.append(Unit(file.summary(), file.at, file.at, score, parent=commit, count=0))
+            for header, at, body in file.hunks:
+                gain = OF_PATH * self.paths[index] + OF_HEADER * headers[hunk]
+                hunk += 1
+                self.units.append(Unit(header, at, at, 0.1 * factor + gain, parent=owner, count=0))
+                self._add_hunk(body, factor, gain * factor)
+        if below:
+            self._add_message(below)
+
+    def _add_message(self, lines: list[tuple[int, str]]) -> int | None:
+        """Add the lines of a commit; return its first one, which is shown with each of its files."""
+        lines = [(at, line) for at, line in lines if line.strip()]
+        if not lines:
+            return None
+        found = scan([line for _, line in lines], self.focus)
+        first = len(self.units)
+        for index, (at, line) in enumerate(lines):
+            is_owned = index > 0 and bool(_COMMIT.match(lines[0][1]))
+            score = (0.5 if is_owned else 0.4) + RELEVANCE * found.relevance[index] + 0.1 * found.severity[index]
+            self.units.append(Unit(short_hashes(_cut(line)), at, at, score, parent=first if is_owned else None))
+        return first if _COMMIT.match(lines[0][1]) else None
+
+    def _add_hunk(self, lines: list[tuple[int, str]], factor: float, gain: float) -> None:
+        owner = len(self.units) - 1
+        for block in _blocks(lines):
+            start, self.at = self.at, self.at + len(block)
+            changed = block[0][1][:1] in ("+", "-")
+            scores = [
+                _score(self.found, self.near, at, CHANGED if changed else CONTEXT, factor)
+                for at in range(start, self.at)
+            ]
+            together = changed and len(block) <= SMALL
+            if together:
+                # Only the last line is chosen for itself; the others are shown with it.
+                scores = [-1.0 - gain] * (len(block) - 1) + [max(scores)]
+            for index, (number, line) in enumerate(block):
+                # The words of the path speak for what was changed, hardly for the lines around it.
+                score = scores[index] + gain * (1.0 if changed else 0.2)
+                parent = len(self.units) - 1 if together and index else owner
+                self.units.append(Unit(_cut(line), number, number, score, parent=parent))
+
+
+def _score(found: Found, near: list[float], at: int, base: float, factor: float) -> float:
+    return factor * (base + RELEVANCE * found.relevance[at] + near[at] + 0.15 * found.severity[at])
+
+
+def _is_rarely_read(name: str) -> bool:
+    return bool(_RARELY_READ.match(name.rsplit("/", 1)[-1]) or _RARELY_READ.fullmatch(name))
+
+
+def _cut(line: str) -> str:
+    return line.rstrip() if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + " …"
 
 
 def _files(lines: list[str]) -> tuple[list[_File], list[tuple[int, str]]]:
-    """Return the files of a diff, and the lines before the first one (a commit message)."""
+    """Return the files of a diff with the lines above them, and the lines below the last one."""
     files: list[_File] = []
-    before: list[tuple[int, str]] = []
+    above: list[tuple[int, str]] = []
     old = ""
     hunk: list[tuple[int, str]] | None = None
     for at, line in enumerate(lines, 1):
-        if match := _FILE.match(line):
-            files.append(_File(next(part for part in reversed(match.groups()) if part), at))
-            hunk = None
+        sign = line[:1]
+        if hunk is not None and (sign in ("+", " ", "\\") or (sign == "-" and line[:4] != "--- ")):
+            hunk.append((at, line))
+            files[-1].added += sign == "+"
+            files[-1].removed += sign == "-"
+        elif match := _FILE.match(line):
+            files.append(_File(next(part for part in reversed(match.groups()) if part), at, above=above))
+            hunk, above = None, []
         elif (match := _OLD.match(line)) and at < len(lines) and _NEW.match(lines[at]):
             old, hunk = match[1].strip(), None
         elif hunk is None and (match := _NEW.match(line)):
             name = match[1].strip() if match[1].strip() != "/dev/null" else old
             if not files or files[-1].hunks:
-                files.append(_File(name, at))
+                files.append(_File(name, at, above=above))
+                above = []
             if match[1].strip() == "/dev/null":
                 files[-1].note("deleted")
             elif old == "/dev/null":
@@ -105,21 +187,24 @@ def _files(lines: list[str]) -> tuple[list[_File], list[tuple[int, str]]]:
             hunk.append((at, line))
             files[-1].added += line[:1] == "+"
             files[-1].removed += line[:1] == "-"
-        elif not files:
-            before.append((at, line))
+        elif not files or above or _COMMIT.match(line):
+            above.append((at, line))
+            hunk = None
         elif line.startswith(("rename ", "Binary files", "new file", "deleted file")) and not files[-1].hunks:
             files[-1].note(line if line.startswith("rename") else line.split(" ")[0].lower())
         elif hunk is not None and line:
+            # Not a line of a hunk: what the tool or a shell wrote below it.
             hunk = None
-    return files, before
+            above.append((at, line))
+    return files, above
 
 
 def _blocks(lines: list[tuple[int, str]]) -> list[list[tuple[int, str]]]:
     """Split a hunk into runs of changed and unchanged lines; a removal and the addition after it stay together."""
     blocks: list[list[tuple[int, str]]] = []
     for at, line in lines:
-        changed = line[:1] in ("+", "-")
-        if blocks and (blocks[-1][0][1][:1] in ("+", "-")) == changed and len(blocks[-1]) < _LONGEST_BLOCK:
+        changed = line[:1] in ("+", "-", "\\")
+        if blocks and (blocks[-1][0][1][:1] in ("+", "-")) == changed:
             blocks[-1].append((at, line))
         else:
             blocks.append([(at, line)])

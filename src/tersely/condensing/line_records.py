@@ -264,11 +264,14 @@ def _size_of_openings(records: list[Record], texts: list[str]) -> int:
     return sum(len(texts[record.lines[0]]) + 4 for record in records)
 
 
+def short_hashes(line: str) -> str:
+    """Shorten the hashes of a line to twelve digits, which tools accept for the whole."""
+    return _LONG_HASH.sub(r"\1…", line) if len(line) > 32 else line
+
+
 def _shown(line: str) -> str:
-    """Return a line without trailing blanks, with long hashes shortened as tools accept them."""
-    line = line.rstrip()
-    if len(line) > 40:
-        line = _LONG_HASH.sub(r"\1…", line)
+    """Return a line without trailing blanks, with its hashes shortened and cut if it is very long."""
+    line = short_hashes(line.rstrip())
     return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + " …"
 
 
