@@ -16,6 +16,7 @@ from functools import partial
 from tersely.condensing import (
     diffs,
     event_blocks,
+    findings,
     generic,
     grep,
     json_logs,
@@ -246,6 +247,7 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
     "metrics": (metrics.read,),
     "grep": (grep.read,),
     "diff": (diffs.read,),
+    "findings": (findings.read, grep.read),
     "records": (line_records.read,),
     "test_run": (test_runs.read,),
     "page": (pages.read,),

@@ -1,0 +1,319 @@
+"""Findings of compilers and linters, one per line: `path:line:col: severity: message [rule]` and its relatives.
+
+The tool's own totals are pinned. The head counts lines by severity and rule and says that it counts lines, so that it
+does not contradict the tool, which may count otherwise. Rare rules come before common ones, the first error of a file
+before the others; a note and the source below a finding are shown with it.
+
+A path that several findings in a row share is written once above them.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tersely.condensing.focus import Focus, scan
+from tersely.condensing.records import columns_of_lines, weigh_columns
+from tersely.condensing.units import Reading, Unit
+
+PINNED = 20.0
+"""Score of the tool's own totals."""
+RELEVANCE = 2.4
+OF_PATH = 0.8
+"""Weight of the words of the path."""
+RARITY = 0.8
+"""Weight of a rule that occurs once among many findings; a rule that all share weighs nothing."""
+ERROR = 0.3
+"""What an error gains over a warning."""
+LEAST_RELEVANCE = 0.2
+"""From here on a finding answers the question, and rarity counts less."""
+ANSWER_SHARE = 0.6
+"""Findings with this share of the best relevance are answers too, and do not lower each other's score."""
+FIRST_ERROR = 0.3
+"""What the first error of a file gains: the others often follow from it."""
+BELOW = 0.3
+"""Share of its finding's score that a line of source below it has."""
+WITHOUT_PLACE = 1.5
+"""What an error without a place gains: it concerns the whole run."""
+FEWEST_REPEATED = 3
+"""From this many findings with one message on, all but the first are cut."""
+SHORTEST_CUT = 12
+"""In characters; cutting less is not worth the mark."""
+MOST_BELOW = 8
+"""Lines without a place that are taken for a part of the finding above them."""
+LONGEST_LINE = 500
+MOST_UNITS = 40_000
+
+_SEVERITIES = (
+    r"fatal error|internal compiler error|error|warning|warn|note|info|information|hint|help|remark|style|convention"
+    r"|refactor"
+)
+_PLACED = re.compile(
+    r"(?P<path>(?:[A-Za-z]:[\\/])?[^\s:()|\[\]{}'\",;=][^:()\n|\"'=]{0,300}?)"
+    r":(?P<place>\d{1,7}(?::\d{1,5})?):? (?P<rest>\S.*)"
+)
+_IN_PARENTHESES = re.compile(
+    r"(?P<path>(?:[A-Za-z]:)?[^\s:()|][^:()\n|\"']{0,300}?)\((?P<place>\d{1,7}(?:,\d{1,5})?)\): (?P<rest>\S.*)"
+)
+_ROW = re.compile(rf"\s+(?P<place>\d{{1,7}}:\d{{1,5}})\s+(?P<rest>(?:{_SEVERITIES})\s+\S.*)", re.I)
+_SEVERITY = re.compile(rf"(?:({_SEVERITIES})\b(?: ([A-Z]{{1,6}}\d{{2,5}}))?(?:\[[\w:-]+\])?(?::|\s{{2,}}))", re.I)
+_CODE = re.compile(r"\[?([A-Z]{1,6}-?\d{2,5})\]?(?:[: ]|$)")
+_RULE = re.compile(r"(?:\s\[([\w./@:-]+(?:, ?[\w./@:-]+)*=?)\]|\s\(([a-z][\w-]+)\)|\s{2,}([@a-z][\w./@-]+))\s*$")
+_PATH_ALONE = re.compile(r"(?:\*{3,} Module |[A-Za-z]:\\|\.{0,2}/)?[\w@+-][\w./\\@+ -]*\.\w{1,6}:?$|(?:/[\w.@+ -]+)+$")
+_TOTALS = re.compile(
+    r"\W*(?:Found \d+|\d+ (?:problems?|errors?|warnings?|issues?|findings?)\b|Your code has been rated"
+    r"|\[\*\] \d+ fixable|All checks passed|Success: |make(?:\[\d+\])?: \*\*\*|error: could not compile"
+    r"|error: aborting|compilation terminated|\d+ potentially fixable|ninja: build stopped"
+    r"|\d+ files? (?:checked|would be|reformatted)|warning: .* generated \d+)",
+    re.I,
+)
+_NAMES = re.compile(r"\d[\d:,.]*|[\"'`‘][^\"'`’]*[\"'`’]")
+_WORD = re.compile(r"[^\W\d]{2}")
+_OTHERS_WANTED = re.compile(r"\b(?:not (?:about|related|due)|other than|apart from|besides|except|unrelated)\b", re.I)
+_TIME = re.compile(r".*\d\d$")
+
+
+@dataclass(slots=True)
+class _Finding:
+    path: str
+    text: str
+    """What follows the path, with the place."""
+    at: int
+    severity: str
+    rule: str
+    message: int
+    """Where the message begins in the text."""
+    whole: bool = False
+    """The line is shown as it is, with its path."""
+    below: list[int] = field(default_factory=list)
+
+    @property
+    def sort(self) -> str:
+        """What findings of the same sort share: the rule, or the message without names and numbers."""
+        return self.rule or _NAMES.sub("…", self.text)
+
+    @property
+    def is_note(self) -> bool:
+        return self.severity in ("note", "help", "hint")
+
+
+def detect(lines: Sequence[str]) -> bool:
+    """Whether enough of these lines (without blank ones) are findings: places with a severity or a rule."""
+    placed = named = 0
+    for line in lines:
+        found = _parsed(line[:LONGEST_LINE], 0, "?")
+        if found is not None:
+            placed += 1
+            named += bool(found.severity or found.rule)
+    return placed >= 4 and placed >= 0.25 * len(lines) and named >= 0.6 * placed
+
+
+def read(text: str, focus: Focus, budget: int) -> Reading | None:
+    """Return the findings as units, or None if the lines have places but neither severities nor rules."""
+    lines = text.split("\n")
+    findings, others = _findings(lines)
+    if len(findings) < 4 or sum(1 for each in findings if each.severity or each.rule) < 0.6 * len(findings):
+        return None
+    scores, answers = _scores(findings, focus)
+    _shorten_repeated(findings, scores)
+    units = _units(lines, findings, others, scores, answers, focus)
+    return Reading("findings", units, head=_head(findings))
+
+
+def _parsed(line: str, at: int, path: str) -> _Finding | None:
+    whole = False
+    found = _PLACED.match(line)
+    if found is None or _TIME.fullmatch(found["path"]) or "  " in found["path"]:
+        found = _IN_PARENTHESES.match(line)
+        whole = found is not None
+    if found is not None:
+        path = found["path"]
+    elif path:
+        found = _ROW.match(line)
+    if found is None:
+        return None
+    rest = found["rest"]
+    severity, rule, begin = _named(rest)
+    text = line.strip() if whole else f"{found['place']}: {rest}"
+    if not whole and line[:1] in " \t":
+        text = line.strip()
+    text = text.rstrip()
+    return _Finding(path, text, at, severity, rule, max(0, len(text) - len(rest.rstrip()) + begin), whole)
+
+
+def _named(rest: str) -> tuple[str, str, int]:
+    """Return severity and rule of a message (empty if it states none), and where the message begins."""
+    severity = rule = ""
+    begin = 0
+    if found := _SEVERITY.match(rest):
+        severity, rule, begin = found[1].lower(), found[2] or "", found.end()
+    elif found := _CODE.match(rest):
+        rule, begin = found[1], found.end()
+    if not rule and (found := _RULE.search(rest)):
+        rule = next(part for part in found.groups() if part)
+    return severity, rule, begin
+
+
+def _findings(lines: Sequence[str]) -> tuple[list[_Finding], list[int]]:
+    """Collect the findings with the lines below them that belong to them, and the other lines."""
+    findings: list[_Finding] = []
+    others: list[int] = []
+    path = ""
+    is_open = False
+    for at, line in enumerate(lines):
+        if not line or line.isspace():
+            is_open = False
+            continue
+        found = _parsed(line[:LONGEST_LINE], at, path)
+        if found is not None:
+            findings.append(found)
+            is_open = True
+        elif _PATH_ALONE.match(line):
+            path = line.strip().rstrip(":")
+            is_open = False
+        elif is_open and line[:1] in " \t" and len(findings[-1].below) < MOST_BELOW:
+            findings[-1].below.append(at)
+        else:
+            others.append(at)
+    return findings, others
+
+
+def _scores(findings: list[_Finding], focus: Focus) -> tuple[list[float], set[int]]:
+    """Return the score of each finding, and which of them answer the question as well as any."""
+    found = scan([each.text for each in findings], focus)
+    paths = list(dict.fromkeys(each.path for each in findings))
+    of_path = dict(zip(paths, scan(paths, focus).relevance, strict=True))
+    rules = Counter(each.sort for each in findings)
+    spread = math.log(1 + len(findings))
+    best = max(found.relevance, default=0.0)
+    rarity = RARITY if best < LEAST_RELEVANCE else 0.4 * RARITY
+    relevance = RELEVANCE
+    answers = {index for index, each in enumerate(found.relevance) if each >= max(LEAST_RELEVANCE, ANSWER_SHARE * best)}
+    if _OTHERS_WANTED.search(focus.text):
+        # The words of the question name what is not wanted.
+        rarity, relevance, answers = 1.5 * RARITY, 0.5 * RELEVANCE, set()
+    seen: set[str] = set()
+    scores: list[float] = []
+    for index, each in enumerate(findings):
+        score = 0.2 + relevance * found.relevance[index] + OF_PATH * of_path[each.path]
+        score += rarity * (1 - math.log(rules[each.sort]) / spread)
+        if "error" in each.severity:
+            score += ERROR if each.path in seen else ERROR + FIRST_ERROR
+            seen.add(each.path)
+        scores.append(score)
+    if (focus.superlative or focus.comparisons) and len(findings) <= MOST_UNITS:
+        weigh_columns(scores, columns_of_lines([each.text for each in findings]), focus, answers)
+    return scores, answers
+
+
+def _shorten_repeated(findings: list[_Finding], scores: list[float]) -> None:
+    """Cut messages that repeat an earlier one after the last name in which they differ.
+
+    The first one of a sort is whole, and chosen before the others.
+    """
+    groups: dict[str, list[int]] = {}
+    for index, each in enumerate(findings):
+        groups.setdefault(_NAMES.sub("…", each.text[each.message :]), []).append(index)
+    for members in groups.values():
+        if len(members) < FEWEST_REPEATED:
+            continue
+        first = findings[members[0]]
+        scores[members[0]] = 0.05 + max(scores[index] for index in members)
+        names = _NAMES.findall(first.text, first.message)
+        for index in members[1:]:
+            each = findings[index]
+            end = each.message
+            for own, name in zip(_NAMES.finditer(each.text, each.message), names, strict=False):
+                if own[0] != name:
+                    end = own.end()
+            rule = _RULE.search(each.text, end)
+            kept = f"{each.text[:end].rstrip()} …{rule[0].rstrip() if rule else ''}"
+            if (each.rule and each.rule in kept) and len(each.text) - len(kept) > SHORTEST_CUT:
+                each.text = kept
+
+
+def _units(
+    lines: Sequence[str],
+    findings: list[_Finding],
+    others: list[int],
+    scores: list[float],
+    answers: set[int],
+    focus: Focus,
+) -> list[Unit]:
+    """Return the units in the order of the text: findings under their path, lines below them, and other lines."""
+    most = max(1, len(findings) // MOST_UNITS)
+    texts = [lines[at][:LONGEST_LINE].rstrip() for at in others]
+    found = scan(texts, focus)
+    units: list[Unit] = []
+    owner: int | None = None
+    path = ""
+    above = -1
+    other = 0
+    for index, each in enumerate(findings):
+        other = _add_others(units, others, texts, found.relevance, other, each.at)
+        if most > 1 and index % most and scores[index] < 1.0:
+            continue
+        if each.whole:
+            owner = None
+        elif each.path != path or owner is None:
+            owner = len(units)
+            units.append(Unit(each.path, each.at + 1, each.at, -1.0, count=0))
+        path = each.path
+        parent = above if each.is_note and above >= 0 else owner
+        if not each.is_note:
+            above = len(units)
+        text = each.text if each.whole else f" {each.text}"
+        shown = _cut(text)
+        at = len(units)
+        units.append(
+            Unit(shown, each.at + 1, each.at + 1, scores[index], parent, family=None if index in answers else each.sort)
+        )
+        for below in each.below:
+            score = BELOW * scores[index] if _has_words(lines[below]) else -1.0
+            units.append(Unit(_cut(lines[below]), below + 1, below + 1, score, at))
+    _add_others(units, others, texts, found.relevance, other, len(lines))
+    return units
+
+
+def _add_others(
+    units: list[Unit], others: list[int], texts: list[str], relevance: list[float], start: int, end: int
+) -> int:
+    """Add the lines that are no findings, up to a line of the text; pin totals."""
+    while start < len(others) and others[start] < end:
+        line = texts[start]
+        pinned = bool(_TOTALS.match(line)) and len(others) - start <= 40
+        score = PINNED if pinned else 0.1 + RELEVANCE * relevance[start]
+        if not pinned and (severe := _SEVERITY.match(line)):
+            score += WITHOUT_PLACE if "error" in severe[1].lower() else 0.3
+        units.append(Unit(line, others[start] + 1, others[start] + 1, score))
+        start += 1
+    return start
+
+
+def _has_words(line: str) -> bool:
+    """Whether a line says something: carets below the source point at a place that the finding states anyway."""
+    return _WORD.search(line) is not None
+
+
+def _cut(line: str) -> str:
+    line = line.rstrip()
+    return line if len(line) < LONGEST_LINE else line + " …"
+
+
+def _head(findings: list[_Finding]) -> str:
+    """Count lines by severity, files, and lines by rule."""
+    severities = Counter(each.severity for each in findings if each.severity)
+    parts = [f"{times} {severity}" for severity, times in severities.most_common(5)]
+    plain = len(findings) - severities.total()
+    if plain:
+        parts.append(f"{plain} {'others' if parts else 'findings'}")
+    files = len({each.path for each in findings})
+    head = f"[lines: {', '.join(parts)}; in {files} files]"
+    rules = Counter(each.rule for each in findings if each.rule)
+    if len(rules) > 1:
+        often = rules.most_common(8)
+        more = len(rules) - len(often)
+        listed = ", ".join(f"{rule} ×{times}" for rule, times in often)
+        head += f"\n[lines by rule: {listed}{f', and {more} other rules' if more else ''}]"
+    return head
