@@ -2,6 +2,7 @@
 
 from tersely.condensing import grep
 from tersely.condensing.focus import Focus
+from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import pack
 
 
@@ -72,3 +73,35 @@ def test_a_log_with_times_is_no_search_result() -> None:
     log = "\n".join(f"2026-05-04T10:37:{at:02} request served in {at} ms" for at in range(30))
 
     assert grep.read(log, Focus.parse(""), 100) is None
+
+
+def test_a_word_that_all_matches_share_decides_nothing() -> None:
+    lines = [f"src/net{at % 7}.c:{at}:    wait(&timeout, sock{chr(97 + at % 26)});" for at in range(400)]
+    lines[230] = 'src/config.c:77:    createIntConfig("repl-timeout", NULL, server.repl_timeout, 60, INTEGER_CONFIG),'
+
+    shown = _condensed("\n".join(lines), "Which default has the timeout of repl?")
+
+    assert 'createIntConfig("repl-timeout"' in shown
+
+
+def test_definitions_and_messages_come_before_plain_uses() -> None:
+    names = [f"{one}{other}" for one in "abcdefghij" for other in "klmnopqrst"]
+    lines = [f"src/oven{at % 9}.c:{at}:  x = crust + {name};" for at, name in enumerate(names * 3)]
+    lines[150] = (
+        "src/oven.h:12:#define MAX_CRUST_MILLIMETRES 44 /* thicker ones do not rise any more, see the manual */"
+    )
+    lines[200] = 'src/oven.c:90:    log_error("the crust of this bread is burnt", bread);'
+
+    shown = _condensed("\n".join(lines), "crust", 150)
+
+    assert "#define MAX_CRUST_MILLIMETRES 44" in shown
+    assert "the crust of this bread is burnt" in shown
+    assert len({line.split(":")[0] for line in shown.split("\n")}) > 4
+
+
+def test_a_match_below_its_path_is_shown_whole() -> None:
+    lines = _uses(300)
+    condensed = condense_structurally("\n".join(lines), 300, "heater")
+
+    assert not condensed.account.partial
+    assert condensed.account.shown

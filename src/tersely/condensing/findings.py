@@ -267,7 +267,15 @@ def _units(
         shown = _cut(text)
         at = len(units)
         units.append(
-            Unit(shown, each.at + 1, each.at + 1, scores[index], parent, family=None if index in answers else each.sort)
+            Unit(
+                shown,
+                each.at + 1,
+                each.at + 1,
+                scores[index],
+                parent,
+                family=None if index in answers else each.sort,
+                prefix="" if each.whole else each.path,
+            )
         )
         for below in each.below:
             score = BELOW * scores[index] if _has_words(lines[below]) else -1.0

@@ -1,8 +1,9 @@
 """Search results (`path:line:text`, as printed by grep, ripgrep and similar tools): each path once, with its matches.
 
-Matches are scored by their words and those of their path; definitions rank above uses if
-the question asks where something is. A match that only repeats terms of better matches
-scores lower, so that both halves of a double question get an answer.
+Matches are scored by their words and those of their path; a word that all of them share decides nothing. Definitions,
+messages and comments rank above plain uses, and uses that are built alike lower each other. Definitions rank highest
+if the question asks where something is. A match that only repeats terms of better matches scores lower, so that both
+halves of a double question get an answer. Short lines are not preferred for being short.
 """
 
 import re
@@ -21,14 +22,29 @@ _NUMBERED = re.compile(r"(?P<line>\d{1,8})[:-](?P<text>.*)", re.S)
 _CLOCK = re.compile(r".*\d[T ]?\d{1,2}$")
 _DEFINES = re.compile(
     r"\s*(?:export\s+|default\s+|public\s+|private\s+|protected\s+|static\s+|abstract\s+|final\s+|async\s+|pub(?:\(\w+\))?\s+|unsafe\s+|extern\s+)*"
-    r"(?:def|class|func|fn|function|interface|struct|enum|trait|type|const|let|var|val|module|impl|resource|CREATE\s+\w+)\s+\W{0,3}\w|\s*[A-Z][A-Z0-9_]{2,}\s*[:=]",
+    r"(?:def|class|func|fn|function|interface|struct|enum|trait|type|const|let|var|val|module|impl|resource|CREATE\s+\w+|#\s*define|macro_rules!)\s+\W{0,3}\w|\s*[A-Z][A-Z0-9_]{2,}\s*[:=]",
 )
 _WHERE = re.compile(
     r"\b(?:where|defin\w+|declar\w+|implement\w*|source of|located?|which (?:file|function|class|module))\b", re.I
 )
-_COVERED = 0.55
+_SAYS = re.compile(
+    r"[\"'`][^\"'`]*[^\W\d_]{2,}[ .:]+[^\W\d_]{2,}[^\"'`]*[\"'`]?|(?:/\*|//|(?:^|\s)[#*;]|--|<!--)\s*\S+\s+\w"
+)
+"""A text of several words, or a comment."""
+_WORDS = re.compile(r"\w+")
+_COVERED = 0.8
 """Factor by which a term loses weight each time a chosen match contains it."""
 _MOST_RANKED = 3_000
+RELEVANCE = 2.4
+OF_PATH = 0.5
+"""Weight of the words of the path; half of it for a match that has none of the question's words itself."""
+DEFINITION = 0.5
+"""What a definition gains; twice as much if the question asks where something is."""
+SAYS = 0.3
+"""What a message or a comment gains."""
+PER_CHARACTER = 0.004
+"""`pack` ranks by score and length; this much per character makes up for it, up to a usual length."""
+USUAL_LENGTH = 160
 
 
 @dataclass(slots=True)
@@ -65,15 +81,16 @@ def _by_file(hits: Sequence[_Hit], scores: Sequence[float], of_path: dict[str, f
     for path, own in gathered.items():
         owner = len(units)
         first = hits[own[0]].at
-        units.append(Unit(path or "matches", first, first, 0.05 + 0.3 * of_path[path], count=0, children=len(own)))
+        units.append(Unit(path or "matches", first, first - 1, 0.05 + 0.3 * of_path[path], count=0, children=len(own)))
         units += [_unit(hits[index], scores[index], owner) for index in own]
     return units
 
 
 def _unit(hit: _Hit, score: float, owner: int) -> Unit:
-    return Unit(
-        f" {hit.line}: {hit.text.strip()}" if hit.line else f" {hit.text.strip()}", hit.at, hit.at, score, parent=owner
-    )
+    text = f" {hit.line}: {hit.text.strip()}" if hit.line else f" {hit.text.strip()}"
+    score *= 1 + PER_CHARACTER * min(USUAL_LENGTH, len(text))
+    family = None if _DEFINES.match(hit.text) or _SAYS.search(hit.text[:400]) else _WORDS.sub("w", hit.text[:120])
+    return Unit(text, hit.at, hit.at, score, parent=owner, family=family, prefix=hit.path)
 
 
 def _hits(lines: Sequence[str]) -> list[_Hit] | None:
@@ -119,14 +136,14 @@ def _scores(hits: Sequence[_Hit], found: Found, of_path: dict[str, float], focus
         key = VALUE.sub("#", hit.text.strip())
         repeated = alike[key] = alike.get(key, -1) + 1
         defines = bool(_DEFINES.match(hit.text))
-        score = (
-            0.3
-            + 0.8 * of_path[hit.path]
-            + 0.2 * found.severity[index] * focus.trouble
-            + (0.9 if where else 0.2) * defines
-        )
+        score = 0.2 + OF_PATH * of_path[hit.path] * (1.0 if found.relevance[index] else 0.5)
+        score += 0.2 * found.severity[index] * focus.trouble
+        if defines:
+            score += 2 * DEFINITION if where else DEFINITION
+        elif _SAYS.search(hit.text[:400]):
+            score += SAYS
         base.append((score - (0.2 if hit.context else 0.0)) / (1 + 0.7 * repeated))
-    final = [each + 2.4 * found.relevance[index] for index, each in enumerate(base)]
+    final = [each + RELEVANCE * found.relevance[index] for index, each in enumerate(base)]
     covered: dict[int, int] = {}
     order = sorted(range(len(hits)), key=lambda index: (-final[index], index))[:_MOST_RANKED]
     # A single pass, best first; sorting again after each choice would change little and cost much.
@@ -134,7 +151,7 @@ def _scores(hits: Sequence[_Hit], found: Found, of_path: dict[str, float], focus
         terms = found.terms[index]
         if terms:
             fresh = sum(weights[term] * _COVERED ** covered.get(term, 0) for term in terms) / scale
-            final[index] = base[index] + 2.4 * min(found.relevance[index], fresh)
+            final[index] = base[index] + RELEVANCE * min(found.relevance[index], fresh)
             for term in terms:
                 covered[term] = covered.get(term, 0) + 1
     return final

@@ -79,6 +79,8 @@ class Unit:
     """Further source lines that the unit represents with the exact count that its text states."""
     shows: Runs = ()
     """Further source lines whose text is in this unit, e.g. those of the fields that identify a record."""
+    prefix: str = ""
+    """The beginning of the source line that an owner shows for this unit, e.g. a path that several lines share."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ class Packed:
         for index in sorted(self.kept):
             unit = reading.units[index]
             if unit.text:
-                text = self.shortened.get(index, unit.text)
+                text = unit.prefix + self.shortened.get(index, unit.text)
                 yield Place(text, ((unit.first, unit.last), *unit.shows), folded_runs(unit.folded))
 
 
