@@ -70,7 +70,10 @@ _TOTALS = re.compile(
 )
 _NAMES = re.compile(r"\d[\d:,.]*|[\"'`‘][^\"'`’]*[\"'`’]")
 _WORD = re.compile(r"[^\W\d]{2}")
-_OTHERS_WANTED = re.compile(r"\b(?:not (?:about|related|due)|other than|apart from|besides|except|unrelated)\b", re.I)
+_UNWANTED = re.compile(
+    r"\b(?:not (?:about|related|due)|other than|apart from|besides|except|unrelated)\b[^,;?.]*", re.I
+)
+"""The part of a question that names what is not wanted."""
 _TIME = re.compile(r".*\d\d$")
 
 
@@ -181,6 +184,9 @@ def _findings(lines: Sequence[str]) -> tuple[list[_Finding], list[int]]:
 
 def _scores(findings: list[_Finding], focus: Focus) -> tuple[list[float], set[int]]:
     """Return the score of each finding, and which of them answer the question as well as any."""
+    wanted = _UNWANTED.sub(" ", focus.text)
+    if wanted != focus.text:
+        focus = Focus.parse(wanted)
     found = scan([each.text for each in findings], focus)
     paths = list(dict.fromkeys(each.path for each in findings))
     of_path = dict(zip(paths, scan(paths, focus).relevance, strict=True))
@@ -188,15 +194,11 @@ def _scores(findings: list[_Finding], focus: Focus) -> tuple[list[float], set[in
     spread = math.log(1 + len(findings))
     best = max(found.relevance, default=0.0)
     rarity = RARITY if best < LEAST_RELEVANCE else 0.4 * RARITY
-    relevance = RELEVANCE
     answers = {index for index, each in enumerate(found.relevance) if each >= max(LEAST_RELEVANCE, ANSWER_SHARE * best)}
-    if _OTHERS_WANTED.search(focus.text):
-        # The words of the question name what is not wanted.
-        rarity, relevance, answers = 1.5 * RARITY, 0.5 * RELEVANCE, set()
     seen: set[str] = set()
     scores: list[float] = []
     for index, each in enumerate(findings):
-        score = 0.2 + relevance * found.relevance[index] + OF_PATH * of_path[each.path]
+        score = 0.2 + RELEVANCE * found.relevance[index] + OF_PATH * of_path[each.path]
         score += rarity * (1 - math.log(rules[each.sort]) / spread)
         if "error" in each.severity:
             score += ERROR if each.path in seen else ERROR + FIRST_ERROR
