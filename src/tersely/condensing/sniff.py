@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
-from tersely.condensing import findings, line_records, test_runs
+from tersely.condensing import blame, findings, line_records, test_runs
 from tersely.condensing.logs import looks_repetitive, looks_timed
 from tersely.condensing.pages import looks_like_page
 
@@ -29,6 +29,7 @@ Kind = Literal[
     "log",
     "grep",
     "diff",
+    "blame",
     "findings",
     "records",
     "test_run",
@@ -285,6 +286,8 @@ def _tool_output(text: str, sample: _Sample) -> Kind | None:
         return "diff"
     if test_runs.detect(text):
         return "test_run"
+    if blame.detect(lines):
+        return "blame"
     if sample.timed < 0.3 and findings.detect(lines):
         return "findings"
     if sample.share(_BRANCH) >= 0.5 or sum(1 for line in lines if _RECORD_RULE.match(line)) >= 2:

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from tersely.condensing import (
+    blame,
     diffs,
     event_blocks,
     findings,
@@ -247,6 +248,7 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
     "metrics": (metrics.read,),
     "grep": (grep.read,),
     "diff": (diffs.read,),
+    "blame": (blame.read,),
     "findings": (findings.read, grep.read),
     "records": (line_records.read,),
     "test_run": (test_runs.read,),
