@@ -184,7 +184,7 @@ def test_a_stack_trace_is_shown_by_its_first_and_its_own_frames() -> None:
     assert "java.lang.IllegalStateException: too hot" in shown
     assert "at org.bakery.Oven.preheat(Oven.java:99)" in shown
     assert "at javax.swing.Thing0.paint(Thing0.java:0)" in shown
-    assert re.search(r"… \d+ more frames", shown)
+    assert re.search(r"\[… \d+ lines\]", shown)
 
 
 def test_where_everything_is_fatal_the_words_decide() -> None:

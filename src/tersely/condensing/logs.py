@@ -629,20 +629,14 @@ class _Reader:
                 )
             trace = self.traces.after.get(at)
             if trace is not None:
-                frames = stack.shown(log.lines, trace, self.traces)
-                if frames not in shown_traces:
-                    shown_traces.add(frames)
-                    owner = len(units) - 1
-                    units.append(
-                        Unit(
-                            frames,
-                            log.number(trace[0]),
-                            log.number(trace[-1]),
-                            max(0.6, 0.6 * score),
-                            parent=owner,
-                            count=len(trace),
-                        )
-                    )
+                worth = max(0.6, 0.6 * score)
+                frames = stack.units_of(
+                    log.lines, trace, self.traces, owner=len(units) - 1, score=worth, number=log.number
+                )
+                key = "\n".join(frame.text for frame in frames)
+                if key not in shown_traces:
+                    shown_traces.add(key)
+                    units += frames
         return Reading(log.kind, units, head=self._head(), noun=log.noun)
 
     def _folded(self, template: _Template) -> Callable[[], Iterator[tuple[int, int]]]:

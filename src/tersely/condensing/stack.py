@@ -1,15 +1,18 @@
 """Stack traces inside logs: their location, and the frames to show.
 
-A trace belongs to the line before it. Shown are its first frames, the frames of the
-packages that are rarest in the text (application code, found without a list of
-libraries), and every `Caused by`; the rest is counted.
+A trace belongs to the line before it. Each frame is a unit: first every `Caused by` and the first frame below it that
+is application code (of the packages that are rarest in the text, found without a list of libraries), then the other
+frames of application code, then all frames while there is room. A frame of two lines (Python's with its source, Go's
+with its file) is one unit.
 """
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+
+from tersely.condensing.units import Unit
 
 FRAME = re.compile(
     r"\s*(?:\\t)?at [\w$.<>/@-]+[(:]"  # Java, JavaScript, C#
@@ -25,13 +28,25 @@ _CAUSE = re.compile(r"\s*(?:\\t)?(?:Caused by|Suppressed): ")
 _ANY = re.compile(rf"(?m)^(?:{FRAME.pattern})")
 _RUNTIME = re.compile(r"(?:java|javax|jdk|sun|kotlin|scala|System|Microsoft|node|internal|std|core|runtime|usr|lib)\b")
 """Frames of the language runtime are rarely the cause."""
+_LIBRARY = re.compile(
+    r"site-packages|dist-packages|node_modules|/lib/python\d|node:|/usr/lib|/usr/local/go|GOROOT|/rustc/"
+)
 _CODE = re.compile(r"[A-Za-z_$][\w$]*(?:[.:/\\][\w$<>-]+)*")
 
 _OPENINGS = frozenset(" \t\\a#.CS0123456789")
 """Possible first characters of a frame; testing them first saves the expression for most lines."""
 
-_FIRST = 3
-_OWN = 2
+_GO_FILE = re.compile(r"\t\S+\.go:\d+")
+_GO_CALL = re.compile(r"(?:created by )?[\w./*$-]+[\w.()*\[\]{}$-]*(?:\(.*\)|$| in goroutine \d+$)")
+
+OWN = 1.0
+"""Score of the first frame of application code below each cause, and of the cause, as a share of the trace's score."""
+FIRST = 0.8
+"""The same for the first frame of all below each cause."""
+OTHER_OWN = 0.5
+OTHER = 0.15
+MOST_FRAMES = 4_000
+"""Frames that become units; of further traces only the important ones do."""
 
 
 @dataclass
@@ -41,16 +56,21 @@ class Traces:
     after: dict[int, range] = field(default_factory=dict)
     inside: set[int] = field(default_factory=set)
     packages: Counter[str] = field(default_factory=Counter)
+    made: int = 0
+    """How many frames have become units."""
 
 
 def find(lines: Sequence[str]) -> Traces:
     found = Traces()
     match = FRAME.match
     start = -1
+    count = len(lines)
     for at, line in enumerate(lines):
-        if start < 0 and line[:1] not in _OPENINGS:
+        calls = at + 1 < count and lines[at + 1][:1] == "\t" and bool(_GO_FILE.match(lines[at + 1]))
+        if start < 0 and line[:1] not in _OPENINGS and not calls:
             continue
         continues = line[:1] in _OPENINGS and bool(match(line) or (start >= 0 and _CAUSE.match(line)))
+        continues = continues or (calls and bool(_GO_CALL.match(line)))
         if (
             not continues
             and start >= 0
@@ -79,23 +99,67 @@ def _keep(found: Traces, start: int, end: int) -> None:
     found.inside.update(range(start, end))
 
 
-def shown(lines: Sequence[str], trace: range, traces: Traces) -> str:
-    """Return the frames to show, each after a blank, and the number of omitted ones."""
-    chosen = set(trace[:_FIRST])
-    chosen.update(at for at in trace if _CAUSE.match(lines[at]))
-    by_package: dict[str, list[int]] = {}
-    for at in trace:
-        by_package.setdefault(_package(lines[at]), []).append(at)
-    order = sorted(
-        by_package, key=lambda name: (bool(_RUNTIME.match(name)), traces.packages[name], by_package[name][0])
-    )
-    chosen.update(by_package[order[0]][:_OWN])
-    chosen.update(by_package[name][0] for name in order[1:3])
-    out: dict[str, None] = {}
-    for at in sorted(chosen):
-        out[" " + lines[at].strip().removeprefix("\\t")] = None
-    passed = len(trace) - len(out)
-    return "\n".join([*out, f" … {passed} more frames"] if passed else out)
+def units_of(
+    lines: Sequence[str], trace: range, traces: Traces, *, owner: int, score: float, number: Callable[[int], int]
+) -> list[Unit]:
+    """Return the frames of a trace as units below the unit `owner`; `number` gives the source line of an index."""
+    units: list[Unit] = []
+    for part in _parts(lines, trace):
+        frames = _frames(lines, part)
+        worth = _worth(lines, frames, traces)
+        for frame, share in zip(frames, worth, strict=True):
+            if share <= OTHER and traces.made >= MOST_FRAMES:
+                continue
+            traces.made += 1
+            text = "\n".join(" " + lines[at].strip().removeprefix("\\t") for at in frame)
+            units.append(Unit(text, number(frame[0]), number(frame[-1]), share * score, parent=owner, count=len(frame)))
+    return units
+
+
+def _parts(lines: Sequence[str], trace: range) -> list[range]:
+    """Divide a trace before each cause."""
+    starts = [trace[0], *(at for at in trace[1:] if _CAUSE.match(lines[at]))]
+    return [range(start, end) for start, end in zip(starts, [*starts[1:], trace[-1] + 1], strict=True)]
+
+
+def _frames(lines: Sequence[str], part: range) -> list[range]:
+    """Join the lines of one frame: Python's source below its place, Go's file below its call."""
+    frames: list[range] = []
+    for at in part:
+        before = lines[at - 1] if frames else ""
+        joins = bool(frames) and (
+            (before.lstrip().startswith('File "') and not FRAME.match(lines[at]))
+            or (bool(_GO_FILE.match(lines[at])) and not _GO_FILE.match(before))
+        )
+        if joins:
+            frames[-1] = range(frames[-1].start, at + 1)
+        else:
+            frames.append(range(at, at + 1))
+    return frames
+
+
+def _worth(lines: Sequence[str], frames: list[range], traces: Traces) -> list[float]:
+    """Return the share of the trace's score that each frame has."""
+    packages = [_package(lines[frame[-1] if len(frame) == 1 else frame[0]]) for frame in frames]
+    is_cause = [bool(_CAUSE.match(lines[frame[0]])) for frame in frames]
+    is_own = [
+        not cause and bool(name) and not _RUNTIME.match(name) and not _LIBRARY.search(lines[frame[0]])
+        for frame, name, cause in zip(frames, packages, is_cause, strict=True)
+    ]
+    rarest = min((traces.packages[name] for name, own in zip(packages, is_own, strict=True) if own), default=0)
+    own = [at for at, yes in enumerate(is_own) if yes and traces.packages[packages[at]] <= 4 * rarest]
+    worth = [OTHER_OWN if at in own else OTHER for at in range(len(frames))]
+    calls_last = any(lines[frame[0]].lstrip().startswith('File "') for frame in frames)
+    plain = [at for at, cause in enumerate(is_cause) if not cause]
+    if plain:
+        nearest = plain[-1] if calls_last else plain[0]
+        worth[nearest] = max(worth[nearest], FIRST)
+    if own:
+        worth[own[-1] if calls_last else own[0]] = OWN
+    for at, cause in enumerate(is_cause):
+        if cause:
+            worth[at] = OWN
+    return worth
 
 
 @lru_cache(maxsize=10_000)
