@@ -19,11 +19,14 @@ PYTHON = (
         f'  File "/usr/lib/python3.11/site-packages/web/layer{at}.py", line {at}, in call\n    return step{at}(request)\n'
         for at in range(60)
     )
-    + '  File "/bakery/lid.py", line 6, in close\n    self.hinge.turn()\nKeyError: \'hinge\'\n'
+    + "  File \"/bakery/lid.py\", line 6, in close\n    self.hinge.turn()\nKeyError: 'hinge'\n"
 )
 GO = (
     "panic: lid is nil\n\ngoroutine 1 [running]:\nmain.closeLid(0xc0001)\n\t/bakery/lid.go:6 +0x1d\n"
-    + "".join(f"net/http.(*conn{at}).serve(0xc00{at})\n\t/usr/local/go/src/net/http/server.go:{at} +0x2f\n" for at in range(50))
+    + "".join(
+        f"net/http.(*conn{at}).serve(0xc00{at})\n\t/usr/local/go/src/net/http/server.go:{at} +0x2f\n"
+        for at in range(50)
+    )
     + "main.main()\n\t/bakery/main.go:3 +0x2a\nexit status 2\n"
 )
 LOG = "".join(f"2026-05-04 08:14:{at % 60:02d},000 INFO main - batch {at} is done\n" for at in range(300))

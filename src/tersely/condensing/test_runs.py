@@ -117,7 +117,7 @@ _OUTCOME_TERMS = frozenset(
         "exception",
     )
 )
-COUNTED: tuple[Role, ...] = ("passed", "skipped", "started", "detail")
+COUNTED: tuple[Role, ...] = ("passed", "skipped", "started", "detail", "setup")
 """Roles of lines that are represented by their number."""
 _ENDINGS: tuple[Role, ...] = ("totals", "passed", "started", "setup")
 """Roles that end the section of a failure."""
@@ -359,7 +359,7 @@ def _score(
         return (IN_SECTION if not library else 0.2 * IN_SECTION) + relevance
     if role in ("failed", "section", "totals"):
         return 1.0 + relevance
-    if role in ("setup", "rule"):
+    if role == "rule":
         return relevance if relevance > 0.2 else -1.0 if not failing else 0.01
     return 0.1 + relevance + (0.3 if focus.trouble else 0.1) * found.severity[index]
 
