@@ -48,6 +48,8 @@ IDENTITY = 0.97
 """Score of a line that locates a block, as a share of the best line of the block."""
 MOST_COUNTED = 12
 """Openings that the head counts one by one."""
+LONGEST_GROUP = 48
+"""Characters of an opening in such a count."""
 CLOSING = 1.2
 """Score of the last lines below all blocks, where tools write their totals."""
 LOOSE = 0.4
@@ -58,6 +60,7 @@ INDEX_SHARE = 0.35
 """Largest share of the budget for such an index."""
 
 _HASH = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{7,64}\^?\b")
+_IDENTIFIED = re.compile(rf"(?:\w+ )?{_HASH.pattern}|\[?[A-Z]{{1,8}}-?\d{{2,6}}\]?:?\s")
 _LONG_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,52}\b")
 _CODE = re.compile(r"\[?[A-Z]{1,8}-?\d{2,6}\]?:?(?:\s|$)")
 _QUOTED = re.compile(r"\"[^\"]{1,200}\"|'[^']{1,200}'")
@@ -141,9 +144,13 @@ def opening_of(lines: Sequence[str]) -> Opening | None:
         return None
     if sum(1 for at in filled if _STATEMENT.match(sample[at][:400])) > 0.35 * len(filled):
         return None
-    if sum(1 for at in filled if _HEADING.match(sample[at])) >= max(3, 0.03 * len(filled)):
-        return None
-    keyed = sum(1 for at in filled if _KEY.match(sample[at][:60])) > 0.6 * len(filled)
+    marked = sum(1 for at in filled if _HEADING.match(sample[at]) or "](" in sample[at][:400]) >= max(
+        3, 0.03 * len(filled)
+    )
+    fields = [len(sample[at]) - len(sample[at].lstrip()) for at in filled if _KEY.match(sample[at][:80])]
+    keyed = len(fields) > 0.6 * len(filled)
+    if keyed and sum(1 for indent in fields if indent) > 0.3 * len(fields):
+        return None  # An outline
     found: dict[tuple[int, str, int], list[int]] = {}
     for order, at in enumerate(filled):
         line = sample[at]
@@ -162,12 +169,14 @@ def opening_of(lines: Sequence[str]) -> Opening | None:
     )
     best: tuple[float, Opening] | None = None
     for (indent, key, words), places in found.items():
-        if len(places) < FEWEST or not _LETTER.search(key) or (keyed and (":" in key or "=" in key)):
+        if len(places) < FEWEST or not _LETTER.search(key) or (keyed and _KEY.match(sample[filled[places[0]]][:80])):
             continue
         if words == 2 and len(places) < 0.8 * len(found.get((indent, key.split(" ")[0], 1), ())):
             continue
         if key.isalpha() and sum(sample[filled[order]].rstrip()[-1:] in ".!?" for order in places) > 0.5 * len(places):
             continue  # Sentences that begin alike.
+        if marked and not _IDENTIFIED.match(sample[filled[places[0]]].lstrip()):
+            continue  # Markdown, unless it is inside of records such as commits.
         worth = _worth(sample, filled, places, Opening(indent, key, words), bisect_right(starts, indent))
         if worth > 0 and (best is None or worth > best[0] * 1.05):
             best = worth, Opening(indent, key, words)
@@ -203,8 +212,7 @@ def _worth(sample: Sequence[str], filled: list[int], places: list[int], opening:
     alike = max(seconds.values(), default=0) / max(1, seconds.total())
     proof = max(apart, below) / many
     if alike < 0.3 or (
-        proof < 0.8
-        and not (alike >= 0.8 and (proof >= 0.5 or (opening.key.startswith("‹") and proof >= 0.3 and not indent)))
+        proof < 0.8 and not (alike >= 0.8 and (proof >= 0.5 or (opening.key in ("‹hash›", "‹code›") and not indent)))
     ):
         return 0.0
     # A beginning that most of the separated blocks share opens them, even if a smaller pattern recurs more often.
@@ -279,14 +287,36 @@ def _records(lines: Sequence[str], filled: list[int], opening: Opening) -> tuple
     """Divide the lines into those above the first block, and blocks."""
     preface: list[int] = []
     records: list[Record] = []
-    for index, at in enumerate(filled):
-        if opening.opens(lines[at]):
+    opens = [opening.opens(lines[at]) for at in filled]
+    second = _second_word(lines, filled, opens)
+    for index in range(len(filled)):
+        if opens[index] or (second and _opens_too(lines, filled, index, opening, second)):
             records.append(Record([index]))
         elif records:
             records[-1].lines.append(index)
         else:
             preface.append(index)
     return preface, records
+
+
+def _second_word(lines: Sequence[str], filled: list[int], opens: list[bool]) -> str:
+    """Return the sign with which the second line of nearly all blocks begins, e.g. `-->`; empty if there is none."""
+    words = Counter(
+        _word(lines[at].lstrip()[:200])[0]
+        for index, at in enumerate(filled)
+        if index and opens[index - 1] and not opens[index]
+    )
+    if not words:
+        return ""
+    word, times = words.most_common(1)[0]
+    return word if times >= 0.8 * sum(opens) and not word.isalpha() else ""
+
+
+def _opens_too(lines: Sequence[str], filled: list[int], index: int, opening: Opening, second: str) -> bool:
+    """Whether a line opens a block of another sort (an error among warnings): apart, and followed as the others are."""
+    if index + 1 >= len(filled) or not _is_apart(lines, filled, index, opening):
+        return False
+    return _word(lines[filled[index + 1]].lstrip()[:200])[0] == second
 
 
 def _loosen(lines: Sequence[str], filled: list[int], records: list[Record], opening: Opening) -> list[int]:
@@ -473,8 +503,12 @@ def _head(records: list[Record], rows: _RowScores) -> str:
     counts = Counter(rows.group.values())
     often = counts.most_common(MOST_COUNTED)
     more = len(counts) - len(often)
-    listed = ", ".join(f"{group} ×{times}" for group, times in often)
+    listed = ", ".join(f"{_brief(group)} ×{times}" for group, times in often)
     return f"[{len(records)} blocks: {listed}{f', and {more} other openings' if more else ''}]"
+
+
+def _brief(group: str) -> str:
+    return group if len(group) <= LONGEST_GROUP else group[:LONGEST_GROUP].rstrip(" …") + "…"
 
 
 def _shared_lines(records: list[Record], texts: list[str], filled: list[int], rows: _RowScores) -> list[Unit]:

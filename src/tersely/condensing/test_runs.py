@@ -37,13 +37,16 @@ _PASSED = re.compile(
     r"|\s(?:PASSED|XFAIL|XPASS|Passed)(?: \([^)]*\))?(?: +\[ *\d+%\]|  +[\d.]+ sec)?)\s*$"
     r"|(?:\[gw\d+\] \[ *\d+%\] )?PASSED \S+::"
     r"|\s*(?:[✓✔√] |ok \d+\b|--- PASS: |PASS(?:\s|$)|ok\s+\S+\s+(?:[\d.]+s|\(cached\))|Passed \S)"
+    r"|(?:\[INFO\] )?Tests run: \d+, Failures: 0, Errors: 0,.* - in "
     r"|(?:\S+\.\w+ )?(?=.*\.)[.sxX,]{2,}(?:\s+\[ *\d+%\])?$"
 )
 _SKIPPED = re.compile(
     r".*(?:\.\.\. ?(?:skipped\b.*|ignored\b.*)|\sSKIPPED(?: \(.*\))?(?: +\[ *\d+%\])?)\s*$"
     r"|SKIPPED \[\d+\] |\s*(?:--- SKIP: |○ |﹣ |\? +\S+\s+\[no test files\]|Skipped \S)"
 )
-_STARTED = re.compile(r"\s*# Subtest: |=== (?:RUN|PAUSE|CONT|NAME)\b|\s+Running \S+ \(|\s*▶ |running \d+ tests?$")
+_STARTED = re.compile(
+    r"\s*# Subtest: |\[INFO\] Running \S+$|=== (?:RUN|PAUSE|CONT|NAME)\b|\s+Running \S+ \(|\s*▶ |running \d+ tests?$"
+)
 _FAILED = re.compile(
     r".*(?:\.\.\. ?(?:FAIL|ERROR|FAILED)|\s(?:FAILED|ERROR)(?: \([^)]*\))?(?: +\[ *\d+%\])?"
     r"|\*\*\*(?:Failed|Timeout|Exception)\b.*|<<< (?:FAILURE|ERROR)!.*)\s*$"
@@ -54,7 +57,7 @@ _FAILED = re.compile(
 )
 _SECTION = re.compile(
     r"_{3,} \S.* _{3,}$|(?:FAIL|ERROR): \S|\s*● \S|\s{0,4}\d+\) \S|---- \S+ stdout ----|\s*--- FAIL: |\s*not ok \d+\b"
-    r"|panic: |fatal error: "
+    r"|panic: |fatal error: |\[ERROR\] (?!Tests run).*<<< (?:FAILURE|ERROR)!"
 )
 _TOTALS = re.compile(
     r"=*\s?(?:no tests ran"
@@ -68,7 +71,9 @@ _TOTALS = re.compile(
     r"|\d+ tests? completed\b|(?:\[\w+\] +)?BUILD (?:SUCCESS|FAIL\w+)|FAIL\t\S+\t|DONE \d+ tests"
     r"|\s*(?:Tests|Test Files)  .*\d+ (?:passed|failed)"
 )
-_HEADLINE = re.compile(r"={3,} .* ={3,}$|[=_-]{10,}$|failures:$|Failures:$|\s*\d+ failing\b")
+_HEADLINE = re.compile(r"\[\w+\]\s*-*$|={3,} .* ={3,}$|[=_-]{10,}$|failures:$|Failures:$|\s*\d+ failing\b")
+_TITLE = re.compile(r"(?<!\[)\b\w{2,}")
+"""What a rule with a title has and a mere rule has not."""
 _SETUP = re.compile(
     r"={3,} test session starts ={3,}$|platform \w+ -- |cachedir: |rootdir: |configfile: |plugins: |testpaths: "
     r"|collecting|"
@@ -199,14 +204,31 @@ def roles_of(lines: Sequence[str]) -> list[Role]:
         elif role in ("totals", "passed") or (role == "rule" and "=" in line[:4]):
             in_section = False
         roles.append(role)
+    _refine(lines, roles)
     return roles
 
 
+def _refine(lines: Sequence[str], roles: list[Role]) -> None:
+    """Correct roles by the line below: a failure with details opens a section, a title above successes is counted."""
+    below: Role = "other"
+    depth = 0
+    for at in range(len(roles) - 1, -1, -1):
+        line = lines[at]
+        if not line or line.isspace():
+            continue
+        indent = len(line) - len(line.lstrip())
+        if roles[at] == "failed" and below == "other" and depth > indent:
+            roles[at] = "section"
+        elif roles[at] == "other" and indent and below in ("passed", "started") and depth > indent:
+            roles[at] = "started"
+        below, depth = roles[at], indent
+
+
 def _role(line: str) -> Role:
-    if _TOTALS.match(line):
-        return "totals"
     if _PASSED.match(line):
         return "passed"
+    if _TOTALS.match(line):
+        return "totals"
     if _STARTED.match(line):
         return "started"
     if _SECTION.match(line):
@@ -325,7 +347,7 @@ def _candidates(lines: Sequence[str], roles: list[Role], failures: list[_Failure
     chosen = [
         at
         for at, line in enumerate(lines)
-        if line and not line.isspace() and (roles[at] != "rule" or any(map(str.isalnum, line)))
+        if line and not line.isspace() and (roles[at] != "rule" or _TITLE.search(line))
     ]
     most = MOST_UNITS
     if len(chosen) <= most:
