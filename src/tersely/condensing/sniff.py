@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
-from tersely.condensing import blame, findings, line_records, test_runs
+from tersely.condensing import blame, findings, line_records, source_code, test_runs
 from tersely.condensing.logs import looks_repetitive, looks_timed
 from tersely.condensing.pages import looks_like_page
 
@@ -37,6 +37,7 @@ Kind = Literal[
     "page",
     "prose",
     "text",
+    "code",
 ]
 
 SAMPLE_LINES = 400
@@ -298,6 +299,8 @@ def _tool_output(text: str, sample: _Sample) -> Kind | None:
         any(line.startswith("# ") for line in lines) or sum(1 for line in lines if "{" in line) >= sample.many * 0.3
     ):
         return "metrics"
+    if max(sample.timed, sample.framed) < 0.2 and source_code.detect(lines):
+        return "code"
     return "records" if line_records.detect(text[:120_000].split("\n")) else None
 
 

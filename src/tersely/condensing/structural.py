@@ -28,6 +28,7 @@ from tersely.condensing import (
     outline,
     pages,
     prose,
+    source_code,
     tables,
     test_runs,
     wrapped,
@@ -258,6 +259,7 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
     "prose": (generic.read_stated, prose.read),
     "log": (event_blocks.read, logs.read),
     "text": (event_blocks.read,),
+    "code": (source_code.read,),
 }
 """The readers of each kind, tried in order until one does not decline; then the generic reader."""
 
