@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
-from tersely.condensing import blame, findings, line_records, source_code, test_runs
+from tersely.condensing import blame, config_files, findings, line_records, source_code, test_runs
 from tersely.condensing.logs import looks_repetitive, looks_timed
 from tersely.condensing.pages import looks_like_page
 
@@ -38,6 +38,7 @@ Kind = Literal[
     "prose",
     "text",
     "code",
+    "config",
 ]
 
 SAMPLE_LINES = 400
@@ -299,8 +300,11 @@ def _tool_output(text: str, sample: _Sample) -> Kind | None:
         any(line.startswith("# ") for line in lines) or sum(1 for line in lines if "{" in line) >= sample.many * 0.3
     ):
         return "metrics"
-    if max(sample.timed, sample.framed) < 0.2 and source_code.detect(lines):
-        return "code"
+    if max(sample.timed, sample.framed) < 0.2:
+        if config_files.detect(lines):
+            return "config"
+        if source_code.detect(lines):
+            return "code"
     return "records" if line_records.detect(text[:120_000].split("\n")) else None
 
 

@@ -88,10 +88,13 @@ _CONSTANT = re.compile(
     r"(?::=|=(?![=>~]))"
 )
 _NO_DEFINITION = frozenset(
-    """if for while switch catch return else elif elsif do try with using lock foreach until unless when case match throw
-    new delete await yield raise assert print in not and or typeof sizeof defer go select super this self echo exit del
-    import from package include require use goto break continue except finally guard repeat loop let var const begin
-    then fi done esac end default global nonlocal pass puts fixed checked unchecked""".split()  # noqa: SIM905
+    """
+    if for while switch catch return else elif elsif do try with using lock foreach until unless when
+    case match throw new delete await yield raise assert print in not and or typeof sizeof defer go
+    select super this self echo exit del import from package include require use goto break continue
+    except finally guard repeat loop let var const begin then fi done esac end default global nonlocal
+    pass puts fixed checked unchecked
+    """.split()  # noqa: SIM905
 )
 _USES = re.compile(r"\b(?:struct|union|enum|class)\b")
 _CLOSER = re.compile(r"(?:[\])};,\s]|\b(?:end|fi|done|esac)\b)+$")
@@ -141,6 +144,12 @@ LEAST_SYNTAX = 0.45
 
 LEAST_WORDS = 0.06
 """Least share of the lines, without comments, that begin with a word of a programming language."""
+
+
+def begins_statement(line: str) -> bool:
+    """Whether a line begins with a word of a programming language."""
+    content = line.lstrip()
+    return bool(_STATEMENT.match(content) or _KEYWORD.match(content))
 
 
 def detect(lines: list[str]) -> float:

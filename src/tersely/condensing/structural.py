@@ -15,6 +15,7 @@ from functools import partial
 
 from tersely.condensing import (
     blame,
+    config_files,
     diffs,
     event_blocks,
     findings,
@@ -260,6 +261,7 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
     "log": (event_blocks.read, logs.read),
     "text": (event_blocks.read,),
     "code": (source_code.read,),
+    "config": (config_files.read,),
 }
 """The readers of each kind, tried in order until one does not decline; then the generic reader."""
 
