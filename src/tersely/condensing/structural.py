@@ -26,6 +26,7 @@ from tersely.condensing import (
     line_records,
     logs,
     metrics,
+    notebooks,
     outline,
     pages,
     prose,
@@ -221,6 +222,9 @@ def _read_part(part: Part, focus: Focus, budget: int) -> Reading:
 
 
 def _read_json(text: str, focus: Focus, budget: int) -> Reading | None:
+    notebook = notebooks.read(text, focus, budget)
+    if notebook is not None:
+        return notebook
     tree, _ = json_shape.parse(text)
     return wrapped.read(tree, len(text), "json", focus, budget, read_any) or json_shape.read_parsed(tree, focus, budget)
 
