@@ -38,7 +38,7 @@ def parts_of(text: str) -> list[Part]:
     whole = sniff(text)
     if whole in ("page", "html", "test_run", "blame", "findings", "records"):
         return [Part(whole, text, 1, "")]  # Their reader handles headings and the pages of a crawl itself.
-    if whole in ("code", "config") and "\n==> " not in text:
+    if whole in ("code", "config", "manual") and "\n==> " not in text:
         return [Part(whole, text, 1, "")]  # Ruled comments are not titles.
     parts: list[Part] = []
     line = 1

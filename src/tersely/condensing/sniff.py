@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
-from tersely.condensing import blame, config_files, findings, line_records, source_code, test_runs
+from tersely.condensing import blame, config_files, findings, line_records, manuals, source_code, test_runs
 from tersely.condensing.logs import looks_repetitive, looks_timed
 from tersely.condensing.pages import looks_like_page
 
@@ -39,6 +39,7 @@ Kind = Literal[
     "text",
     "code",
     "config",
+    "manual",
 ]
 
 SAMPLE_LINES = 400
@@ -301,6 +302,8 @@ def _tool_output(text: str, sample: _Sample) -> Kind | None:
     ):
         return "metrics"
     if max(sample.timed, sample.framed) < 0.2:
+        if manuals.detect(lines):
+            return "manual"
         if config_files.detect(lines):
             return "config"
         if source_code.detect(lines):

@@ -25,6 +25,7 @@ from tersely.condensing import (
     json_shape,
     line_records,
     logs,
+    manuals,
     metrics,
     notebooks,
     outline,
@@ -266,6 +267,7 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
     "text": (event_blocks.read,),
     "code": (source_code.read,),
     "config": (config_files.read,),
+    "manual": (manuals.read,),
 }
 """The readers of each kind, tried in order until one does not decline; then the generic reader."""
 
