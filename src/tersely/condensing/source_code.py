@@ -231,6 +231,16 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     return Reading("code", _units(pieces, definitions, scores, budget))
 
 
+def defined_lines(text: str) -> set[int]:
+    """Return the lines, counted from 1, of the signatures of all definitions."""
+    raw = text.split("\n")
+    pieces, definitions = _Layout(raw, _without_numbers(raw)[0]).run()
+    found: set[int] = set()
+    for one in definitions:
+        found.update(range(pieces[one.piece].first, pieces[one.piece].last + 1))
+    return found
+
+
 def _without_numbers(raw: list[str]) -> tuple[list[str], list[int] | None]:
     """Return the lines without the numbers of a listing, and these numbers; the lines themselves if there are none."""
     if not _is_numbered(raw[:60]):
