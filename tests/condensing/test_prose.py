@@ -34,6 +34,10 @@ def shown(text: str, budget: int, focus: str = "") -> str:
             "Das kostet ca. 30 Euro. Mehr nicht, z. B. keine Miete.",
             ["Das kostet ca. 30 Euro.", "Mehr nicht, z. B. keine Miete."],
         ),
+        (
+            "Die Sperrung dauert bis zum 14. März. Sie war 14. Danach ging sie.",
+            ["Die Sperrung dauert bis zum 14. März.", "Sie war 14. Danach ging sie."],
+        ),
         ("橋は閉鎖された。工事は三月まで続く。", ["橋は閉鎖された。", "工事は三月まで続く。"]),
         ("¿Dónde está? Nadie lo sabe todavía.", ["¿Dónde está?", "Nadie lo sabe todavía."]),
         ("Version 2.4 costs 3.50 a month.", ["Version 2.4 costs 3.50 a month."]),
@@ -150,6 +154,21 @@ def test_the_speaker_who_is_asked_about_beats_another_who_says_the_same() -> Non
     talk = f"Ole: {said.format('lights')}\n{others}\nMia: {said.format('lamps')}\n{others}"
     assert shown(talk, 18, "What did Mia say about the bridge?").startswith("Mia: The bridge")
     assert shown(talk, 18, "What did Ole say about the bridge?").startswith("Ole: The bridge")
+
+
+def test_a_statement_beats_talk_with_the_same_words() -> None:
+    filler = "\n".join(f"{name}: Day {day} was quiet at the pier." for day in range(8) for name in ("Ole", "Mia"))
+    talk = f"{filler}\nOle: Uh yeah I mean you know the bridge I guess um well okay.\n{filler}\n"
+    statement = "Mia: The paint of the bridge comes from the stock of the harbour."
+    assert statement in shown(talk + statement + "\n" + filler, 20, "What was said about the bridge?")
+
+
+def test_words_that_only_say_where_something_was_discussed_count_less() -> None:
+    other = "\n".join(f"{name}: Day {day} was quiet at the pier." for day in range(12) for name in ("Ole", "Mia"))
+    lamps = "Mia: The lamps are cheap."
+    budget = "Ole: The budget of the harbour contains the budget of the pier."
+    talk = f"{other}\n{lamps}\n{other}\n{budget}\n{other}"
+    assert lamps in shown(talk, 12, "What did they say about lamps when discussing the budget of the harbour?")
 
 
 def test_a_sentence_that_stands_twice_is_shown_once() -> None:

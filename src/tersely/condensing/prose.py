@@ -27,12 +27,15 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(stem(word) for word in text.split())
 
 
-SPOKEN_WINDOW = 2_200
-WRITTEN_WINDOW = 600
-"""Characters around a sentence that decide whether its passage answers the focus.
+SPOKEN_REACH = 1_300
+WRITTEN_REACH = 300
+"""Characters after which a word of the focus counts a third for the sentences around it.
 
 Speakers discuss a subject for a minute or two, about 400 words, and seldom name it; a paragraph names it.
 """
+
+SPEAKER_REACH = 600
+"""The same for the turns of a speaker who is asked about: others answer him right before and after."""
 
 LONGEST_SENTENCE = 500
 """Speech without punctuation is cut where a pause is likely; otherwise one long turn would take the whole budget."""
@@ -53,6 +56,22 @@ _BLOCK = 8_000
 _MARK_SHARE = 0.03
 _COMMON_ONE_IN = 30
 """A word in more than one of this many sentences is common and makes none of them central."""
+_FAINT = 0.02
+"""A word of the focus that counts less than this for a sentence is too far away."""
+_SATURATION = 3.0
+"""So many mentions nearby count half as much as arbitrarily many."""
+_CONTEXT_SHARE = 0.4
+"""Weight of the words that only say where the answer was given: "… when discussing the budget"."""
+_SPEAKER_BONUS = 0.3
+_SPEAKER_FACTOR = 1.6
+"""What a sentence gains near the turns of a speaker who is asked about, and within them."""
+_FORMALITY_ASKED = 1.2
+_FORMALITY_UNASKED = 2.5
+"""How much statements are preferred to talk: with a question in a small budget, and without a question."""
+_SPOKEN_LENGTH = 0.002
+_WRITTEN_LENGTH = 0.004
+"""What a sentence gains for each character. `pack` prefers short units by the second of these numbers, which suits rows
+but not sentences: a long one contains more; in speech only half as much more."""
 
 _ASKING_ABOUT = _stems("""
     summarize summary discuss discussion discussed conclusion conclude opinion opinions view think thinks thought
@@ -74,6 +93,26 @@ _FUNCTION_WORDS = _stems("""
     per da sul os um uma do dos das na em het een van wat wie hoe
 """)
 """Function words of questions in some languages; in a short text even these would look rare."""
+
+_NAMING = frozenset(
+    """
+    the of to and in that for with on by from as which their der die das des dem und von mit für le la les du de et
+    pour dans el los las del para con
+    """.split()  # noqa: SIM905
+)
+_TALKING = frozenset(
+    """
+    i you me my your uh um mm hmm yeah okay ok oh well gonna like ich du mir mein äh ähm ja je tu moi mon ben ouais euh
+    yo tú mi pues
+    """.split()  # noqa: SIM905
+)
+"""Words of statements and of talk in some languages."""
+
+_CONTEXT = re.compile(
+    r"(?<=\w\s)(?:(?:when|while)\s+\w+ing\b|in (?:the )?(?:discussion|context|terms) of\b|as (?:a )?part of\b).*",
+    re.I | re.S,
+)
+"""The part of a question that says where the answer was given."""
 
 _FACTS_WANTED = re.compile(
     r"\b(?:extract|facts?|schema|fields?|entit(?:y|ies)|names?|dates?|relations?|records?|fakten|extraire|extraer|estrarre)\b|[{\[]\s*[\"{]",
@@ -99,6 +138,11 @@ _SHORT_FORMS = frozenset(
     max min
     """.split()  # noqa: SIM905
 )
+_MONTH = re.compile(
+    r"\s+(?:jan(?:uar|ner|\b)|feb(?:ruar|\b)|märz|apr(?:il|\b)|ma[ij]\b|jun[iy]?\b|jul[iy]?\b|aug|sept?|okt|nov|dez)",
+    re.I,
+)
+"""What follows the number of a day: "14. März"."""
 _PAUSE = re.compile(r"[,;:–—]\s|\s[-–—]\s|[、，；]")
 _LABEL = re.compile(
     r"[\s>]{0,3}(?:[\[(]?\d{1,4}[-/.:]\d\d[^\]\n]{0,24}[\])]?[\s,-]{1,3})?(?:\*\*)?"
@@ -137,7 +181,9 @@ def sentences(paragraph: str) -> list[str]:
 
 
 def _is_short_form(text: str, dot: int) -> bool:
-    """Whether the dot belongs to an abbreviation: "Dr.", "Nov.", "J."."""
+    """Whether the dot belongs to an abbreviation or to the number of a day: "Dr.", "Nov.", "J.", "14. März"."""
+    if text[dot - 1 : dot].isdigit():
+        return not text[dot - 3 : dot].isdigit() and _MONTH.match(text, dot + 1) is not None
     begin = dot
     while begin and dot - begin < 6 and text[begin - 1].isalpha():
         begin -= 1
@@ -295,7 +341,8 @@ def reading_of(
         scores = [
             score if owner.given is None else owner.given * scale for score, owner in zip(scores, owners, strict=True)
         ]
-    shown = _candidates(texts, scores, budget, least)
+    gain = _SPOKEN_LENGTH if any(part.label for part in parts) else _WRITTEN_LENGTH
+    shown = _candidates(texts, scores, budget, least, gain)
     sheet = _Sheet(budget)
     at = 0
     for part in parts:
@@ -314,10 +361,11 @@ def reading_of(
     return Reading(kind, sheet.units, gaps=False, layout=sheet.lay_out)
 
 
-def _candidates(texts: list[str], scores: list[float], budget: int, least: float) -> dict[int, float]:
+def _candidates(texts: list[str], scores: list[float], budget: int, least: float, gain: float) -> dict[int, float]:
     """Return sentence number → score for `pack`.
 
-    Contains as many of the best sentences as could be shown, none below `least` and none twice.
+    Contains as many of the best sentences as could be shown, none below `least` and none twice; each gains
+    `gain` per character.
     """
     most = 400 + 2 * budget
     candidates: Iterable[int] = range(len(texts))
@@ -333,8 +381,7 @@ def _candidates(texts: list[str], scores: list[float], budget: int, least: float
             if text in seen:
                 continue
             seen.add(text)
-        # `pack` prefers short units, which suits rows but not sentences: a long one contains more.
-        chosen[number] = scores[number] * (1 + 0.004 * len(text))
+        chosen[number] = scores[number] * (1 + gain * len(text))
     return chosen
 
 
@@ -456,20 +503,8 @@ def score_sentences(texts: list[str], owners: list[Paragraph], focus: Focus, bud
     is_dialogue = any(owner.label for owner in owners)
     weights = _distinguishing(focus, found, speakers, 0.5 if is_dialogue else 1.0)
     if not weights:
-        if any(owner.aside for owner in owners):
-            return [
-                -1.0 if owner.aside else 0.4 * score
-                for owner, score in zip(owners, from_the_beginning(owners), strict=True)
-            ], 0.0
-        count = len(texts)
-        # The beginning and the end of a conversation or report state its subject and its results.
-        scores = [
-            (value + 0.5 * found.relevance[at] + (0.2 if at < 0.1 * count or at > 0.93 * count else 0.0))
-            * min(1.0, 0.2 + len(texts[at]) / 100)
-            for at, value in enumerate(centrality(texts))
-        ]
-        return scores, 0.0
-    passage = _passages(texts, terms, weights, SPOKEN_WINDOW if is_dialogue else WRITTEN_WINDOW)
+        return _unasked(texts, owners, found.relevance, is_dialogue=is_dialogue), 0.0
+    passage = _passages(texts, terms, weights, SPOKEN_REACH if is_dialogue else WRITTEN_REACH)
     top = max(passage) or 1.0
     own = [sum(weights[index] for index in seen if index in weights) if seen else 0.0 for seen in terms]
     enough = max(0.15, 0.5 * max(own))
@@ -477,9 +512,8 @@ def score_sentences(texts: list[str], owners: list[Paragraph], focus: Focus, bud
     few = budget < FEW_TOKENS
     central = centrality(texts) if few else None
     short = 60 if few else 35
-    often = Counter(texts) if is_dialogue else None
-    around = 2.0 if is_dialogue else 0.7
-    beside = 0.7 if is_dialogue and not few else 1.0
+    # Where few sentences fit, each must answer by itself; else the passage counts more.
+    around, beside = (0.7, 1.0) if not is_dialogue else (1.0, 1.0) if few else (2.0, 0.7)
     scores = []
     for at, value in enumerate(passage):
         if owners[at].aside and own[at] < enough:
@@ -488,14 +522,105 @@ def score_sentences(texts: list[str], owners: list[Paragraph], focus: Focus, bud
         score = around * value / top + beside * own[at] + (0.15 * central[at] if central else 0.0)
         if headed:
             score += headed[owners[at].under]
-        if owners[at].label in speakers:
-            score *= 1.6
-        if often and often[texts[at]] > 2:
-            score *= 0.3  # A sentence that is repeated often is filler.
         if len(texts[at]) < short and not owners[at].whole and not _WIDE.search(texts[at]):
             score *= 0.2 + 0.8 * len(texts[at]) / short
         scores.append(score)
-    return scores, 0.3 * max(scores) if is_dialogue else 0.0
+    if not is_dialogue:
+        return scores, 0.0
+    _prefer_statements(scores, texts, owners, speakers, _FORMALITY_ASKED if few else 0.0)
+    return scores, (0.2 if few else 0.3) * max(scores)
+
+
+def _unasked(texts: list[str], owners: list[Paragraph], relevance: list[float], *, is_dialogue: bool) -> list[float]:
+    """Score sentences where the focus, if there is one, contains no word of the text."""
+    if any(owner.aside for owner in owners):
+        return [
+            -1.0 if owner.aside else 0.4 * score
+            for owner, score in zip(owners, from_the_beginning(owners), strict=True)
+        ]
+    scores = [
+        (value + 0.5 * relevance[at]) * min(1.0, 0.2 + len(texts[at]) / 100)
+        for at, value in enumerate(centrality(texts))
+    ]
+    if is_dialogue:
+        _prefer_statements(scores, texts, owners, set(), _FORMALITY_UNASKED)
+        return scores
+    count = len(texts)
+    # The beginning and the end of a report state its subject and its results.
+    return [
+        score + (0.2 * min(1.0, 0.2 + len(texts[at]) / 100) if at < 0.1 * count or at > 0.93 * count else 0.0)
+        for at, score in enumerate(scores)
+    ]
+
+
+def _prefer_statements(
+    scores: list[float], texts: list[str], owners: list[Paragraph], speakers: set[str], formality: float
+) -> None:
+    """Change the scores of a dialogue: filler counts less, and a speaker who is asked about more."""
+    often = Counter(texts)
+    speaking = _near_speakers(texts, owners, speakers) if speakers else None
+    for at, text in enumerate(texts):
+        if speaking:
+            scores[at] += _SPEAKER_BONUS * speaking[at] * min(1.0, len(text) / 60)
+            if owners[at].label in speakers:
+                scores[at] *= _SPEAKER_FACTOR
+        if often[text] > 2:
+            scores[at] *= 0.3  # A sentence that is repeated often is filler.
+        if formality:
+            scores[at] *= 1 + formality * _formality(text)
+
+
+def _formality(text: str) -> float:
+    """Return the share of words that relate things to each other, less the share of those that only keep a talk going.
+
+    Nouns need articles and prepositions, and statements consist of nouns; talk consists of "I", "you" and "um".
+    """
+    words = text.lower().replace("'", " ").split()
+    naming = talking = 0
+    for word in words:
+        if word in _NAMING:
+            naming += 1
+        elif word in _TALKING:
+            talking += 1
+    return (naming - talking) / (len(words) + 2)
+
+
+def _near_speakers(texts: list[str], owners: list[Paragraph], speakers: set[str]) -> list[float]:
+    """Return 0..1 for each sentence: how much the speakers say around it."""
+    said = [(at, float(len(text))) for at, text in enumerate(texts) if owners[at].label in speakers]
+    values = _spread(said, [math.exp(-len(text) / SPEAKER_REACH) for text in texts])
+    top = max(values) or 1.0
+    return [value / top for value in values]
+
+
+def _spread(hits: list[tuple[int, float]], fading: list[float]) -> list[float]:
+    """Return for each sentence the sum of all hits, each the fainter the more text lies between."""
+    values = [0.0] * len(fading)
+    near, at, coming = 0.0, 0, 0
+    while coming < len(hits) or near >= _FAINT:
+        if near < _FAINT:
+            at, near = hits[coming][0], 0.0
+        if at == len(fading):
+            break
+        near *= fading[at]
+        if coming < len(hits) and hits[coming][0] == at:
+            near += hits[coming][1]
+            coming += 1
+        values[at] = near
+        at += 1
+    near, at, coming = 0.0, 0, len(hits) - 1
+    while coming >= 0 or near >= _FAINT:
+        if near < _FAINT:
+            at, near = hits[coming][0], 0.0
+        if at < 0:
+            break
+        values[at] += near
+        if coming >= 0 and hits[coming][0] == at:
+            near += hits[coming][1]
+            coming -= 1
+        near *= fading[at]
+        at -= 1
+    return values
 
 
 def _headed(
@@ -515,54 +640,43 @@ def _headed(
 def _distinguishing(focus: Focus, found: Found, speakers: set[str], power: float) -> dict[int, float]:
     """Return term → weight for the terms that distinguish passages; names of speakers do not."""
     names = {stem(word) for label in speakers for word in words_of(label)}
+    context = _CONTEXT.search(focus.text)
+    core = focus.text[: context.start()].lower() if context else ""
     weights: dict[int, float] = {}
     for index, idf in found.idf.items():
         term = focus.terms[index]
         if idf >= 0.05 and not (term.text in _ASKING_ABOUT or term.text in _FUNCTION_WORDS or term.text in names):
-            weights[index] = term.weight * idf**power
+            weights[index] = term.weight * idf**power * (_CONTEXT_SHARE if context and term.text not in core else 1.0)
     heaviest = sorted(weights, key=lambda index: (-weights[index], index))[:_MOST_TERMS]
     most = sum(weights[index] for index in heaviest[:3]) or 1.0
     return {index: weights[index] / most for index in sorted(heaviest)}
 
 
 def _passages(
-    texts: list[str], terms: list[dict[int, int] | None], weights: dict[int, float], window: int
+    texts: list[str], terms: list[dict[int, int] | None], weights: dict[int, float], reach: int
 ) -> list[float]:
-    """Score how many terms occur within `window` characters around each sentence; repetition counts less."""
-    count = len(texts)
+    """Score how many terms occur around each sentence; nearer ones count more, repetition counts less."""
     starts = [0, *accumulate(map(len, texts))]
-    lows, highs = [0] * count, [0] * count
-    low = high = 0
-    for at in range(count):
-        middle = (starts[at] + starts[at + 1]) // 2
-        while starts[low + 1] < middle - window // 2:
-            low += 1
-        while high < count and starts[high] < middle + window // 2:
-            high += 1
-        lows[at], highs[at] = low, high
-    places: dict[int, list[int]] = {index: [] for index in weights}
+    fading = [math.exp(-len(text) / reach) for text in texts]
+    places: dict[int, list[tuple[int, float]]] = {index: [] for index in weights}
     for at, seen in enumerate(terms):
-        for index in seen or ():
-            if index in places:
-                places[index].append(at)
-    scores = [0.0] * count
-    blocks = starts[count] // window + 1
+        if seen:
+            for index, times in seen.items():
+                if index in places:
+                    places[index].append((at, float(times)))
+    scores = [0.0] * len(texts)
+    block = reach * 3 // 2
+    blocks = starts[-1] // block + 1
     for index, hits in places.items():
         if not hits:
             continue
         # A word that occurs everywhere does not locate anything, however rare it is among sentences.
-        everywhere = len({starts[at] // window for at in hits})
-        weight = weights[index] * max(0.02, math.log((blocks + 0.5) / everywhere) / math.log(blocks + 1.5))
-        first = last = 0
-        for at in range(max(0, hits[0] - 1000), count):
-            while last < len(hits) and hits[last] < highs[at]:
-                last += 1
-            while first < last and hits[first] < lows[at]:
-                first += 1
-            if last > first:
-                scores[at] += weight * (last - first) / (last - first + 1.5)
-            elif last == len(hits):
-                break
+        everywhere = len({starts[at] // block for at, _ in hits})
+        spread = math.log((blocks + 0.5) / everywhere) / math.log(blocks + 1.5)
+        weight = weights[index] * math.sqrt(max(0.0, spread) + 1e-3)
+        for at, near in enumerate(_spread(hits, fading)):
+            if near:
+                scores[at] += weight * near / (near + _SATURATION)
     return scores
 
 
