@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from tersely.condensing.focus import Focus, Found, scan, stem
-from tersely.condensing.units import Gaps, Reading, Unit
+from tersely.condensing.units import GAP, Gaps, Reading, Unit
 
 
 def _stems(text: str) -> frozenset[str]:
@@ -44,16 +44,13 @@ MOST_TEXT = 1_500_000
 """Of longer texts only the most promising blocks are read sentence by sentence."""
 
 FEW_TOKENS = 200
-"""Under this budget few sentences fit: each must answer by itself, and marks of gaps are too expensive."""
-
-MARK = "[…]"
+"""Under this budget few sentences fit: each must answer by itself."""
 
 TABLE_HEAD = 9
 """Heading level of the first row of a table, which applies to the other rows of the table only."""
 
 _MOST_TERMS = 60
 _BLOCK = 8_000
-_MARK_SHARE = 0.03
 _COMMON_ONE_IN = 30
 """A word in more than one of this many sentences is common and makes none of them central."""
 _FAINT = 0.02
@@ -150,6 +147,8 @@ _LABEL = re.compile(
     r"(?:\*\*)?\s?(?::(?:\*\*)?(?:\s|$)|：|(?<=>)\s)"
 )
 _BRACKETED = re.compile(r"\s*\(.*")
+_NAME_WORD = re.compile(r"\w+")
+_TITLES = frozenset(("the", "hon", "mr", "mrs", "ms", "dr", "prof", "sir", "am", "mp", "right"))
 _HEADING = re.compile(
     r"#{1,6}\s|(?:[IVXLC]{1,6}\.|\d{1,2}(?:\.\d{1,2}){1,3}\.?)\s+[^\W\d_].{0,78}[^.!?,;:]$"
     r"|(?i:chapter|kapitel|chapitre|capítulo|capitolo|part|teil)\s+[\dIVXLC]"
@@ -343,7 +342,7 @@ def reading_of(
         ]
     gain = _SPOKEN_LENGTH if any(part.label for part in parts) else _WRITTEN_LENGTH
     shown = _candidates(texts, scores, budget, least, gain)
-    sheet = _Sheet(budget)
+    sheet = _Sheet(total=len(texts))
     at = 0
     for part in parts:
         if part.heading:
@@ -389,7 +388,6 @@ def _candidates(texts: list[str], scores: list[float], budget: int, least: float
 class _Sheet:
     """Collects units and lays out those that are kept."""
 
-    budget: int
     units: list[Unit] = field(default_factory=list)
     opened_by: list[int] = field(default_factory=list)
     """For each unit the first one of its paragraph: only units of the same paragraph share a line."""
@@ -397,6 +395,8 @@ class _Sheet:
     """For each unit the number of its sentence, -1 for headings and speakers."""
     headings: list[tuple[int, int]] = field(default_factory=list)
     """Open headings: level and unit."""
+    total: int = 0
+    """Number of sentences of the text."""
 
     def add_heading(self, part: Paragraph) -> None:
         while self.headings and self.headings[-1][0] >= part.heading:
@@ -429,24 +429,26 @@ class _Sheet:
         return len(self.units) - 1
 
     def lay_out(self, kept: set[int], changed: dict[int, str], gaps: Gaps) -> str:
-        """Write a paragraph's sentences on one line; `[…]` marks omissions in it and large ones between paragraphs."""
+        """Write a paragraph's sentences on one line; `…` marks omissions, between paragraphs on a line of its own."""
         order = self._with_content(kept)
-        marked = self._marked(order)
+        marked = self._marked(order, gaps)
         lines: list[str] = []
         before = -1
         for index in order:
             text = changed.get(index, self.units[index].text)
             if before >= 0 and self.opened_by[before] == self.opened_by[index]:
                 if self.numbers[before] >= 0 and self.numbers[index] > self.numbers[before] + 1:
-                    lines[-1] += f" {MARK} {text}"
+                    lines[-1] += f" {GAP} {text}"
                 else:
                     # Scripts without spaces have none between sentences either.
                     lines[-1] += text if "\u3000" <= lines[-1][-1:] <= "\uffef" else " " + text
             else:
                 if index in marked:
-                    lines.append(MARK)
+                    lines.append(GAP)
                 lines.append(text)
             before = index
+        if len(self.units) in marked:
+            lines.append(GAP)
         return "\n".join(lines)
 
     def _with_content(self, kept: set[int]) -> list[int]:
@@ -461,22 +463,29 @@ class _Sheet:
                     owners.add(parent)
         return order[::-1]
 
-    def _marked(self, order: list[int]) -> set[int]:
-        """Return the units before which a gap between paragraphs is marked: the largest gaps that the budget allows."""
-        most = int(self.budget * _MARK_SHARE / 3) if self.budget >= FEW_TOKENS else 0
-        gaps: list[tuple[int, int]] = []
-        last, paragraph = -1, -1
+    def _marked(self, order: list[int], gaps: Gaps) -> set[int]:
+        """Return the units (`len(self.units)` for the end) before which sentences or other lines are omitted."""
+        if gaps.most < 0 or not order:
+            return set()
+        # In a text of several parts, the other parts mark their own gaps.
+        alone = gaps.units is self.units
+        line = 0 if alone else self.units[0].first - 1
+        end = len(gaps.seen) if alone else self.units[-1].last
+        marked: set[int] = set()
         start: int | None = None
+        last = -1
         for index in order:
             if start is None:
                 start = index  # A heading or a speaker, else the sentence itself.
             number = self.numbers[index]
             if number < 0:
                 continue
-            if number > last + 1 and paragraph >= 0 and self.opened_by[index] != paragraph:
-                gaps.append((last - number, start))
-            last, paragraph, start = number, self.opened_by[index], None
-        return {index for _, index in sorted(gaps)[:most]}
+            if number > last + 1 or gaps.seen.count(0, line, max(line, self.units[start].first - 1)):
+                marked.add(start)
+            last, line, start = number, self.units[index].last, None
+        if last + 1 < self.total or gaps.seen.count(0, line, max(line, end)):
+            marked.add(len(self.units))
+        return marked
 
 
 def from_the_beginning(owners: list[Paragraph]) -> list[float]:
@@ -528,7 +537,7 @@ def score_sentences(texts: list[str], owners: list[Paragraph], focus: Focus, bud
     if not is_dialogue:
         return scores, 0.0
     _prefer_statements(scores, texts, owners, speakers, _FORMALITY_ASKED if few else 0.0)
-    return scores, (0.2 if few else 0.3) * max(scores)
+    return scores, (0.2 if few else 0.35) * max(scores)
 
 
 def _unasked(texts: list[str], owners: list[Paragraph], relevance: list[float], *, is_dialogue: bool) -> list[float]:
@@ -639,7 +648,9 @@ def _headed(
 
 def _distinguishing(focus: Focus, found: Found, speakers: set[str], power: float) -> dict[int, float]:
     """Return term → weight for the terms that distinguish passages; names of speakers do not."""
-    names = {stem(word) for label in speakers for word in words_of(label)}
+    asked = set(_NAME_WORD.findall(focus.text.lower()))
+    named = [name for name in map(_name_in, speakers) if asked.issuperset(name)]
+    names = {stem(word) for name in named for word in name}
     context = _CONTEXT.search(focus.text)
     core = focus.text[: context.start()].lower() if context else ""
     weights: dict[int, float] = {}
@@ -681,10 +692,27 @@ def _passages(
 
 
 def _named(owners: list[Paragraph], focus: Focus) -> set[str]:
-    """Return the labels of the speakers whose names are in the focus."""
-    asked = focus.text.lower()
-    labels = {owner.label for owner in owners if owner.label}
-    return {label for label in labels if (name := label.strip(" :*<>").lower()) and name in asked}
+    """Return the labels of the speakers whose names are in the focus, else of those who are named in another form.
+
+    Titles do not matter, nor what stands in brackets.
+    """
+    asked = set(_NAME_WORD.findall(focus.text.lower()))
+    if not asked:
+        return set()
+    names = {owner.label: _name_in(owner.label) for owner in owners if owner.label}
+    return {label for label, name in names.items() if name and asked.issuperset(name)} or {
+        label for label, name in names.items() if len(name) > 1 and all(_is_meant(word, asked) for word in name)
+    }
+
+
+def _name_in(label: str) -> list[str]:
+    name = _BRACKETED.sub("", label.strip(" :：*<>")).lower()
+    return [word for word in _NAME_WORD.findall(name) if word not in _TITLES]
+
+
+def _is_meant(word: str, asked: set[str]) -> bool:
+    """Whether a word of a name is in the question in another form: "Industrial Design" for "Industrial Designer"."""
+    return word in asked or len(word) == 1 or any(len(each) > 4 and word.startswith(each) for each in asked)
 
 
 def centrality(texts: list[str]) -> list[float]:
