@@ -148,3 +148,21 @@ def test_an_element_that_is_never_closed_does_not_swallow_the_page() -> None:
 def test_nesting_without_end_is_read_in_linear_time() -> None:
     _, blocks = blocks_of("<div>" * 100_000 + "deep" + "</div>" * 100_000)
     assert [block.text for block in blocks] == ["deep"]
+
+
+def test_an_element_that_contains_most_of_the_page_is_no_boilerplate_whatever_its_name() -> None:
+    story = "".join(f"<p>Sentence {number} of the story tells what happened next.</p>" for number in range(9))
+    _, blocks = blocks_of(f'<form class="modal"><nav><a href=x>Menu</a></nav>{story}</form>')
+    assert [block.boilerplate for block in blocks] == [1.0] + [0.0] * 9
+
+
+def test_an_attribute_may_be_long_and_contain_tags() -> None:
+    data = "{" + "x" * 9_000 + "<p>not shown</p>}"
+    _, blocks = blocks_of(f"<div data-list='{data}'><p>Shown text.</p></div>")
+    assert [block.text for block in blocks] == ["Shown text."]
+
+
+def test_each_line_of_preformatted_text_counts_its_own_links() -> None:
+    body = "\n".join(f"Line {number} of a memo that has no links in it." for number in range(20))
+    _, blocks = blocks_of(f"<pre><a href=x>[Docs] [Tracker] [Diff]</a>\n{body}</pre>")
+    assert all(block.linked * 5 < len(block.text) for block in blocks)

@@ -467,3 +467,26 @@ def test_any_mixture_of_lines_is_read_within_the_budget(lines: list[str], focus:
     reading = pages.read("\n".join(lines), wish, 50)
     if reading is not None:
         assert count_tokens(pack(reading, 50, focus=wish).text) <= 50
+
+
+def test_html_is_recognised_behind_a_long_head() -> None:
+    assert pages.looks_like_html("<!-- x -->\n<!DOCTYPE html><html><head><style>" + "a{b:c}" * 9_000)
+
+
+def test_markdown_that_speaks_about_tags_is_no_html() -> None:
+    text = "# Tags\n\n" + "Some words about markup come first here. " * 200
+    assert not pages.looks_like_html(text + "Allowed: <p> <a href> <li> <td> <h1> </p> </a> </li>")
+
+
+STORY = "\n\n".join(
+    f"The ferry number {number} left the harbour late because the fog had not lifted by then." for number in range(6)
+)
+REMARKS = "\n\n".join(
+    f"Person {number} wrote here that the ferry is always late and that nobody does anything." for number in range(6)
+)
+
+
+@pytest.mark.parametrize("opening", ["## 6 Comments", "Leave a Reply", "### Kommentare (6)", "## Responses to Ferries"])
+def test_comments_of_readers_are_no_part_of_the_body(opening: str) -> None:
+    text = shown(f"# Ferries are late\n\n{STORY}\n\n{opening}\n\n{REMARKS}", 400, "Ferries are late")
+    assert "ferry number 5" in text and "Person" not in text

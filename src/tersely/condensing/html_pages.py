@@ -10,13 +10,14 @@ nested deeper than `DEEPEST` are read as text.
 import re
 from dataclasses import dataclass, field
 from html import unescape
+from itertools import accumulate
 
 from tersely.condensing.blocks import Block, BlockKind, is_ended
 
 DEEPEST = 2_000
 
 _TAG = re.compile(
-    r"<(?:(?P<close>/)?(?P<name>[A-Za-z][A-Za-z0-9]*)(?P<rest>(?:[^<>\"']++|\"[^\"<>]{0,4000}\"|'[^'<>]{0,4000}'|[\"'])*+)>|!--|[!?][A-Za-z])"
+    r"<(?:(?P<close>/)?(?P<name>[A-Za-z][A-Za-z0-9]*)(?P<rest>(?:[^<>\"'=]++|=\s*(?:\"[^\"]{0,100000}\"|'[^']{0,100000}')|[\"'=])*+)>|!--|[!?][A-Za-z])"
 )
 _SPACE = re.compile(r"\s+")
 
@@ -48,6 +49,8 @@ _HINT = re.compile(
 )
 _TO_ITSELF = re.compile(r"""href\s*=\s*["']?#""", re.I)
 _NEVER_BOILERPLATE = frozenset(("body", "main", "article"))
+_MOST_OF_IT = 0.6
+"""An element with more than this share of the text is the page itself, whatever its name says."""
 
 
 def blocks_of(text: str) -> tuple[str, list[Block]]:
@@ -59,9 +62,10 @@ def blocks_of(text: str) -> tuple[str, list[Block]]:
 class _Walk:
     text: str
     blocks: list[Block] = field(default_factory=list)
-    open: list[tuple[str, float]] = field(default_factory=list)
-    """Open containers, each with the amount of boilerplate evidence it adds."""
-    boilerplate: float = 0.0
+    open: list[tuple[str, float, int]] = field(default_factory=list)
+    """Open containers, each with the amount of boilerplate evidence it adds and the block it begins with."""
+    suspects: list[tuple[int, int, float]] = field(default_factory=list)
+    """Closed containers with such evidence: their first block, the one after the last, and the amount."""
     title: str = ""
     words: list[str] = field(default_factory=list)
     linked: int = 0
@@ -100,7 +104,27 @@ class _Walk:
             else:
                 self.begin(name, tag.group("rest"), tag.start())
         self.flush(len(text))
+        self.closed(0)
+        self.weigh()
         return self.title, self.blocks
+
+    def closed(self, depth: int) -> None:
+        """Close the containers from this depth on."""
+        for _, weight, begin in self.open[depth:]:
+            if weight and begin < len(self.blocks):
+                self.suspects.append((begin, len(self.blocks), weight))
+        del self.open[depth:]
+
+    def weigh(self) -> None:
+        """Give each block the evidence of its containers, except of those that contain most of the page's text."""
+        plain = [0, *accumulate(block.plain for block in self.blocks)]
+        change = [0.0] * (len(self.blocks) + 1)
+        for begin, end, weight in self.suspects:
+            if plain[end] - plain[begin] <= _MOST_OF_IT * plain[-1]:
+                change[begin] += weight
+                change[end] -= weight
+        for block, evidence in zip(self.blocks, accumulate(change), strict=False):
+            block.boilerplate = min(1.0, max(0.0, evidence))
 
     def skip(self, name: str, at: int) -> int:
         """Return the position after an element that is not read; take the title from a head."""
@@ -159,8 +183,7 @@ class _Walk:
                 weight = 1.0
             elif rest and name not in _NEVER_BOILERPLATE and _HINT.search(rest):
                 weight = 0.5
-            self.open.append((name, weight))
-            self.boilerplate += weight
+            self.open.append((name, weight, len(self.blocks)))
 
     def close(self, name: str, at: int) -> None:
         if name == "a":
@@ -177,8 +200,7 @@ class _Walk:
         if name in _CONTAINERS:
             for depth in range(len(self.open) - 1, max(-1, len(self.open) - 40), -1):
                 if self.open[depth][0] == name:
-                    self.boilerplate -= sum(weight for _, weight in self.open[depth:])
-                    del self.open[depth:]
+                    self.closed(depth)
                     break
 
     def flush(self, at: int) -> None:
@@ -203,10 +225,9 @@ class _Walk:
                         self.begun,
                         last,
                         kind,
-                        min(linked, len(text)),
+                        linked * len(piece) // len(whole) if self.literal else min(linked, len(text)),
                         self.apart,
                         is_ended(text),
-                        min(1.0, max(0.0, self.boilerplate)),
                     )
                 )
                 self.apart = False

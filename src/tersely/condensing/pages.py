@@ -41,7 +41,8 @@ _HOUSEHOLD = (
 """Words of the website rather than of the text, similar in most languages."""
 _CREDIT = re.compile(
     r"(?:photo|foto|image|bild|credit|crédit|picture|imagen|immagine|fotografía|grafik|illustration)s?\s*(?::|©|/|\bby\b|\bvon\b)"
-    r"|[(/](?:ap|afp|reuters|getty|dpa)\b|(?:写真|画像|提供)[：:]"
+    r"|[(/](?:ap|afp|reuters|getty|dpa)\b|\bvia (?:ap|afp|reuters|getty)\b|\([^()]{3,40}/[^()]{2,40}\)$"
+    r"|(?:写真|画像|提供)[：:]"
 )
 _CREDIT_SIGNS = (":", "/", "(", "©", "by", "von", "：")
 """Every credit contains one of these; testing for them first is much cheaper."""
@@ -51,6 +52,24 @@ _SOURCE = re.compile(
     re.I,
 )
 _NAMED_ABOVE = re.compile(r"#{1,6}\s+\S|[*_]{0,2}(?:title|titel|titre|título|titolo)\b[^\n:]{0,10}:", re.I)
+_HTML_OPENING = re.compile(
+    r"[\s\ufeff]{0,200}(?:<\?xml[^<>]{0,200}>\s{0,200})?(?:<!--.{0,2000}?-->\s{0,200}){0,5}"
+    r"<(?:!doctype html|html[\s>])",
+    re.I | re.S,
+)
+_HTML_TAG = re.compile(r"<(?:html|head|body|div|p|a|span|li|td|h[1-6]|script|meta)[\s>]", re.I)
+_COMMENTS = re.compile(
+    r"[#*_\s]{0,9}(?:"
+    r"(?:(?:all|view|show|user|reader|\d{1,5})\s){0,3}(?:comments|kommentare|commentaires|comentarios|commenti|reacties|コメント)"
+    r"[\s:(#*_\d)]{0,12}(?:(?:to|on|zu|sur)\s.{0,120})?"
+    r"|\d{1,5}\s(?:comment|response|reply|replies|responses|thoughts|kommentar|commentaire|comentario)\b.{0,120}"
+    r"|(?:leave|post|add|write) (?:a|your) (?:reply|comment)\b.{0,40}|responses to .{1,120}"
+    r"|join the (?:conversation|discussion)|schreibe einen kommentar|kommentar (?:schreiben|verfassen)"
+    r"|laisser un commentaire|deja (?:un comentario|una respuesta)|lascia un commento"
+    r")[\s*_.!]{0,5}$",
+    re.I,
+)
+"""A line that opens the comments of readers."""
 _DOCTYPE = re.compile(r"<!doctype html", re.I)
 _HTML = re.compile(r"<html[\s>]", re.I)
 _PAIR = re.compile(r"^[^:：\n]{2,40}[:：]\s*\S", re.M)
@@ -65,6 +84,11 @@ _BETWEEN_LINKS = 0.2
 """A text between two links is the teaser of one of them."""
 _DIVIDER = 0.4
 """A repeated line divides rather than ends: a page of many similar parts is still one page."""
+_BEFORE_COMMENTS = 0.3
+_MOST_OPENINGS = 5
+"""Smallest value of a body before the comments, relative to the best run; only so many lines are tried as openings."""
+_SAYS_SOMETHING = 40
+"""A line with so many characters beside its links is more than a menu entry or a teaser."""
 _FALL = 3.0
 _FALL_SHARE = 0.3
 """The body ends where the sum has fallen by this amount and by this share of its maximum."""
@@ -109,11 +133,14 @@ class Page:
 
 
 def looks_like_html(text: str) -> bool:
+    if _HTML_OPENING.match(text):
+        return True
     opening = text[:20_000]
-    return (
-        opening.count("</") >= 3
-        and len(re.findall(r"<(?:html|head|body|div|p|a|span|li|td|h[1-6]|script|meta)[\s>]", opening, re.I)) >= 5
-    )
+    if opening.count("</") < 3:
+        return False
+    tags = len(_HTML_TAG.findall(opening))
+    # Markdown may contain a few tags, or speak about them.
+    return tags >= (5 if opening.lstrip()[:1] == "<" else max(5, len(opening) // 400))
 
 
 def looks_like_page(lines: Sequence[str]) -> bool:
@@ -392,6 +419,8 @@ def _value(block: Block, wide: float) -> float:
     if block.kind == "heading":
         return -0.5 if block.linked > block.plain else 0.0
     if block.linked > (0.8 * len(block.text) if block.kind == "row" else block.plain):
+        if plain >= _SAYS_SOMETHING:
+            return 0.0
         return -0.3 - min(block.linked * wide, 200) / 200
     if block.kind in ("row", "code"):
         return 0.2
@@ -406,7 +435,7 @@ def _value(block: Block, wide: float) -> float:
         value = plain / 200
         if _is_credited(block.text.lower()):
             return -0.3
-    elif (block.kind == "item" and plain >= 30) or _has_pairs(block):
+    elif (plain >= 30 and (block.kind == "item" or _ITEM.match(block.text))) or _has_pairs(block):
         value = 0.1
     elif block.ended or (block.text.startswith("**") and block.text.endswith("**") and plain > 8):
         return 0.0
@@ -462,6 +491,7 @@ def _stretches(blocks: list[Block], values: list[float], titled: int | None) -> 
         elif marks[at]:
             value *= _DIVIDER
         weighted.append(value)
+    count = _before_comments(blocks, weighted, titled or 0)
     best, begin, end = _best_run(weighted, 0, count)
     if titled is not None:
         after = _best_run(weighted, titled, count, stop=True)
@@ -480,6 +510,18 @@ def _stretches(blocks: list[Block], values: list[float], titled: int | None) -> 
             found.append((begin, end))
             low = end
     return sorted(found)
+
+
+def _before_comments(blocks: list[Block], weighted: list[float], low: int) -> int:
+    """Return where the comments of readers begin, if the text before them can be a body; else the end of the page."""
+    count = len(blocks)
+    opening = [at for at in range(low + 1, count) if len(blocks[at].text) < 160 and _COMMENTS.match(blocks[at].text)]
+    if opening:
+        enough = max(1.5, _BEFORE_COMMENTS * _best_run(weighted, low, count)[0])
+        for at in opening[:_MOST_OPENINGS]:
+            if _best_run(weighted, low, at)[0] >= enough:
+                return at
+    return count
 
 
 def _leads_on(block: Block, value: float) -> bool:
