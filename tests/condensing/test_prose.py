@@ -1,5 +1,8 @@
 """Prose of several languages: whole sentences, speakers and headings kept, the passage that answers."""
 
+import textwrap
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -232,6 +235,33 @@ def test_lines_that_begin_with_a_number_are_no_headings() -> None:
     assert reading is not None
     assert [unit.text for unit in reading.units if not unit.count] == ["1.2 Bread"]
     assert "2 cups of flour" in pack(reading, 100).text
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [f"June {day} -- {'Coral Sky ' * (1 + day % 3)}Amphitheatre, West Palm Beach, Florida" for day in range(1, 20)],
+        [f"7d6{at}208a{at} Reset the later entry of the table so that it is found (#1269{at})" for at in range(10, 20)],
+        [f"client-output-buffer-limit replica {at}mb for each of the connected clients here" for at in range(9)],
+        [f"{word}: the value that this field had when it was written down in the book" for word in "abcdefg"],
+    ],
+)
+def test_lines_that_are_records_are_never_joined(records: list[str]) -> None:
+    assert [part.text for part in prose.paragraphs("\n".join(records))] == records
+
+
+@given(
+    st.lists(
+        st.sampled_from("a the river boats sailed slowly under bridges In March They all came".split()), min_size=9
+    )
+)
+def test_wrapped_prose_is_joined_whatever_the_width(words: list[str]) -> None:
+    text = "\n".join(textwrap.wrap("We saw that " + " ".join(words), 72))
+    parts = prose.paragraphs(text)
+    assert " ".join(part.text for part in parts).split() == text.split()
+    openings = [line.split()[0] for line in text.split("\n")]
+    if all(first.islower() and first != above for above, first in pairwise(openings)):
+        assert len(parts) == 1
 
 
 def test_every_sentence_and_its_line_come_from_the_source() -> None:

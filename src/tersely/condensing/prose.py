@@ -253,7 +253,7 @@ def paragraphs(text: str) -> list[Paragraph]:
     lines = text.split("\n")
     dialogue = looks_like_dialogue(lines)
     found: list[Paragraph] = []
-    open_, before = False, ""
+    open_, before, width = False, "", 0
     for number, line in enumerate(lines, 1):
         stripped = line.strip()
         if not stripped or (len(stripped) < 200 and not _WORD_SIGN.search(stripped)):
@@ -274,7 +274,9 @@ def paragraphs(text: str) -> list[Paragraph]:
             open_ = False
             continue
         last = found[-1] if open_ and found else None
-        if last is not None and not last.heading and len(last.text) < 20_000 and _continues(before, stripped):
+        if not open_:
+            width = _widest_from(lines, number - 1)
+        if last is not None and not last.heading and len(last.text) < 20_000 and _continues(before, stripped, width):
             # A wide script needs no space where a line was wrapped.
             last.text += ("" if "\u3000" <= last.text[-1] <= "\uffef" else " ") + stripped
             last.last = number
@@ -286,14 +288,34 @@ def paragraphs(text: str) -> list[Paragraph]:
 
 
 _ITEM = re.compile(r"(?:[-*+•·‣–]|\d{1,3}[.)]|[a-z]\))\s")
+_FIELD = re.compile(r"[\w./-]{1,40}\s?(?:=|:(?=\s))")
+_DIGIT = re.compile(r"\d")
+_NEARLY_FULL = 0.85
+"""Share of the width from which on a line counts as full; people who wrap lines by hand are not exact."""
 
 
-def _continues(before: str, line: str) -> bool:
-    """Whether a line continues the paragraph of the line before it."""
+def _continues(before: str, line: str, width: int) -> bool:
+    """Whether a line continues the line before it because of wrapping; `width` is that of the widest line around."""
     if _ITEM.match(line) or line[0] == "|":
         return False
-    # Only full lines are wrapped; a short line was ended on purpose.
-    return len(before) >= (16 if _WIDE.search(before) else 45)
+    if _WIDE.search(before):
+        return len(before) >= 16
+    if len(before) < 45 or _FIELD.match(line):
+        return False
+    first, above = line.split(" ", 1)[0], before.split(" ", 1)[0]
+    if (first == above and len(first) > 3) or (_DIGIT.search(first) and _DIGIT.search(above)):
+        return False  # Records of one kind: commits, settings, dates.
+    # Where the next word would have fitted, the line was ended on purpose.
+    return line[0].islower() or len(before) + 1 + len(first) > _NEARLY_FULL * width
+
+
+def _widest_from(lines: list[str], at: int) -> int:
+    """Return the width of the widest line from here to the next blank one."""
+    widest = 0
+    while at < len(lines) and lines[at] and not lines[at].isspace():
+        widest = max(widest, len(lines[at].strip()))
+        at += 1
+    return widest
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
