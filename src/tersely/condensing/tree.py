@@ -37,6 +37,27 @@ LEAF, OBJECT, LIST, TEXT = 0, 1, 2, 3
 LONG_VALUE = 320
 MOST_UNITS = 30_000
 
+MOST_WINNERS = 4
+"""Records of one list that win. If more are equally good, what they share decides nothing and none wins."""
+CLOSE_TO_BEST = 0.6
+"""A record wins only if the terms in it weigh at least this share of those in the best record of the text, …"""
+NEW_TERMS = 0.35
+"""… or if the terms that the better records of its list lack weigh this share of them."""
+FIELD_SHARE = 0.85
+"""The first field of a winning record is worth this share of the best value of the text; the last about half."""
+TROUBLED_SHARE = 0.4
+"""The same for a question about trouble, which is answered by what is bad rather than by the words of the question."""
+MOST_FIELDS = 24
+"""Fields of a winning record that are raised; a record around it with at most as many values wins with it."""
+LARGEST_RECORD = 400
+"""In values. A larger object is not a record."""
+
+_PLACE = re.compile(
+    r"^(?:name|id|path|file|filename|file_?name|uri|url|href|line|lineno|line_?number|start_?line|location|key|title|label)$",
+    re.I,
+)
+"""Keys of fields that say which thing a record is about, and where it is."""
+
 _NOISE = re.compile(
     r"[0-9a-f]{32,}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|sha\d+:|(?:null|none|false|true|0|\"\"|\[]|{}|~)?$",
     re.I,
@@ -411,7 +432,7 @@ def read_tree(tree: Tree, focus: Focus, budget: int, kind: str, *, noun: str = "
     tree = _rewritten(tree)
     shape = _Shape(tree)
     worth = _Scorer(tree, shape, focus)
-    return _TreeReading(tree, shape, worth.scores(), kind, noun, focus, budget).reading()
+    return _TreeReading(tree, shape, worth, kind, noun, budget).reading()
 
 
 _HEADINGS = frozenset(
@@ -603,6 +624,8 @@ class _Scorer:
         self.tree, self.shape, self.focus = tree, shape, focus
         texts = [f"{key} {value}" if value else key for key, value in zip(tree.key, tree.value, strict=True)]
         self.found: Found = scan(texts, focus)
+        self.winning: set[int] = set()
+        """Fields of the records that answer the question best."""
         self._sharpen()
 
     def _sharpen(self) -> None:
@@ -645,6 +668,10 @@ class _Scorer:
             scores[node] = score
         self._columns(scores)
         self._raise_pieces(scores)
+        if focus and not (focus.unusual or focus.superlative):
+            self.winning = _Winners(tree, self.shape, found).complete(
+                scores, TROUBLED_SHARE if focus.trouble else FIELD_SHARE
+            )
         return scores
 
     def _raise_pieces(self, scores: list[float]) -> None:
@@ -803,21 +830,150 @@ class _Scorer:
                 seen.clear()
 
 
+class _Winners:
+    """The records that answer the question best: their other fields are worth more than crumbs of other records."""
+
+    def __init__(self, tree: Tree, shape: _Shape, found: Found) -> None:
+        self.tree, self.shape, self.found = tree, shape, found
+        self.sizes = [1 if kind == LEAF else 0 for kind in tree.kind]
+        """Leaves at or below each node."""
+        self.values: dict[int, list[str]] = {}
+        for node in range(len(tree) - 1, 0, -1):
+            self.sizes[tree.parent[node]] += self.sizes[node]
+
+    def complete(self, scores: list[float], field_share: float) -> set[int]:
+        """Raise the fields of the best records, those that say which one it is and where it is first; return them."""
+        top = max(scores, default=0.0)
+        winners = self._winners()
+        winners.update(self._linked(winners))
+        raised: set[int] = set()
+        for record, share in winners.items():
+            for place, leaf in enumerate(self._fields_of(record)):
+                worth = field_share * share * top * (1 - 0.4 * place / MOST_FIELDS)
+                if worth > scores[leaf]:
+                    scores[leaf] = worth
+                    raised.add(leaf)
+        return raised
+
+    def _linked(self, winners: dict[int, float]) -> dict[int, float]:
+        """Return the few records that refer to a winner by its name: results to their rule, pods to their node."""
+        tree = self.tree
+        names: dict[str, float] = {}
+        for record, share in winners.items():
+            for leaf in self.shape.identity.get(record, ()):
+                if 3 <= len(tree.value[leaf]) <= 80 and not tree.value[leaf].isdigit():
+                    names[tree.value[leaf]] = max(share, names.get(tree.value[leaf], 0.0))
+        if not names:
+            return {}
+        found: dict[str, list[int]] = {}
+        for leaf, value in enumerate(tree.value):
+            if value in names and tree.kind[leaf] == LEAF:
+                record = self._record_of(leaf)
+                if record >= 0 and not any(self._is_inside(record, winner) for winner in winners):
+                    found.setdefault(value, []).append(record)
+        return {
+            record: 0.8 * names[value]
+            for value, records in found.items()
+            if len(records) <= MOST_WINNERS
+            for record in records
+        }
+
+    def _is_inside(self, node: int, record: int) -> bool:
+        while node > record:
+            node = self.tree.parent[node]
+        return node == record
+
+    def _winners(self) -> dict[int, float]:
+        """Return the winning records, each with the weight of its terms as a share of the best."""
+        terms: dict[int, set[int]] = {}
+        for node, seen in enumerate(self.found.terms):
+            if seen and self.tree.kind[node] == LEAF:
+                record = self._record_of(node)
+                if record >= 0:
+                    terms.setdefault(record, set()).update(seen)
+        groups: dict[int, list[tuple[float, int]]] = {}
+        for record, inside in terms.items():
+            above = self.tree.parent[record]
+            inside.update(self.found.terms[record] or ())
+            while above >= 0:
+                inside.update(self.found.terms[above] or ())
+                above = self.tree.parent[above]
+            groups.setdefault(self.shape.paths[record], []).append((-self._weight(inside), record))
+        best = max((-weight for group in groups.values() for weight, _ in group), default=0.0)
+        winners: dict[int, float] = {}
+        for group in groups.values():
+            group.sort()
+            equal = sum(1 for weight, _ in group if weight == group[0][0])
+            if -group[0][0] < CLOSE_TO_BEST * best or equal > MOST_WINNERS:
+                continue
+            known: set[int] = set()
+            chosen = 0
+            for weight, record in group:
+                new = self._weight(terms[record] - known)
+                if chosen == MOST_WINNERS or (chosen and new < NEW_TERMS * best and weight > group[0][0]):
+                    continue
+                winners[record] = 0.6 + 0.4 * -weight / best
+                known |= terms[record]
+                chosen += 1
+        return winners
+
+    def _weight(self, terms: set[int]) -> float:
+        return sum(self.found.weights[term] for term in sorted(terms))
+
+    def _record_of(self, leaf: int) -> int:
+        """Return the record of a leaf: the nearest object, and the records around it as long as they are small."""
+        tree, sizes = self.tree, self.sizes
+        found = -1
+        node = tree.parent[leaf]
+        while node >= 0:
+            if tree.kind[node] == OBJECT and (found < 0 or sizes[node] <= MOST_FIELDS):
+                if sizes[node] > LARGEST_RECORD:
+                    break
+                found = node
+                if sizes[node] > MOST_FIELDS:
+                    break
+            elif sizes[node] > MOST_FIELDS and (found >= 0 or tree.kind[node] != TEXT):
+                break
+            node = tree.parent[node]
+        return found
+
+    def _fields_of(self, record: int) -> list[int]:
+        """Return the short leaves of a record that vary among its siblings: names and places first, then the nearest."""
+        tree, shape = self.tree, self.shape
+        ranked: list[tuple[int, int, int]] = []
+        waiting = [(record, 0)]
+        while waiting:
+            node, depth = waiting.pop()
+            naming = shape.identity.get(node, ())
+            for child in shape.children[node] or ():
+                if tree.kind[child] != LEAF:
+                    if tree.kind[child] != TEXT:
+                        waiting.append((child, depth + 1))
+                elif child in naming:
+                    ranked.append((min(depth, 1), child, child))
+                elif len(tree.value[child]) <= 160 and self._varies(shape.paths[child]):
+                    first = 0 if _PLACE.search(tree.key[child]) else 2 + depth
+                    ranked.append((first, child, child))
+        ranked.sort()
+        return [leaf for _, _, leaf in ranked[:MOST_FIELDS]]
+
+    def _varies(self, path: int) -> bool:
+        """Whether a field has more than one value; a field of few records always counts as varying."""
+        if not self.values:
+            for node, kind in enumerate(self.tree.kind):
+                if kind == LEAF:
+                    self.values.setdefault(self.shape.paths[node], []).append(self.tree.value[node])
+        values = self.values[path]
+        return len(values) < 4 or values.count(values[0]) < len(values)
+
+
 class _TreeReading:
     """Units of a tree, and the layout of those that are kept."""
 
-    def __init__(
-        self, tree: Tree, shape: _Shape, scores: list[float], kind: str, noun: str, focus: Focus, budget: int
-    ) -> None:
-        self.tree, self.shape, self.scores, self.kind, self.noun, self.focus, self.budget = (
-            tree,
-            shape,
-            scores,
-            kind,
-            noun,
-            focus,
-            budget,
-        )
+    def __init__(self, tree: Tree, shape: _Shape, worth: _Scorer, kind: str, noun: str, budget: int) -> None:
+        self.tree, self.shape, self.kind, self.noun, self.budget = tree, shape, kind, noun, budget
+        self.scores = scores = worth.scores()
+        self.winning = worth.winning
         self.identifying = {leaf for leaves in shape.identity.values() for leaf in leaves}
         leaves = (
             node
@@ -866,7 +1022,7 @@ class _TreeReading:
         owner = self.unit_of[parent] if parent >= 0 else None
         line = tree.line[node]
         if tree.kind[node] == LEAF:
-            family: Hashable = shape.paths[node]
+            family: Hashable = shape.paths[node] if node not in self.winning else None
             if not tree.key[node] and tree.kind[parent] == OBJECT:
                 family = (family, _without_figures(tree.value[node]))
             return Unit(self.leaf_text(node) + ", ", line, line, self.scores[node], owner, family=family)
@@ -877,7 +1033,8 @@ class _TreeReading:
             text += ", ".join(self.leaf_text(leaf) for leaf in identity)
             score = max(score, *(self.scores[leaf] for leaf in identity))
         shows = runs_of((tree.line[leaf], tree.line[leaf]) for leaf in identity or ())
-        return Unit(" " + text, line, line, score, owner, family=shape.paths[node], shows=shows)
+        family = None if identity and not self.winning.isdisjoint(identity) else shape.paths[node]
+        return Unit(" " + text, line, line, score, owner, family=family, shows=shows)
 
     def label(self, node: int) -> str:
         key = self.tree.key[node]
