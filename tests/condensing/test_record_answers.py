@@ -3,6 +3,8 @@
 import json
 from random import Random
 
+import pytest
+
 from tersely.condensing.structural import condense_structurally
 
 RULES = {
@@ -54,3 +56,101 @@ def test_a_record_that_refers_to_the_answer_is_shown_with_it() -> None:
     ).text
     assert "src/part_150.c" in text
     assert "line: 1050" in text
+
+
+def orders(count: int = 180) -> list[dict[str, object]]:
+    """Ordinary orders with planted answers: seven pending, one in Porto, one very slow, two without an owner."""
+    draw = Random(3)
+    made: list[dict[str, object]] = []
+    for number in range(count):
+        order: dict[str, object] = {
+            "id": f"order-{number:04}",
+            "state": "paid",
+            "city": draw.choice(["Bonn", "Ghent", "Turku"]),
+            "duration_ms": draw.randrange(3, 20),
+            "encrypted": True,
+            "owner": draw.choice(["shop", "web", "app"]),
+            "note": f"delivered by carrier {draw.randrange(10_000)}",
+        }
+        made.append(order)
+    for at in (7, 20, 33, 61, 90, 120, 155):
+        made[at]["state"] = "pending"
+    made[44]["city"] = "Porto"
+    made[101]["duration_ms"] = 8412
+    del made[66]["owner"], made[140]["owner"]
+    return made
+
+
+def as_csv(records: list[dict[str, object]]) -> str:
+    keys = list(records[0])
+    return "\n".join([",".join(keys), *(",".join(str(record.get(key, "")) for key in keys) for record in records)])
+
+
+def as_yaml(records: list[dict[str, object]]) -> str:
+    return "\n".join(
+        ("- " if at == 0 else "  ") + f"{key}: {str(value).lower() if value is True else value}"
+        for record in records
+        for at, (key, value) in enumerate(record.items())
+    )
+
+
+def told(form: str, question: str, budget: int = 500) -> str:
+    """The condensed orders in one of their forms, without the line that lists what is left out."""
+    text = {"json": json.dumps(orders(), indent=1), "yaml": as_yaml(orders()), "csv": as_csv(orders())}[form]
+    shown = condense_structurally(text, budget, question).text
+    return "\n".join(line for line in shown.split("\n") if not line.startswith("[left out"))
+
+
+FORMS = pytest.mark.parametrize("form", ["json", "yaml", "csv"])
+
+
+@FORMS
+def test_how_many_is_answered_exactly(form: str) -> None:
+    assert "state: pending ×7, paid ×173" in told(form, "How many orders have the state pending?")
+
+
+@FORMS
+def test_the_only_one_is_known_to_be_the_only_one(form: str) -> None:
+    shown = told(form, "Is order-0044 the only one with the city Porto?")
+    assert "Porto ×1" in shown
+    assert "order-0044" in shown
+
+
+@FORMS
+def test_others_of_the_same_kind_are_counted(form: str) -> None:
+    assert "×7" in told(form, "Are there other orders with state pending besides order-0007?")
+
+
+@FORMS
+def test_none_is_known_to_be_none(form: str) -> None:
+    shown = told(form, "Which orders are not encrypted?")
+    everything = {"json": "encrypted: true", "yaml": "encrypted: true", "csv": "encrypted: True ×180"}[form]
+    assert everything in shown
+    assert "false" not in shown.lower()
+
+
+@FORMS
+def test_the_range_of_a_measure_names_its_outlier(form: str) -> None:
+    shown = told(form, "Which order was slowest?")
+    assert "8412" in shown
+    assert "order-0101" in shown
+
+
+@FORMS
+def test_a_range_covers_all_records(form: str) -> None:
+    shown = told(form, "What is the duration_ms of the orders?")
+    assert "8412 ×1" in shown
+    assert "duration_ms: 3 – 19" in shown or "duration_ms: " in shown
+
+
+@FORMS
+def test_records_without_a_value_are_found_and_counted(form: str) -> None:
+    shown = told(form, "Which orders have no owner?")
+    assert "order-0066" in shown
+    assert "order-0140" in shown
+    assert ("absent ×2" if form != "csv" else '"" ×2') in shown
+
+
+@FORMS
+def test_without_a_question_the_fields_that_vary_are_counted(form: str) -> None:
+    assert "paid ×173, pending ×7" in told(form, "")

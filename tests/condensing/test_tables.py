@@ -73,3 +73,36 @@ def test_wide_rows_show_the_columns_that_matter() -> None:
     text = shown(header + "\n" + "\n".join(rows), "who is the owner of item-33?", 120)
     row = next(line for line in text.split("\n") if "item-33" in line)
     assert "team-33" in row and "…" in row
+
+
+def test_a_title_above_a_table_is_not_its_header() -> None:
+    rows = "\n".join(f"     {number}    0.{number:03}    0.000 part.py:{number}(step_{number})" for number in range(60))
+    profile = f"  Ordered by: internal time\n\n  ncalls  tottime  percall filename:lineno(function)\n{rows}"
+    text = shown(profile, "step_7", 200)
+    assert "Ordered by: internal time [" not in text
+    assert "ncalls tottime percall filename:lineno(function) [" in text
+
+
+def test_bars_before_a_legend_draw_no_table() -> None:
+    row = "{:<3} {:<15} {:<9} {:<7} {}"
+    packages = [row.format("ii", f"lib{at:03}:amd64", f"1.{at}-2", "amd64", f"library number {at}") for at in range(90)]
+    legend = ["Desired=Unknown/Install/Remove", "| Status=Not/Inst/Conf-files", "|/ Err?=(none)/Reinst-required"]
+    header = [
+        row.format("||/", "Name", "Version", "Arch", "Description"),
+        "+++-===============-=========-=======-=====",
+    ]
+    text = shown(
+        "\n".join(legend + header + packages),
+        "which version has lib017?",
+        200,
+    )
+    assert "of 90]" in text
+    assert "Conf-files [" not in text
+
+
+def test_a_row_with_a_date_is_not_a_header() -> None:
+    blame = "\n".join(
+        f"a7c5be{number:04} (Ada Byron 2015-08-04 09:20:55 +0200 {number:3}) the comment on step {number} is long"
+        for number in range(80)
+    )
+    assert " of 79]" not in shown(blame, "step 12", 200)

@@ -59,7 +59,7 @@ def test_the_small_values_of_an_envelope_are_shown_beside_a_large_text() -> None
 def test_a_table_in_an_envelope_is_read_as_a_table() -> None:
     text = condensed({"output": TABLE}, "Which are not running?")
     assert "web-137 1/1 Evicted" in text
-    assert "Running 199" in text
+    assert "Running ×199" in text
 
 
 def test_logs_of_several_owners_are_told_apart() -> None:

@@ -15,13 +15,16 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from tersely.condensing.focus import Comparison, Focus
+from tersely.condensing.focus import Comparison, Focus, stem, subwords
 
 _NUMBER = re.compile(
     r"\s*[$€£]?\s*([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*"
     r"(%|[kKMGTPE]i?[bB]?(?:ytes|it)?(?:/s|ps)?|[munµp]s|[smhd]|sec(?:onds?|s)?|min(?:utes?|s)?|hours?|days?|ms|m|bytes?|[bB]|Hz|MHz|GHz|kHz|[A-Za-z/°]{1,10})?\s*$"
 )
+MOST_MISSING = 0.3
+"""Share of the records without a value above which its lack is normal."""
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?$")
 _THOUSANDS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 _SCALE = {
@@ -163,7 +166,7 @@ def oddness(values: Sequence[str], numbers: list[float | None] | None = None) ->
             for position, odd in _surprises(shapes, shape_counts).items():
                 found[position] = 0.6 * odd
     if numbers is not None:
-        for position, odd in _far_out(numbers).items():
+        for position, odd in far_out(numbers).items():
             found[position] = max(found.get(position, 0.0), odd)
         non_numbers = [
             position for position, number in enumerate(numbers) if number is None and values[position] not in _EMPTY
@@ -198,7 +201,8 @@ def _surprises(values: Sequence[str], counts: Counter[str]) -> dict[int, float]:
     }
 
 
-def _far_out(numbers: list[float | None]) -> dict[int, float]:
+def far_out(numbers: list[float | None]) -> dict[int, float]:
+    """Return position → oddness of the few numbers that are far from the others."""
     known = sorted(number for number in numbers if number is not None)
     if len(known) < 8:
         return {}
@@ -248,6 +252,60 @@ def extremes(numbers: list[float | None], direction: int, most: int = 3) -> list
     return [-position for _, position in known[:most]]
 
 
+_TIMES = ("durat", "latenc", "elaps", "tim", "second", "sec", "millisecond", "milli", "ms", "took", "length", "runtim")
+_DATES = ("dat", "creat", "start", "since", "birth", "born", "year", "modif", "updat", "tim", "timestamp")
+_SIZES = ("size", "siz", "byt", "length", "weight", "memor", "mem", "kb", "mb")
+_PRICES = ("pric", "cost", "amount", "total", "fare", "far", "fee", "charg")
+_MEANT: tuple[tuple[re.Pattern[str], tuple[tuple[tuple[str, ...], int], ...]], ...] = (
+    (re.compile(r"\boldest\b", re.I), ((("age",), 1), (_DATES, -1))),
+    (re.compile(r"\b(?:youngest|newest|latest|most recent)\b", re.I), ((("age",), -1), (_DATES, 1))),
+    (re.compile(r"\b(?:slowest|longest)\b", re.I), ((_TIMES, 1),)),
+    (re.compile(r"\b(?:fastest|quickest|shortest)\b", re.I), ((_TIMES, -1),)),
+    (re.compile(r"\b(?:largest|biggest|heaviest)\b", re.I), ((_SIZES, 1),)),
+    (re.compile(r"\b(?:smallest|lightest)\b", re.I), ((_SIZES, -1),)),
+    (re.compile(r"\b(?:most expensive|costliest|priciest|dearest|costs? (?:the )?most)\b", re.I), ((_PRICES, 1),)),
+    (re.compile(r"\b(?:cheapest|least expensive)\b", re.I), ((_PRICES, -1),)),
+)
+"""Superlatives whose word names a measure, with the stems of labels of that measure and the direction."""
+
+_ABSENCE = re.compile(
+    r"\b(?:unknown|missing|absent|empty|unset|undefined|null|blank|unspecified|lacks?|lacking|without"
+    r"|(?:has|have|had|with|is|are) no|not (?:set|given|known|recorded|specified))\b",
+    re.I,
+)
+_MISSING = frozenset(
+    ("", "-", "--", "null", "none", "<none>", "nil", "n/a", "na", "nan", "?", "unknown", "~", '""', "{}", "[]")
+)
+
+
+def meant_direction(question: str, label: str) -> int:
+    """Return 1 or -1 if a superlative of the question means the highest or lowest value under this label, else 0.
+
+    "Oldest" means the highest age or the earliest date; "longest" the highest duration.
+    """
+    measures = _meant_by(question)
+    if not measures:
+        return 0
+    stems = {stem(part) for part in subwords(label)} | set(subwords(label))
+    return next((direction for names, direction in measures if not stems.isdisjoint(names)), 0)
+
+
+@lru_cache(maxsize=64)
+def _meant_by(question: str) -> tuple[tuple[tuple[str, ...], int], ...]:
+    return tuple(measure for word, measures in _MEANT if word.search(question) for measure in measures)
+
+
+@lru_cache(maxsize=64)
+def asks_for_absence(question: str) -> bool:
+    """Whether the question is about values that are missing, unknown or empty."""
+    return _ABSENCE.search(question) is not None
+
+
+def is_missing(value: str) -> bool:
+    """Whether a value stands for the lack of one."""
+    return len(value) < 12 and value.strip().lower() in _MISSING
+
+
 @dataclass
 class Column:
     """Values under one label, and their rows."""
@@ -266,6 +324,8 @@ def weigh_columns(scores: list[float], columns: list[Column], focus: Focus, lead
     best = max(matches, default=0.0)
     measured = {at: numbers for at, column in enumerate(columns) if (numbers := numbers_of(column.values)) is not None}
     best_measured = max((matches[at] for at in measured), default=0.0)
+    meant = {at: direction for at in measured if (direction := meant_direction(focus.text, columns[at].label))}
+    absence = asks_for_absence(focus.text)
     odd_weight = 2.4 if focus.unusual else 1.2 if not focus else 0.9 if focus.trouble else 0.6
     oddest: dict[int, float] = {}
     found = leaders if leaders is not None else set()
@@ -279,10 +339,16 @@ def weigh_columns(scores: list[float], columns: list[Column], focus: Focus, lead
             oddest[row] = max(before, worth) + 0.2 * min(before, worth)
         if numbers is not None:
             asked = matches[at] / best_measured if best_measured else None
-            _raise_extremes(scores, column, numbers, focus, asked, found)
+            if not meant:
+                _raise_extremes(scores, column, numbers, focus, asked, found, focus.superlative)
+            elif at in meant:
+                # The word itself names the measure; a number that only shares a word with the question is none.
+                _raise_extremes(scores, column, numbers, focus, 1.0, found, meant[at])
             _raise_beyond_limits(scores, column, numbers, focus, asked, found)
         if focus.negated:
             _raise_other_states(scores, column, focus, match, found)
+        if absence and match > 0.5:
+            _raise_missing(scores, column, found)
     for row, worth in oddest.items():
         scores[row] += worth
 
@@ -294,12 +360,13 @@ def _raise_extremes(
     focus: Focus,
     asked: float | None,
     leaders: set[int],
+    direction: int,
 ) -> None:
     """Raise the rows with the highest or lowest numbers; `asked` is None if the question names no numeric column."""
-    if focus.superlative and len(set(numbers)) > 2:
+    if direction and len(set(numbers)) > 2:
         # The answer must rank above everything that merely has the right words.
         bonus = 1.5 if asked is None else 4.0 * asked
-        for rank, position in enumerate(extremes(numbers, focus.superlative, 6 if asked else 2)):
+        for rank, position in enumerate(extremes(numbers, direction, 6 if asked else 2)):
             scores[column.rows[position]] += bonus / (1 + 0.12 * rank)
             if asked is not None and asked > 0.3:
                 leaders.add(column.rows[position])
@@ -325,6 +392,15 @@ def _raise_beyond_limits(
         for position in beyond(comparison, column.values, numbers, named=named):
             scores[column.rows[position]] += 2.4
             leaders.add(column.rows[position])
+
+
+def _raise_missing(scores: list[float], column: Column, leaders: set[int]) -> None:
+    """Raise the rows without a value in a column, if most rows have one."""
+    rows = [row for row, value in zip(column.rows, column.values, strict=True) if is_missing(value)]
+    if 0 < len(rows) <= MOST_MISSING * len(column.values):
+        for row in rows:
+            scores[row] += 2.4
+            leaders.add(row)
 
 
 def _raise_other_states(scores: list[float], column: Column, focus: Focus, match: float, leaders: set[int]) -> None:

@@ -14,15 +14,28 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tersely.condensing.field_counts import FEWEST, count_values
 from tersely.condensing.focus import Focus, scan, subwords
 from tersely.condensing.records import Column, number_of, shape_of, sounds_like_a_name, weigh_columns
 from tersely.condensing.units import Reading, Unit
 
 MOST_UNITS = 30_000
+WIDEST_ROW = 240
+"""In characters. Of wider rows only the columns that matter are shown. Does not depend on the budget, because wider
+rows would push out others that a smaller budget shows.
+"""
+NARROWED_ROW = 160
+"""In characters. What is shown of such a row."""
+MOST_COUNTED = 3
+"""Columns whose values are counted over all rows."""
 
 _RULE = re.compile(r"[\s|+=:\-─│┼┬┴├┤╋━┃┏┓┗┛┡┩╇╈]+")
 _VARIABLE = re.compile(r"\b[0-9a-f]{8,10}-[a-z0-9]{5}\b|0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
 _BLANKS = re.compile(r"\s{2,}|\t")
+_STATEMENT = re.compile(r"\s*[A-Za-z][\w ]*: \S")
+"""A line such as `Ordered by: internal time`, which is no header."""
+_MOMENT = re.compile(r"\b\d{4}-\d\d-\d\d\b|\b\d\d:\d\d:\d\d\b")
+"""A date or time, which rows have and headers do not."""
 _RATIO = re.compile(r"(\d+)/(\d+)$")
 _STATE = frozenset(("status", "state", "phase", "health", "condition", "result", "level", "severity", "type", "reason"))
 
@@ -39,6 +52,8 @@ class Table:
     lines: list[int] = field(default_factory=list)
     columns: dict[int, list[str]] = field(default_factory=dict)
     """Cache of the columns."""
+    sign: str = " "
+    """What separates the cells of a row that is shown in part."""
 
 
 @dataclass
@@ -77,7 +92,7 @@ def _separated(text: str) -> Table | None:
     if sign is None:
         return None
     header: list[str] = []
-    table = Table([])
+    table = Table([], sign=sign)
     csv.field_size_limit(max(csv.field_size_limit(), 16_000_000))
     if '"' not in text or len(sign) > 1:
         # Without quoting, a plain split is several times faster than the csv module and cannot fail.
@@ -186,9 +201,9 @@ def _drawn(lines: list[str], at: int) -> tuple[Table, int] | None:
     sign = next(
         (sign for sign in ("│", "┃", "|") if lines[at].count(sign) >= 2 or lines[at].strip().startswith(sign)), None
     )
-    if sign is None:
-        return None
-    table = Table([])
+    if sign is None or sum(1 for cell in lines[at].split(sign) if cell.strip(" |/")) < 2:
+        return None  # A bar before a line draws no table: `| Status=Not/Inst` of `dpkg -l`.
+    table = Table([], sign=f" {sign} ")
     end = at
     width = lines[at].count(sign)
     ruled = False
@@ -224,6 +239,8 @@ def _columns(lines: list[str], at: int) -> tuple[Table, int] | None:
     if len(body) < 2:
         return None
     header = lines[at]
+    if not lines[at + 1].strip():
+        return None  # A line apart from the rows: a title.
     if sum(1 for line in body if line.count("|") >= 2 and "|" not in header) > 0.5 * len(body):
         return None
     split = _splitter(header, body)
@@ -277,6 +294,8 @@ def _splitter(header: str, body: list[str]) -> Split | None:
     if len(words) < 2 or sum(1 for word in words if number_of(word) is not None) > 0.34 * len(words):
         return None
     if sum(len(word) for word in words) / len(words) > 24 or header.rstrip().endswith((".", ":", ";", ",")):
+        return None
+    if _STATEMENT.match(header) or _MOMENT.search(header):
         return None
     begins = Counter(shape_of(row.split()[0]) for row in body)
     if sum(1 for word in words if any(sign.isdigit() for sign in word)) > 0.3 * len(words) or (
@@ -408,7 +427,7 @@ def reading_of(blocks: list[_Block], focus: Focus, budget: int) -> Reading:
         )
         offset += size
         owner: int | None = None
-        narrow = _narrowed(table, focus, scores, budget)
+        narrow = _narrowed(table, focus, scores)
         if table.header_text:
             owner = len(units)
             units.append(
@@ -439,20 +458,18 @@ def reading_of(blocks: list[_Block], focus: Focus, budget: int) -> Reading:
                 )
             )
         tables.append((table, start, list(shown)))
-        summary = _summary(table)
-        if summary:
-            heads.append(summary)
+        heads += _summaries(table, focus)
 
     head = "\n".join(heads) if budget >= 300 and heads else ""
     return Reading("table", units, head=head, decay=0.5)
 
 
-def _narrowed(table: Table, focus: Focus, scores: list[float], budget: int) -> Callable[[list[str], str], str]:
+def _narrowed(table: Table, focus: Focus, scores: list[float]) -> Callable[[list[str], str], str]:
     """Return how rows are shown: whole, or if few would fit, only the columns that matter, with `…` for the others."""
     size = len(table.rows)
     average = sum(map(len, table.texts[:200])) / max(1, min(size, 200))
     width = Counter(map(len, table.rows)).most_common(1)[0][0]
-    if average <= max(160.0, 0.3 * budget) or width < 6:
+    if average <= WIDEST_ROW or width < 6:
         return lambda cells, text: text
     wanted = [0.0] * width
     best = sorted(range(size), key=lambda row: (-scores[row], row))[:20]
@@ -472,7 +489,7 @@ def _narrowed(table: Table, focus: Focus, scores: list[float], budget: int) -> C
         kinds = set(values)
         if len(kinds) <= 1:
             wanted[column] -= 1.0
-    room = max(160.0, 0.3 * budget)
+    room = NARROWED_ROW
     shown: set[int] = set()
     for column in sorted(range(width), key=lambda column: (-wanted[column], column)):
         cost = max((len(table.rows[row][column]) for row in best if column < len(table.rows[row])), default=0) + 2
@@ -487,7 +504,7 @@ def _narrowed(table: Table, focus: Focus, scores: list[float], budget: int) -> C
                 parts.append(cell)
             elif not parts or parts[-1] != "…":
                 parts.append("…")
-        return " ".join(parts)
+        return table.sign.join(parts)
 
     return cut
 
@@ -540,15 +557,25 @@ def _state_column(table: Table) -> int | None:
     return best[1] if best and best[0] > 0.3 else None
 
 
-def _summary(table: Table) -> str:
-    """Return the number of rows, in total and by state."""
+def _summaries(table: Table, focus: Focus) -> list[str]:
+    """Return what all rows have in the columns that the question names, and in the column of their states."""
     size = len(table.rows)
-    if size < 8:
-        return ""
-    column = _state_column(table)
-    if column is None:
-        return ""
-    kinds = Counter(_column(table, column)).most_common(6)
-    counted = ", ".join(f"{value or '(empty)'} {times}" for value, times in kinds)
-    more = ", …" if sum(times for _, times in kinds) < size else ""
-    return f"[{size} rows; {table.header[column]}: {counted}{more}]"
+    if size < FEWEST:
+        return []
+    matches = {at: focus.names(label) or float(focus.rejects(label)) for at, label in enumerate(table.header) if label}
+    best = max(matches.values(), default=0.0)
+    asked = [at for at in matches if best and matches[at] >= 0.6 * best]
+    asked.sort(key=lambda at: (-matches[at], at))
+    state = _state_column(table)
+    lines: list[str] = []
+    for column in dict.fromkeys([*asked[: MOST_COUNTED - 1], *([state] if state is not None else ())]):
+        values = _column(table, column)
+        named = {
+            value
+            for value in set(values)
+            if 0 < len(value) <= 40 and (focus.names(value) > 0.5 or focus.rejects(value))
+        }
+        counted = count_values(values, first=named if len(named) <= 3 else ())
+        if counted:
+            lines.append(f"[{size} rows; {table.header[column]}: {counted.text}]")
+    return lines

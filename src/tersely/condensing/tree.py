@@ -13,17 +13,22 @@ import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tersely.condensing.account import runs_of
+from tersely.condensing.field_counts import FEWEST, Counted, count_values, spelled
 from tersely.condensing.focus import Focus, Found, scan, stem, subwords
 from tersely.condensing.generic import pieces_of
 from tersely.condensing.records import (
+    MOST_MISSING,
+    asks_for_absence,
     beyond,
     extremes,
+    is_missing,
     looks_like_a_name,
+    meant_direction,
     number_of,
     numbers_of,
     oddness,
@@ -49,6 +54,14 @@ TROUBLED_SHARE = 0.4
 """The same for a question about trouble, which is answered by what is bad rather than by the words of the question."""
 MOST_FIELDS = 24
 """Fields of a winning record that are raised; a record around it with at most as many values wins with it."""
+COUNTED_IF_ASKED = 1.5
+"""Score of the counts of a field that the question names."""
+COUNTED_UNASKED = 0.9
+"""Score of the counts of a field if the question names none."""
+MOST_COUNTED = 5
+PATTERN = 0.45
+"""Score of the values that all records of a list share."""
+LONGEST_PATTERN = 240
 LARGEST_RECORD = 400
 """In values. A larger object is not a record."""
 
@@ -310,6 +323,19 @@ class _Shape:
                 path_parent.append(above)
             paths.append(number)
         self.paths, self.path_key, self.path_parent = paths, path_key, path_parent
+
+    def record_path(self, path: int) -> int:
+        """Return the path of the records that have this field; -1 if it is not a field of records."""
+        path = self.path_parent[path]
+        while path >= 0 and self.path_key[path] != "[]":
+            path = self.path_parent[path]
+        return path
+
+    def owner_at(self, node: int, path: int) -> int:
+        """Return the node above with this path; -1 if there is none."""
+        while node >= 0 and self.paths[node] != path:
+            node = self.tree.parent[node]
+        return node
 
     def _identities(self) -> dict[int, list[int]]:
         """Return record node → the leaves that distinguish it from its siblings."""
@@ -626,6 +652,10 @@ class _Scorer:
         self.found: Found = scan(texts, focus)
         self.winning: set[int] = set()
         """Fields of the records that answer the question best."""
+        self.columns: dict[int, list[int]] = {}
+        """Path → its leaves."""
+        self.matches: dict[int, float] = {}
+        """Path → how well its keys match the question."""
         self._sharpen()
 
     def _sharpen(self) -> None:
@@ -735,23 +765,17 @@ class _Scorer:
     def _columns(self, scores: list[float]) -> None:
         """Score oddness, extremes, comparisons, negated states and novelty, path by path."""
         tree, shape, focus = self.tree, self.shape, self.focus
-        columns: dict[int, list[int]] = {}
+        columns = self.columns
         for node, path in enumerate(shape.paths):
             if tree.kind[node] == LEAF:
                 columns.setdefault(path, []).append(node)
         odd_weight = 2.4 if focus.unusual else 1.2 if not focus else 0.9 if focus.trouble else 0.5
-        matches = self._path_matches()
-        measured: dict[int, list[float | None]] = {}
-        for path, nodes in columns.items():
-            if len(nodes) < 3:
-                continue
-            if tree.series and nodes[0] in tree.series:
-                best = min if focus.superlative < 0 else max
-                measured[path] = [best(tree.series[node]) if node in tree.series else None for node in nodes]
-            elif (numbers := numbers_of([tree.value[node] for node in nodes])) is not None:
-                measured[path] = numbers
+        matches = self.matches = self._path_matches()
+        measured = self._measured()
         best_match = max((matches.get(path, 0.0) for path in columns), default=0.0)
         best_measured = max((matches.get(path, 0.0) for path in measured), default=0.0)
+        meant = {path: way for path in measured if (way := meant_direction(focus.text, shape.path_key[path]))}
+        absence = asks_for_absence(focus.text)
         for path, nodes in columns.items():
             values = [tree.value[node] for node in nodes]
             strength = matches.get(path, 0.0) / best_match if best_match else 0.0
@@ -761,17 +785,62 @@ class _Scorer:
                 scores[nodes[position]] += weight * odd
             if known is not None:
                 asked = matches.get(path, 0.0) / best_measured if best_measured else 0.5
-                if focus.superlative and len({number for number in known if number is not None}) > 1:
-                    # The answer must rank above everything that merely has the right key.
-                    bonus = (4.0 if best_measured else 2.8) * asked
-                    for rank, position in enumerate(extremes(known, focus.superlative, 4)):
-                        scores[nodes[position]] += bonus / (1 + 0.35 * rank)
+                named = bool(best_measured)
+                if not meant:
+                    self._raise_extremes(scores, nodes, known, focus.superlative, asked, named=named)
+                elif path in meant:
+                    self._raise_extremes(scores, nodes, known, meant[path], 1.0, named=True)
                 for comparison in focus.comparisons:
-                    for position in beyond(comparison, values, known, named=bool(best_measured) and asked > 0.3):
+                    for position in beyond(comparison, values, known, named=named and asked > 0.3):
                         scores[nodes[position]] += 3.0 * asked
+            if absence and strength > 0.5:
+                self._raise_missing(scores, path, nodes)
             if focus.negated:
                 self._negated(scores, nodes, values, 1.0 + 1.5 * strength)
             self._novelty(scores, nodes, values)
+
+    def _measured(self) -> dict[int, list[float | None]]:
+        """Return the fields of numbers: path → the number of each leaf."""
+        tree = self.tree
+        measured: dict[int, list[float | None]] = {}
+        for path, nodes in self.columns.items():
+            if len(nodes) < 3:
+                continue
+            if tree.series and nodes[0] in tree.series:
+                best = min if self.focus.superlative < 0 else max
+                measured[path] = [best(tree.series[node]) if node in tree.series else None for node in nodes]
+            elif (numbers := numbers_of([tree.value[node] for node in nodes])) is not None:
+                measured[path] = numbers
+        return measured
+
+    def _raise_extremes(
+        self, scores: list[float], nodes: list[int], known: list[float | None], way: int, asked: float, *, named: bool
+    ) -> None:
+        """Raise the highest (way 1) or lowest (-1) values of a field that the question asks for."""
+        if way and len({number for number in known if number is not None}) > 1:
+            # The answer must rank above everything that merely has the right key.
+            bonus = (4.0 if named else 2.8) * asked
+            for rank, position in enumerate(extremes(known, way, 4)):
+                scores[nodes[position]] += bonus / (1 + 0.35 * rank)
+
+    def _raise_missing(self, scores: list[float], path: int, nodes: list[int]) -> None:
+        """Raise the records without a value in a field, if most records have one."""
+        tree, shape = self.tree, self.shape
+        missing = [node for node in nodes if is_missing(tree.value[node])]
+        if len(missing) <= MOST_MISSING * len(nodes):
+            for node in missing:
+                scores[node] += 2.4
+        owner = shape.record_path(path)
+        records = self.records_of(owner) if owner >= 0 else []
+        if len(nodes) < len(records) <= len(nodes) / (1 - MOST_MISSING):
+            having = {shape.owner_at(node, owner) for node in nodes}
+            for record in records:
+                if record not in having:
+                    for leaf in shape.identity.get(record, ())[:1]:
+                        scores[leaf] += 2.4
+
+    def records_of(self, path: int) -> list[int]:
+        return [node for node, at in enumerate(self.shape.paths) if at == path]
 
     def _negated(self, scores: list[float], nodes: list[int], values: list[str], weight: float) -> None:
         normal = {value for value in set(values) if len(value) < 40 and self.focus.rejects(value)}
@@ -838,6 +907,7 @@ class _Winners:
         self.sizes = [1 if kind == LEAF else 0 for kind in tree.kind]
         """Leaves at or below each node."""
         self.values: dict[int, list[str]] = {}
+        self.above: dict[int, frozenset[int]] = {}
         for node in range(len(tree) - 1, 0, -1):
             self.sizes[tree.parent[node]] += self.sizes[node]
 
@@ -893,11 +963,7 @@ class _Winners:
                     terms.setdefault(record, set()).update(seen)
         groups: dict[int, list[tuple[float, int]]] = {}
         for record, inside in terms.items():
-            above = self.tree.parent[record]
-            inside.update(self.found.terms[record] or ())
-            while above >= 0:
-                inside.update(self.found.terms[above] or ())
-                above = self.tree.parent[above]
+            inside.update(self._terms_above(record))
             groups.setdefault(self.shape.paths[record], []).append((-self._weight(inside), record))
         best = max((-weight for group in groups.values() for weight, _ in group), default=0.0)
         winners: dict[int, float] = {}
@@ -916,6 +982,17 @@ class _Winners:
                 known |= terms[record]
                 chosen += 1
         return winners
+
+    def _terms_above(self, node: int) -> frozenset[int]:
+        """Return the terms in the keys of a node and of everything around it."""
+        path: list[int] = []
+        while node >= 0 and node not in self.above:
+            path.append(node)
+            node = self.tree.parent[node]
+        terms = self.above[node] if node >= 0 else frozenset()
+        for node in reversed(path):
+            terms = self.above[node] = terms.union(self.found.terms[node] or ())
+        return terms
 
     def _weight(self, terms: set[int]) -> float:
         return sum(self.found.weights[term] for term in sorted(terms))
@@ -938,7 +1015,7 @@ class _Winners:
         return found
 
     def _fields_of(self, record: int) -> list[int]:
-        """Return the short leaves of a record that vary among its siblings: names and places first, then the nearest."""
+        """Return the short leaves of a record that vary among its siblings: names and places first, then near ones."""
         tree, shape = self.tree, self.shape
         ranked: list[tuple[int, int, int]] = []
         waiting = [(record, 0)]
@@ -967,6 +1044,93 @@ class _Winners:
         return len(values) < 4 or values.count(values[0]) < len(values)
 
 
+class _FieldCounts:
+    """Units that say what all records of a list have in a field, for the fields that matter to the question."""
+
+    def __init__(self, tree: Tree, shape: _Shape, worth: _Scorer) -> None:
+        self.tree, self.shape, self.worth = tree, shape, worth
+        self.records: Counter[int] = Counter(shape.paths)
+        """Path → number of nodes."""
+
+    def units(self) -> list[tuple[Unit, list[int]]]:
+        """Return the units, each with the leaves whose values it counts."""
+        worth = self.worth
+        best = max((worth.matches.get(path, 0.0) for path in worth.columns), default=0.0)
+        found: list[tuple[float, int, int, Counted]] = []
+        constant: dict[int, list[int]] = {}
+        for path, nodes in worth.columns.items():
+            owner = self.shape.record_path(path)
+            if owner < 0 or self.records[owner] < FEWEST:
+                continue
+            values = [self.tree.value[node] for node in nodes]
+            absent = max(0, self.records[owner] - len(nodes))
+            if not absent and values.count(values[0]) == len(values):
+                constant.setdefault(owner, []).append(path)
+                continue
+            first = self._named_values(nodes)
+            score = self._score(values, worth.matches.get(path, 0.0) / best if best else 0.0, bool(first))
+            counted = count_values(values, absent, first) if score > 0 else None
+            if counted:
+                found.append((-score, path, owner, counted))
+        found.sort(key=lambda entry: entry[:2])
+        units = [self._unit(-score, path, owner, counted) for score, path, owner, counted in found[:MOST_COUNTED]]
+        return units + [self._pattern(owner, paths) for owner, paths in constant.items()]
+
+    def _named_values(self, nodes: list[int]) -> set[str]:
+        """Return the values that the question names: those with more words of it than the others."""
+        terms = self.worth.found.terms
+        least = min(len(terms[node] or ()) for node in nodes)
+        named = {self.tree.value[node] for node in nodes if len(terms[node] or ()) > least}
+        return named if len(named) <= 3 else set()
+
+    def _score(self, values: list[str], match: float, named: bool) -> float:
+        focus = self.worth.focus
+        if focus and not focus.unusual:
+            return COUNTED_IF_ASKED * max(match if match >= 0.6 else 0.0, 0.8 if named else 0.0)
+        counts = Counter(values)
+        if len(counts) > 12:
+            return COUNTED_IF_ASKED * match if match >= 0.6 else 0.0
+        # A field with few values, one of them rare, says most about all records in few words.
+        rare = min(counts.values()) <= 0.1 * len(values)
+        return COUNTED_UNASKED * ((1.0 if rare else 0.7) - 0.03 * len(counts)) * (1 + match)
+
+    def _label(self, path: int, owner: int) -> str:
+        steps: list[str] = []
+        while path != owner and path >= 0:
+            if self.shape.path_key[path] not in ("[]", ""):
+                steps.append(self.shape.path_key[path])
+            path = self.shape.path_parent[path]
+        return ".".join(reversed(steps))
+
+    def _group(self, owner: int) -> str:
+        return f"{self.records[owner]} {self._label(owner, -1) or 'records'}"
+
+    def _unit(self, score: float, path: int, owner: int, counted: Counted) -> tuple[Unit, list[int]]:
+        tree, nodes = self.tree, self.worth.columns[path]
+        text = f"[{self._group(owner)}; {self._label(path, owner)}: {counted.text}]"
+        line = next((tree.line[node] for node in nodes if tree.value[node] == counted.first), tree.line[nodes[0]])
+        leaves = [node for node in nodes if tree.value[node] in counted.listed]
+        return Unit(text, line, line, score, count=0, folded=self._lines(leaves)), leaves
+
+    def _pattern(self, owner: int, paths: list[int]) -> tuple[Unit, list[int]]:
+        """Return what all records have in common, which is not worth showing again with each of them."""
+        tree, columns = self.tree, self.worth.columns
+        parts: list[str] = []
+        leaves: list[int] = []
+        for path in paths:
+            part = f"{self._label(path, owner)}: {spelled(tree.value[columns[path][0]])}"
+            if sum(map(len, parts)) + len(part) <= LONGEST_PATTERN:
+                parts.append(part)
+                leaves += columns[path]
+        line = tree.line[leaves[0]] if leaves else 1
+        text = f"[all {self._group(owner)}: {', '.join(parts)}]"
+        return Unit(text, line, line, PATTERN if parts else -1.0, count=0, folded=self._lines(leaves)), leaves
+
+    def _lines(self, leaves: list[int]) -> Callable[[], Iterable[tuple[int, int]]]:
+        line = self.tree.line
+        return lambda: ((line[leaf], line[leaf]) for leaf in leaves)
+
+
 class _TreeReading:
     """Units of a tree, and the layout of those that are kept."""
 
@@ -974,6 +1138,11 @@ class _TreeReading:
         self.tree, self.shape, self.kind, self.noun, self.budget = tree, shape, kind, noun, budget
         self.scores = scores = worth.scores()
         self.winning = worth.winning
+        counts = _FieldCounts(tree, shape, worth).units()
+        self.counts = [unit for unit, _ in counts]
+        """Units that say what all records have in a field."""
+        self.counted = [leaves for _, leaves in counts]
+        """For each of them the leaves whose values it counts."""
         self.identifying = {leaf for leaves in shape.identity.values() for leaf in leaves}
         leaves = (
             node
@@ -1014,6 +1183,7 @@ class _TreeReading:
         self.nodes = sorted(wanted)
         self.unit_of = {node: index for index, node in enumerate(self.nodes)}
         units = [self._unit(node) for node in self.nodes]
+        units += self.counts
         return Reading(self.kind, units, noun=self.noun, gaps=False, layout=self.layout, hidden=self.hidden, decay=0.2)
 
     def _unit(self, node: int) -> Unit:
@@ -1056,9 +1226,12 @@ class _TreeReading:
 
     def layout(self, kept: set[int], changed: dict[int, str], gaps: Gaps | None = None) -> str:
         """Write one line per object: its path, then its values; one more blank per level."""
-        shown = {self.nodes[index] for index in kept}
-        changed_text = {self.nodes[index]: text.removesuffix(", ") for index, text in changed.items()}
-        return _Layout(self, shown, changed_text).text()
+        own = len(self.nodes)
+        shown = {self.nodes[index] for index in kept if index < own}
+        changed_text = {self.nodes[index]: text.removesuffix(", ") for index, text in changed.items() if index < own}
+        counts = [changed.get(index, self.counts[index - own].text) for index in sorted(kept) if index >= own]
+        body = _Layout(self, shown, changed_text).text()
+        return "\n".join([*counts, body] if body else counts)
 
     def joined(self, pieces: list[int]) -> str:
         if not pieces:
@@ -1079,7 +1252,11 @@ class _TreeReading:
     def hidden(self, kept: set[int]) -> HiddenValues:
         """Count the values that are not shown and name their paths, each once."""
         tree = self.tree
-        shown = {self.nodes[index] for index in kept}
+        own = len(self.nodes)
+        shown = {self.nodes[index] for index in kept if index < own}
+        for index in kept:
+            if index >= own:
+                shown.update(self.counted[index - own])
         values = hidden = 0
         paths: dict[int, None] = {}
         for node in range(len(tree)):
