@@ -4,7 +4,8 @@ Tests that use `url` or `store_url` run twice: on SQLite and on a real PostgreSQ
 
 `make test-fast` leaves out what is marked `browser`, `postgres`, `process` or `slow`. The first two are set here, by
 fixture and parameter. `process` is set by fixture where a fixture starts the process, else in the test file; a test
-that starts a process without it fails. `slow` is set in the test files.
+that starts a process without it fails. `slow` is set here for the folders
+whose tests start a service or a worker, and in the test files for single tests.
 """
 
 import os
@@ -24,6 +25,9 @@ from tersely.store.database import Database
 # How long an example takes depends on the machine; a test that hangs is ended by its timeout.
 settings.register_profile("tersely", deadline=None)
 settings.load_profile("tersely")
+
+STARTS_SERVICES = {"flows", "golden", "research", "servers", "sessions", "web"}
+"""Folders whose tests start a service, a gateway or a worker, which takes most of their time."""
 
 STARTS_PROCESSES = {"workplace"}
 """Fixtures that start MCP servers as processes."""
@@ -51,6 +55,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not isinstance(item, pytest.Function):
             continue
+        if item.path.parent.name in STARTS_SERVICES:
+            item.add_marker(pytest.mark.slow)
         fixtures = set(item.fixturenames)
         values = item.callspec.params.values() if hasattr(item, "callspec") else ()
         parameters = {value for value in values if isinstance(value, str)}

@@ -151,6 +151,7 @@ async def test_a_server_whose_results_are_left_alone_is_still_bounded_by_the_win
     assert (await execute(executor, ask(), scope=ME, window=3000)).tokens_after <= 3000
 
 
+@pytest.mark.slow
 async def test_a_model_is_told_the_call_its_arguments_and_the_conversation(results: KeptResults) -> None:
     """LESSONS: the summarizer never saw the call's arguments, so it did not know what had been asked."""
     conversation = [
@@ -181,6 +182,7 @@ async def test_when_the_model_fails_the_structure_decides_and_the_observation_sa
     assert observation.tokens_after <= 1000 and "503" in observation.reason
 
 
+@pytest.mark.slow
 async def test_a_summarizer_that_stalls_has_its_own_time_limit(results: KeptResults) -> None:
     """LESSONS: a stalled summarizer ate the whole iteration's time."""
     executor = tool_executor(OneTool(PODS), results, condense_seconds=0.3)

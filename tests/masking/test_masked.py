@@ -29,6 +29,7 @@ def package(file: str) -> str:
     return file.split("/")[0]
 
 
+@pytest.mark.slow
 def test_only_masking_and_the_pipeline_vouch_for_text() -> None:
     assert {package(file) for file, _ in calls("assume_masked")} <= MAY_ASSUME
     assert [file for file, _ in calls("Masked") if file != "masking/masked.py" and file != "masking/mask.py"] == []

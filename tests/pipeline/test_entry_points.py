@@ -105,6 +105,7 @@ def present() -> Record:
         logging.getLogger("tersely").disabled = False
 
 
+@pytest.mark.slow
 def test_every_recorded_entry_point_still_answers() -> None:
     """Only which documents there are: what they say may change on purpose."""
     assert {entry: list(documents) for entry, documents in present().items()} == {
@@ -113,6 +114,7 @@ def test_every_recorded_entry_point_still_answers() -> None:
     assert set(STORED["condense()"]) == set(INPUTS)
 
 
+@pytest.mark.slow
 def test_the_table_names_every_entry_point() -> None:
     assert set(present()) == TEXT_OF.keys() | READS_KEPT | LISTINGS
     assert set(command_line.commands) == COMMANDS.keys() | NO_CONTENT

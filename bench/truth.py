@@ -1,0 +1,233 @@
+"""Search condensed texts for statements that are not so.
+
+    python -m bench.truth                      the yardstick's texts and the generator's
+    python -m bench.truth --only t6/git        texts whose name contains this
+    python -m bench.truth --show 3             so many examples of each class
+    python -m bench.truth --smoke              a few texts
+
+Each class of statement is recomputed from the source alone: the account, gaps, counts, time ranges, quoted lines, the
+use of the budget. Exits with an error if one is wrong. The yardstick is in a folder `shared` beside the repository; if
+it is missing, the command says so and uses the generator's texts only.
+"""
+
+import gzip
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from bench.arguments import parser
+from bench.condense import find_yardstick
+from bench.generator.cases import all_shapes, draw
+from tersely.condensing.account import Account, source_lines
+from tersely.condensing.budget import Condensed
+from tersely.condensing.preamble import TIME
+from tersely.condensing.structural import cleaned, condense_structurally
+from tersely.condensing.templates import SAME_BUT_VALUES
+
+BUDGETS = (300, 1000)
+TREES = frozenset(("json", "jsonl", "json_cut", "yaml", "outline", "xml", "html", "page", "metrics", "notebook", "mixed"))
+"""Kinds that are laid out anew, so that their lines are not compared with those of the source."""
+LEAST_LOST = 400
+"""Characters; less than this may be lost although there is room, because each line would be cut."""
+
+_MARKS = re.compile(r"…|\[\d[\d,]* of \d|\[left out:")
+_OWN_LINE = re.compile(r"\[.*\]$|…$")
+_ENDING = re.compile(r"(?: ×\d[\d,]*| \(also [^()]*\)| \[[^\[\]]*\])+$")
+_TIMES = re.compile(r" ×(\d[\d,]*)(?: \(also [^()]*\))?(?: \[[^\[\]]*\])?$")
+_SHARE = re.compile(r"\[(\d[\d,]*) of (\d[\d,]*)\]")
+_RANGE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)\S* – (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)")
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
+_SIGNS = re.compile(r"[\W_]+")
+
+
+@dataclass(frozen=True)
+class Text:
+    name: str
+    text: str
+    focus: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    kind: str
+    """Class of the wrong statement."""
+    where: str
+    what: str
+
+
+def yardstick_texts() -> Iterator[Text]:
+    path = find_yardstick()
+    if path is None:
+        print("There is no folder `shared/yardstick` beside the repository; only generated texts are checked.")
+        return
+    data = path.parent / "data" / "dev"
+    for packed in sorted(data.glob("*/cases.jsonl.gz")):
+        with gzip.open(packed, "rt", encoding="utf-8") as lines:
+            seen: dict[str, str] = {}
+            for line in lines:
+                case = json.loads(line)
+                text = seen.setdefault(case["id"], case["text"]) if "text" in case else seen[case["text_of"]]
+                yield Text(f"{packed.parent.name}/{case['id']}", text, case["focus"])
+    for file in sorted(data.rglob("*")):
+        if file.is_file() and file.suffix != ".gz" and file.name != "cases.yaml" and file.stat().st_size < 300_000:
+            text = file.read_text(encoding="utf-8", errors="replace")
+            yield Text(str(file.relative_to(data)), text, "What went wrong?")
+
+
+def generated_texts() -> Iterator[Text]:
+    for at, (shape, ask) in enumerate(all_shapes()):
+        case = draw(shape, ask, at % 3, 12_000)
+        yield Text(f"generated/{case.id}", case.text, case.focus)
+
+
+def findings_in(text: Text, budget: int) -> Iterator[Finding]:
+    """Yield every statement about one condensed text that is not so."""
+    condensed = condense_structurally(text.text, budget, text.focus)
+    lines = source_lines(cleaned(text.text))
+    where = f"{text.name} @{budget} ({condensed.kind})"
+    checks = (
+        wrong_account(condensed, lines),
+        wrong_counts(condensed, lines),
+        wrong_times(condensed, lines),
+        unmarked_gaps(condensed, lines),
+        unknown_lines(condensed, lines),
+        unused_budget(condensed, lines, budget),
+    )
+    for check in checks:
+        for kind, what in check:
+            yield Finding(kind, where, what)
+
+
+def wrong_account(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Every line is in one list exactly; what is shown is in the text, and what is lost is not."""
+    account = condensed.account
+    seen = Counter(at for runs in _lists(account) for first, last in runs for at in range(first, last + 1))
+    if account.total != len(lines) or len(seen) != len(lines) or any(times != 1 for times in seen.values()):
+        yield "the account does not add up", f"{account.total} of {len(lines)}"
+        return
+    output = _bare(condensed.text)
+    whole = Counter(map(_bare, condensed.text.split("\n")))
+    times = Counter(map(_bare, lines))
+    for at in _numbers(account.shown):
+        if (own := _bare(lines[at - 1])) and own not in output:
+            yield "said to be shown and is not", lines[at - 1]
+    for at in _numbers(account.lost):
+        own = _bare(lines[at - 1])
+        if len(own) >= 8 and times[own] == 1 and whole[own]:
+            yield "said to be lost and is shown", lines[at - 1]
+
+
+def wrong_counts(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """`line ×N` stands for N lines that are equal up to values; `[k of n]` never counts more than there are."""
+    for part, whole in _SHARE.findall(condensed.text):
+        if int(part.replace(",", "")) > int(whole.replace(",", "")):
+            yield "more shown than there are", f"[{part} of {whole}]"
+    if condensed.kind in TREES or condensed.kind in ("table", "json_lines"):
+        return
+    masked: list[str] = []
+    for line in condensed.text.split("\n"):
+        found = _TIMES.search(line)
+        if found is None or _OWN_LINE.match(line):
+            continue
+        masked = masked or [_masked(each) for each in lines]
+        pieces = [_masked(piece) for piece in line[: found.start()].split("…")]
+        equal = sum(1 for each in masked if all(piece in each for piece in pieces))
+        if equal < int(found[1].replace(",", "")):
+            yield "counted more often than it occurs", f"{line} (occurs {equal} times)"
+
+
+def wrong_times(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """A range in the head goes from the earliest to the latest time at the beginning of a line."""
+    found = _RANGE.search(condensed.text.split("\n", 1)[0])
+    if found is None:
+        return
+    times = [stamp[0].replace("T", " ") for line in lines if (stamp := _STAMP.match(line.lstrip("[("), 0, 30))]
+    first, last = found[1].replace("T", " "), found[2].replace("T", " ")
+    if times and (min(times) < first or max(times) > last):
+        yield "times outside of the range", f"{found[0]}; really {min(times)} – {max(times)}"
+
+
+def unmarked_gaps(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Between two shown lines with lost ones between them there is a mark."""
+    if condensed.kind in TREES:
+        return
+    lost = set(_numbers(condensed.account.lost))
+    places: dict[str, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines, 1):
+        if len(own := _bare(line)) >= 6:
+            places[own].append(number)
+    before, marked = 0, True
+    for line in condensed.text.split("\n"):
+        marked = marked or bool(_MARKS.search(line))
+        stands = places.get(_bare(_ENDING.sub("", line)), [])
+        if len(stands) != 1:
+            continue
+        hidden = [at for at in range(before + 1, stands[0]) if at in lost and _bare(lines[at - 1])]
+        if before and hidden and not marked:
+            yield "gap without a mark", f"lines {hidden[0]}–{hidden[-1]}: {lines[hidden[0] - 1]}"
+        before, marked = stands[0], bool(_MARKS.search(line))
+
+
+def unknown_lines(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Every line that is not ours consists of pieces of one line of the source."""
+    if condensed.kind in TREES or condensed.kind in ("table", "json_lines", "prose", "dialogue"):
+        return
+    source = "\n".join(" ".join(line.split()) for line in lines)
+    by_words: list[str] | None = None
+    for number, line in enumerate(condensed.text.split("\n")):
+        shown = " ".join(_ENDING.sub("", line).split())
+        if not shown or _OWN_LINE.match(line) or shown in source or line == condensed.closing:
+            continue
+        by_words = by_words if by_words is not None else source.split("\n")
+        pieces = [piece.strip() for piece in re.split(r"…|\[…\]", shown)]
+        if not any(all(piece in own for piece in pieces) for own in by_words) and number > 4:
+            yield "a line that is not in the source", line
+
+
+def unused_budget(condensed: Condensed, lines: list[str], budget: int) -> Iterator[tuple[str, str]]:
+    lost = sum(len(lines[at - 1]) for at in _numbers(condensed.account.lost))
+    if condensed.tokens_after < 0.7 * budget and lost > LEAST_LOST:
+        yield "budget left although text is lost", f"{condensed.tokens_after} tokens, {lost} characters lost"
+
+
+def _lists(account: Account) -> Iterable[tuple[tuple[int, int], ...]]:
+    return account.shown, account.partial, account.folded, account.lost
+
+
+def _numbers(runs: tuple[tuple[int, int], ...]) -> Iterator[int]:
+    return (at for first, last in runs for at in range(first, last + 1))
+
+
+def _bare(text: str) -> str:
+    return _SIGNS.sub("", text)
+
+
+def _masked(text: str) -> str:
+    return SAME_BUT_VALUES.sub("#", TIME.sub("#", " ".join(text.split())))
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--only", default="", metavar="NAME", help="texts whose name contains this")
+    options.add_argument("--show", type=int, default=1, metavar="N", help="examples of each class")
+    chosen = options.parse_args()
+    every = 60 if chosen.smoke else 1
+    texts = [text for text in (*yardstick_texts(), *generated_texts()) if chosen.only in text.name][::every]
+    found: dict[str, list[Finding]] = defaultdict(list)
+    for text in texts:
+        for budget in BUDGETS:
+            for finding in findings_in(text, budget):
+                found[finding.kind].append(finding)
+    for kind, findings in sorted(found.items()):
+        print(f"{len(findings):>6} {kind} ({len({finding.where for finding in findings})} outputs)")
+        for finding in findings[:: max(1, len(findings) // chosen.show)][: chosen.show]:
+            print(f"         {finding.where}: {finding.what[:160]}")
+    print(f"{len(texts)} texts at {', '.join(map(str, BUDGETS))} tokens, {sum(map(len, found.values()))} wrong statements.")
+    if found:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
