@@ -129,10 +129,11 @@ _STATEMENT = re.compile(
     r"(?:return|if|for|while|else|elif|elsif|switch|case|try|catch|except|finally|import|from\s+[\w.]+\s+import|package"
     r"|#\s*(?:include|define|ifn?def|if|endif|pragma)|use|using|require(?:_\w+)?|export|const|let|var|throw|raise"
     r"|break;?|continue;?|pass|yield|await|do|end|fi|done|esac|then|extern|typedef|static|public|private|protected|final|local|defer|go"
-    r"|unless|begin|rescue|ensure|assert|echo|foreach|match|loop|mut|fn|func|namespace)\b(?![.\-]|:\s*\S)"
+    r"|unless|begin|rescue|ensure|assert|echo|foreach|match|loop|mut|fn|func|namespace"
+    r"|(?:CREATE|ALTER|DROP)\s+[A-Z]+|INSERT\s+INTO)\b(?![.\-]|:\s*\S)"
 )
 _SYNTAX = re.compile(
-    r".*(?:[;{]|\)\s*[:{]|=>|\);?|\],?|\(|\|\||&&|\\)$|[})\]]+[;,)]*$|(?:\w+[.:>-]+)*\w+\(.*\)$"
+    r".*(?:[;{]|[\w)\]}\"'],|\)\s*[:{]|=>|\);?|\],?|\(|\|\||&&|\\)$|[})\]]+[;,)]*$|(?:\w+[.:>-]+)*\w+\(.*\)$"
     r"|[$@\w.\[\]\"']+\s*(?::\s*[\w\[\], |.]+)?"
     r"\s*(?:[-+*/|&]|:)?=\s*\S|@\w[\w.]*(?:\(.*)?$|#\["
 )
@@ -141,6 +142,9 @@ _COMMENT = re.compile(r"//|/\*|\*|#(?!\s*(?:include|define|if|endif|pragma|else|
 
 LEAST_SYNTAX = 0.45
 """Least share of the lines, without comments, that have the form of statements."""
+
+LEAST_CODE = 0.04
+"""Least number of lines of code for each line of comment."""
 
 LEAST_WORDS = 0.06
 """Least share of the lines, without comments, that begin with a word of a programming language."""
@@ -182,7 +186,7 @@ def _certainty(code: list[str], *, quoted: bool) -> float:
             formed += len(content) < 60 or bool(_SYNTAX.match(content))
         elif _SYNTAX.match(content):
             formed += 1
-    if total < 4 or total < 0.1 * plain:
+    if total < 4 or total < LEAST_CODE * plain:
         return 0.0
     share = formed / total
     if share < LEAST_SYNTAX or stated + opened < max(3, LEAST_WORDS * total):
