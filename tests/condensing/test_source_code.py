@@ -152,23 +152,22 @@ def test_every_unit_is_lines_of_the_source(text: str, question: str, budget: int
 
 
 def test_a_hit_is_shown_below_its_function_and_class() -> None:
-    text = inspect.getsource(units)
-    output = condense_structurally(text, 200, "where is heappushpop or heapify called?").text
-    shown = output.split("\n")
-    at = next(index for index, line in enumerate(shown) if "heapq.heapify(heap)" in line)
-    assert any(line.startswith("class _Packing") for line in shown[:at])
-    assert any("def _ranked(self)" in line for line in shown[:at])
+    shown = condense_structurally(
+        inspect.getsource(textwrap), 300, "where is _fix_sentence_endings called?"
+    ).text.split("\n")
+    at = next(index for index, line in enumerate(shown) if "self._fix_sentence_endings(chunks)" in line)
+    assert any(line.startswith("class TextWrapper") for line in shown[:at])
+    assert any("def _split_chunks(self, text)" in line or "def wrap(self, text)" in line for line in shown[:at])
 
 
 def test_the_body_of_the_function_in_question_comes_first() -> None:
-    text = inspect.getsource(units)
-    output = condense_structurally(text, 400, "what does runs_of return?").text
-    for line in inspect.getsource(units.runs_of).split("\n"):
+    output = condense_structurally(inspect.getsource(textwrap), 500, "what does indent return?").text
+    for line in inspect.getsource(textwrap.indent).split("\n"):
         assert line.rstrip() in output
 
 
 def test_numbers_of_a_listing_stay() -> None:
-    listing = numbered(inspect.getsource(units))
+    listing = numbered(inspect.getsource(textwrap))
     at = next(line for line in listing.split("\n") if "def shorten(" in line)
     assert at in condense_structurally(listing, 300, "where is shorten defined?").text
 
