@@ -11,6 +11,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "tersely"
 PROTOCOLS: dict[str, tuple[str, ...]] = {
     "build": ("demo/*", "servers/*", "web/*"),
     "create": ("store/*",),
+    "detect": ("condensing/*",),
     "find": ("store/*",),
     "page": ("store/*",),
     "parse": ("condensing/*",),
@@ -22,6 +23,7 @@ PROTOCOLS: dict[str, tuple[str, ...]] = {
 
 build: the server application of the module.
 create, find, page: the statements of one table.
+detect: how certain it is that a sample of lines is of the reader's kind.
 parse: the tree of one text format.
 read, reading_of: the reader of one kind of text.
 routes: the endpoints of one resource.
