@@ -490,3 +490,15 @@ REMARKS = "\n\n".join(
 def test_comments_of_readers_are_no_part_of_the_body(opening: str) -> None:
     text = shown(f"# Ferries are late\n\n{STORY}\n\n{opening}\n\n{REMARKS}", 400, "Ferries are late")
     assert "ferry number 5" in text and "Person" not in text
+
+
+def test_a_long_paragraph_about_cookies_is_text_and_a_notice_about_them_is_not() -> None:
+    about = (
+        "Browsers can be told to forget what a site has stored. Whoever clears every cookie at night is asked to log "
+        "in again each morning, which few people like, and so the advice is seldom followed for longer than a week. "
+        "The authors of the study watched forty households for a year and found that three of them still did so at "
+        "its end, all of them without children."
+    )
+    notice = "We use cookies on this website so that it works as it should for you."
+    text = shown(f"# Ferries are late\n\n{STORY}\n\n{about}\n\n{notice}\n\n{STORY[:80]}", 600, "Ferries are late")
+    assert "forty households" in text and "We use cookies" not in text

@@ -87,6 +87,8 @@ _DIVIDER = 0.4
 _BEFORE_COMMENTS = 0.3
 _MOST_OPENINGS = 5
 """Smallest value of a body before the comments, relative to the best run; only so many lines are tried as openings."""
+_NOTICE = 350
+"""A longer text with one household word may speak about cookies or letters; a notice of the website has several."""
 _SAYS_SOMETHING = 40
 """A line with so many characters beside its links is more than a menu entry or a teaser."""
 _FALL = 3.0
@@ -426,7 +428,8 @@ def _value(block: Block, wide: float) -> float:
         return 0.2
     if (block.ended and plain >= 25) or plain > 200:
         low = block.text.lower()
-        if any(word in low for word in _HOUSEHOLD):
+        said = sum(1 for word in _HOUSEHOLD if word in low)
+        if said > 1 or (said and plain < _NOTICE):
             return -1.0
         if block.kind == "text" and plain < 320 and _is_credited(low):
             return -0.3
