@@ -534,7 +534,7 @@ def score_sentences(texts: list[str], owners: list[Paragraph], focus: Focus, bud
     is_dialogue = any(owner.label for owner in owners)
     weights = _distinguishing(focus, found, speakers, 0.5 if is_dialogue else 1.0)
     if not weights:
-        return _unasked(texts, owners, found.relevance, is_dialogue=is_dialogue), 0.0
+        return _unasked(texts, owners, found.relevance, speakers, is_dialogue=is_dialogue), 0.0
     passage = _passages(texts, terms, weights, SPOKEN_REACH if is_dialogue else WRITTEN_REACH)
     top = max(passage) or 1.0
     own = [sum(weights[index] for index in seen if index in weights) if seen else 0.0 for seen in terms]
@@ -562,8 +562,10 @@ def score_sentences(texts: list[str], owners: list[Paragraph], focus: Focus, bud
     return scores, (0.2 if few else 0.35) * max(scores)
 
 
-def _unasked(texts: list[str], owners: list[Paragraph], relevance: list[float], *, is_dialogue: bool) -> list[float]:
-    """Score sentences where the focus, if there is one, contains no word of the text."""
+def _unasked(
+    texts: list[str], owners: list[Paragraph], relevance: list[float], speakers: set[str], *, is_dialogue: bool
+) -> list[float]:
+    """Score sentences where the focus, if there is one, contains no word that distinguishes them."""
     if any(owner.aside for owner in owners):
         return [
             -1.0 if owner.aside else 0.4 * score
@@ -574,7 +576,7 @@ def _unasked(texts: list[str], owners: list[Paragraph], relevance: list[float], 
         for at, value in enumerate(centrality(texts))
     ]
     if is_dialogue:
-        _prefer_statements(scores, texts, owners, set(), _FORMALITY_UNASKED)
+        _prefer_statements(scores, texts, owners, speakers, _FORMALITY_UNASKED)
         return scores
     count = len(texts)
     # The beginning and the end of a report state its subject and its results.
@@ -678,7 +680,9 @@ def _distinguishing(focus: Focus, found: Found, speakers: set[str], power: float
     weights: dict[int, float] = {}
     for index, idf in found.idf.items():
         term = focus.terms[index]
-        if idf >= 0.05 and not (term.text in _ASKING_ABOUT or term.text in _FUNCTION_WORDS or term.text in names):
+        # A term is a stem or a whole word.
+        forms = {term.text, stem(term.text)}
+        if idf >= 0.05 and forms.isdisjoint(_ASKING_ABOUT) and forms.isdisjoint(_FUNCTION_WORDS | names):
             weights[index] = term.weight * idf**power * (_CONTEXT_SHARE if context and term.text not in core else 1.0)
     heaviest = sorted(weights, key=lambda index: (-weights[index], index))[:_MOST_TERMS]
     most = sum(weights[index] for index in heaviest[:3]) or 1.0
