@@ -147,10 +147,7 @@ def opening_of(lines: Sequence[str]) -> Opening | None:
     marked = sum(1 for at in filled if _HEADING.match(sample[at]) or "](" in sample[at][:400]) >= max(
         3, 0.03 * len(filled)
     )
-    fields = [len(sample[at]) - len(sample[at].lstrip()) for at in filled if _KEY.match(sample[at][:80])]
-    keyed = len(fields) > 0.6 * len(filled)
-    if keyed and sum(1 for indent in fields if indent) > 0.3 * len(fields):
-        return None  # An outline
+    keyed = sum(1 for at in filled if _KEY.match(sample[at][:80])) > 0.6 * len(filled)
     found: dict[tuple[int, str, int], list[int]] = {}
     for order, at in enumerate(filled):
         line = sample[at]
