@@ -36,7 +36,7 @@ class Part:
 
 def parts_of(text: str) -> list[Part]:
     whole = sniff(text)
-    if whole in ("page", "html", "test_run", "blame", "findings", "records"):
+    if whole in ("page", "html", "test_run", "blame", "ci_log", "findings", "records"):
         return [Part(whole, text, 1, "")]  # Their reader handles headings and the pages of a crawl itself.
     if whole in ("code", "config", "manual") and "\n==> " not in text:
         return [Part(whole, text, 1, "")]  # Ruled comments are not titles.

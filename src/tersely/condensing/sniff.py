@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
-from tersely.condensing import blame, config_files, findings, line_records, manuals, source_code, test_runs
+from tersely.condensing import blame, ci_logs, config_files, findings, line_records, manuals, source_code, test_runs
 from tersely.condensing.logs import looks_repetitive, looks_timed
 from tersely.condensing.pages import looks_like_page
 
@@ -30,6 +30,7 @@ Kind = Literal[
     "grep",
     "diff",
     "blame",
+    "ci_log",
     "findings",
     "records",
     "test_run",
@@ -287,6 +288,8 @@ def _tool_output(text: str, sample: _Sample) -> Kind | None:
     lines = sample.lines
     if _DIFF.search(text[:20_000]):
         return "diff"
+    if ci_logs.detect(lines):
+        return "ci_log"
     if test_runs.detect(text):
         return "test_run"
     if blame.detect(lines):

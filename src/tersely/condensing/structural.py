@@ -15,6 +15,7 @@ from functools import partial
 
 from tersely.condensing import (
     blame,
+    ci_logs,
     config_files,
     diffs,
     event_blocks,
@@ -256,6 +257,7 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
     "grep": (grep.read,),
     "diff": (diffs.read,),
     "blame": (blame.read,),
+    "ci_log": (ci_logs.read,),
     "findings": (findings.read, grep.read),
     "records": (line_records.read,),
     "test_run": (test_runs.read,),
