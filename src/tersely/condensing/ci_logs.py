@@ -52,7 +52,11 @@ class _CiLine:
 
 def detect(lines: Sequence[str]) -> bool:
     """Whether several of these lines are marks of a CI job."""
-    return sum(1 for line in lines if _OPENING.match(line, _PREFIX.match(line).end())) >= 3  # type: ignore[union-attr]
+    marks = 0
+    for line in lines:
+        prefix = _PREFIX.match(line)
+        marks += prefix is not None and _OPENING.match(line, prefix.end()) is not None
+    return marks >= 3
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
