@@ -134,3 +134,33 @@ def test_hostile_texts_are_read_in_time() -> None:
     for text in ("x" * 200_000, "commit a\n" * 50_000, "\n\n".join(["commit " + "f" * 5_000] * 200), "> \n" * 9_000):
         reading = line_records.read(text, Focus.parse("f"), 200)
         assert reading is None or pack(reading, 200).tokens <= 200
+
+
+@pytest.mark.parametrize("graph", ["", "* ", "| * "])
+def test_commits_of_one_line_are_never_joined(graph: str) -> None:
+    lines = [f"{graph}{_hash(at)[:7]} oven: knead the dough of batch {at}" for at in range(300)]
+    shown = condense_structurally("\n".join(lines), 200, "Which commits touched batch 77 of the oven?").text
+
+    assert lines[77] in shown.split("\n")
+    assert all(line in lines or line.startswith(("…", "[")) for line in shown.split("\n"))
+
+
+def test_a_history_with_drawn_branches_is_read_like_one_without() -> None:
+    drawn = "\n".join(
+        ("* " if line.startswith("commit") else "| ") + line if line else "|" for line in _log().split("\n")
+    )
+    shown = condense_structurally(drawn, 300, "Who repaired the hinge?").text
+
+    assert f"commit {_hash(70)[:12]}" in shown
+    assert "Author: Baker A <baker0@oven.example>" in shown
+
+
+def test_paragraphs_of_a_block_stay_with_its_opening() -> None:
+    blocks = [
+        f"{_hash(at)[:8]} Baker {at % 7} 2024-05-01\n    Batch {at}\n\nIt rests {at} hours.\n" for at in range(80)
+    ]
+    blocks[40] = f"{_hash(40)[:8]} Baker Z 2024-05-02\n    Lid\n\nFirst.\n\nThe hinge squeaks.\n"
+    shown = _condensed("\n".join(blocks), "hinge", 120)
+
+    assert "The hinge squeaks." in shown
+    assert f"{_hash(40)[:8]} Baker Z" in shown

@@ -60,6 +60,9 @@ INDEX_SHARE = 0.35
 """Largest share of the budget for such an index."""
 
 _HASH = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{7,64}\^?\b")
+_ONE_LINE = re.compile(rf"[*|/\\ ]*{_HASH.pattern} \S")
+_GRAPH_COMMIT = re.compile(rf"[|/\\ ]*\* +(?:commit )?{_HASH.pattern}")
+_GRAPH = re.compile(r"(?:[|/\\*_](?: (?=[|/\\*_ ]))?)*[|/\\*_] ?")
 _IDENTIFIED = re.compile(rf"(?:\w+ )?{_HASH.pattern}|\[?[A-Z]{{1,8}}-?\d{{2,6}}\]?:?\s")
 _LONG_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,52}\b")
 _CODE = re.compile(r"\[?[A-Z]{1,8}-?\d{2,6}\]?:?(?:\s|$)")
@@ -125,11 +128,29 @@ class Record:
 
 def detect(lines: Sequence[str]) -> bool:
     """Whether these lines (with blank ones) consist of blocks that open alike."""
-    return opening_of(lines) is not None
+    return opening_of(without_graph(lines)) is not None
+
+
+def detect_commits(lines: Sequence[str]) -> bool:
+    """Whether each of these lines is a commit by itself, as in a history with one line per commit."""
+    if sum(1 for line in lines[:20] if _ONE_LINE.match(line)) < FEWEST:
+        return False
+    said = [line for line in lines if _WORDS.search(line)]
+    return sum(1 for line in said if _ONE_LINE.match(line)) >= 0.9 * len(said)
+
+
+def without_graph(lines: Sequence[str]) -> Sequence[str]:
+    """Remove the lines and stars that draw the branches of a history; return other texts as they are."""
+    sample = [line for line in lines[:200] if line]
+    commits = sum(1 for line in sample if _GRAPH_COMMIT.match(line))
+    if commits < 3 or sum(1 for line in sample if line[0] in "*|/\\") < 0.9 * len(sample):
+        return lines
+    # The branches of a line that is not a commit are followed by as many blanks as its text is indented, and one.
+    return [_GRAPH.sub("", line) for line in lines]
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
-    lines = text.split("\n")
+    lines = without_graph(text.split("\n"))
     opening = opening_of(lines)
     return read_opened(lines, opening, focus, budget) if opening is not None else None
 
@@ -324,7 +345,8 @@ def _loosen(lines: Sequence[str], filled: list[int], records: list[Record], open
             (at for at, index in enumerate(record.lines) if at and _is_apart(lines, filled, index, opening)), 0
         )
         places.append(place)
-    if sum(1 for place in places[:-1] if place) > 0.2 * len(records):
+    apart = [at for at, place in enumerate(places[:-1]) if place]
+    if len(apart) > max(3, 0.03 * len(records)) or (apart and apart[0] < 0.6 * len(records)):
         # Blocks consist of paragraphs; only what makes the last one far longer than usual is not part of it.
         usual = sorted(len(record.lines) for record in records)[int(0.9 * len(records))]
         places = [0] * (len(records) - 1) + [places[-1] if len(records[-1].lines) > 3 * usual else 0]

@@ -294,6 +294,8 @@ def _tool_output(text: str, sample: _Sample) -> Kind | None:
         return "test_run"
     if blame.detect(lines):
         return "blame"
+    if line_records.detect_commits(lines):
+        return "text"
     if sample.timed < 0.3 and findings.detect(lines):
         return "findings"
     if sample.share(_BRANCH) >= 0.5 or sum(1 for line in lines if _RECORD_RULE.match(line)) >= 2:
