@@ -164,3 +164,17 @@ def test_paragraphs_of_a_block_stay_with_its_opening() -> None:
 
     assert "The hinge squeaks." in shown
     assert f"{_hash(40)[:8]} Baker Z" in shown
+
+
+def test_the_largest_of_listed_files_is_found() -> None:
+    folders = [
+        f"./part{at}:\ntotal {at}\n"
+        + "".join(f"-rw-r--r-- 1 root root {7 * at + of:>6} Nov 15 14:43 crumb{of}.c\n" for of in range(20))
+        for at in range(30)
+    ]
+    folders[17] += "-rw-r--r-- 1 root root 582021 Nov 15 14:43 hinge.c\n"
+
+    shown = _condensed("\n".join(folders), "Which file is the largest?", 200)
+
+    assert "./part17:" in shown
+    assert "582021 Nov 15 14:43 hinge.c" in shown

@@ -132,3 +132,9 @@ def test_a_report_of_findings_keeps_the_finding_asked_for() -> None:
 
 def test_one_sign_of_a_website_makes_no_page() -> None:
     assert sniff(UNMARKED + "\ncookie: session") != "page"
+
+
+def test_messages_behind_a_program_and_a_level_are_no_prose() -> None:
+    text = "\n".join(f"npm warn deprecated {name}@1.0: This package is no longer supported." for name in "abcdefghijkl")
+
+    assert sniff(text + "\nnpm error code ERESOLVE\nnpm error Could not resolve the dependency of lid.") == "log"

@@ -60,6 +60,7 @@ INDEX_SHARE = 0.35
 """Largest share of the budget for such an index."""
 
 _HASH = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{7,64}\^?\b")
+_LISTED = re.compile(r"-[rwxsStT-]{9}\S?\s+\d+\s+\S+\s+\S+\s+(\d+)\s")
 _ONE_LINE = re.compile(rf"[*|/\\ ]*{_HASH.pattern} \S")
 _GRAPH_COMMIT = re.compile(rf"[|/\\ ]*\* +(?:commit )?{_HASH.pattern}")
 _GRAPH = re.compile(r"(?:[|/\\*_](?: (?=[|/\\*_ ]))?)*[|/\\*_] ?")
@@ -508,11 +509,19 @@ class _RowScores:
                 self.own[index] += gain
         by_line = focus.superlative or focus.comparisons or focus.negated
         if by_line and len(texts) <= MOST_FOR_COLUMNS and not any(record.raised for record in records):
-            weigh_columns(self.own, columns_of_lines(texts), focus, self.leaders)
+            weigh_columns(self.own, _listed_sizes(texts) or columns_of_lines(texts), focus, self.leaders)
 
     def is_identity(self, index: int, record: Record, texts: list[str]) -> bool:
         text = texts[index]
         return index in record.fields and text not in self.shared and bool(_LOCATION.search(text))
+
+
+def _listed_sizes(texts: list[str]) -> list[Column]:
+    """Return the sizes of listed files as a column; empty if the lines are no listing of directories."""
+    found = [(row, listed[1]) for row, text in enumerate(texts) if (listed := _LISTED.match(text))]
+    if len(found) < 0.5 * len(texts):
+        return []
+    return [Column("size bytes large big small file", [row for row, _ in found], [size for _, size in found])]
 
 
 def _head(records: list[Record], rows: _RowScores) -> str:

@@ -78,6 +78,8 @@ _GREP_PATH = re.compile(
 _LOCATED = re.compile(r"\s*(?:\.{0,2}/)?[\w.@+/-]+\.\w{1,8}[(:]\d+[,:]\d+[):]")
 """A finding of a compiler or linter: a file with line and column, `a.ts(3,7)` or `a.c:3:7`."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -\d+(?:,\d+)? \+\d+|--- \S.*\n\+\+\+ \S)", re.M)
+_TAGGED = re.compile(r"[\w.-]{2,20} (?:warn(?:ing)?|error|err!|info|notice|http|verb|timing)\b(?!:)", re.I)
+"""A program's name and a level before each message, as package managers write them."""
 _METRIC = re.compile(
     r"# (?:HELP|TYPE|UNIT|EOF)\b|[a-zA-Z_:][\w:.]*(?:\{[^}]*\})?\s+(?:[-+]?(?:\d[\d.eE+-]*|Inf)|NaN)(?:\s+\d+)?\s*$"
 )
@@ -292,6 +294,8 @@ def _tool_output(text: str, sample: _Sample) -> Kind | None:
         return "ci_log"
     if test_runs.detect(text):
         return "test_run"
+    if sample.share(_TAGGED) >= 0.7:
+        return "log"
     if blame.detect(lines):
         return "blame"
     if line_records.detect_commits(lines):

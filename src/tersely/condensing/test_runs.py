@@ -72,6 +72,7 @@ _TOTALS = re.compile(
     r"|\s*(?:Tests|Test Files)  .*\d+ (?:passed|failed)"
 )
 _HEADLINE = re.compile(r"\[\w+\]\s*-*$|={3,} .* ={3,}$|[=_-]{10,}$|failures:$|Failures:$|\s*\d+ failing\b")
+_DIGITS = re.compile(r"\d+")
 _TITLE = re.compile(r"(?<!\[)\b\w{2,}")
 """What a rule with a title has and a mere rule has not."""
 _SETUP = re.compile(
@@ -184,7 +185,9 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
             score = PINNED + pinned[at]
         place[at] = len(units)
         owner = owner_of.get(at)
-        units.append(Unit(texts[index], at + 1, at + 1, score, parent=place.get(owner) if owner is not None else None))
+        family = _DIGITS.sub("#", texts[index]) if role == "other" and owner is None else None
+        parent = place.get(owner) if owner is not None else None
+        units.append(Unit(texts[index], at + 1, at + 1, score, parent=parent, family=family))
     return Reading("test_run", units, head=_head(lines, unnamed))
 
 
