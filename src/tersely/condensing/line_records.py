@@ -20,7 +20,7 @@ from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.records import Column, columns_of_lines, weigh_columns
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit
 
-SAMPLED = 2_000
+SAMPLED = 1_200
 """Lines from which the opening is learned."""
 FEWEST = 4
 """Fewer blocks prove nothing."""
@@ -69,6 +69,7 @@ _LONG_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,52}\b")
 _CODE = re.compile(r"\[?[A-Z]{1,8}-?\d{2,6}\]?:?(?:\s|$)")
 _QUOTED = re.compile(r"\"[^\"]{1,200}\"|'[^']{1,200}'")
 _PATH = re.compile(r"(?:\.{0,2}/|[A-Za-z]:\\)?(?:[\w.@+-]+[/\\])+[\w.@+-]*|[\w@+-]+\.[a-z]{1,5}(?=[\s:]|\(\d|$)")
+_NAME = re.compile(f"(?P<hash>{_HASH.pattern})|(?P<quoted>{_QUOTED.pattern})|(?P<path>{_PATH.pattern})")
 _LOCATION = re.compile(r"(?:^|[\s(\"'])[\w./\\@+-]+\.\w{1,10}[\"']?[:(,](?: line )?\d+|<[^<>\s]+@[^<>\s]+>")
 _NUMBER = re.compile(r"\d+")
 _VALUE = re.compile(r"\b(?=\w*\d)\w+(?:[.:/-]\w+)*")
@@ -251,11 +252,11 @@ def _keys(content: str) -> tuple[str, str]:
 
 
 def _word(content: str) -> tuple[str, str]:
-    for pattern, name in ((_HASH, "‹hash›"), (_QUOTED, "‹quoted›"), (_PATH, "‹path›")):
-        found = pattern.match(content)
-        if found:
-            return name, content[found.end() :].lstrip()
     word, _, rest = content.partition(" ")
+    if word.isalpha():
+        return word[:40], rest.lstrip()
+    if found := _NAME.match(content):
+        return f"‹{found.lastgroup}›", content[found.end() :].lstrip()
     return _NUMBER.sub("#", word[:40]), rest.lstrip()
 
 
