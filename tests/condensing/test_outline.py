@@ -1,9 +1,12 @@
 """YAML, described things and key-value text are read as trees."""
 
+import re
+
 import pytest
 
 from tersely.condensing import outline, xml_shape
 from tersely.condensing.focus import Focus
+from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import Reading, pack
 
 
@@ -123,3 +126,41 @@ def test_headings_name_the_records_below_them() -> None:
     assert near(
         shown(outline.read(text, Focus.parse("anything unusual?"), 120), "anything unusual?"), "lamp-17", "broken"
     )
+
+
+NOTE = re.compile(r" ?\[(?:\d+ of \d+|… [\d,]+ lines)\]$|^\[.*\]$|^…$")
+"""What is not from the source: counts of what is shown, statements about all records, marks of gaps."""
+
+
+def lines_without_source(text: str, shown: str) -> list[str]:
+    """Return the shown lines that are not lines of the source, whatever their white space."""
+    source = {" ".join(re.sub(r"^[\s│├└─┬|`+]*(?:[-*•] )*", "", line).split()) for line in text.split("\n")}
+    found = []
+    for line in shown.split("\n"):
+        bare = NOTE.sub("", line.strip()).strip()
+        bare = " ".join(re.sub(r"^(?:- )*", "", bare).split())
+        if bare and bare != "-" and bare not in source:
+            found.append(line)
+    return found
+
+
+SYSCTL = "\n".join(
+    f"net.ipv4.conf.eth{at}.{key} = {at % 3}" for at in range(40) for key in ("mtu", "arp", "forwarding")
+)
+SETTINGS = "\n".join(
+    f"job-{at}:\n  image: repo/app:{at}\n  limits:\n    memory: {at % 5}Gi\n    cpu: {at}m\n  args:\n    - --port={at}\n    - --fast"
+    for at in range(60)
+)
+TREE = "\n".join(f"├─┬ part-{at}@1.{at}.0\n│ ├── left-{at}@2.0.{at}\n│ └── right-{at}@3.{at}.1" for at in range(80))
+PLAN = "\n".join(
+    f" QUERY PLAN\n Sort  (cost={at}.10..{at}.20 rows=5)\n   Sort Key: name\n   ->  Seq Scan on t{at}  (cost=0.00..{at}.00)\n"
+    f"         Filter: (id > {at})\n(5 rows)\n"
+    for at in range(40)
+)
+
+
+@pytest.mark.parametrize("text", [SYSCTL, SETTINGS, TREE, PLAN], ids=["sysctl", "yaml", "tree", "plans"])
+@pytest.mark.parametrize("question", ["", "which has memory 3Gi, part-7 or eth9 or Seq Scan on t9?"])
+def test_every_shown_line_is_a_line_of_the_source(text: str, question: str) -> None:
+    for budget in (150, 400, 1000):
+        assert lines_without_source(text, condense_structurally(text, budget, question).text) == []

@@ -11,9 +11,11 @@ free text have no counts, because nothing in them repeats.
 Knows nothing of units, trees and tables; `tree` and `tables` decide which fields matter.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tersely.condensing.records import far_out, numbers_of
 
@@ -24,11 +26,24 @@ MOST_LISTED = 6
 LONGEST_VALUE = 48
 """In characters. Longer values are messages, which are shown as values of their records."""
 LEAST_COVERED = 0.6
-"""Share of the records that the listed values must cover; other numbers are described by their range."""
+"""Share of the values that must be listed; numbers are described by their range instead, words not at all."""
 MOST_BESIDES = 3
 """Values counted beside a range: outliers, and words among the numbers. With more, no range describes the field."""
 LARGEST_VARIETY = 0.5
 """Distinct values as a share of all; a field with more is a name or a measure."""
+
+
+_COUNTING = re.compile(
+    r"\b(?:how (?:many|often|much)|number of|counts?|only|others?|any|none|no|not|all|every|each|most"
+    r"|both|different|same|unique|distribution|range|between|typical\w*|usual\w*|average|overview|summar\w+)\b",
+    re.I,
+)
+
+
+@lru_cache(maxsize=64)
+def asks_for_counts(question: str) -> bool:
+    """Whether a question is about all records: how many, are there others, is it the only one, none."""
+    return _COUNTING.search(question) is not None
 
 
 @dataclass(frozen=True)
@@ -61,6 +76,8 @@ def count_values(values: Sequence[str], absent: int = 0, first: Collection[str] 
     listed = ranked[: MOST_LISTED if len(ranked) > MOST_LISTED + 1 else MOST_LISTED + 1]
     parts = [f"{spelled(value)} ×{counts[value]}" for value in listed]
     rest = ranked[len(listed) :]
+    if sum(counts[value] for value in rest) > (1 - LEAST_COVERED) * total:
+        return None
     if rest:
         parts.append(f"{len(rest)} other values ×{sum(counts[value] for value in rest)}")
     return Counted(_with_absent(", ".join(parts), absent), listed[0], frozenset(listed))

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tersely.condensing.field_counts import FEWEST, count_values
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.logs import Lines, reading_of
 from tersely.condensing.preamble import Parts, level_weight
@@ -30,6 +31,8 @@ _NUMBER_LEVELS = {10: "TRACE", 20: "DEBUG", 30: "INFO", 40: "WARN", 50: "ERROR",
 
 _USUAL = 0.8
 """A field with the same value in this share of the records is written once; the other records show their values."""
+MOST_COUNTED = 2
+"""Fields whose values are counted over all records."""
 _MOST_KNOWN = 50_000
 _MOST_SHAPES = 2_000
 """Further records with other sets of fields are read as text."""
@@ -234,12 +237,43 @@ class _JsonLines(Lines):
 
     def shared(self) -> list[str]:
         count = len(self.numbers)
-        fields: list[str] = []
+        always: list[str] = []
+        said: list[str] = []
         for path, value in self.usual.items():
             times = self.values[path][value]
             shown = _pair(path, value if len(value) <= 80 else value[:77] + "…")
-            fields.append(shown if times == count else f"{shown} in {times}")
-        return ["all: " + ", ".join(fields)] if fields else []
+            if times == count:
+                always.append(shown)
+            else:
+                said.append(f"{times} with {shown}")
+        if always:
+            said.insert(0, f"all: {', '.join(always)}")
+        return said + self._counts()
+
+    def _counts(self) -> list[str]:
+        """Return what all records have in the fields that the question names."""
+        count = len(self.numbers)
+        if count < FEWEST or not self.focus:
+            return []
+        asked: list[tuple[float, str, set[str]]] = []
+        for path, values in self.values.items():
+            if path in (self.time, self.message, "") or (len(values) == 1 and values.total() == count):
+                continue
+            named = (
+                {value for value in values if self.focus.names(value) > 0.5 or self.focus.rejects(value)}
+                if len(values) <= 24
+                else set()
+            )
+            match = self.focus.names(path.rpartition(".")[2]) + (0.6 if 0 < len(named) <= 3 else 0.0)
+            if match >= 0.6:
+                asked.append((-match, path, named))
+        lines: list[str] = []
+        for _, path, named in sorted(asked, key=lambda entry: entry[:2])[:MOST_COUNTED]:
+            values = self.values[path]
+            counted = count_values(list(values.elements()), count - values.total(), named)
+            if counted:
+                lines.append(f"{path}: {counted.text}")
+        return [f"[{'; '.join(lines)}]"] if lines else []
 
     def _rendered(self, full: bool) -> list[str]:
         """Render every record as a line, in full or without its time and its distinguishing fields."""
@@ -277,7 +311,7 @@ class _JsonLines(Lines):
     def _fitted(self, at: int, room: int) -> str:
         """Render a record in at most `room` characters; relevant and distinguishing fields first, in source order."""
         whole = self.lines[at]
-        leaves = [leaf for leaf in self.leaves[at] if leaf[1] and leaf[1] != "null"]
+        leaves = self.leaves[at]
         texts = [_pair(path, value) for path, value in leaves]
         found = scan(texts, self.focus)
         heaviest = max((self.focus.terms[index].weight for index in found.frequency), default=0.0)
@@ -455,7 +489,7 @@ def _role(names: Sequence[str], columns: dict[str, Counter[str]], count: int) ->
 def _pair(path: str, value: str) -> str:
     if not path:
         return value
-    return f'{path}="{value}"' if " " in value else f"{path}={value}"
+    return f'{path}="{value}"' if " " in value or not value else f"{path}={value}"
 
 
 def _level_name(value: str) -> str:

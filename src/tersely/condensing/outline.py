@@ -31,6 +31,9 @@ _BLOCK = re.compile(r"(?:![\w!/.-]*\s+)?[|>][-+0-9]*\s*(?:#.*)?$")
 _SECTION = re.compile(r"(\[{1,2}[^\[\]]{1,80}\]{1,2})\s*$")
 _HEADING = re.compile(r"(#{1,6})\s+(?=\S)")
 _RULE = re.compile(r"\s*[-=_*~#]{3,}[\s=-]*$")
+_BLANKS = re.compile(r"\s+")
+_ROW_COUNT = re.compile(r"\(\d+ rows?\)$")
+"""The last line of a query result: the next result, although indented, does not belong to it."""
 
 
 def read_yaml(text: str, focus: Focus, budget: int) -> Reading | None:
@@ -218,9 +221,9 @@ class _Outline:
         if value:
             at = self._value(parent, key, value, number, at, indent)
             node = self._last_under(parent)
-            joint = content[len(key) : len(content) - len(value)].strip()
-            if not self.yaml and joint != ":":
-                self.tree.joint[node] = joint if joint == "=" else f" {joint} " if joint else " "
+            joint = _BLANKS.sub(" ", content[len(key) : len(content) - len(value)])
+            if not self.yaml and joint != ": ":
+                self.tree.joint[node] = joint
         else:
             node = self.tree.add(parent, key, OBJECT, line=number)
         self.stack.append((float(indent), node))
@@ -280,7 +283,8 @@ class _Outline:
             return at
         # Rows of a table end up here too; their alignment is lost already.
         node = tree.add_value(parent, "", " ".join(content.split()), number)
-        self.stack.append((float(indent), node))
+        if not _ROW_COUNT.match(content):
+            self.stack.append((float(indent), node))
         return at
 
     def _value(self, parent: int, key: str, value: str, number: int, at: int, indent: int) -> int:
@@ -302,7 +306,7 @@ class _Outline:
             return at
         if self.yaml and len(value) > 1 and value[0] in "\"'":
             if value[-1] == value[0]:
-                value = value[1:-1]
+                value = value[1:-1] or value
             else:
                 quote, parts = value[0], [value[1:]]
                 while at < len(self.lines) and len(parts) < 2_000:

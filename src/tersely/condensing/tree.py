@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tersely.condensing.account import runs_of
-from tersely.condensing.field_counts import FEWEST, Counted, count_values, spelled
+from tersely.condensing.field_counts import FEWEST, Counted, asks_for_counts, count_values, spelled
 from tersely.condensing.focus import Focus, Found, scan, stem, subwords
 from tersely.condensing.generic import pieces_of
 from tersely.condensing.records import (
@@ -34,7 +34,7 @@ from tersely.condensing.records import (
     oddness,
     sounds_like_a_name,
 )
-from tersely.condensing.units import Gaps, HiddenValues, Reading, Unit, trend_of
+from tersely.condensing.units import GAP, Gaps, HiddenValues, Reading, Unit, trend_of
 
 LEAF, OBJECT, LIST, TEXT = 0, 1, 2, 3
 """Kinds of nodes: a value; named children; numbered children; a long value in pieces."""
@@ -54,19 +54,26 @@ TROUBLED_SHARE = 0.4
 """The same for a question about trouble, which is answered by what is bad rather than by the words of the question."""
 MOST_FIELDS = 24
 """Fields of a winning record that are raised; a record around it with at most as many values wins with it."""
+BY_LINE = frozenset(("yaml", "outline"))
+"""Kinds with one value per line. What is shown of them are lines of the source, never several joined."""
 COUNTED_IF_ASKED = 1.5
-"""Score of the counts of a field that the question names."""
+"""Score of the counts of a field that the question names, if it asks how many, for others, or for none."""
 COUNTED_UNASKED = 0.9
-"""Score of the counts of a field if the question names none."""
+"""Score of the counts of a field otherwise."""
 MOST_COUNTED = 5
+MOST_ABSENT = 0.5
+"""Share of the records without a field above which its values are not counted, unless they are few."""
 PATTERN = 0.45
 """Score of the values that all records of a list share."""
 LONGEST_PATTERN = 240
 LARGEST_RECORD = 400
-"""In values. A larger object is not a record."""
+"""In values. A larger object is not a record, …"""
+LARGEST_SHARE = 0.5
+"""… and neither is one with a larger share of all values: it is the whole."""
 
 _PLACE = re.compile(
-    r"^(?:name|id|path|file|filename|file_?name|uri|url|href|line|lineno|line_?number|start_?line|location|key|title|label)$",
+    r"^(?:name|id|path|file|filename|file_?name|uri|url|href|line|lineno|line_?number|start_?line|location|key|title|label"
+    r"|host|node|pod|container|instance|service|namespace)$",
     re.I,
 )
 """Keys of fields that say which thing a record is about, and where it is."""
@@ -118,6 +125,8 @@ class Tree:
     """Leaves that represent many numbers."""
     whole: dict[int, str] = field(default_factory=dict)
     """Long values in one piece, for `wrapped`."""
+    written: dict[int, str] = field(default_factory=dict)
+    """Leaves whose key was split → the key as it is written: `net.ipv4.conf.eth0.mtu` for `mtu`."""
     apart: set[int] = field(default_factory=set)
     """Those of `whole` whose lines are source lines, starting below their key."""
 
@@ -162,6 +171,7 @@ class Tree:
             named={moved[node]: text for node, text in self.named.items() if node in moved},
             series={moved[node]: numbers for node, numbers in self.series.items() if node in moved},
             whole={moved[node]: text for node, text in self.whole.items() if node in moved},
+            written={moved[node]: key for node, key in self.written.items() if node in moved},
             apart={moved[node] for node in self.apart if node in moved},
         )
 
@@ -192,6 +202,7 @@ def grouped_by_dots(tree: Tree) -> Tree:
             owners[prefix] = grouped.add(root, prefix, OBJECT, line=tree.line[node])
             before = prefix
         leaf = grouped.add(owners[prefix], name, LEAF, tree.value[node], tree.line[node])
+        grouped.written[leaf] = tree.key[node]
         if node in tree.joint:
             grouped.joint[leaf] = tree.joint[node]
     return grouped
@@ -910,6 +921,7 @@ class _Winners:
         self.above: dict[int, frozenset[int]] = {}
         for node in range(len(tree) - 1, 0, -1):
             self.sizes[tree.parent[node]] += self.sizes[node]
+        self.largest = min(LARGEST_RECORD, LARGEST_SHARE * sum(1 for kind in tree.kind if kind == LEAF))
 
     def complete(self, scores: list[float], field_share: float) -> set[int]:
         """Raise the fields of the best records, those that say which one it is and where it is first; return them."""
@@ -1004,7 +1016,7 @@ class _Winners:
         node = tree.parent[leaf]
         while node >= 0:
             if tree.kind[node] == OBJECT and (found < 0 or sizes[node] <= MOST_FIELDS):
-                if sizes[node] > LARGEST_RECORD:
+                if sizes[node] > self.largest:
                     break
                 found = node
                 if sizes[node] > MOST_FIELDS:
@@ -1067,6 +1079,8 @@ class _FieldCounts:
             if not absent and values.count(values[0]) == len(values):
                 constant.setdefault(owner, []).append(path)
                 continue
+            if absent > MOST_ABSENT * self.records[owner] and len(set(values)) > 3:
+                continue  # A field of few records, which says little about all of them.
             first = self._named_values(nodes)
             score = self._score(values, worth.matches.get(path, 0.0) / best if best else 0.0, bool(first))
             counted = count_values(values, absent, first) if score > 0 else None
@@ -1086,7 +1100,8 @@ class _FieldCounts:
     def _score(self, values: list[str], match: float, named: bool) -> float:
         focus = self.worth.focus
         if focus and not focus.unusual:
-            return COUNTED_IF_ASKED * max(match if match >= 0.6 else 0.0, 0.8 if named else 0.0)
+            asked = COUNTED_IF_ASKED if asks_for_counts(focus.text) else COUNTED_UNASKED
+            return asked * max(match if match >= 0.6 else 0.0, 0.8 if named else 0.0)
         counts = Counter(values)
         if len(counts) > 12:
             return COUNTED_IF_ASKED * match if match >= 0.6 else 0.0
@@ -1138,6 +1153,7 @@ class _TreeReading:
         self.tree, self.shape, self.kind, self.noun, self.budget = tree, shape, kind, noun, budget
         self.scores = scores = worth.scores()
         self.winning = worth.winning
+        self.by_line = kind in BY_LINE
         counts = _FieldCounts(tree, shape, worth).units()
         self.counts = [unit for unit, _ in counts]
         """Units that say what all records have in a field."""
@@ -1219,10 +1235,15 @@ class _TreeReading:
     def leaf_text(self, node: int) -> str:
         tree = self.tree
         value = tree.value[node]
+        if "\n" in value and not self.by_line:
+            value = value.replace("\n", "\\n")  # As it is written in a string.
         parent = tree.parent[node]
         if not tree.key[node] or (parent >= 0 and tree.kind[parent] in (LIST, TEXT) and node not in tree.named):
-            return value
-        return f"{tree.key[node]}{tree.joint.get(node, ': ')}{value}" if value else f"{tree.key[node]}:"
+            return value or '""'
+        key = tree.written.get(node, tree.key[node]) if self.by_line else tree.key[node]
+        if not value:
+            return f"{key}:" if self.by_line else f'{key}: ""'
+        return f"{key}{tree.joint.get(node, ': ')}{value}"
 
     def layout(self, kept: set[int], changed: dict[int, str], gaps: Gaps | None = None) -> str:
         """Write one line per object: its path, then its values; one more blank per level."""
@@ -1230,7 +1251,7 @@ class _TreeReading:
         shown = {self.nodes[index] for index in kept if index < own}
         changed_text = {self.nodes[index]: text.removesuffix(", ") for index, text in changed.items() if index < own}
         counts = [changed.get(index, self.counts[index - own].text) for index in sorted(kept) if index >= own]
-        body = _Layout(self, shown, changed_text).text()
+        body = _Layout(self, shown, changed_text, gaps if self.kind == "outline" else None).text()
         return "\n".join([*counts, body] if body else counts)
 
     def joined(self, pieces: list[int]) -> str:
@@ -1280,8 +1301,13 @@ class _TreeReading:
 class _Layout:
     """Lines of the shown nodes, written in one pass without recursion."""
 
-    def __init__(self, reading: _TreeReading, shown: set[int], changed_text: dict[int, str]) -> None:
-        self.reading, self.changed_text = reading, changed_text
+    def __init__(
+        self, reading: _TreeReading, shown: set[int], changed_text: dict[int, str], gaps: Gaps | None = None
+    ) -> None:
+        self.reading, self.changed_text, self.gaps = reading, changed_text, gaps
+        self.by_line = reading.by_line
+        self.last_line = 0
+        """The last source line that was written."""
         self.tree, self.shape = tree, shape = reading.tree, reading.shape
         for node in list(shown):
             for leaf in shape.identity.get(node, ()):
@@ -1326,7 +1352,38 @@ class _Layout:
             self.lines.append((self.start + ", ".join(self.values)).rstrip().removesuffix(","))
         self.start, self.values = "", []
 
+    def _leaf_line(self, node: int, depth: int) -> None:
+        """Write a value on its own line; the first one of an item follows the sign of the item, as in the source."""
+        line = self.tree.line[node]
+        if not self._opens_item(node):
+            self._flush()
+            self._mark_gap(line, depth)
+            self.start = " " * depth
+        text = self.changed_text.get(node) or self.reading.leaf_text(node)
+        self.written += len(text) + 2
+        if node in self.naming:
+            self.named_at[self.naming[node]] = self.written
+        elif node in self.reading.answers and self.gaps is None:
+            text = self._with_owner(node, text)
+        self.values.append(text.replace("\n", "\n" + " " * (depth + 1)))
+        self._flush()
+        self.last_line = line + text.count("\n")
+
+    def _opens_item(self, node: int) -> bool:
+        """Whether a node is on the same line of the source as the sign of the item that was just written: `- main:`."""
+        return self.start.strip() == "-" and not self.values and self.tree.line[node] == self.last_line
+
+    def _mark_gap(self, line: int, depth: int) -> None:
+        """Mark lines of the source that are missing before this one."""
+        if self.gaps is None or self.gaps.lines is None or line <= self.last_line + 1:
+            return
+        if 0 in self.gaps.seen[self.last_line : line - 1]:
+            self.lines.append(" " * depth + GAP)
+
     def _leaf(self, node: int, depth: int) -> None:
+        if self.by_line:
+            self._leaf_line(node, depth)
+            return
         if depth != self.indent or not (self.values or self.start):
             self._flush()
             self.start = " " * depth
@@ -1356,10 +1413,23 @@ class _Layout:
     def _owner(self, node: int, depth: int, path: str) -> None:
         tree, shape = self.tree, self.shape
         children = self.inside.get(node, [])
+        if self.by_line and children and children[0] in tree.written:
+            # The owner is a part of the keys below it and no line of its own.
+            self.named_at[node] = self.written
+            self.stack.extend((child, depth, "") for child in reversed(children))
+            return
         label = path + self.reading.label(node)
         self.written += len(label) + depth
         if tree.value[node] or tree.parent[node] in shape.maps:
             self.named_at[node] = self.written
+        if self.by_line and self._opens_item(node):
+            label = self.start.strip() + " " + label
+            self.start = ""
+            depth -= 1
+        elif self.by_line:
+            self._flush()
+            self._mark_gap(tree.line[node], depth)
+            self.last_line = max(self.last_line, tree.line[node])
         if tree.kind[node] == TEXT:
             self._flush()
             self.lines.append(" " * depth + label + self.reading.joined(children))
@@ -1372,8 +1442,8 @@ class _Layout:
             self._flush()
             total = len(shape.children[node] or ())
             many = tree.kind[node] == LIST or node in shape.maps
-            note = f"[{len(children)} of {total}] " if many and len(children) < total else ""
-            self.start = " " * depth + label + note
+            note = f"[{len(children)} of {total}] " if many and 0 < len(children) < total else ""
+            self.start = " " * depth + (label.rstrip(", ") + " " if note and self.by_line else label) + note
             self.indent = depth + 1 if label else depth
             self.stack.extend((child, self.indent, "") for child in reversed(children))
 
@@ -1381,6 +1451,13 @@ class _Layout:
         total = len(self.shape.children[node] or ())
         note = f" [{len(children)} of {total}]" if len(children) < total else ""
         values = (self.changed_text.get(child) or self.reading.leaf_text(child) for child in children)
+        if self.by_line:
+            self.lines.append((" " * depth + label).rstrip() + note)
+            for child, value in zip(children, values, strict=True):
+                self._mark_gap(self.tree.line[child], depth + 1)
+                self.lines.append(" " * (depth + 1) + "- " + value)
+                self.last_line = self.tree.line[child]
+            return
         self.lines.append(" " * depth + label + ", ".join(values) + note)
 
     def _is_only_step(self, node: int, label: str, children: list[int]) -> bool:
@@ -1388,6 +1465,7 @@ class _Layout:
         kind = self.tree.kind
         return (
             len(children) == 1
+            and not self.by_line
             and kind[children[0]] == OBJECT
             and kind[node] == OBJECT
             and not label.lstrip().startswith("- ")
