@@ -5,7 +5,9 @@ from random import Random
 
 import pytest
 
+from tersely import condense
 from tersely.condensing.structural import condense_structurally
+from tersely.errors import InputError
 
 RULES = {
     "S307": "Use of possibly insecure function; consider a literal parser",
@@ -170,3 +172,21 @@ def test_values_that_look_like_nothing_are_shown(value: object, lines: bool) -> 
     shown = condense_structurally(text, 300, "What is the quota of host-70?").text
     spelled = json.dumps(value)
     assert f"quota={spelled}" in shown if lines else f"quota: {spelled}" in shown
+
+
+def test_values_are_condensed_like_their_json() -> None:
+    hosts = {"hosts": [{"name": f"host-{at}", "up": True, "load": at / 7, "note": None} for at in range(200)]}
+    assert (
+        condense(hosts, 300, "load of host-70").text
+        == condense(json.dumps(hosts, indent=1), 300, "load of host-70").text
+    )
+    assert condense([1, False, None]).text == "[\n 1,\n false,\n null\n]"
+    assert condense({}).text == "{}"
+
+
+@pytest.mark.parametrize(
+    "value", [{"at": object()}, {1, 2}, b"bytes", {("a", "b"): 1}], ids=["object", "set", "bytes", "pair"]
+)
+def test_other_values_are_refused_with_advice(value: object) -> None:
+    with pytest.raises(InputError, match="default=str"):
+        condense(value)

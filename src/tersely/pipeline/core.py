@@ -4,12 +4,14 @@ Serves `tersely.condense`, the shell and hooks, and is the part of `process` tha
 uses neither a store nor a model. Imports only `text`, `masking` and `condensing`.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tersely.condensing.account import Lost
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
 from tersely.condensing.structural import condense_within
+from tersely.errors import InputError
 from tersely.masking.clean import clean
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
@@ -19,30 +21,45 @@ CUT_CHARACTERS = 50_000
 """Up to this length, tokens are counted without a thread."""
 
 
-def condense(text: str, budget: int = 1000, focus: str = "", *, mask: bool = True) -> Condensed:
+def condense(text: object, budget: int = 1000, focus: str = "", *, mask: bool = True) -> Condensed:
     """Condense a text to `budget` tokens without a model: parts relevant to the focus stay, the rest is counted.
 
     The text is cleaned of hidden characters and its secrets are masked first. Nothing is stored and nothing is sent.
 
     Args:
+        text: A text, or a JSON-like value (dict, list, number, bool, None), which is read as JSON.
         mask: False leaves secrets in the text; hidden characters are removed nevertheless.
 
     Raises:
-        InputError: The budget is under 16 tokens.
+        InputError: The budget is under 16 tokens, or the value is not JSON-like.
         MaskingFailed: The text could not be masked, so nothing of it is returned.
     """
-    cleaned = clean(text)
+    source = _as_text(text)
+    cleaned = clean(source)
     # With mask=False the caller vouches for the text.
     masked = Masker().mask(cleaned.text) if mask else assume_masked(cleaned.text)
     condensed = condense_within(masked, budget, focus)
-    if masked == text:
+    if masked == source:
         return condensed
     return replace(
         condensed,
-        tokens_before=O200K.count(text),
+        tokens_before=O200K.count(source),
         cleaned=cleaned.removed,
         masked=masked != cleaned.text,
     )
+
+
+def _as_text(source: object) -> str:
+    """Return a text as it is, and a JSON-like value as JSON with one value per line."""
+    if isinstance(source, str):
+        return source
+    try:
+        return json.dumps(source, ensure_ascii=False, indent=1)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"condense() takes a text or a JSON-like value (dict, list, number, bool, None), and this "
+            f"{type(source).__name__} is neither: {error}. Pass str(value), or json.dumps(value, default=str)."
+        ) from error
 
 
 def shorten(text: Masked, budget: int, focus: str = "") -> Masked:
