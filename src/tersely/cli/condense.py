@@ -49,10 +49,11 @@ def condense(
     tersely condense page.md --schema-hint "people, dates, prices" --explain
     """
     from tersely.condensing.budget import SMALLEST_BUDGET
+    from tersely.text.decoding import decoded
 
     if file.name == "<stdin>" and sys.stdin.isatty():
         fail("Nothing to condense. Name a file, or pipe text in: journalctl -u api | tersely condense --budget 800")
-    text = file.read().decode("utf-8", "replace").removeprefix("\ufeff")
+    text = decoded(file.read())
     if budget < SMALLEST_BUDGET:
         fail(f"--budget {budget} is too small: at least {SMALLEST_BUDGET} tokens are needed for anything readable.")
     if llm and no_mask:

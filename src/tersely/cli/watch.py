@@ -100,9 +100,11 @@ def investigate(
 
     import httpx2
 
+    from tersely.text.decoding import decoded
+
     if alert.name == "<stdin>" and sys.stdin.isatty():
         fail("No alert given. Name a file or use a pipe: tersely investigate alert.json --watch")
-    text = alert.read().decode("utf-8", "replace").removeprefix("\ufeff")
+    text = decoded(alert.read())
     body: dict[str, Any] = {"data": _data(text)}
     if alert_type:
         body["alert_type"] = alert_type
