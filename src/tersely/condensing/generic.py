@@ -1,21 +1,23 @@
 """The default reader for text of any kind: lines are the units.
 
-Scores lines by relevance to the focus (BM25 over subwords), severity words, rarity of
-their masked shape, and proximity: a line that answers half of the question scores higher
-next to one that answers the other half, because in every format a value is near its
-owner. Specialised readers must beat this one; it takes over when they decline.
+Scores lines by the shared `features` with the table `weights.GENERIC`: relevance to the
+focus, severity, rarity of their masked shape, odd and extreme values, and nearness: a line
+that answers half of the question scores higher next to one that answers the other half,
+because in every format a value is near its owner. Specialised readers must beat this one;
+it takes over when they decline.
 
 Never declines. Linear in the text; of very many lines only those that are relevant,
 severe, rare or evenly spread over the text become units.
 """
 
 import heapq
-import math
 import re
 
-from tersely.condensing.focus import Focus, Found, scan
+from tersely.condensing.features import Features, features_of
+from tersely.condensing.focus import Focus
 from tersely.condensing.records import Column, columns_of_lines, weigh_columns
 from tersely.condensing.units import Reading, Unit
+from tersely.condensing.weights import GENERIC, Weights
 
 LONGEST_LINE = 400
 """Longer lines are cut into pieces that can be chosen separately."""
@@ -40,20 +42,13 @@ def read_stated(text: str, focus: Focus, budget: int) -> Reading | None:
     return read(text, focus, budget) if len(columns) >= 2 else None
 
 
-def read(text: str, focus: Focus, budget: int, *, columns: list[Column] | None = None) -> Reading:
+def read(
+    text: str, focus: Focus, budget: int, *, columns: list[Column] | None = None, weights: Weights = GENERIC
+) -> Reading:
     texts, numbers = lines_of(text)
-    found = scan(texts, focus)
-    shapes = [_VARIABLE.sub("#", line[:160]) for line in texts]
-    scores = scores_of(texts, shapes, found, focus)
-    leaders: set[int] = set()
-    if (
-        columns is None
-        and len(texts) <= MOST_FOR_COLUMNS
-        and (focus.superlative or focus.unusual or focus.comparisons or focus.negated or not focus)
-    ):
-        columns = columns_of_lines(texts)
-    if columns:
-        weigh_columns(scores, columns, focus, leaders)
+    shapes = shapes_of(texts)
+    features, leaders = line_features(texts, shapes, focus, columns)
+    scores = features.scores(weights, focus)
     owners = owners_of(texts, numbers)
     candidates = list(range(len(texts)))
     most = min(MOST_UNITS, 2_000 + 4 * budget)
@@ -74,6 +69,26 @@ def read(text: str, focus: Focus, budget: int, *, columns: list[Column] | None =
     ]
 
     return Reading("text", units)
+
+
+def line_features(
+    texts: list[str], shapes: list[str], focus: Focus, columns: list[Column] | None = None
+) -> tuple[Features, set[int]]:
+    """Return the features of the lines, and those lines that are answers by their rank in a column."""
+    features = features_of(texts, shapes, focus)
+    leaders: set[int] = set()
+    compared = focus.superlative or focus.unusual or focus.comparisons or focus.negated or not focus
+    if columns is None and len(texts) <= MOST_FOR_COLUMNS and compared:
+        columns = columns_of_lines(texts)
+    if columns:
+        features.standing = [0.0] * len(texts)
+        weigh_columns(features.standing, columns, focus, leaders)
+    return features, leaders
+
+
+def shapes_of(texts: list[str]) -> list[str]:
+    """Return the lines with their numbers and identifiers masked."""
+    return [_VARIABLE.sub("#", line[:160]) for line in texts]
 
 
 def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
@@ -164,50 +179,3 @@ def _name_blob(match: re.Match[str]) -> str:
     if len(blob) < 400 and len(set(blob)) < 20:
         return blob
     return f"{blob[:24]}…[{len(blob)} characters]"
-
-
-def scores_of(texts: list[str], shapes: list[str], found: Found, focus: Focus) -> list[float]:
-    """Score each line by itself and by its neighbours."""
-    count = len(texts)
-    times: dict[str, int] = {}
-    for shape in shapes:
-        times[shape] = times.get(shape, 0) + 1
-    spread = math.log(1 + count)
-    trouble = 0.35 if focus.trouble else 0.12
-    rare = 0.5 if focus.unusual or not focus else 0.25
-    near = nearness(texts, found)
-    scores = []
-    for i in range(count):
-        score = 2.2 * found.relevance[i] + near[i] + trouble * found.severity[i]
-        score += rare * (1 - math.log(times[shapes[i]]) / spread if spread else 1.0)
-        scores.append(score)
-    if focus.since or focus.until:
-        for i, line in enumerate(texts):
-            if focus.within(line):
-                scores[i] += 0.5
-    return scores
-
-
-def nearness(texts: list[str], found: Found) -> list[float]:
-    """Return what each line gains from relevant lines around it.
-
-    The gain is largest if they contain the terms that the line lacks: the owner of a value, or the value of an owner.
-    """
-    count = len(texts)
-    relevance = found.relevance
-    near = [0.0] * count
-    source = [-1] * count
-    for order, fade, share in ((range(count), 0.82, 1.0), (range(count - 1, -1, -1), 0.7, 0.7)):
-        flow, origin = 0.0, -1
-        for i in order:
-            if flow * share > near[i]:
-                near[i], source[i] = flow * share, origin
-            flow *= fade
-            if relevance[i] >= flow:
-                flow, origin = relevance[i], i
-            elif flow < 0.02:
-                flow = 0.0
-    for i in range(count):
-        if near[i] > 0:
-            near[i] *= 0.3 + 1.6 * found.adds(source[i], i) if relevance[i] > 0 else 0.5
-    return near

@@ -1,0 +1,164 @@
+"""Features of units: what is known about a unit before anything is weighed.
+
+    features = features_of(texts, shapes, focus)
+    features.standing = …                      if the reader knows columns
+    scores = features.scores(GENERIC, focus)
+
+Texts are lines, rows, records or paragraphs, in source order; shapes are the texts with their values masked. A
+reader that knows more (columns, levels, owners) replaces a feature or adds to it. `weights` says what each is worth.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tersely.condensing.focus import Focus, Found, scan
+from tersely.condensing.weights import Weights
+
+_OUTCOME = re.compile(
+    r"\b\d+ (?:tests? )?(?:passed|failed|failing|passing|errors?|failures?|skipped|warnings?|problems?)\b"
+    r"|\b(?:failed|failures?|errors?|passed|total)\s?[=:]\s?\d+"
+    r"|^(?:FAIL(?:ED|URE)?|OK|PASS(?:ED)?|ERROR|BUILD (?:FAILED|SUCCESS\w*)|Ran \d+ tests?|Found \d+ \w+|Plan: \d+"
+    r"|Apply complete|Tests?:|Test Suites?:|make(?:\[\d+\])?: \*\*\*|npm ERR!|Total:?)"
+    r"|\bexit(?:ed)?(?: with)?(?: status| code)?:? [1-9]\d*\b|^\(\d+ rows?\)|\b\d+ files? changed\b"
+)
+MOST_OUTCOMES = 12
+LAST_LINES = 40
+"""Outcomes are among the last lines or contain a word of severity; more than so many are ordinary lines."""
+LONGEST_OUTCOME = 240
+
+EDGE = 4
+"""Number of texts at the beginning, and at the end, that have a position."""
+
+
+@dataclass
+class Features:
+    """One list per feature, with one number per text."""
+
+    found: Found
+    nearness: list[float]
+    rarity: list[float]
+    window: list[float]
+    position: list[float]
+    pinned: list[float]
+    """Empty if no text states an outcome."""
+    standing: list[float] = field(default_factory=list)
+    """Empty if the reader knows no columns."""
+
+    def rows(self, focus: Focus) -> list[dict[str, float]]:
+        """Return for each text its features by the names in `Weights`; for fitting and explaining."""
+        severe, rare, edge, pin = _asked(focus)
+        return [
+            {
+                "relevance": self.found.relevance[at],
+                "nearness": self.nearness[at],
+                severe: self.found.severity[at],
+                rare: self.rarity[at],
+                "standing": self.standing[at] if self.standing else 0.0,
+                "window": self.window[at] if self.window else 0.0,
+                edge: self.position[at],
+                pin: self.pinned[at] if self.pinned else 0.0,
+            }
+            for at in range(len(self.nearness))
+        ]
+
+    def scores(self, weights: Weights, focus: Focus) -> list[float]:
+        """Return the score of each text."""
+        severe, rare, edge, pin = (getattr(weights, name) for name in _asked(focus))
+        scores = [
+            weights.relevance * relevance + weights.nearness * near + severe * severity + rare * rarity
+            for relevance, near, severity, rarity in zip(
+                self.found.relevance, self.nearness, self.found.severity, self.rarity, strict=True
+            )
+        ]
+        for weight, values in (
+            (weights.standing, self.standing),
+            (weights.window, self.window),
+            (edge, self.position),
+            (pin, self.pinned),
+        ):
+            if weight and values:
+                scores = [score + weight * value for score, value in zip(scores, values, strict=True)]
+        return scores
+
+
+def _asked(focus: Focus) -> tuple[str, str, str, str]:
+    """Return the names of the weights of severity, rarity, position and outcomes for this question."""
+    return (
+        "severity_asked" if focus.trouble else "severity",
+        "rarity_asked" if focus.unusual or not focus else "rarity",
+        "position" if focus else "position_asked",
+        "pinned_asked" if focus.trouble else "pinned",
+    )
+
+
+def features_of(texts: Sequence[str], shapes: Sequence[str], focus: Focus) -> Features:
+    found = scan(texts, focus)
+    return Features(
+        found,
+        nearness(found),
+        rarity(shapes),
+        [1.0 if focus.within(text) else 0.0 for text in texts] if focus.since or focus.until else [],
+        position(len(texts)),
+        pinned(texts, found.severity),
+    )
+
+
+def pinned(texts: Sequence[str], severity: Sequence[float]) -> list[float]:
+    """Return 1 for each text that states an outcome; nothing if there is none, or so many that they are ordinary."""
+    late = len(texts) - LAST_LINES
+    found = [
+        at
+        for at, text in enumerate(texts)
+        if (severity[at] or at >= late) and len(text) <= LONGEST_OUTCOME and _OUTCOME.search(text)
+    ]
+    if not found or len(found) > max(MOST_OUTCOMES, 0.01 * len(texts)):
+        return []
+    marked = [0.0] * len(texts)
+    for at in found:
+        marked[at] = 1.0
+    return marked
+
+
+def rarity(shapes: Sequence[str]) -> list[float]:
+    """Return how rare each shape is: 1 for one that occurs once, 0 for the only one."""
+    times = Counter(shapes)
+    spread = math.log(1 + len(shapes))
+    worth = {shape: 1 - math.log(many) / spread for shape, many in times.items()}
+    return [worth[shape] for shape in shapes]
+
+
+def position(count: int) -> list[float]:
+    """Return 1 for the first and the last text, less for those beside them, 0 from `EDGE` on."""
+    found = [0.0] * count
+    for step in range(min(EDGE, count)):
+        found[step] = max(found[step], 1 - step / EDGE)
+        found[count - 1 - step] = max(found[count - 1 - step], 1 - step / EDGE)
+    return found
+
+
+def nearness(found: Found) -> list[float]:
+    """Return what each text gains from relevant texts around it.
+
+    The gain is largest if they contain the terms that the text lacks: the owner of a value, or the value of an owner.
+    """
+    relevance = found.relevance
+    count = len(relevance)
+    near = [0.0] * count
+    source = [-1] * count
+    for order, fade, share in ((range(count), 0.82, 1.0), (range(count - 1, -1, -1), 0.7, 0.7)):
+        flow, origin = 0.0, -1
+        for i in order:
+            if flow * share > near[i]:
+                near[i], source[i] = flow * share, origin
+            flow *= fade
+            if relevance[i] >= flow:
+                flow, origin = relevance[i], i
+            elif flow < 0.02:
+                flow = 0.0
+    for i in range(count):
+        if near[i] > 0:
+            near[i] *= 0.3 + 1.6 * found.adds(source[i], i) if relevance[i] > 0 else 0.5
+    return near
