@@ -27,8 +27,10 @@ from tersely.condensing.structural import cleaned, condense_structurally
 from tersely.condensing.templates import SAME_BUT_VALUES
 
 BUDGETS = (300, 1000)
-TREES = frozenset(("json", "jsonl", "json_cut", "yaml", "outline", "xml", "html", "page", "metrics", "notebook", "mixed"))
+TREES = frozenset(("json", "jsonl", "json_cut", "xml", "html", "page", "notebook", "mixed"))
 """Kinds that are laid out anew, so that their lines are not compared with those of the source."""
+GROUPED = frozenset(("grep", "findings", "blame"))
+"""Kinds whose lines are shown below what several of them begin with."""
 LEAST_LOST = 400
 """Characters; less than this may be lost although there is room, because each line would be cut."""
 
@@ -39,6 +41,7 @@ _TIMES = re.compile(r" ×(\d[\d,]*)(?: \(also [^()]*\))?(?: \[[^\[\]]*\])?$")
 _SHARE = re.compile(r"\[(\d[\d,]*) of (\d[\d,]*)\]")
 _RANGE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)\S* – (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
+_PATH = re.compile(r"^[^\s:(]+[:(]|^\w+ \(.*?\)")
 _SIGNS = re.compile(r"[\W_]+")
 
 
@@ -108,10 +111,12 @@ def wrong_account(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
         yield "the account does not add up", f"{account.total} of {len(lines)}"
         return
     output = _bare(condensed.text)
+    by_path = condensed.kind in GROUPED
     whole = Counter(map(_bare, condensed.text.split("\n")))
     times = Counter(map(_bare, lines))
     for at in _numbers(account.shown):
-        if (own := _bare(lines[at - 1])) and own not in output:
+        shown = _PATH.sub("", lines[at - 1]) if by_path else lines[at - 1]
+        if (own := _bare(shown)) and own not in output:
             yield "said to be shown and is not", lines[at - 1]
     for at in _numbers(account.lost):
         own = _bare(lines[at - 1])
@@ -132,8 +137,8 @@ def wrong_counts(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, 
         if found is None or _OWN_LINE.match(line):
             continue
         masked = masked or [_masked(each) for each in lines]
-        pieces = [_masked(piece) for piece in line[: found.start()].split("…")]
-        equal = sum(1 for each in masked if all(piece in each for piece in pieces))
+        piece = _masked(max(line[: found.start()].split("…"), key=len))
+        equal = sum(1 for each in masked if piece in each)
         if equal < int(found[1].replace(",", "")):
             yield "counted more often than it occurs", f"{line} (occurs {equal} times)"
 
@@ -224,7 +229,8 @@ def main() -> None:
         print(f"{len(findings):>6} {kind} ({len({finding.where for finding in findings})} outputs)")
         for finding in findings[:: max(1, len(findings) // chosen.show)][: chosen.show]:
             print(f"         {finding.where}: {finding.what[:160]}")
-    print(f"{len(texts)} texts at {', '.join(map(str, BUDGETS))} tokens, {sum(map(len, found.values()))} wrong statements.")
+    budgets = " and ".join(map(str, BUDGETS))
+    print(f"{len(texts)} texts at {budgets} tokens, {sum(map(len, found.values()))} wrong statements.")
     if found:
         raise SystemExit(1)
 

@@ -123,7 +123,7 @@ def size_of(runs: Runs) -> int:
     return sum(last - first + 1 for first, last in runs)
 
 
-class Ledger:
+class LineClasses:
     """Classes of all source lines while an account is made."""
 
     def __init__(self, lines: Sequence[str], *, brackets_are_syntax: bool = False) -> None:

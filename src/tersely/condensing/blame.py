@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.generic import nearness
 from tersely.condensing.records import Column, weigh_columns
 from tersely.condensing.units import Reading, Unit
 
@@ -82,7 +82,7 @@ def _lines(lines: Sequence[str]) -> list[_Line]:
 def _scores(lines: list[_Line], focus: Focus) -> list[float]:
     texts = [line.text for line in lines]
     found = scan(texts, focus)
-    near = nearness(texts, found)
+    near = nearness(found)
     commits = list(dict.fromkeys(line.commit for line in lines))
     of_commit = dict(zip(commits, scan(commits, focus).relevance, strict=True))
     scores = [

@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.generic import nearness
 from tersely.condensing.test_runs import COUNTED, roles_of
 from tersely.condensing.units import Reading, Unit
 
@@ -111,7 +111,7 @@ def _lines(lines: Sequence[str]) -> list[_CiLine]:
 def _scores(lines: list[_CiLine], focus: Focus) -> list[float]:
     texts = [line.text for line in lines]
     found = scan(texts, focus)
-    near = nearness(texts, found)
+    near = nearness(found)
     roles = roles_of(texts)
     scores: list[float] = []
     for index, line in enumerate(lines):

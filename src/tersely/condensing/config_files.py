@@ -10,8 +10,9 @@ import heapq
 import re
 from dataclasses import dataclass
 
+from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.generic import LONGEST_LINE, MOST_UNITS, nearness, pieces_of
+from tersely.condensing.generic import LONGEST_LINE, MOST_UNITS, pieces_of
 from tersely.condensing.source_code import begins_statement
 from tersely.condensing.units import Reading, Unit
 
@@ -211,7 +212,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
         return None
     found = scan([_with_words(line) for line in lines], focus)
     explained = scan(blocks, focus).relevance if focus and blocks else [0.0] * len(blocks)
-    near = nearness([line.text for line in lines], found)
+    near = nearness(found)
     scores: list[float] = []
     for at, line in enumerate(lines):
         score = RELEVANCE * found.relevance[at] + 0.5 * near[at]

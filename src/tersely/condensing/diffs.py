@@ -10,8 +10,8 @@ files, minified or generated text) score low.
 import re
 from dataclasses import dataclass, field
 
+from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, Found, scan
-from tersely.condensing.generic import nearness
 from tersely.condensing.line_records import short_hashes
 from tersely.condensing.units import Reading, Unit
 
@@ -89,7 +89,7 @@ class _Units:
         self.focus = focus
         lines = [line for file in files for _, _, body in file.hunks for _, line in body]
         self.found = scan([line[1:LONGEST_LINE] for line in lines], focus)
-        self.near = nearness(lines, self.found)
+        self.near = nearness(self.found)
         self.paths = scan([file.name for file in files], focus).relevance
         headers = scan([header.rpartition("@@")[2] for file in files for header, _, _ in file.hunks], focus).relevance
         self.at = hunk = 0

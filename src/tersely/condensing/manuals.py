@@ -8,8 +8,9 @@ import heapq
 import re
 from dataclasses import dataclass
 
+from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.generic import LONGEST_LINE, MOST_UNITS, nearness, pieces_of
+from tersely.condensing.generic import LONGEST_LINE, MOST_UNITS, pieces_of
 from tersely.condensing.units import Reading, Unit
 
 RELEVANCE = 2.2
@@ -78,7 +79,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     _set_parents(paragraphs)
     texts = [one.text for one in paragraphs]
     found = scan(texts, focus)
-    near = nearness(texts, found)
+    near = nearness(found)
     heads, about = _relevance_of_records(paragraphs, focus)
     scores: list[float] = []
     summary = False

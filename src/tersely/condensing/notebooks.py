@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.generic import LONGEST_LINE, nearness, pieces_of
+from tersely.condensing.generic import LONGEST_LINE, pieces_of
 from tersely.condensing.units import Reading, Unit
 
 RELEVANCE = 2.2
@@ -169,7 +170,7 @@ def _units(cells: list[_Cell], focus: Focus) -> list[Unit]:
     lines = [line for cell in cells for line in cell.lines]
     texts = [line.text[: 4 * LONGEST_LINE] for line in lines]
     found = scan(texts, focus)
-    near = nearness(texts, found)
+    near = nearness(found)
     whole = scan(["\n".join(line.text[:LONGEST_LINE] for line in cell.lines) for cell in cells], focus).relevance
     units: list[Unit] = []
     at = 0

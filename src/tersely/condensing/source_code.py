@@ -14,8 +14,9 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
+from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, Found, scan, stem
-from tersely.condensing.generic import LONGEST_LINE, MOST_UNITS, nearness, pieces_of
+from tersely.condensing.generic import LONGEST_LINE, MOST_UNITS, pieces_of
 from tersely.condensing.units import Reading, Unit
 
 RELEVANCE = 2.2
@@ -459,7 +460,7 @@ def _scores(pieces: list[_Piece], definitions: list[_Definition], found: Found, 
         scan([one.name for one in definitions], focus).relevance if definitions and focus else [0.0] * len(definitions)
     )
     lent = _lent(definitions, pieces, named)
-    near = nearness([piece.text for piece in pieces], found)
+    near = nearness(found)
     asks_result = bool(_ASKS_RESULT.search(focus.text))
     starts = [pieces[one.piece].last for one in definitions]
     relevance = _relevance(found, focus)

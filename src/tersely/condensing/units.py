@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tersely.condensing.account import Account, FoldedLines, Ledger, Place, Runs, folded_runs, runs_of
+from tersely.condensing.account import Account, FoldedLines, LineClasses, Place, Runs, folded_runs, runs_of
 from tersely.condensing.focus import Focus, scan
 from tersely.text.tokens import O200K, Tokenizer
 
@@ -125,14 +125,14 @@ class Packed:
 
     def account(self, reading: Reading, lines: Sequence[str]) -> Account:
         """Return what happened to each line of the source."""
-        ledger = Ledger(lines, brackets_are_syntax=reading.kind in BRACKETED)
+        classes = LineClasses(lines, brackets_are_syntax=reading.kind in BRACKETED)
         for place in self.places(reading):
-            ledger.enter(place)
-        ledger.close()
+            classes.enter(place)
+        classes.close()
         if reading.hidden is None:
-            return ledger.account()
+            return classes.account()
         hidden = reading.hidden(self.kept)
-        return ledger.account(hidden.paths, (hidden.hidden, hidden.total))
+        return classes.account(hidden.paths, (hidden.hidden, hidden.total))
 
     def places(self, reading: Reading) -> Iterator[Place]:
         """Yield what each kept unit shows of the source."""
