@@ -61,6 +61,7 @@ INDEX_SHARE = 0.35
 
 _HASH = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{7,64}\^?\b")
 _LISTED = re.compile(r"-[rwxsStT-]{9}\S?\s+\d+\s+\S+\s+\S+\s+(\d+)\s")
+_HEX_LETTER = re.compile(r"[a-f]")
 _ONE_LINE = re.compile(rf"[*|/\\ ]*{_HASH.pattern} \S")
 _GRAPH_COMMIT = re.compile(rf"[|/\\ ]*\* +(?:commit )?{_HASH.pattern}")
 _GRAPH = re.compile(r"(?:[|/\\*_](?: (?=[|/\\*_ ]))?)*[|/\\*_] ?")
@@ -135,7 +136,9 @@ def detect(lines: Sequence[str]) -> bool:
 
 def detect_commits(lines: Sequence[str]) -> bool:
     """Whether each of these lines is a commit by itself, as in a history with one line per commit."""
-    if sum(1 for line in lines[:20] if _ONE_LINE.match(line)) < FEWEST:
+    opened = [found for line in lines[:20] if (found := _ONE_LINE.match(line))]
+    # Times in seconds are digits only; hashes hardly ever are.
+    if len(opened) < FEWEST or sum(1 for found in opened if _HEX_LETTER.search(found[0])) < 0.8 * len(opened):
         return False
     said = [line for line in lines if _WORDS.search(line)]
     return sum(1 for line in said if _ONE_LINE.match(line)) >= 0.9 * len(said)
