@@ -5,8 +5,7 @@ in every language: short lines, mostly links, no sentence ends, the same words r
 So a page is classified by its shape. Every block gets a value (text raises it, links and
 fragments lower it), the run of blocks with the highest sum after the title is the body,
 and blocks inside the body that are not text are dropped. A few international words
-(cookie, newsletter, ©) help. Boilerplate never becomes a unit; the list of omissions
-names it with its lines.
+(cookie, newsletter, ©) help. Boilerplate never becomes a unit, so its lines are lost.
 
 A crawl dump contains several pages: each is classified separately and keeps its address,
 and all compete for one budget. `prose` scores sentences, `html_pages` parses tags.
@@ -104,7 +103,6 @@ _TABLE_ROWS = 8
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
     parts: list[Paragraph] = []
-    boilerplate: list[tuple[int, int]] = []
     found = split_pages(text)
     first, second = next(found), next(found, None)
     named = False
@@ -114,10 +112,9 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
         if page.address and body.parts:
             parts.append(Paragraph(page.line, page.line, page.address, heading=1))
         parts += body.parts
-        boilerplate += body.boilerplate
     if not any(not part.heading for part in parts):
         return None
-    return _reading(parts, boilerplate, focus, budget, named)
+    return _reading(parts, focus, budget, named)
 
 
 # ---------------------------------------------------------------- pages and blocks
@@ -319,7 +316,6 @@ def _goes_on(block: Block, line: str) -> bool:
 @dataclass(slots=True)
 class Body:
     parts: list[Paragraph]
-    boilerplate: list[tuple[int, int]]
     named: bool
     """Whether the focus is the title: then no part of the page answers it better than the rest."""
 
@@ -350,26 +346,9 @@ def body_of(page: Page, focus: Focus, *, alone: bool = True) -> Body:
             shown.add(titled)
         elif title:
             parts.insert(0, Paragraph(page.line, page.line, title, heading=2))
-    boilerplate = _left_out(blocks, shown, line)
     if not named and prose.asks(focus):
         parts = _with_asides(parts, blocks, values, shown, line)
-    return Body(parts, boilerplate, named)
-
-
-def _left_out(blocks: list[Block], shown: set[int], line: int) -> list[tuple[int, int]]:
-    """Return the line ranges that are not shown, including blank lines between them."""
-    runs: list[tuple[int, int]] = []
-    before = -2
-    for at, block in enumerate(blocks):
-        if at in shown:
-            continue
-        first, last = block.first + line, block.last + line
-        if before == at - 1:
-            runs[-1] = (runs[-1][0], max(last, runs[-1][1]))
-        else:
-            runs.append((first, last))
-        before = at
-    return runs
+    return Body(parts, named)
 
 
 def _with_asides(
@@ -671,10 +650,8 @@ def _paragraphs(block: Block, line: int) -> list[Paragraph]:
 # ---------------------------------------------------------------- the reading
 
 
-def _reading(
-    parts: list[Paragraph], boilerplate: list[tuple[int, int]], focus: Focus, budget: int, named: bool
-) -> Reading:
-    parts, _ = prose.within_reach(parts, focus)
+def _reading(parts: list[Paragraph], focus: Focus, budget: int, named: bool) -> Reading:
+    parts = prose.within_reach(parts, focus)
     reading = _as_table(parts, focus, budget)
     if reading is None:
         if not named:

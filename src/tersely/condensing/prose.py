@@ -319,7 +319,7 @@ def _widest_from(lines: list[str], at: int) -> int:
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
-    parts, _ = (paragraphs(text), []) if len(text) <= MOST_TEXT else _promising(text, focus)
+    parts = paragraphs(text) if len(text) <= MOST_TEXT else _promising(text, focus)
     if not parts:
         return None
     kind = "dialogue" if any(part.label for part in parts[:50]) else "prose"
@@ -797,11 +797,8 @@ def _facts_of(sentence: str) -> tuple[str, ...] | None:
     return tuple(found) if len(found) > 1 else None
 
 
-def _promising(text: str, focus: Focus) -> tuple[list[Paragraph], list[tuple[int, int]]]:
-    """Return the paragraphs of the most relevant blocks and of some spread evenly over the text.
-
-    Also returns the lines of the other blocks.
-    """
+def _promising(text: str, focus: Focus) -> list[Paragraph]:
+    """Return the paragraphs of the most relevant blocks and of some spread evenly over the text."""
     blocks, lines = [], []
     start, line = 0, 1
     while start < len(text):
@@ -812,16 +809,12 @@ def _promising(text: str, focus: Focus) -> tuple[list[Paragraph], list[tuple[int
         start = end
     chosen = _promising_of(blocks, focus)
     parts: list[Paragraph] = []
-    unread: list[tuple[int, int]] = []
-    for at, block in enumerate(blocks):
-        if at not in chosen:
-            unread.append((lines[at], max(lines[at], (lines[at + 1] if at + 1 < len(lines) else line + 1) - 1)))
-            continue
-        for part in paragraphs(block):
+    for at in sorted(chosen):
+        for part in paragraphs(blocks[at]):
             part.first += lines[at] - 1
             part.last += lines[at] - 1
             parts.append(part)
-    return parts, unread
+    return parts
 
 
 def _promising_of(blocks: list[str], focus: Focus) -> set[int]:
@@ -835,13 +828,10 @@ def _promising_of(blocks: list[str], focus: Focus) -> set[int]:
     return chosen
 
 
-def within_reach(parts: list[Paragraph], focus: Focus) -> tuple[list[Paragraph], list[tuple[int, int]]]:
-    """Return all paragraphs, or of very many the most promising ones under their headings.
-
-    Also returns the lines of the others.
-    """
+def within_reach(parts: list[Paragraph], focus: Focus) -> list[Paragraph]:
+    """Return all paragraphs, or of very many the most promising ones under their headings."""
     if sum(len(part.text) for part in parts) <= MOST_TEXT:
-        return parts, []
+        return parts
     blocks: list[list[Paragraph]] = [[]]
     size = 0
     for part in parts:
@@ -853,12 +843,9 @@ def within_reach(parts: list[Paragraph], focus: Focus) -> tuple[list[Paragraph],
             size += len(piece.text)
     chosen = _promising_of(["\n".join(part.text for part in block) for block in blocks], focus)
     kept: list[Paragraph] = []
-    unread: list[tuple[int, int]] = []
     above: list[Paragraph] = []
     written = 0
     for at, block in enumerate(blocks):
-        if at not in chosen:
-            unread.append((block[0].first, block[-1].last))
         for part in block:
             if part.heading:
                 while above and above[-1].heading >= part.heading:
@@ -868,7 +855,7 @@ def within_reach(parts: list[Paragraph], focus: Focus) -> tuple[list[Paragraph],
             elif at in chosen:
                 kept += [*above[written:], part]
                 written = len(above)
-    return kept, unread
+    return kept
 
 
 def _pieces(part: Paragraph) -> Iterator[Paragraph]:
