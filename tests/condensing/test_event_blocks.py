@@ -44,7 +44,8 @@ def test_a_message_below_the_line_that_says_when_belongs_to_it() -> None:
         f"*** {clock(number)[11:]} (store) info ***\n    {message}" for number, message in enumerate(messages())
     )
     condensed = condense_structurally(text, 200, "disk full")
-    assert "(store) info *** disk sda1 is full, writes are refused" in condensed.text
+    assert "(store) info ***\n disk sda1 is full, writes are refused" in condensed.text
+    assert "⏎" not in condensed.text
 
 
 def test_a_commit_of_a_history_keeps_its_hash_and_its_lines_stay_apart() -> None:

@@ -26,6 +26,8 @@ MOST_LINES = 40
 _KEYED = re.compile(r"([A-Za-z][\w .@/-]{0,40}?)\s*(?::(?:\s+|$)|=(?!=)\s*)(.*)$")
 _RULE = re.compile(r"[^\w\s]{2,}\s*$")
 _OPENING = re.compile(r"\w+|[^\w\s]+")
+_LINE_END = " ⏎ "
+"""Stands for a line end while a block is read as one line."""
 _LEVEL_WORDS = frozenset(("information", "info", "notice", "debug", "trace", "verbose", "ok", "low", "normal", "audit"))
 
 Block = tuple[int, list[str]]
@@ -176,11 +178,13 @@ def _are_headed(blocks: list[list[str]]) -> bool:
 
 
 def _joined(blocks: list[Block], focus: Focus, budget: int) -> Reading | None:
-    """Read each block as one line of a log."""
-    lines = "\n".join(" ".join(" ".join(line.split()) for line in block) for _, block in blocks)
+    """Read each block as one line of a log, and show it as the lines that it is."""
+    lines = "\n".join(_LINE_END.join(" ".join(line.split()) for line in block) for _, block in blocks)
     reading = logs.read(lines, focus, budget, noun="entries")
     if reading is None:
         return None
+    for unit in reading.units:
+        unit.text = unit.text.replace(_LINE_END, "\n ")
 
     def block(line: int) -> Block:
         return blocks[min(line, len(blocks)) - 1]
