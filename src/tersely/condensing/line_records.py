@@ -24,7 +24,7 @@ SAMPLED = 1_200
 """Lines from which the opening is learned."""
 FEWEST = 4
 """Fewer blocks prove nothing."""
-LONGEST_BLOCK = 60
+LONGEST_BLOCK = 100
 """In lines, at the median. Longer blocks are chapters."""
 LARGEST_PREFACE = 0.3
 """Largest share of the lines above the first opening."""
@@ -35,7 +35,8 @@ MOST_FOR_COLUMNS = 100_000
 RELEVANCE = 2.2
 """Weight of the question's terms, for a block and for a line alike."""
 SHARE_OF_BLOCK = 0.3
-"""Share of a block's score that each of its lines has."""
+"""Share of a block's score that each of its lines has; less in a block of more than the next many lines."""
+USUAL_BLOCK = 10
 SHARE_OF_FIELD = 0.6
 """The same for lines that recur in nearly every block: they describe it."""
 OF_TITLE = 0.8
@@ -585,8 +586,9 @@ def _units(
     fields = set(record.fields)
     titled = False
     scores: list[float] = []
+    of_line = SHARE_OF_BLOCK * min(1.0, USUAL_BLOCK / len(record.lines))
     for index in record.lines[opened:]:
-        share = SHARE_OF_BLOCK
+        share = of_line
         if index in fields:
             share = SHARE_OF_FIELD
         elif not titled:
