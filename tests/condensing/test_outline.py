@@ -128,7 +128,7 @@ def test_headings_name_the_records_below_them() -> None:
     )
 
 
-NOTE = re.compile(r" ?\[(?:\d+ of \d+|… [\d,]+ lines)\]$|^\[.*\]$|^…$")
+NOTE = re.compile(r" ?\[[^\[\]]*\]$|^…$")
 """What is not from the source: counts of what is shown, statements about all records, marks of gaps."""
 
 

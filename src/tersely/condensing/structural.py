@@ -284,17 +284,22 @@ REFILL_BELOW = 0.8
 LONGEST_REFILL = 2_000
 
 
+def _reserved(budget: int) -> int:
+    """Return what of a budget is reserved for the list of omissions."""
+    return min(70, max(24, budget // 20)) if budget >= ACCOUNT_FROM_TOKENS else 0
+
+
 def _packed(
     reading: Reading, lines: list[str], budget: int, tokenizer: Tokenizer, focus: Focus
 ) -> tuple[Packed, Account, str]:
     """Pack for the budget and make the account; from a certain budget on, the text ends with what is left out."""
-    reserve = min(70, max(24, budget // 20)) if budget >= ACCOUNT_FROM_TOKENS else 0
-    packed = pack(reading, budget - reserve, tokenizer, focus, lines)
+    reserve = _reserved(budget)
+    packed = pack(reading, budget, tokenizer, focus, lines, _reserved)
     account = packed.account(reading, lines)
     if packed.tokens < REFILL_BELOW * (budget - reserve) and account.lost and budget >= ACCOUNT_FROM_TOKENS:
         filled = _with_lost_lines(reading, account, lines, budget, focus)
         if filled is not None:
-            packed = pack(filled, budget - reserve, tokenizer, focus, lines)
+            packed = pack(filled, budget, tokenizer, focus, lines, _reserved)
             account = packed.account(filled, lines)
     lost = account.summary()
     if not reserve or not lost:

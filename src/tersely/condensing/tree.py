@@ -710,9 +710,7 @@ class _Scorer:
         self._columns(scores)
         self._raise_pieces(scores)
         if focus and not (focus.unusual or focus.superlative):
-            self.winning = _Winners(tree, self.shape, found).complete(
-                scores, TROUBLED_SHARE if focus.trouble else FIELD_SHARE
-            )
+            self.winning = _Winners(tree, self.shape, found).complete(scores, troubled=focus.trouble)
         return scores
 
     def _raise_pieces(self, scores: list[float]) -> None:
@@ -923,10 +921,15 @@ class _Winners:
             self.sizes[tree.parent[node]] += self.sizes[node]
         self.largest = min(LARGEST_RECORD, LARGEST_SHARE * sum(1 for kind in tree.kind if kind == LEAF))
 
-    def complete(self, scores: list[float], field_share: float) -> set[int]:
+    def complete(self, scores: list[float], *, troubled: bool) -> set[int]:
         """Raise the fields of the best records, those that say which one it is and where it is first; return them."""
         top = max(scores, default=0.0)
         winners = self._winners()
+        field_share = FIELD_SHARE
+        if troubled:
+            field_share = TROUBLED_SHARE
+            bad = {self._record_of(node) for node, severity in enumerate(self.found.severity) if severity > 0}
+            winners = {record: share for record, share in winners.items() if record in bad}
         winners.update(self._linked(winners))
         raised: set[int] = set()
         for record, share in winners.items():
@@ -1072,7 +1075,7 @@ class _FieldCounts:
         constant: dict[int, list[int]] = {}
         for path, nodes in worth.columns.items():
             owner = self.shape.record_path(path)
-            if owner < 0 or self.records[owner] < FEWEST:
+            if owner < 0 or self.records[owner] < FEWEST or self.shape.path_key[path][:1] == "[":
                 continue
             values = [self.tree.value[node] for node in nodes]
             absent = max(0, self.records[owner] - len(nodes))

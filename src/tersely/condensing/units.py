@@ -47,6 +47,12 @@ _AIR_SHARE = 0.05
 BRACKETED = frozenset(("json", "jsonl", "json_cut"))
 """Kinds in which a line of brackets says nothing by itself."""
 
+SMALLEST_STAGE = 400
+"""In tokens. A budget of twice as much or more begins with the units that half of it would show."""
+
+MOST_RANKED = 20_000
+"""Of more units only the best are considered."""
+
 MOST_STEPS = 400_000
 """Ancestors visited while packing; after this many, only units near something shown are considered."""
 
@@ -195,15 +201,27 @@ def pack(
     tokenizer: Tokenizer = O200K,
     focus: Focus | None = None,
     lines: Sequence[str] | None = None,
+    reserve: Callable[[int], int] | None = None,
 ) -> Packed:
-    """Choose units for the budget and lay them out; never exceeds the budget.
+    """Choose units for the budget and lay them out; never exceeds the budget, nor that without what is reserved of it.
 
     With the lines of the source, gaps are marked by what they hide; without them, by the units that are missing.
     """
     if budget <= 0:
         return Packed("", set(), 0)
-    head = _fitting_lines(reading.head, budget // 4, tokenizer) if budget >= 48 else ""
-    return _Packing(reading, budget, tokenizer, focus, head, lines).run()
+    stages = 0
+    while budget >> (stages + 1) >= SMALLEST_STAGE:
+        stages += 1
+    # What a smaller budget shows comes first, so that a larger one never loses it.
+    packing: _Packing | None = None
+    packed = Packed("", set(), 0)
+    for stage in range(stages, -1, -1):
+        whole = budget >> stage
+        room = max(1, whole - (reserve(whole) if reserve else 0))
+        head = _fitting_lines(reading.head, room // 4, tokenizer) if room >= 48 else ""
+        packing = _Packing(reading, room, tokenizer, focus, head, lines, packing)
+        packed = packing.run()
+    return packed
 
 
 def _fitting_lines(text: str, tokens: int, tokenizer: Tokenizer) -> str:
@@ -233,6 +251,7 @@ class _Packing:
         focus: Focus | None,
         head: str,
         lines: Sequence[str] | None = None,
+        before: "_Packing | None" = None,
     ) -> None:
         self.gaps = Gaps(reading.units, lines, budget)
         self.units = reading.units
@@ -246,9 +265,31 @@ class _Packing:
         self.families: dict[Hashable, int] = {}
         self.costs: dict[int, int] = {}
         self.waiting: dict[Hashable, list[tuple[float, int]]] = {}
+        self.order: list[tuple[float, int]] = []
+        """The units that may be chosen, the best last; does not depend on the budget."""
+        if before is not None:
+            self._resume(before)
+
+    def _resume(self, before: "_Packing") -> None:
+        """Begin with what a smaller budget shows; a unit that it shows in part is shown whole if it fits."""
+        self.kept = set(before.kept)
+        self.families = before.families
+        self.costs = before.costs
+        self.order = before.order
+        spare = self.budget - before.budget
+        for index, text in before.changed.items():
+            if index not in self.kept:
+                continue
+            cost = self._cost(index) - self.tokenizer.count(text + "\n")
+            if cost <= spare // 2:
+                spare -= cost
+            else:
+                self.changed[index] = text
 
     def run(self) -> Packed:
         room = self.budget - (self.tokenizer.count(self.head + "\n") if self.head else 0)
+        if self.kept:
+            room = self.budget - self.tokenizer.count(self._layout())
         # A small reserve for marks and for the tokenization of joined lines; the refill uses what remains.
         air = min(room // 10, int(self.budget * _AIR_SHARE) + 2)
         self._spend(room - air, self._ranked())
@@ -296,18 +337,13 @@ class _Packing:
         The other members stay in `self.waiting` until the best one is processed. Of very many units only those with a
         chance are ranked.
         """
-        ranked = [
-            (-unit.score / (1 + 0.004 * len(unit.text)), index)
-            for index, unit in enumerate(self.units)
-            if unit.score >= 0 and index not in self.kept and unit.text
-        ]
-        most = 2_000 + 8 * self.budget
-        if len(ranked) > most:
-            ranked = heapq.nsmallest(most, ranked)
-        ranked.sort(reverse=True)
+        if not self.order:
+            self.order = self._ordered()
         self.waiting = {}
         heap: list[tuple[float, int]] = []
-        for entry in ranked:
+        for entry in self.order:
+            if entry[1] in self.kept:
+                continue
             family = self.units[entry[1]].family
             if family is None:
                 heap.append(entry)
@@ -316,6 +352,18 @@ class _Packing:
         heap += [members.pop() for members in self.waiting.values()]
         heapq.heapify(heap)
         return heap
+
+    def _ordered(self) -> list[tuple[float, int]]:
+        """Return the units that may be chosen for themselves, the best last."""
+        ranked = [
+            (-unit.score / (1 + 0.004 * len(unit.text)), index)
+            for index, unit in enumerate(self.units)
+            if unit.score >= 0 and unit.text
+        ]
+        if len(ranked) > MOST_RANKED:
+            ranked = heapq.nsmallest(MOST_RANKED, ranked)
+        ranked.sort(reverse=True)
+        return ranked
 
     def _cost(self, index: int) -> int:
         cost = self.costs.get(index)
