@@ -25,7 +25,7 @@ from typing import Any
 from bench import generate, growth
 from bench.arguments import parser
 from bench.engines import ENGINES, Engine, NotInstalled, named
-from bench.generate import figure
+from bench.generate import figure, without_one
 from bench.generator.logs import LOG_SHAPES, draw_story
 from tersely.text.tokens import O200K
 
@@ -163,6 +163,12 @@ def yardstick_report(rows: list[Row], engines: list[str]) -> list[str]:
         line(f"   {ask}", _of("t5", "ask", ask), _by_budget, f"t5 {ask}")
     for kind in kinds("t5"):
         line(f"   {kind}", _of("t5", "type", kind), _by_budget)
+    for task in ("t1", "t5"):
+        for engine in engines:
+            own = [row for row in rows if row["task"] == task and row["engine"] == engine and row["score"] is not None]
+            if own:
+                scores = {kind: [row["score"] for row in own if row["type"] == kind] for kind in kinds(task)}
+                lines.append(f"{task} mean of kinds, {engine}: {without_one(scores)}")
     line(
         "within budget",
         lambda row: True,

@@ -108,6 +108,20 @@ def _mean(outcomes: list[Outcome]) -> float:
     return sum(outcome.score for outcome in outcomes) / max(1, len(outcomes))
 
 
+def without_one(scores: dict[str, list[float]]) -> str:
+    """The mean over kinds, and between which values it lies if any one kind is left out.
+
+    A total that one kind carries falls when this kind is left out; a change that wins on one kind only shows there.
+    """
+    means = {kind: sum(found) / len(found) for kind, found in scores.items() if found}
+    if len(means) < 2:
+        return "–"
+    total = sum(means.values())
+    left = {kind: (total - mean) / (len(means) - 1) for kind, mean in means.items()}
+    low, high = min(left, key=left.__getitem__), max(left, key=left.__getitem__)
+    return f"{total / len(means):.3f}, {left[low]:.3f} without {low}, {left[high]:.3f} without {high}"
+
+
 def report(outcomes: list[Outcome], budgets: tuple[int, ...] = BUDGETS) -> list[str]:
     """Totals, asks, then the open shapes, worst first by our own score; `<` marks where BM25+MMR does better."""
     engines = list(dict.fromkeys(outcome.engine for outcome in outcomes))
@@ -139,6 +153,9 @@ def report(outcomes: list[Outcome], budgets: tuple[int, ...] = BUDGETS) -> list[
         if not outcome.held_out:
             by_ask[outcome.ask].append(outcome)
             by_shape[outcome.shape].append(outcome)
+    for engine in engines:
+        scores = {shape: [o.score for o in found if o.engine == engine] for shape, found in by_shape.items()}
+        lines.append(f"mean of open shapes, {engine}: {without_one(scores)}")
     lines.append("by ask (open)")
     lines += [line(f"  {ask}", found) for ask, found in sorted(by_ask.items())]
     lines.append("by shape (open), worst first")

@@ -46,3 +46,23 @@ def test_a_page_is_handed_to_its_reader_whole() -> None:
         for number in range(12)
     )
     assert [part.kind for part in parts_of(page)] == ["page"]
+
+
+def test_sections_of_one_text_are_no_outputs_of_several_commands() -> None:
+    """Read one by one, a word that is common in the text would look rare in each section."""
+    sections = ("NETWORK", "GENERAL", "SNAPSHOTTING", "REPLICATION", "SECURITY", "LIMITS")
+    text = "\n\n".join(
+        f"################ {name} ################\n\n"
+        + "\n".join(
+            f"# The value {n} of this part is used when nothing else was said.\noption{n} {n}" for n in range(9)
+        )
+        for name in sections
+    )
+    assert [part.kind for part in parts_of(text)] == ["text"]
+
+
+def test_the_place_of_a_finding_is_no_prompt() -> None:
+    text = "\n\n".join(
+        f"D100 Missing docstring in module {n}\n--> app/part{n}.py:1:1\n  |\n1 | import os" for n in range(9)
+    )
+    assert len(parts_of(text)) == 1

@@ -12,9 +12,11 @@ from tersely.condensing import json_shape
 from tersely.condensing.sniff import Kind, sniff
 
 MOST_PARTS = 60
+FEW_PARTS = 4
+_OF_NO_KIND = ("text", "prose")
 
 _TITLE = re.compile(
-    r"(?:(?:[\w.@:~/-]*[$%>]|[\w.-]+@[\w.:~/-]+#|#{2,4}) (?=[a-z])[^\n]{2,300}"
+    r"(?:(?:(?!-{1,3}>)[\w.@:~/-]*[$%>]|[\w.-]+@[\w.:~/-]+#|#{2,4}) (?=[a-z])[^\n]{2,300}"
     r"|(?:stdout|stderr|output|stdin|command|result|exit code|return code)\b[^\n:]{0,20}:[^\n{\[]{0,80}"
     r"|(?:kubectl|docker|helm|git|systemctl|journalctl|aws|gcloud|az|oc|curl|terraform) (?!is |has |was "
     r")[a-z][^\n]{2,300}"
@@ -53,6 +55,9 @@ def parts_of(text: str) -> list[Part]:
         if title and not body.strip():
             parts.append(Part("text", "", line, title))
         line += body.count("\n")
+    if len(parts) > FEW_PARTS and sum(len(part.text) for part in parts if part.kind in _OF_NO_KIND) > 0.7 * len(text):
+        # Sections of one text and not outputs of several commands: their lines are compared with each other.
+        return [Part("text", text, 1, "")]
     return parts
 
 

@@ -50,7 +50,12 @@ GENERIC = Weights(
     window=0.5,
     position=0.0,
     position_asked=0.0,
-    pinned=0.0,
-    pinned_asked=0.0,
+    pinned=0.3,
+    pinned_asked=1.0,
 )
-"""For lines of any kind."""
+"""For lines of any kind, set by hand.
+
+Fitted on 370 cases of 108 kinds the table orders more pairs of lines on held-out kinds (.758 against .748), but fewer
+on the shapes that are never fitted on (.800 against .819), and keeps no more needles. Nothing spoke for `position`;
+outcomes are pinned because a reader must not miss them, and no other kind lost by it.
+"""
