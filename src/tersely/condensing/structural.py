@@ -281,6 +281,9 @@ MAY_REPEAT = frozenset(("table", "outline", "yaml", "text", "prose", "dialogue",
 REFILL_BELOW = 0.8
 """A text that uses less than this share of its budget is filled with lines that it would lose."""
 
+NOT_REFILLED = frozenset(("page", "html"))
+"""Kinds whose reader leaves out what is not wanted at any budget: menus, links, advertisements."""
+
 LONGEST_REFILL = 2_000
 
 
@@ -296,7 +299,8 @@ def _packed(
     reserve = _reserved(budget)
     packed = pack(reading, budget, tokenizer, focus, lines, _reserved)
     account = packed.account(reading, lines)
-    if packed.tokens < REFILL_BELOW * (budget - reserve) and account.lost and budget >= ACCOUNT_FROM_TOKENS:
+    spare = packed.tokens < REFILL_BELOW * (budget - reserve) and budget >= ACCOUNT_FROM_TOKENS
+    if spare and account.lost and reading.kind not in NOT_REFILLED:
         filled = _with_lost_lines(reading, account, lines, budget, focus)
         if filled is not None:
             packed = pack(filled, budget, tokenizer, focus, lines, _reserved)
