@@ -317,6 +317,8 @@ def _tool_output(text: str, sample: _Sample) -> Kind | None:
             return "config"
         if source_code.detect(lines):
             return "code"
+    if (sample.keys + sample.items >= 0.7 or _begins_with_keys(sample)) and _yaml_like(lines):
+        return None
     return "records" if line_records.detect(text[:120_000].split("\n")) else None
 
 
@@ -374,10 +376,13 @@ def _prose_or_outline(sample: _Sample) -> Kind | None:
         return "outline"
     if keys + items + sample.sections + sample.assigns >= 0.7 and sample.long_lines < 0.2 and marked < 0.2:
         return "outline"
-    keyed_start = sum(1 for line in lines[:12] if _KEY_LINE.match(line)) >= 0.75 * min(12, sample.many)
-    if keys >= 0.3 and marked < 0.15 and keyed_start:
+    if keys >= 0.3 and marked < 0.15 and _begins_with_keys(sample):
         return "outline"  # `describe` output often ends with a table of events.
     return None
+
+
+def _begins_with_keys(sample: _Sample) -> bool:
+    return sum(1 for line in sample.lines[:12] if _KEY_LINE.match(line)) >= 0.75 * min(12, sample.many)
 
 
 def _by_weak_signs(sample: _Sample) -> Kind:
