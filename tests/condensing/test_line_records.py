@@ -178,3 +178,22 @@ def test_the_largest_of_listed_files_is_found() -> None:
 
     assert "./part17:" in shown
     assert "582021 Nov 15 14:43 hinge.c" in shown
+
+
+@pytest.mark.parametrize("sign", [" :: ", " ........ ", ": ", "  "])
+def test_fields_of_blocks_are_compared_whatever_separates_them(sign: str) -> None:
+    blocks = [
+        f"telescope {_hash(at)[:8]}\n    QUALITY{sign}fair\n    EXPOSURE{sign}{100 + at % 50}s\n    REMARK{sign}none"
+        for at in range(60)
+    ]
+    blocks[23] = blocks[23].replace("fair", "cracked")
+    blocks[41] = blocks[41].replace(f"{100 + 41}s", "977s")
+    text = "\n\n".join(blocks)
+
+    odd = _condensed(text, "Is anything unusual here?", 150)
+    longest = _condensed(text, "Which one has the longest exposure?", 150)
+
+    assert _hash(23)[:8] in odd
+    assert "cracked" in odd
+    assert _hash(41)[:8] in longest
+    assert "977s" in longest

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from tersely.condensing.account import runs_of
 from tersely.condensing.focus import Focus, Found, scan
-from tersely.condensing.records import Column, columns_of_lines, weigh_columns
+from tersely.condensing.records import Column, columns_of_lines, numbers_of, oddness, weigh_columns
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit
 
 SAMPLED = 1_200
@@ -28,6 +28,8 @@ LONGEST_BLOCK = 100
 """In lines, at the median. Longer blocks are chapters."""
 LARGEST_PREFACE = 0.3
 """Largest share of the lines above the first opening."""
+MOST_FIELDS = 30
+"""Lines of a block among which fields are looked for."""
 LONGEST_LINE = 600
 MOST_UNITS = 40_000
 MOST_FOR_COLUMNS = 100_000
@@ -38,13 +40,16 @@ SHARE_OF_BLOCK = 0.3
 """Share of a block's score that each of its lines has; less in a block of more than the next many lines."""
 USUAL_BLOCK = 10
 SHARE_OF_FIELD = 0.6
-"""The same for lines that recur in nearly every block: they describe it."""
+"""The same for lines that recur in nearly every block: they describe it; less if there are more than the next many."""
+USUAL_FIELDS = 4
 OF_TITLE = 0.8
 """The same for the first line below the opening and its fields, e.g. the subject of a commit."""
 RARITY = 1.0
 """Weight of an opening that few blocks share, e.g. a rare rule; half of it if there is a question."""
 SHARED = 6.0
 """Score of a line that nearly all blocks have, which is shown once."""
+ODD = 2.0
+"""What a line with a value that is odd among the blocks gains, if the question asks for the unusual."""
 IDENTITY = 0.97
 """Score of a line that locates a block, as a share of the best line of the block."""
 MOST_COUNTED = 12
@@ -95,6 +100,9 @@ _HEADING = re.compile(r"#{1,6} \S")
 _STATEMENT = re.compile(r".*[{};,(]\s*$")
 _AMOUNT = re.compile(r"(?<![\w.-])(\d+(?:[.,]\d+)*)\s+([a-z]+(?: [a-z]+)?)")
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z][\w .-]{0,30}?)(?::\s+|=)(\S[^\t]*?)(?=\s{2,}|\s+[\w.-]+=|$)")
+_PAIR = re.compile(r"\s*(\S.{0,40}?)\s*(?:[.:=~>|-]{2,}|[:=]\s|\s{2,}|\t)\s*(\S.*)")
+_COLUMNS = re.compile(r"\s*\S+(?: \S+)*(?: {2,}\S+(?: \S+)*){4}")
+_SIGNS = " \t:=.-~>|*"
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DATE = re.compile(r"(?:[A-Z][a-z]{2},? )?(?:([A-Z][a-z]{2}) (\d{1,2})|(\d{1,2}) ([A-Z][a-z]{2}))[ ,]")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
@@ -171,6 +179,8 @@ def opening_of(lines: Sequence[str]) -> Opening | None:
         return None
     if sum(1 for at in filled if _STATEMENT.match(sample[at][:400])) > 0.35 * len(filled):
         return None
+    if sum(1 for at in filled if _COLUMNS.match(sample[at][:300])) > 0.5 * len(filled):
+        return None  # A table
     marked = sum(1 for at in filled if _HEADING.match(sample[at]) or "](" in sample[at][:400]) >= max(
         3, 0.03 * len(filled)
     )
@@ -375,14 +385,15 @@ def _find_fields(lines: Sequence[str], filled: list[int], records: list[Record])
     counts: Counter[str] = Counter()
     for record in records:
         own: list[tuple[int, str]] = []
-        for index in record.lines[1:9]:
-            line = lines[filled[index]]
-            word, rest = _word(line.lstrip()[:200])
-            if rest and not word.isalpha():
+        for index in record.lines[1 : 1 + MOST_FIELDS]:
+            word, rest = _word(lines[filled[index]].lstrip()[:200])
+            if rest:
                 own.append((index, word))
         keys.append(own)
         counts.update({key for _, key in own})
-    common = {key for key, times in counts.items() if times >= 0.7 * len(records)}
+    lines_with = Counter(key for own in keys for _, key in own)
+    # Rows of a list begin alike too, but several times in a block.
+    common = {key for key, times in counts.items() if times >= 0.7 * len(records) and lines_with[key] <= 1.3 * times}
     for record, own in zip(records, keys, strict=True):
         seen: set[str] = set()
         for index, key in own:
@@ -409,7 +420,8 @@ def _score(records: list[Record], texts: list[str], found: Found, focus: Focus) 
         if varied:
             score += rarity / counts[openings[at]]
         scores.append(score)
-    if focus.superlative or focus.unusual or focus.comparisons or focus.negated:
+    asks_for_values = focus.superlative or focus.unusual or focus.comparisons or focus.negated
+    if asks_for_values and not _LISTED.match(texts[records[0].lines[-1]]):
         _weigh_values(records, scores, texts, focus)
     for record, score in zip(records, scores, strict=True):
         record.score = score
@@ -447,7 +459,7 @@ def _weigh_values(records: list[Record], scores: list[float], texts: list[str], 
         pairs = [
             (label, value, index)
             for index in (record.lines[0], *record.fields)
-            for label, value in _FIELD.findall(texts[index][:300])
+            for label, value in _FIELD.findall(texts[index][:300]) or _labelled(texts[index], index in record.fields)
         ]
         for index in record.lines[-2:]:
             pairs += [(label, amount, index) for amount, label in _AMOUNT.findall(texts[index][:200])]
@@ -466,11 +478,23 @@ def _weigh_values(records: list[Record], scores: list[float], texts: list[str], 
         return
     before = list(scores)
     weigh_columns(scores, [Column(label, rows, values) for label, (rows, values, _) in found.items()], focus)
+    if focus.unusual:
+        for rows, values, places in found.values():
+            for position, odd in oddness(values, numbers_of(values)).items():
+                raised = records[rows[position]].raised
+                raised[places[position]] = max(raised.get(places[position], 0.0), ODD * odd)
     asked = max(found, key=focus.names)
     if focus.names(asked) > 0:
         for row, index in zip(found[asked][0], found[asked][2], strict=True):
             if scores[row] - before[row] > 0.5:
                 records[row].raised[index] = scores[row] - before[row]
+
+
+def _labelled(line: str, is_field: bool) -> list[tuple[str, str]]:
+    """Return the label of a field and its value: what is before and after signs or a gap, else after the first word."""
+    pair = _PAIR.match(line[:300])
+    label, value = pair.groups() if pair else line.strip()[:300].partition(" ")[::2]
+    return [(label.strip(_SIGNS), value.strip(_SIGNS))] if is_field and value.strip(_SIGNS) else []
 
 
 def _sortable(value: str) -> str:
@@ -513,8 +537,11 @@ class _RowScores:
             for index, gain in record.raised.items():
                 self.own[index] += gain
         by_line = focus.superlative or focus.comparisons or focus.negated
-        if by_line and len(texts) <= MOST_FOR_COLUMNS and not any(record.raised for record in records):
-            weigh_columns(self.own, _listed_sizes(texts) or columns_of_lines(texts), focus, self.leaders)
+        if by_line and len(texts) <= MOST_FOR_COLUMNS:
+            columns = _listed_sizes(texts)
+            if not columns and not any(record.raised for record in records):
+                columns = columns_of_lines(texts)
+            weigh_columns(self.own, columns, focus, self.leaders)
 
     def is_identity(self, index: int, record: Record, texts: list[str]) -> bool:
         text = texts[index]
@@ -590,7 +617,7 @@ def _units(
     for index in record.lines[opened:]:
         share = of_line
         if index in fields:
-            share = SHARE_OF_FIELD
+            share = SHARE_OF_FIELD * min(1.0, USUAL_FIELDS / len(fields))
         elif not titled:
             share, titled = OF_TITLE if not only_name else 1.0, True
         scores.append(share * record.score + rows.own[index])
