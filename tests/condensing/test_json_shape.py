@@ -1,6 +1,7 @@
 """JSON of any health: whole, cut, nested in strings, deep, printed by Python."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from tersely.condensing import json_shape
 from tersely.condensing.focus import Focus
+from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import pack
 
 ORDERS = [
@@ -146,3 +148,15 @@ def test_settings_with_dotted_keys_are_read_by_owner() -> None:
         f"lamp-{n}.{field}": n * factor for n in range(120) for field, factor in (("watts", 2), ("hours", 7))
     }
     assert near(shown(json.dumps(settings), "hours of lamp-77"), "lamp-77", "539")
+
+
+def test_json_on_one_line_costs_about_as_much_as_on_many() -> None:
+    records = [{"id": f"o-{number}", "state": "paid", "n": number} for number in range(6_000)]
+
+    def seconds(indent: int | None) -> float:
+        text = json.dumps(records, indent=indent)
+        began = time.process_time()
+        condense_structurally(text, 1_000, "state of o-77")
+        return time.process_time() - began
+
+    assert seconds(None) < 3 * seconds(1) + 0.2

@@ -21,6 +21,7 @@ LOST, SHOWN, PARTIAL, FOLDED = range(4)
 
 _SIGNS = re.compile(r"[\W_]+")
 _NO_CONTENT = re.compile(r"[\s{}\[\](),;]*")
+_LONG_LINE = 400
 _EXTRA_LINES = 40
 """A unit whose range is this much longer than its text names an owner's range; only its first line is looked for."""
 
@@ -129,6 +130,7 @@ class LineClasses:
     def __init__(self, lines: Sequence[str], *, brackets_are_syntax: bool = False) -> None:
         self.lines = lines
         self.classes = bytearray(len(lines))
+        self.bare_lines: dict[int, str] = {}
         self.brackets_are_syntax = brackets_are_syntax
 
     def enter(self, place: Place) -> None:
@@ -148,11 +150,20 @@ class LineClasses:
                 if self.classes[at] == SHOWN:
                     continue
                 text = text or _bare(place.text)
-                own = _bare(self.lines[at])
+                own = self._bare_line(at)
                 if own in text if own else not self.lines[at].strip() or self.lines[at].strip() in place.text:
                     self.classes[at] = SHOWN
                 elif first == last or _shares(self.lines[at], place.text):
                     self.classes[at] = PARTIAL
+
+    def _bare_line(self, at: int) -> str:
+        """Return a source line without signs; long lines, which many units show a part of, are kept."""
+        line = self.lines[at]
+        if len(line) < _LONG_LINE:
+            return _bare(line)
+        if at not in self.bare_lines:
+            self.bare_lines[at] = _bare(line)
+        return self.bare_lines[at]
 
     def close(self) -> bytearray:
         """Give lines without content (blank, or brackets of a tree) the class of the lines around them."""
