@@ -52,3 +52,12 @@ def test_all_frames_are_shown_while_there_is_room() -> None:
     shown = condense_structurally(LOG + PYTHON, 3_000, "Why did it break?").text
 
     assert all(f"layer{at}.py" in shown for at in range(60))
+
+
+def test_a_recursion_is_counted_and_the_frame_that_began_it_is_shown() -> None:
+    cycle = "\n".join(f"\tat lib.walk.Step{step}.visit(Step{step}.java:{step})" for step in range(4))
+    text = "java.lang.StackOverflowError\n" + (cycle + "\n") * 250 + "\tat shop.cart.Total.sum(Total.java:12)\n"
+    condensed = condense_structurally(text, 200, "why does it crash?")
+    assert "at lib.walk.Step2.visit(Step2.java:2) ×250" in condensed.text
+    assert "at shop.cart.Total.sum(Total.java:12)" in condensed.text
+    assert condensed.account.lost == ()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from tersely.condensing.account import runs_of
 from tersely.condensing.units import Unit
 
 FRAME = re.compile(
@@ -107,13 +108,41 @@ def units_of(
     for part in _parts(lines, trace):
         frames = _frames(lines, part)
         worth = _worth(lines, frames, traces)
-        for frame, share in zip(frames, worth, strict=True):
-            if share <= OTHER and traces.made >= MOST_FRAMES:
+        again = _repeated(lines, frames)
+        for index, (frame, share) in enumerate(zip(frames, worth, strict=True)):
+            if index not in again or (share <= OTHER and traces.made >= MOST_FRAMES):
                 continue
             traces.made += 1
             text = "\n".join(" " + lines[at].strip().removeprefix("\\t") for at in frame)
-            units.append(Unit(text, number(frame[0]), number(frame[-1]), share * score, parent=owner, count=len(frame)))
+            copies = [frames[at] for at in again[index]]
+            if copies:
+                text += f" ×{len(copies) + 1}"
+            units.append(
+                Unit(
+                    text,
+                    number(frame[0]),
+                    number(frame[-1]),
+                    share * score,
+                    parent=owner,
+                    count=len(frame) * (len(copies) + 1),
+                    folded=runs_of((number(copy[0]), number(copy[-1])) for copy in copies),
+                )
+            )
     return units
+
+
+def _repeated(lines: Sequence[str], frames: list[range]) -> dict[int, list[int]]:
+    """Return the first of equal frames → the others, as a recursion repeats them."""
+    first: dict[tuple[str, ...], int] = {}
+    again: dict[int, list[int]] = {}
+    for index, frame in enumerate(frames):
+        key = tuple(lines[at].strip() for at in frame)
+        if key in first:
+            again[first[key]].append(index)
+        else:
+            first[key] = index
+            again[index] = []
+    return again
 
 
 def _parts(lines: Sequence[str], trace: range) -> list[range]:
