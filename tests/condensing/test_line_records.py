@@ -123,8 +123,9 @@ def test_every_shown_line_is_a_line_of_the_text() -> None:
         "\n\n".join(f"## Step {at}\n\nKnead the dough.\nLet it rest." for at in range(30)),
         "\n\n".join(f"Name: oven-{at}\nStatus: hot\nLid: closed" for at in range(30)),
         "\n".join(f"oven-{at}   Running   {at}m" for at in range(60)),
+        "paths:\n" + "\n".join(f'  "/ovens/{{id}}/lid{at}":\n    get:\n      summary: lid {at}' for at in range(60)),
     ],
-    ids=["log", "code", "markdown", "fields", "table"],
+    ids=["log", "code", "markdown", "fields", "table", "yaml"],
 )
 def test_other_kinds_are_left_to_their_readers(text: str) -> None:
     assert sniff(text) != "records"

@@ -184,7 +184,8 @@ def opening_of(lines: Sequence[str]) -> Opening | None:
     marked = sum(1 for at in filled if _HEADING.match(sample[at]) or "](" in sample[at][:400]) >= max(
         3, 0.03 * len(filled)
     )
-    keyed = sum(1 for at in filled if _KEY.match(sample[at][:80])) > 0.6 * len(filled)
+    fields = sum(1 for at in filled if _KEY.match(sample[at][:80])) / len(filled)
+    keyed = fields > 0.6
     found: dict[tuple[int, str, int], list[int]] = {}
     for order, at in enumerate(filled):
         line = sample[at]
@@ -205,6 +206,9 @@ def opening_of(lines: Sequence[str]) -> Opening | None:
     for (indent, key, words), places in found.items():
         if len(places) < FEWEST or not _LETTER.search(key) or (keyed and _KEY.match(sample[filled[places[0]]][:80])):
             continue
+        first = sample[filled[places[0]]].rstrip()
+        if indent and fields > 0.4 and (first.endswith(":") or _KEY.match(first[:80])):
+            continue  # A key of a tree, as in YAML.
         if words == 2 and len(places) < 0.8 * len(found.get((indent, key.split(" ")[0], 1), ())):
             continue
         if key.isalpha() and sum(sample[filled[order]].rstrip()[-1:] in ".!?" for order in places) > 0.5 * len(places):
