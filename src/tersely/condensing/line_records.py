@@ -153,6 +153,11 @@ def detect_commits(lines: Sequence[str]) -> bool:
     return sum(1 for line in said if _ONE_LINE.match(line)) >= 0.9 * len(said)
 
 
+def names_a_commit(line: str) -> bool:
+    """Whether a line begins with a hash or the code of a rule, possibly after one word."""
+    return _IDENTIFIED.match(line) is not None
+
+
 def without_graph(lines: Sequence[str]) -> Sequence[str]:
     """Remove the lines and stars that draw the branches of a history; return other texts as they are."""
     sample = [line for line in lines[:200] if line]

@@ -317,9 +317,14 @@ def _tool_output(text: str, sample: _Sample) -> Kind | None:
             return "config"
         if source_code.detect(lines):
             return "code"
-    if (sample.keys + sample.items >= 0.7 or _begins_with_keys(sample)) and _yaml_like(lines):
-        return None
-    return "records" if line_records.detect(text[:120_000].split("\n")) else None
+    return "records" if not _is_yaml(sample) and line_records.detect(text[:120_000].split("\n")) else None
+
+
+def _is_yaml(sample: _Sample) -> bool:
+    """Whether lines look like YAML; the messages of commits often do."""
+    if line_records.names_a_commit(sample.lines[0]):
+        return False
+    return (sample.keys + sample.items >= 0.7 or _begins_with_keys(sample)) and _yaml_like(sample.lines)
 
 
 def _rows_or_log(sample: _Sample) -> Kind | None:
