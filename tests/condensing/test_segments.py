@@ -58,7 +58,7 @@ def test_sections_of_one_text_are_no_outputs_of_several_commands() -> None:
         )
         for name in sections
     )
-    assert [part.kind for part in parts_of(text)] == ["text"]
+    assert [part.kind for part in parts_of(text)] == ["config"]
 
 
 def test_the_place_of_a_finding_is_no_prompt() -> None:

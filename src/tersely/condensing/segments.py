@@ -13,7 +13,7 @@ from tersely.condensing.sniff import Kind, sniff
 
 MOST_PARTS = 60
 FEW_PARTS = 4
-_OF_NO_KIND = ("text", "prose")
+_SECTIONS: tuple[tuple[Kind, tuple[Kind, ...]], ...] = (("text", ("text", "prose")), ("config", ("config",)))
 
 _TITLE = re.compile(
     r"(?:(?:(?!-{1,3}>)[\w.@:~/-]*[$%>]|[\w.-]+@[\w.:~/-]+#|#{2,4}) (?=[a-z])[^\n]{2,300}"
@@ -55,9 +55,11 @@ def parts_of(text: str) -> list[Part]:
         if title and not body.strip():
             parts.append(Part("text", "", line, title))
         line += body.count("\n")
-    if len(parts) > FEW_PARTS and sum(len(part.text) for part in parts if part.kind in _OF_NO_KIND) > 0.7 * len(text):
-        # Sections of one text and not outputs of several commands: their lines are compared with each other.
-        return [Part("text", text, 1, "")]
+    if len(parts) > FEW_PARTS and "\n==> " not in text:
+        for kind, alike in _SECTIONS:
+            if sum(len(part.text) for part in parts if part.kind in alike) > 0.7 * len(text):
+                # Sections of one text, not outputs of several commands: their lines are compared with each other.
+                return [Part(kind, text, 1, "")]
     return parts
 
 
