@@ -310,13 +310,22 @@ def _tool_output(text: str, sample: _Sample) -> Kind | None:
         any(line.startswith("# ") for line in lines) or sum(1 for line in lines if "{" in line) >= sample.many * 0.3
     ):
         return "metrics"
-    if max(sample.timed, sample.framed) < 0.2:
-        if manuals.detect(lines):
-            return "manual"
-        if config_files.detect(lines):
-            return "config"
-        if source_code.detect(lines):
-            return "code"
+    return _written_by_people(sample) or _records(text, sample)
+
+
+def _written_by_people(sample: _Sample) -> Kind | None:
+    """Detect manual pages, configuration files and source code."""
+    if max(sample.timed, sample.framed) >= 0.2:
+        return None
+    if manuals.detect(sample.lines):
+        return "manual"
+    if config_files.detect(sample.lines):
+        return "config"
+    return "code" if source_code.detect(sample.lines) else None
+
+
+def _records(text: str, sample: _Sample) -> Kind | None:
+    """Detect blocks of lines that open alike."""
     return "records" if not _is_yaml(sample) and line_records.detect(text[:120_000].split("\n")) else None
 
 
