@@ -35,9 +35,12 @@ LEAST_LOST = 400
 """Characters; less than this may be lost although there is room, because each line would be cut."""
 
 _MARKS = re.compile(r"…|\[\d[\d,]* of \d|\[left out:")
-_OWN_LINE = re.compile(r"\[.*\]$|…$")
-_ENDING = re.compile(r"(?: ×\d[\d,]*| \(also [^()]*\)| \[[^\[\]]*\])+$")
-_TIMES = re.compile(r" ×(\d[\d,]*)(?: \(also [^()]*\))?(?: \[[^\[\]]*\])?$")
+_OWN_LINE = re.compile(r"\[.*\]$|\s*…$|… and \d+ more files$|\S.* \+\d+ -\d+(?: \(\w+\))?$|[\w.\[\]]+(?: \(.*\))?:$")
+"""Marks, counts in brackets, the summary of a changed file, the path to a text inside another."""
+_NUMBER = re.compile(r"^ *\d+[:-] ?")
+_ALSO = r" \(also (?:[^()]|\([^()]*\))*\)"
+_ENDING = re.compile(rf"(?: ×\d[\d,]*|{_ALSO}| \[[^\[\]]*\])+$")
+_TIMES = re.compile(rf" ×(\d[\d,]*)(?:{_ALSO})?(?: \[[^\[\]]*\])?$")
 _SHARE = re.compile(r"\[(\d[\d,]*) of (\d[\d,]*)\]")
 _RANGE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)\S* – (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
@@ -183,6 +186,8 @@ def unknown_lines(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
     by_words: list[str] | None = None
     for number, line in enumerate(condensed.text.split("\n")):
         shown = " ".join(_ENDING.sub("", line).split())
+        if condensed.kind in GROUPED:
+            shown = _NUMBER.sub("", shown)
         if not shown or _OWN_LINE.match(line) or shown in source or line == condensed.closing:
             continue
         by_words = by_words if by_words is not None else source.split("\n")
@@ -192,6 +197,8 @@ def unknown_lines(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
 
 
 def unused_budget(condensed: Condensed, lines: list[str], budget: int) -> Iterator[tuple[str, str]]:
+    if condensed.kind in ("page", "html"):
+        return  # Menus, links and advertisements are left out at any budget.
     lost = sum(len(lines[at - 1]) for at in _numbers(condensed.account.lost))
     if condensed.tokens_after < 0.7 * budget and lost > LEAST_LOST:
         yield "budget left although text is lost", f"{condensed.tokens_after} tokens, {lost} characters lost"

@@ -149,7 +149,7 @@ class LineClasses:
             for at in range(first - 1, last):
                 if self.classes[at] == SHOWN:
                     continue
-                text = text or _bare(place.text)
+                text = text or bare(place.text)
                 own = self._bare_line(at)
                 if own in text if own else not self.lines[at].strip() or self.lines[at].strip() in place.text:
                     self.classes[at] = SHOWN
@@ -160,9 +160,9 @@ class LineClasses:
         """Return a source line without signs; long lines, which many units show a part of, are kept."""
         line = self.lines[at]
         if len(line) < _LONG_LINE:
-            return _bare(line)
+            return bare(line)
         if at not in self.bare_lines:
-            self.bare_lines[at] = _bare(line)
+            self.bare_lines[at] = bare(line)
         return self.bare_lines[at]
 
     def close(self) -> bytearray:
@@ -207,16 +207,17 @@ def runs_in(classes: bytearray, kind: int) -> Runs:
     return tuple((found.start() + 1, found.end()) for found in re.finditer(b"(?:" + sign + b")+", classes))
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
+    """Return a text without white space and punctuation."""
     return _SIGNS.sub("", text)
 
 
 def _shares(line: str, text: str) -> bool:
-    """Whether a piece of the line is in the text: some words that follow each other."""
+    """Whether a piece of the line is in the text: two words that follow each other."""
     words = line.split()
-    step = min(3, len(words))
+    step = min(2, len(words))
     flat = " ".join(text.split())
-    return any(" ".join(words[at : at + step]) in flat for at in range(0, len(words) - step + 1, step))
+    return any(" ".join(words[at : at + step]) in flat for at in range(len(words) - step + 1))
 
 
 FoldedLines = Runs | Callable[[], Iterable[tuple[int, int]]]

@@ -8,14 +8,13 @@ order, and are left to `outline`.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import pairwise
 
 from tersely.condensing import logs
 from tersely.condensing.focus import Focus
 from tersely.condensing.json_logs import Roles, read_records
 from tersely.condensing.preamble import TIME, level_weight
-from tersely.condensing.units import Reading, moved
+from tersely.condensing.units import GAP, Reading, moved
 
 LOOKED_AT = 600
 """Lines sampled for the decision; the rest is read only if they are events."""
@@ -30,6 +29,8 @@ _LINE_END = " ⏎ "
 """Stands for a line end while a block is read as one line."""
 _LEVEL_WORDS = frozenset(("information", "info", "notice", "debug", "trace", "verbose", "ok", "low", "normal", "audit"))
 
+_COUNT = re.compile(r" ×\d+(?: \[[^\[\]]*\])?$")
+
 Block = tuple[int, list[str]]
 """Number of the first line, and the non-blank lines."""
 
@@ -42,17 +43,38 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
             continue
         roles = _roles([_fields(block) for _, block in sample])
         if roles is not None:
-            records = ((number, _fields(block)) for number, block in divide(lines))
+            blocks = dict(divide(lines))
+            records = ((number, _fields(block)) for number, block in blocks.items())
             reading = read_records(records, roles, focus, budget)
-            ends = {number: number + len(block) - 1 for number, block in divide(lines)}
-            return moved(reading, int, partial(_end_of, ends)) if reading else None
+            return _as_lines(reading, blocks) if reading else None
         if _are_headed([block for _, block in sample]):
             return _joined(list(divide(lines)), focus, budget)
     return None
 
 
-def _end_of(ends: dict[int, int], line: int) -> int:
-    return ends.get(line, line)
+def _as_lines(reading: Reading, blocks: dict[int, list[str]]) -> Reading:
+    """Show of each block the lines whose values were chosen, as they are."""
+    for unit in reading.units:
+        block = blocks.get(unit.first)
+        if block is None:
+            continue
+        said = " ".join(unit.text.split())
+        shown: list[str] = []
+        for line in block:
+            keyed = _KEYED.match(" ".join(line.split())[:2_000])
+            value = keyed.group(2) if keyed else " ".join(line.split())
+            if value and value in said:
+                shown.append(line.strip())
+            elif shown[-1:] != [GAP]:
+                shown.append(GAP)
+        if any(line != GAP for line in shown):
+            count = _COUNT.search(unit.text)
+            unit.text = "\n ".join(shown) + (count[0] if count else "")
+
+    def last(line: int) -> int:
+        return line + len(blocks[line]) - 1 if line in blocks else line
+
+    return moved(reading, int, last)
 
 
 def _by_blank_lines(lines: list[str]) -> Iterator[Block]:

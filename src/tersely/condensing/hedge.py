@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from tersely.condensing import generic
 from tersely.condensing.focus import Focus
-from tersely.condensing.units import Gaps, Reading, Unit, pack
+from tersely.condensing.units import GAP, Gaps, Reading, Unit, pack
 from tersely.text.tokens import Tokenizer
 
 UNPROVEN = frozenset(("csv", "table", "outline"))
@@ -135,19 +135,23 @@ def _append_lines(reading: Reading, lines: list[Unit]) -> Reading:
     assert layout is not None
     count = len(reading.units)
     heading = Unit(_HEADING, lines[0].first, lines[0].first - 1, -1.0, count=0)
-    last = lines[0].last
     for line in lines:
-        if line.first > last + 1:
-            line.text = "…\n" + line.text
-        last = line.last
         line.parent = count if line.parent is None else line.parent + count + 1
     units = [*reading.units, heading, *lines]
 
     def below(kept: set[int], changed: dict[int, str], gaps: Gaps) -> str:
         own = {at: text for at, text in changed.items() if at < count}
         upper = layout({at for at in kept if at < count}, own, gaps)
-        lower = "\n".join(changed.get(at, units[at].text) for at in sorted(kept) if at >= count)
-        return "\n".join(part for part in (upper, lower) if part)
+        lower: list[str] = []
+        before: Unit | None = None
+        for at in sorted(kept):
+            if at < count:
+                continue
+            if before is not None and gaps.between(before, units[at]):
+                lower.append(GAP)
+            lower.append(changed.get(at, units[at].text))
+            before = units[at] if at > count else None
+        return "\n".join(part for part in (upper, *lower) if part)
 
     hidden = reading.hidden
     return Reading(

@@ -280,6 +280,7 @@ class _Outline:
             tree.kind[parent] = LEAF
             if len(tree.value[parent]) < 4_000:
                 tree.value[parent] += " " + content
+                tree.ends[parent] = number
             return at
         # Rows of a table end up here too; their alignment is lost already.
         node = tree.add_value(parent, "", " ".join(content.split()), number)
@@ -303,6 +304,8 @@ class _Outline:
             if node in tree.whole:
                 tree.whole[node] = textwrap.dedent("\n".join(self.lines[first:at]))
                 tree.apart.add(node)
+            else:
+                tree.ends[node] = at
             return at
         if self.yaml and len(value) > 1 and value[0] in "\"'":
             if value[-1] == value[0]:
@@ -319,7 +322,9 @@ class _Outline:
         if len(value) > 1 and value[0] in "{[" and '"' in value:
             json_shape.add_string(tree, parent, key, value, number)
             return at
-        tree.add_value(parent, key, value, number)
+        node = tree.add_value(parent, key, value, number)
+        if at > number and tree.kind[node] == LEAF:
+            tree.ends[node] = at
         return at
 
     def _demote_empty_owners(self) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tersely.condensing.account import runs_of
+from tersely.condensing.account import bare, runs_of
 from tersely.condensing.field_counts import FEWEST, Counted, asks_for_counts, count_values, spelled
 from tersely.condensing.focus import Focus, Found, scan, stem, subwords
 from tersely.condensing.generic import pieces_of
@@ -70,6 +70,9 @@ LARGEST_RECORD = 400
 """In values. A larger object is not a record, …"""
 LARGEST_SHARE = 0.5
 """… and neither is one with a larger share of all values: it is the whole."""
+
+LONGEST_COMMENT = 60
+"""Characters that a line of the source may have beside its value and still be shown whole."""
 
 _PLACE = re.compile(
     r"^(?:name|id|path|file|filename|file_?name|uri|url|href|line|lineno|line_?number|start_?line|location|key|title|label"
@@ -127,6 +130,8 @@ class Tree:
     """Long values in one piece, for `wrapped`."""
     written: dict[int, str] = field(default_factory=dict)
     """Leaves whose key was split → the key as it is written: `net.ipv4.conf.eth0.mtu` for `mtu`."""
+    ends: dict[int, int] = field(default_factory=dict)
+    """Leaves whose value ends on a later line of the source → that line."""
     apart: set[int] = field(default_factory=set)
     """Those of `whole` whose lines are source lines, starting below their key."""
 
@@ -172,6 +177,7 @@ class Tree:
             series={moved[node]: numbers for node, numbers in self.series.items() if node in moved},
             whole={moved[node]: text for node, text in self.whole.items() if node in moved},
             written={moved[node]: key for node, key in self.written.items() if node in moved},
+            ends={moved[node]: line for node, line in self.ends.items() if node in moved},
             apart={moved[node] for node in self.apart if node in moved},
         )
 
@@ -1202,6 +1208,7 @@ class _TreeReading:
         self.nodes = sorted(wanted)
         self.unit_of = {node: index for index, node in enumerate(self.nodes)}
         units = [self._unit(node) for node in self.nodes]
+        self.first_unit = units[0] if units else None
         units += self.counts
         return Reading(self.kind, units, noun=self.noun, gaps=False, layout=self.layout, hidden=self.hidden, decay=0.2)
 
@@ -1214,7 +1221,9 @@ class _TreeReading:
             family: Hashable = shape.paths[node] if node not in self.winning else None
             if not tree.key[node] and tree.kind[parent] == OBJECT:
                 family = (family, _without_figures(tree.value[node]))
-            return Unit(self.leaf_text(node) + ", ", line, line, self.scores[node], owner, family=family)
+            return Unit(
+                self.leaf_text(node) + ", ", line, tree.ends.get(node, line), self.scores[node], owner, family=family
+            )
         text = self.label(node)
         score = self.scores[node] if tree.value[node] else -1.0
         identity = shape.identity.get(node)
@@ -1248,13 +1257,17 @@ class _TreeReading:
             return f"{key}:" if self.by_line else f'{key}: ""'
         return f"{key}{tree.joint.get(node, ': ')}{value}"
 
+    def offset(self) -> int:
+        """Return how many lines of the text precede the part that was read."""
+        return self.first_unit.first - self.tree.line[self.nodes[0]] if self.first_unit is not None else 0
+
     def layout(self, kept: set[int], changed: dict[int, str], gaps: Gaps | None = None) -> str:
         """Write one line per object: its path, then its values; one more blank per level."""
         own = len(self.nodes)
         shown = {self.nodes[index] for index in kept if index < own}
         changed_text = {self.nodes[index]: text.removesuffix(", ") for index, text in changed.items() if index < own}
         counts = [changed.get(index, self.counts[index - own].text) for index in sorted(kept) if index >= own]
-        body = _Layout(self, shown, changed_text, gaps if self.kind == "outline" else None).text()
+        body = _Layout(self, shown, changed_text, gaps if self.by_line else None).text()
         return "\n".join([*counts, body] if body else counts)
 
     def joined(self, pieces: list[int]) -> str:
@@ -1309,6 +1322,7 @@ class _Layout:
     ) -> None:
         self.reading, self.changed_text, self.gaps = reading, changed_text, gaps
         self.by_line = reading.by_line
+        self.offset = reading.offset()
         self.last_line = 0
         """The last source line that was written."""
         self.tree, self.shape = tree, shape = reading.tree, reading.shape
@@ -1362,15 +1376,27 @@ class _Layout:
             self._flush()
             self._mark_gap(line, depth)
             self.start = " " * depth
-        text = self.changed_text.get(node) or self.reading.leaf_text(node)
+        text = self.changed_text.get(node) or self._as_written(node, self.reading.leaf_text(node))
+        if self.start.strip() == "-":
+            text = text.removeprefix("- ")
         self.written += len(text) + 2
         if node in self.naming:
             self.named_at[self.naming[node]] = self.written
-        elif node in self.reading.answers and self.gaps is None:
-            text = self._with_owner(node, text)
         self.values.append(text.replace("\n", "\n" + " " * (depth + 1)))
         self._flush()
-        self.last_line = line + text.count("\n")
+        self.last_line = self.tree.ends.get(node, line)
+
+    def _as_written(self, node: int, text: str) -> str:
+        """Return the line of the source that contains a text, without its indentation; else the text itself."""
+        if self.gaps is None or self.gaps.lines is None:
+            return text
+        start = self.tree.line[node] + self.offset
+        lines = self.gaps.lines[start - 1 : self.tree.ends.get(node, self.tree.line[node]) + self.offset]
+        source = "\n".join(stripped for line in lines if (stripped := line.strip()))
+        if not text:
+            return source
+        same = len(source) <= len(text) + LONGEST_COMMENT and bare(text) in bare(source)
+        return source if same else text
 
     def _opens_item(self, node: int) -> bool:
         """Whether a node is on the same line of the source as the sign of the item that was just written: `- main:`."""
@@ -1380,7 +1406,7 @@ class _Layout:
         """Mark lines of the source that are missing before this one."""
         if self.gaps is None or self.gaps.lines is None or line <= self.last_line + 1:
             return
-        if 0 in self.gaps.seen[self.last_line : line - 1]:
+        if 0 in self.gaps.seen[self.last_line + self.offset : line - 1 + self.offset]:
             self.lines.append(" " * depth + GAP)
 
     def _leaf(self, node: int, depth: int) -> None:
@@ -1422,6 +1448,8 @@ class _Layout:
             self.stack.extend((child, depth, "") for child in reversed(children))
             return
         label = path + self.reading.label(node)
+        if self.by_line:
+            label = self._owner_line(node, label)
         self.written += len(label) + depth
         if tree.value[node] or tree.parent[node] in shape.maps:
             self.named_at[node] = self.written
@@ -1450,6 +1478,13 @@ class _Layout:
             self.indent = depth + 1 if label else depth
             self.stack.extend((child, self.indent, "") for child in reversed(children))
 
+    def _owner_line(self, node: int, label: str) -> str:
+        """Return the label of an owner as the source has it: without the sign of an item where there is none."""
+        if label != "- ":
+            written = self._as_written(node, label)
+            return written.removeprefix("- ") + " " if self._opens_item(node) else written + " "
+        return label if self._as_written(node, "").startswith("-") else ""
+
     def _plain_list(self, node: int, depth: int, label: str, children: list[int]) -> None:
         total = len(self.shape.children[node] or ())
         note = f" [{len(children)} of {total}]" if len(children) < total else ""
@@ -1458,7 +1493,8 @@ class _Layout:
             self.lines.append((" " * depth + label).rstrip() + note)
             for child, value in zip(children, values, strict=True):
                 self._mark_gap(self.tree.line[child], depth + 1)
-                self.lines.append(" " * (depth + 1) + "- " + value)
+                written = self._as_written(child, value)
+                self.lines.append(" " * (depth + 1) + (written if written != value else "- " + value))
                 self.last_line = self.tree.line[child]
             return
         self.lines.append(" " * depth + label + ", ".join(values) + note)

@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tersely.condensing.account import Account, FoldedLines, LineClasses, Place, Runs, folded_runs, runs_of
+from tersely.condensing.account import Account, FoldedLines, LineClasses, Place, Runs, bare, folded_runs, runs_of
 from tersely.condensing.focus import Focus, scan
 from tersely.text.tokens import O200K, Tokenizer
 
@@ -52,6 +52,9 @@ SMALLEST_STAGE = 400
 
 MOST_RANKED = 20_000
 """Of more units only the best are considered."""
+
+OWNERS_VANISH = frozenset(("page", "html", "prose", "dialogue"))
+"""Kinds whose layout drops a heading of which nothing is shown."""
 
 MOST_STEPS = 400_000
 """Ancestors visited while packing; after this many, only units near something shown are considered."""
@@ -132,8 +135,10 @@ class Packed:
     def account(self, reading: Reading, lines: Sequence[str]) -> Account:
         """Return what happened to each line of the source."""
         classes = LineClasses(lines, brackets_are_syntax=reading.kind in BRACKETED)
+        written = bare(self.text) if reading.kind in OWNERS_VANISH else ""
         for place in self.places(reading):
-            classes.enter(place)
+            if not written or bare(place.text)[:40] in written:
+                classes.enter(place)
         classes.close()
         if reading.hidden is None:
             return classes.account()
@@ -501,6 +506,12 @@ class Gaps:
         gaps.sort(key=lambda gap: (-gap[0], gap[1]))
         sized = {index: f"[{GAP} {hidden:,} lines]" for hidden, index in gaps[: self.most] if hidden > 1}
         return {index: sized.get(index, GAP) for _, index in gaps}
+
+    def between(self, before: Unit, after: Unit) -> bool:
+        """Whether lines are missing between two units."""
+        if self.lines is None:
+            return after.first > before.last + 1
+        return before.last < after.first - 1 and 0 in self.seen[before.last : after.first - 1]
 
     def _hidden(self, units: Sequence[Unit], previous: int, index: int) -> int:
         """Return how many lines are missing between two shown units."""

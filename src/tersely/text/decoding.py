@@ -44,7 +44,7 @@ _MARKS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\0"))
+_CONTROL = bytes(set(range(32)) - set(b"\a\t\n\r\f\b\x1b\0"))
 
 
 def decoded(data: bytes) -> str:
