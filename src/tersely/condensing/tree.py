@@ -56,6 +56,14 @@ MOST_FIELDS = 24
 """Fields of a winning record that are raised; a record around it with at most as many values wins with it."""
 BY_LINE = frozenset(("yaml", "outline"))
 """Kinds with one value per line. What is shown of them are lines of the source, never several joined."""
+FEWEST_TO_DIFFER = 8
+CLOSE_MATCH = 0.6
+MOST_STATES = 6
+RARE_SHARE = 0.1
+RARE_FIELD = 0.9
+"""A record differs if a field that the question names has one of few values in all records, and this one's is rare:
+then its fields count as much as the best. The field must match the question at least so well, compared with others.
+"""
 COUNTED_IF_ASKED = 1.5
 """Score of the counts of a field that the question names, if it asks how many, for others, or for none."""
 COUNTED_UNASKED = 0.9
@@ -717,7 +725,33 @@ class _Scorer:
         self._raise_pieces(scores)
         if focus and not (focus.unusual or focus.superlative):
             self.winning = _Winners(tree, self.shape, found).complete(scores, troubled=focus.trouble)
+        if focus and not focus.superlative:
+            self.winning |= self._raise_rare(scores)
         return scores
+
+    def _raise_rare(self, scores: list[float]) -> set[int]:
+        """Raise all of the few records that differ in a field which the question names; return their leaves."""
+        tree, children = self.tree, self.shape.children
+        best = max((self.matches.get(path, 0.0) for path in self.columns), default=0.0)
+        differing: Counter[int] = Counter()
+        for path, nodes in self.columns.items():
+            if len(nodes) < FEWEST_TO_DIFFER or self.matches.get(path, 0.0) < CLOSE_MATCH * best or not best:
+                continue
+            counts = Counter(tree.value[node] for node in nodes)
+            if 1 < len(counts) <= MOST_STATES:
+                rare = [tree.parent[node] for node in nodes if counts[tree.value[node]] <= RARE_SHARE * len(nodes)]
+                if len(rare) <= MOST_WINNERS:
+                    # The fewer values a field has, the more a rare one says.
+                    differing.update({record: 12 // len(counts) for record in rare})
+        top = max(scores, default=0.0)
+        raised: set[int] = set()
+        for record, _ in differing.most_common(MOST_WINNERS):
+            for child in children[record] or ():
+                for leaf in (child, *(children[child] or ())) if tree.kind[child] == TEXT else (child,):
+                    if tree.kind[leaf] == LEAF and len(raised) < MOST_FIELDS * MOST_WINNERS:
+                        scores[leaf] = max(scores[leaf], RARE_FIELD * top)
+                        raised.add(leaf)
+        return raised
 
     def _raise_pieces(self, scores: list[float]) -> None:
         """Raise pieces of a long value with the best of them: a message is rarely understood from one of its lines."""
