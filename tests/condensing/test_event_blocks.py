@@ -29,7 +29,7 @@ def test_blocks_of_fields_with_a_time_are_events() -> None:
     condensed = condense_structurally(text, 200, "What went wrong?")
     assert condensed.kind == "log"
     assert "120 entries" in condensed.text
-    assert "Error disk sda1 is full, writes are refused" in condensed.text
+    assert "Level: Error\n Text: disk sda1 is full, writes are refused" in condensed.text
     # The harmless ones stand for each other.
     assert condensed.text.count("refreshed") < 12
 

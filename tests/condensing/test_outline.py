@@ -134,7 +134,7 @@ NOTE = re.compile(r" ?\[[^\[\]]*\]$|^…$")
 
 def lines_without_source(text: str, shown: str) -> list[str]:
     """Return the shown lines that are not lines of the source, whatever their white space."""
-    source = {" ".join(re.sub(r"^[\s│├└─┬|`+]*(?:[-*•] )*", "", line).split()) for line in text.split("\n")}
+    source = {" ".join(re.sub(r"^(?:- )*", "", line.strip()).split()) for line in text.split("\n")}
     found = []
     for line in shown.split("\n"):
         bare = NOTE.sub("", line.strip()).strip()

@@ -92,7 +92,7 @@ NO_CONTENT = {"watch", "export", "stats", "config", "migrate", "doctor", "demo"}
 
 LIBRARY = {"condense": "condense()", "mask": "mask()", "summarize": "summarize()"}
 LIBRARY["summarize_for_extraction"] = "summarize_for_extraction()"
-PURE = {"Chunk", "Condensed", "Lost", "chunk", "count_tokens", "mcp_call"}
+PURE = {"Account", "Chunk", "Condensed", "Lost", "chunk", "count_tokens", "mcp_call"}
 """Types, functions that only measure or split, and one plain MCP call."""
 
 

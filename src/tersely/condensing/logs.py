@@ -145,10 +145,6 @@ class Lines:
         """Return the line number in the source, counted from 1."""
         return at + 1
 
-    def counted(self) -> str:
-        """Return the total as it appears in the list of omissions."""
-        return f"{self.total} {self.noun}"
-
     def parts(self, at: int) -> Parts:
         """Return the text of a line that represents many, with time and level."""
         raise NotImplementedError
@@ -214,9 +210,6 @@ class _PlainLines(Lines):
         if found is None:
             found = self._parts[at] = self.preamble.split(self.lines[at])
         return found
-
-    def counted(self) -> str:
-        return super().counted() if self.numbers is None else f"{len(self.lines)} pieces of {self.total} {self.noun}"
 
     def source(self, at: int) -> str:
         return self.preamble.source(self.lines[at]) if self.preamble.sources else ""
@@ -637,7 +630,7 @@ class _Reader:
                 if key not in shown_traces:
                     shown_traces.add(key)
                     units += frames
-        return Reading(log.kind, units, head=self._head(), noun=log.noun)
+        return Reading(log.kind, units, head=self._head())
 
     def _folded(self, template: _Template) -> Callable[[], Iterator[tuple[int, int]]]:
         """Return how to list the lines that a template's text counts, besides the shown one."""

@@ -478,12 +478,12 @@ def _without_figures(line: str) -> str:
     return " ".join(_FIGURES_ASIDE.sub("", _VARIABLE.sub("#", line[:160])).split())[:100]
 
 
-def read_tree(tree: Tree, focus: Focus, budget: int, kind: str, *, noun: str = "values") -> Reading:
+def read_tree(tree: Tree, focus: Focus, budget: int, kind: str) -> Reading:
     """Score the leaves of a tree and return them as units with their own layout."""
     tree = _rewritten(tree)
     shape = _Shape(tree)
     worth = _Scorer(tree, shape, focus)
-    return _TreeReading(tree, shape, worth, kind, noun, budget).reading()
+    return _TreeReading(tree, shape, worth, kind, budget).reading()
 
 
 _HEADINGS = frozenset(
@@ -1192,8 +1192,8 @@ class _FieldCounts:
 class _TreeReading:
     """Units of a tree, and the layout of those that are kept."""
 
-    def __init__(self, tree: Tree, shape: _Shape, worth: _Scorer, kind: str, noun: str, budget: int) -> None:
-        self.tree, self.shape, self.kind, self.noun, self.budget = tree, shape, kind, noun, budget
+    def __init__(self, tree: Tree, shape: _Shape, worth: _Scorer, kind: str, budget: int) -> None:
+        self.tree, self.shape, self.kind, self.budget = tree, shape, kind, budget
         self.scores = scores = worth.scores()
         self.winning = worth.winning
         self.by_line = kind in BY_LINE
@@ -1244,7 +1244,7 @@ class _TreeReading:
         units = [self._unit(node) for node in self.nodes]
         self.first_unit = units[0] if units else None
         units += self.counts
-        return Reading(self.kind, units, noun=self.noun, gaps=False, layout=self.layout, hidden=self.hidden, decay=0.2)
+        return Reading(self.kind, units, gaps=self.by_line, layout=self.layout, hidden=self.hidden, decay=0.2)
 
     def _unit(self, node: int) -> Unit:
         tree, shape = self.tree, self.shape
@@ -1508,12 +1508,14 @@ class _Layout:
             total = len(shape.children[node] or ())
             many = tree.kind[node] == LIST or node in shape.maps
             note = f"[{len(children)} of {total}] " if many and 0 < len(children) < total else ""
-            self.start = " " * depth + (label.rstrip(", ") + " " if note and self.by_line else label) + note
+            self.start = " " * depth + (label.rstrip(", ") + " " if note and self.by_line and label else label) + note
             self.indent = depth + 1 if label else depth
             self.stack.extend((child, self.indent, "") for child in reversed(children))
 
     def _owner_line(self, node: int, label: str) -> str:
         """Return the label of an owner as the source has it: without the sign of an item where there is none."""
+        if not label:
+            return label
         if label != "- ":
             written = self._as_written(node, label)
             return written.removeprefix("- ") + " " if self._opens_item(node) else written + " "

@@ -109,8 +109,6 @@ class Reading:
     units: list[Unit]
     head: str = ""
     """Shown first: shape, shared prefix, counts by value. Takes at most a quarter of the budget, in whole lines."""
-    lost: object = None
-    noun: str = "lines"
     hidden: Callable[[set[int]], HiddenValues] | None = None
     """For trees: which values are not shown, given the indices of the shown units."""
     gaps: bool = True
