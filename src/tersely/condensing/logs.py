@@ -94,6 +94,8 @@ class _Family:
     """Templates that are equal except for names; the best one leads."""
 
     templates: list[_Template]
+    size: int = 0
+    """Number of its lines."""
 
     @property
     def leader(self) -> _Template:
@@ -106,7 +108,7 @@ class _Family:
         return sorted(at for template in self.templates for at in template.members)
 
     def __len__(self) -> int:
-        return sum(len(template.members) for template in self.templates)
+        return self.size
 
 
 def read(text: str, focus: Focus, budget: int, *, noun: str = "lines") -> Reading | None:
@@ -339,6 +341,7 @@ class _Reader:
             name = template.shown if pattern is None or template.coarse else (pattern, template.parts.level)
             family = found.setdefault(name, _Family([]))
             family.templates.append(template)
+            family.size += len(template.members)
             template.family = family
         return list(found.values())
 
