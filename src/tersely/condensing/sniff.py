@@ -116,6 +116,8 @@ _LEAST_LINKS = 3
 
 _SENTENCE_END = re.compile(r"[a-zà-ÿ,\"')]\s?[.!?][\"')]?(?:\s|$)|[。！？]")
 _CELLS = re.compile(r"\S+(?: \S+)*")
+_ROWS_BELOW = 60
+"""Rows that are compared with a header."""
 
 
 def sample_of(text: str) -> list[str]:
@@ -477,7 +479,13 @@ def column_table(lines: list[str]) -> Literal["csv", "table"] | None:
     if sum(1 for row in rows if row.lstrip()[:1] in "|│┃" and row.strip()) >= 0.7 * len(rows):
         return "table"
     # The header may follow a few other lines.
-    return "table" if any(_aligned(rows[skip:]) for skip in range(min(8, len(rows) - 2))) else None
+    words = [len(row.split()) for row in rows]
+    headers = [at for at in range(min(8, len(rows) - 2)) if words[at] >= 2]
+    spans = [_spans(row) for row in rows[: 8 + _ROWS_BELOW]]
+    if any(_aligned(rows[at], spans[at + 1 : at + 1 + _ROWS_BELOW]) for at in headers):
+        return "table"
+    cells = [len(_CELLS.findall(re.sub(r"\s{2,}", "\0", row).replace("\0", "\n"))) for row in rows]
+    return "table" if any(_regular(cells[at:], words[at:]) for at in headers) else None
 
 
 def _cells_between(row: str, sign: str) -> int:
@@ -486,35 +494,29 @@ def _cells_between(row: str, sign: str) -> int:
     return row.count(sign)
 
 
-def _aligned(rows: list[str]) -> bool:
+def _spans(row: str) -> tuple[set[int], set[int]]:
+    """Return where the words of a row begin and end."""
+    spans = [match.span() for match in re.finditer("[^ ]+", row)]
+    return {start for start, _ in spans}, {end for _, end in spans}
+
+
+def _aligned(header: str, body: list[tuple[set[int], set[int]]]) -> bool:
     """Whether columns are aligned with blanks: the header words start (or end) where the cells below do."""
-    header = rows[0]
-    starts = [match.start() for match in re.finditer(r"(?:(?<=\s\s)|^)\S", header)]
-    single = [match.start() for match in re.finditer(r"(?:(?<=\s)|^)\S", header)]
-    ends = [match.end() for match in re.finditer(r"\S+", header)]
-    body = rows[1 : 1 + 60]
-    if len(single) < 2 or len(body) < 2:
-        return False
-    if len(starts) >= 2:
-        good = 0
-        for row in body:
-            fits = sum(1 for at in starts[1:] if at < len(row) and row[at] != " " and row[at - 1] == " ")
-            good += fits >= 0.6 * (len(starts) - 1)
+    starts = {match.start() for match in list(re.finditer(r"(?:(?<=\s\s)|^)\S", header))[1:]}
+    if starts:
+        good = sum(1 for begins, _ in body if len(starts & begins) >= 0.6 * len(starts))
         if good >= 0.7 * len(body):
             return True
-    right = 0
-    for row in body:
-        fits = sum(
-            1 for end in ends if end <= len(row) and row[end - 1] != " " and (end == len(row) or row[end] == " ")
-        )
-        begin = sum(1 for at in single if at < len(row) and row[at] != " " and (at == 0 or row[at - 1] == " "))
-        right += max(fits, begin) >= 0.7 * len(single)
-    if right >= 0.7 * len(body) and len(single) >= 3:
+    words = [match.span() for match in re.finditer(r"\S+", header)]
+    single, ends = {start for start, _ in words}, {end for _, end in words}
+    right = sum(1 for begins, stops in body if max(len(ends & stops), len(single & begins)) >= 0.7 * len(single))
+    return right >= 0.7 * len(body) and len(single) >= 3
+
+
+def _regular(cells: list[int], words: list[int]) -> bool:
+    """Whether nearly all rows have the same number of cells or of words."""
+    most, times = max(Counter(cells).items(), key=lambda pair: (pair[1], pair[0]))
+    if most >= 3 and times >= 0.85 * len(cells):
         return True
-    cells = Counter(len(_CELLS.findall(re.sub(r"\s{2,}", "\0", row).replace("\0", "\n"))) for row in rows)
-    most, times = max(cells.items(), key=lambda pair: (pair[1], pair[0]))
-    if most >= 3 and times >= 0.85 * len(rows):
-        return True
-    words = Counter(len(row.split()) for row in rows)
-    most, times = max(words.items(), key=lambda pair: (pair[1], pair[0]))
-    return most >= 4 and times >= 0.9 * len(rows) and len(rows) >= 5
+    most, times = max(Counter(words).items(), key=lambda pair: (pair[1], pair[0]))
+    return most >= 4 and times >= 0.9 * len(words) and len(words) >= 5
