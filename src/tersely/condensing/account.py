@@ -14,6 +14,7 @@ Knows nothing of kinds and budgets.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import gt, not_
 
 Runs = tuple[tuple[int, int], ...]
 
@@ -167,26 +168,20 @@ class LineClasses:
 
     def close(self) -> bytearray:
         """Give lines without content (blank, or brackets of a tree) the class of the lines around them."""
-        classes, lines = self.classes, self.lines
-        before = None
-        at, size = 0, len(lines)
-        while at < size:
-            if classes[at] != LOST or not self._is_empty(lines[at]):
-                before = classes[at]
-                at += 1
-                continue
-            start = at
-            while at < size and classes[at] == LOST and self._is_empty(lines[at]):
-                at += 1
-            after = classes[at] if at < size else None
-            around = {each for each in (before, after) if each is not None}
+        classes = self.classes
+        empty = (
+            map(_NO_CONTENT.fullmatch, self.lines)
+            if self.brackets_are_syntax
+            else map(not_, map(str.strip, self.lines))
+        )
+        # Greater than a class is only an empty line that is lost.
+        for found in re.finditer(b"\1+", bytes(map(gt, map(bool, empty), classes))):
+            start, end = found.span()
+            around = {*classes[max(0, start - 1) : start], *classes[end : end + 1]}
             if around and LOST not in around:
                 filled = FOLDED if around == {FOLDED} else SHOWN
-                classes[start:at] = bytes([filled]) * (at - start)
+                classes[start:end] = bytes([filled]) * (end - start)
         return classes
-
-    def _is_empty(self, line: str) -> bool:
-        return not line.strip() or (self.brackets_are_syntax and bool(_NO_CONTENT.fullmatch(line)))
 
     def account(self, paths: tuple[str, ...] = (), values: tuple[int, int] = (0, 0)) -> Account:
         found = {kind: runs_in(self.classes, kind) for kind in (SHOWN, PARTIAL, FOLDED, LOST)}

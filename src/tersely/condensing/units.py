@@ -25,6 +25,7 @@ import heapq
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import not_
 
 from tersely.condensing.account import Account, FoldedLines, LineClasses, Place, Runs, bare, folded_runs, runs_of
 from tersely.condensing.focus import Focus, scan
@@ -256,7 +257,7 @@ class _Packing:
         lines: Sequence[str] | None = None,
         before: "_Packing | None" = None,
     ) -> None:
-        self.gaps = Gaps(reading.units, lines, budget)
+        self.gaps = Gaps(reading.units, lines, budget, before.gaps.blank if before is not None else None)
         self.units = reading.units
         self.reading = reading
         self.budget = budget
@@ -268,8 +269,9 @@ class _Packing:
         self.families: dict[Hashable, int] = {}
         self.costs: dict[int, int] = {}
         self.waiting: dict[Hashable, list[tuple[float, int]]] = {}
-        self.order: list[tuple[float, int]] = []
-        """The units that may be chosen, the best last; does not depend on the budget."""
+        self.singles: list[tuple[float, int]] = []
+        self.members: dict[Hashable, list[tuple[float, int]]] = {}
+        """The units that may be chosen, alone or by family, the best last; they do not depend on the budget."""
         if before is not None:
             self._resume(before)
 
@@ -278,7 +280,7 @@ class _Packing:
         self.kept = set(before.kept)
         self.families = before.families
         self.costs = before.costs
-        self.order = before.order
+        self.singles, self.members = before.singles, before.members
         spare = self.budget - before.budget
         for index, text in before.changed.items():
             if index not in self.kept:
@@ -340,19 +342,21 @@ class _Packing:
         The other members stay in `self.waiting` until the best one is processed. Of very many units only those with a
         chance are ranked.
         """
-        if not self.order:
-            self.order = self._ordered()
+        if not self.singles and not self.members:
+            for entry in self._ordered():
+                family = self.units[entry[1]].family
+                if family is None:
+                    self.singles.append(entry)
+                else:
+                    self.members.setdefault(family, []).append(entry)
+        kept = self.kept
+        heap = [entry for entry in self.singles if entry[1] not in kept]
         self.waiting = {}
-        heap: list[tuple[float, int]] = []
-        for entry in self.order:
-            if entry[1] in self.kept:
-                continue
-            family = self.units[entry[1]].family
-            if family is None:
-                heap.append(entry)
-            else:
-                self.waiting.setdefault(family, []).append(entry)
-        heap += [members.pop() for members in self.waiting.values()]
+        for family, members in self.members.items():
+            left = [entry for entry in members if entry[1] not in kept]
+            if left:
+                heap.append(left.pop())
+                self.waiting[family] = left
         heapq.heapify(heap)
         return heap
 
@@ -468,11 +472,13 @@ class Gaps:
     A gap is where lines of the source are missing that no shown unit represents. Shared by all readings of one pack.
     """
 
-    def __init__(self, units: Sequence[Unit], lines: Sequence[str] | None, budget: int) -> None:
+    def __init__(
+        self, units: Sequence[Unit], lines: Sequence[str] | None, budget: int, blank: bytearray | None = None
+    ) -> None:
         self.units = units
         self.lines = lines
         self.most = int(budget * MARK_SHARE / _SIZED_MARK_TOKENS) if budget >= 64 else -1
-        self.blank = bytearray(not line or line.isspace() for line in lines) if lines is not None else bytearray()
+        self.blank = bytearray(map(not_, map(str.strip, lines or ()))) if blank is None else blank
         self.seen = self.blank
 
     def see(self, kept: Iterable[int]) -> None:
