@@ -22,7 +22,7 @@ from operator import le
 
 from tersely.condensing import stack
 from tersely.condensing.focus import Focus, Term, lowered, scan
-from tersely.condensing.preamble import TIME, Parts, Preamble
+from tersely.condensing.preamble import MAY_HAVE_TIME, TIME, Parts, Preamble
 from tersely.condensing.series import Series, bad_status, odd_in, series_in
 from tersely.condensing.templates import SAME_BUT_VALUES, families, gather, is_coarse
 from tersely.condensing.units import Reading, Unit
@@ -758,7 +758,9 @@ def _sort_key(time: str) -> str:
 
 def masked(text: str) -> str:
     """Mask the values of a message; times first, because the names of days and months differ too."""
-    return SAME_BUT_VALUES.sub("#", TIME.sub("#", text))
+    if MAY_HAVE_TIME.search(text):
+        text = TIME.sub("#", text)
+    return SAME_BUT_VALUES.sub("#", text)
 
 
 def _clock(time: str) -> str:

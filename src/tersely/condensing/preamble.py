@@ -30,6 +30,8 @@ _TIME = rf"""
   | 1\d{{9}}(?:\.\d{{1,9}}|\d{{3}}|\d{{6}}|\d{{9}})?(?=[\s|,\]])
 """
 TIME = re.compile(_TIME, re.X)
+MAY_HAVE_TIME = re.compile(r"\d(?:[-/.:]\d|\d{5})")
+"""In every text with a time; saves the search in others."""
 
 _LEVELS: dict[str, float] = {
     **dict.fromkeys(("trace", "debug", "verbose", "fine", "finer", "finest", "config"), -0.3),
@@ -251,15 +253,16 @@ def _tokens(line: str, most: int = _MOST_TOKENS) -> list[_Token]:
             kind = "time"
         elif match["basic"] or _is_level(word) or (len(word) == 1 and word in _LETTER_LEVELS):
             kind = "level"
-        elif not any(map(str.isalnum, word)) and len(word) < 4:
+        elif word.isalpha():
+            kind = "word"
+        elif len(word) < 4 and not any(map(str.isalnum, word)):
             kind = "separator"
         elif match["bracket"]:
             kind = "bracket" if _NAMED.search(VALUE.sub("", word)) else "number"
         else:
             kind = "number" if not _LETTERS.search(VALUE.sub("", word)) else "word"
         end = match.end()
-        while end < len(line) and line[end] in " \t|":
-            end += 1
+        end = _BLANKS.match(line, end).end()  # type: ignore[union-attr]
         found.append(_Token(kind, word, match.start(), end))
         if len(found) >= most:
             break
@@ -268,6 +271,7 @@ def _tokens(line: str, most: int = _MOST_TOKENS) -> list[_Token]:
 
 _NAMED_SHORT = re.compile(r"[^\W\d_]{2}")
 _LETTERS = re.compile(r"[^\W\d_]")
+_BLANKS = re.compile(r"[ \t|]*")
 _NAMED = re.compile(r"[^\W\d_]{4}")
 
 
