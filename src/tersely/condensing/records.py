@@ -446,10 +446,22 @@ def columns_of_lines(texts: Sequence[str]) -> list[Column]:
     return _labelled(texts, best) if best is not None else _placed(texts)
 
 
+_NEEDED = {
+    _ASSIGNED: re.compile("="),
+    _NAMED: re.compile(r"(?:[:>=~]|\.\.)\s"),
+    _STATED: re.compile(" (?:is|was|are|equals) "),
+    _QUOTED_LABEL: re.compile(r"[\"']\s*[:=]"),
+    _OPTION: re.compile("-[A-Za-z]"),
+    _LISTED: re.compile(r"\("),
+    _TIGHT: re.compile(r":[^\s/:]"),
+}
+"""What a text must contain to match; saves the search in most texts."""
+
+
 def _pairs(pattern: re.Pattern[str], text: str) -> list[tuple[str, str]]:
     if pattern is _LED:
         return [pair.groups()] if (pair := _LED.match(text)) else []  # type: ignore[list-item]
-    return pattern.findall(text)
+    return pattern.findall(text) if _NEEDED[pattern].search(text) else []
 
 
 def _labelled(texts: Sequence[str], pattern: re.Pattern[str]) -> list[Column]:
