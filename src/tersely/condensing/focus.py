@@ -576,6 +576,9 @@ def lowered(text: str) -> str:
     return "".join(one if len(one) == 1 else char for char in text for one in (char.lower(),))
 
 
+_LONGEST_BLOCK = 4_000_000
+
+
 def scan(texts: Sequence[str], focus: Focus, *, separator: str = "\n") -> Found:
     """Find the terms of the focus and the words of severity in all texts in one pass."""
     count = len(texts)
@@ -583,16 +586,17 @@ def scan(texts: Sequence[str], focus: Focus, *, separator: str = "\n") -> Found:
     hits: list[dict[int, int] | None] = [None] * count
     automaton = focus._automaton if focus._automaton is not None else _build(())
     # In blocks, so that the joined copy never doubles the memory of a large input.
+    is_short = sum(map(len, texts)) + count < _LONGEST_BLOCK
     start = 0
     while start < count:
-        end, size = start, 0
-        while end < count and size < 4_000_000:
+        end, size = (count, 0) if is_short else (start, 0)
+        while end < count and size < _LONGEST_BLOCK:
             size += len(texts[end]) + 1
             end += 1
         _scan_block(texts, start, end, separator, automaton, severity, hits)
         start = end
-    for at, text in enumerate(texts):
-        if severity[at] and len(text) < _LONGEST_OUTCOME and _PASSED.search(text):
+    for at, level in enumerate(severity):
+        if level and len(texts[at]) < _LONGEST_OUTCOME and _PASSED.search(texts[at]):
             severity[at] = 0.0
     return _rank(texts, focus, severity, hits)
 

@@ -65,10 +65,11 @@ def find(lines: Sequence[str]) -> Traces:
     found = Traces()
     match = FRAME.match
     start = -1
-    count = len(lines)
+    firsts = [line[:1] for line in lines]
+    firsts.append("")
     for at, line in enumerate(lines):
-        calls = at + 1 < count and lines[at + 1][:1] == "\t" and bool(_GO_FILE.match(lines[at + 1]))
-        if start < 0 and line[:1] not in _OPENINGS and not calls:
+        calls = firsts[at + 1] == "\t" and bool(_GO_FILE.match(lines[at + 1]))
+        if start < 0 and firsts[at] not in _OPENINGS and not calls:
             continue
         continues = line[:1] in _OPENINGS and bool(match(line) or (start >= 0 and _CAUSE.match(line)))
         continues = continues or (calls and bool(_GO_CALL.match(line)))

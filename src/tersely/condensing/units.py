@@ -349,6 +349,8 @@ class _Packing:
                     self.singles.append(entry)
                 else:
                     self.members.setdefault(family, []).append(entry)
+            for family in [family for family, members in self.members.items() if len(members) == 1]:
+                self.singles += self.members.pop(family)
         kept = self.kept
         heap = [entry for entry in self.singles if entry[1] not in kept]
         self.waiting = {}
