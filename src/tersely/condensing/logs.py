@@ -316,14 +316,15 @@ class _Reader:
         for key, members in gather(keys).items():
             parts = log.parts(members[0])
             if is_coarse(key):
-                merged[key, "", ""] = _Template(members, members[0], parts, coarse=True)
+                words = masked(parts.shown).split()
+                merged[key, "", ""] = _Template(members, members[0], parts, coarse=True, words=words)
                 continue
             if not parts.shown:
                 continue
             name = (masked(parts.shown), parts.level, log.source(members[0]))
             template = merged.get(name)
             if template is None:
-                merged[name] = _Template(members, members[0], parts)
+                merged[name] = _Template(members, members[0], parts, words=name[0].split())
             else:
                 template.members += members
         for template in merged.values():
@@ -332,8 +333,6 @@ class _Reader:
         return list(merged.values())
 
     def _families(self) -> list[_Family]:
-        for template in self.templates:
-            template.words = masked(template.parts.shown).split()
         found: dict[object, _Family] = {}
         for template, pattern in zip(
             self.templates, families([template.words for template in self.templates]), strict=True

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from tersely.condensing.templates import VALUE
@@ -49,7 +50,8 @@ _INLINE_LEVEL = re.compile(rf"\b(?:level|lvl|severity|loglevel|priority)=\"?({_L
 _KLOG = re.compile(r"([IWEF])\d{4} (\d\d:\d\d:\d\d)[.\d]*\s+\d+ ")
 
 _TOKEN = re.compile(
-    rf"""(?P<time>(?<![^\s\[(<|"])[\[(<]?(?:(?:ts|time|timestamp|date|at|t)=)?"?(?:{_TIME})"?[\])>]?(?:[,:]?(?=\s|$|\[)|\|))
+    rf"""(?P<time>(?=[\[(<"\dtdaJFMASONDTW\ ])  # What a time can begin with; saves most attempts.
+      (?<![^\s\[(<|"])[\[(<]?(?:(?:ts|time|timestamp|date|at|t)=)?"?(?:{_TIME})"?[\])>]?(?:[,:]?(?=\s|$|\[)|\|))
     | (?P<bracket>\[[^\[\]]{{0,300}}\]:?)
     | (?P<basic>(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):(?=[\w.]+:))
     | [^\s|]+\|?
@@ -102,11 +104,12 @@ class Preamble:
     usual_level: str
     """The level of most lines if it is harmless; lines of that level are shown without it."""
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """The last possible position of a time or a level; -1 if there are none."""
         return max([*self.times, *self.levels], default=-1)
 
+    @cached_property
     def _reach(self) -> int:
         """How many tokens to examine: those that can be omitted, and a logger with its thread after them."""
         return min(_MOST_TOKENS, max([self.depth, self.host, *self.numbers]) + 5)
@@ -183,7 +186,7 @@ class Preamble:
         time, level = "", ""
         kept: list[tuple[int, int]] = []
         message = 0
-        tokens = _tokens(line, self._reach())
+        tokens = _tokens(line, self._reach)
         last = max((index for index, token in enumerate(tokens) if self._marks_preamble(index, token)), default=-1)
         named = False
         for place, token in enumerate(tokens):
@@ -249,24 +252,31 @@ def _tokens(line: str, most: int = _MOST_TOKENS) -> list[_Token]:
     found: list[_Token] = []
     for match in _TOKEN.finditer(line, 0, _REACH):
         word = match.group()
-        if match["time"]:
+        if match.lastgroup == "time":
             kind = "time"
-        elif match["basic"] or _is_level(word) or (len(word) == 1 and word in _LETTER_LEVELS):
+        elif match.lastgroup == "basic":
             kind = "level"
-        elif word.isalpha():
-            kind = "word"
-        elif len(word) < 4 and not any(map(str.isalnum, word)):
-            kind = "separator"
-        elif match["bracket"]:
-            kind = "bracket" if _NAMED.search(VALUE.sub("", word)) else "number"
         else:
-            kind = "number" if not _LETTERS.search(VALUE.sub("", word)) else "word"
+            kind = _kind_of(word, match.lastgroup == "bracket")
         end = match.end()
         end = _BLANKS.match(line, end).end()  # type: ignore[union-attr]
         found.append(_Token(kind, word, match.start(), end))
         if len(found) >= most:
             break
     return found
+
+
+@lru_cache(maxsize=4_096)
+def _kind_of(word: str, in_brackets: bool) -> str:
+    if _is_level(word) or (len(word) == 1 and word in _LETTER_LEVELS):
+        return "level"
+    if word.isalpha():
+        return "word"
+    if len(word) < 4 and not any(map(str.isalnum, word)):
+        return "separator"
+    if in_brackets:
+        return "bracket" if _NAMED.search(VALUE.sub("", word)) else "number"
+    return "number" if not _LETTERS.search(VALUE.sub("", word)) else "word"
 
 
 _NAMED_SHORT = re.compile(r"[^\W\d_]{2}")
