@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 from tersely.condensing.account import runs_of
@@ -117,11 +118,18 @@ class Opening:
     key: str
     words: int
 
+    @cached_property
+    def first_word(self) -> str:
+        """The word with which a line that opens begins; empty if it is a name or a value."""
+        word = self.key.partition(" ")[0]
+        return word if word.isalpha() else ""
+
     def opens(self, line: str) -> bool:
         return (
             len(line) > self.indent
             and (not self.indent or line[: self.indent].isspace())
             and not line[self.indent].isspace()
+            and (not self.first_word or line.startswith(self.first_word, self.indent))
             and _keys(line[self.indent : self.indent + 200])[self.words - 1] == self.key
         )
 

@@ -262,11 +262,13 @@ def _is_whole_word(text: str, start: int, end: int, ending: int) -> bool:
 def _in_pieces(lines: list[str]) -> tuple[list[str], list[int]]:
     pieces: list[str] = []
     numbers: list[int] = []
+    before = 0
     for number, line in enumerate(lines, 1):
         if len(line) <= LONG_LINE:
-            pieces.append(line)
-            numbers.append(number)
             continue
+        pieces += lines[before : number - 1]
+        numbers += range(before + 1, number)
+        before = number
         start = 0
         while len(line) - start > _PIECE:
             cut = max(line.rfind(sign, start + _PIECE // 2, start + _PIECE) for sign in ("\\n", ". ", ", ", "; ", " "))
@@ -276,7 +278,7 @@ def _in_pieces(lines: list[str]) -> tuple[list[str], list[int]]:
             start = cut
         pieces.append(line[start:])
         numbers.append(number)
-    return pieces, numbers
+    return [*pieces, *lines[before:]], [*numbers, *range(before + 1, len(lines) + 1)]
 
 
 class _Reader:

@@ -36,6 +36,8 @@ _CODE = re.compile(r"[A-Za-z_$][\w$]*(?:[.:/\\][\w$<>-]+)*")
 
 _OPENINGS = frozenset(" \t\\a#.CS0123456789")
 """Possible first characters of a frame; testing them first saves the expression for most lines."""
+_MAY_BE_FRAME = re.compile(r"\s*[\\aFf.#\d]|\t\S")
+"""The same for indented lines."""
 
 _GO_FILE = re.compile(r"\t\S+\.go:\d+")
 _GO_CALL = re.compile(r"(?:created by )?[\w./*$-]+[\w.()*\[\]{}$-]*(?:\(.*\)|$| in goroutine \d+$)")
@@ -69,7 +71,7 @@ def find(lines: Sequence[str]) -> Traces:
     firsts.append("")
     for at, line in enumerate(lines):
         calls = firsts[at + 1] == "\t" and bool(_GO_FILE.match(lines[at + 1]))
-        if start < 0 and firsts[at] not in _OPENINGS and not calls:
+        if start < 0 and not calls and (firsts[at] not in _OPENINGS or not _MAY_BE_FRAME.match(line)):
             continue
         continues = line[:1] in _OPENINGS and bool(match(line) or (start >= 0 and _CAUSE.match(line)))
         continues = continues or (calls and bool(_GO_CALL.match(line)))

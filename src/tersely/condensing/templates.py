@@ -11,6 +11,7 @@ Falk", "… for Ivo Rahman"): a family measures how unusual a line is, it hides 
 Shared by `logs`, `json_logs` and `fold`; does not decide what is shown.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -65,23 +66,20 @@ def families(templates: Sequence[Sequence[str]]) -> list[tuple[int, tuple[str, .
     A word is part of the pattern if enough templates of the same length have it in the same place; other places contain
     names. The threshold is lowered step by step, so that a template joins the largest family that it fits.
     """
-    counts: Counter[tuple[int, int, str]] = Counter()
-    of_length: Counter[int] = Counter()
+    of_length: dict[int, list[Sequence[str]]] = {}
     for words in templates:
-        length = len(words)
-        of_length[length] += 1
-        for place, word in enumerate(words[:_MOST_PLACES]):
-            counts[length, place, word] += 1
+        of_length.setdefault(len(words), []).append(words[:_MOST_PLACES])
+    counts = {length: [Counter(column) for column in zip(*rows, strict=True)] for length, rows in of_length.items()}
     found: list[tuple[int, tuple[str, ...]] | None] = []
     for words in templates:
         length = len(words)
-        seen = [counts[length, place, word] for place, word in enumerate(words[:_MOST_PLACES])]
-        are_words = ["#" not in word for word in words[:_MOST_PLACES]]
-        needed = max(2.0, _SHARE_IN_COMMON * sum(are_words))
+        seen = [count[word] for count, word in zip(counts[length], words, strict=False)]
+        of_words = sorted(count for count, word in zip(seen, words, strict=False) if "#" not in word)
+        needed = max(2, math.ceil(_SHARE_IN_COMMON * len(of_words)))
         pattern = None
-        for share in _ENOUGH:
-            enough = max(3, of_length[length] // share)
-            if sum(1 for count, is_word in zip(seen, are_words, strict=True) if is_word and count >= enough) >= needed:
+        for share in _ENOUGH if needed <= len(of_words) else ():
+            enough = max(3, len(of_length[length]) // share)
+            if of_words[-needed] >= enough:
                 pattern = (
                     length,
                     tuple(word if count >= enough else "*" for word, count in zip(words, seen, strict=False)),
