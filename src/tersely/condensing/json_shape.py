@@ -83,7 +83,7 @@ def parse(text: str, start: int = 0) -> tuple[Tree, int]:
     return tree, position
 
 
-_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.S)
+_BRACKET = re.compile(r'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+){1,100}|[{}\[\]]', re.S)
 _NEXT_DOCUMENT = re.compile(r"\s*,?\s*[{\[]\s*[\"\]}{\[]")
 
 
