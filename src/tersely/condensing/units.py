@@ -380,6 +380,10 @@ class _Packing:
             cost = self.costs[index] = self.tokenizer.count(self.units[index].text + "\n")
         return cost
 
+    def _is_over(self, index: int, room: int) -> bool:
+        """Whether a unit exceeds the room for certain, even if it saves a mark; costs less than counting."""
+        return index not in self.costs and self.tokenizer.at_least(self.units[index].text) > room + GAP_TOKENS
+
     def _spend(self, room: int, heap: list[tuple[float, int]]) -> None:
         units = self.units
         misses = walked = 0
@@ -413,7 +417,7 @@ class _Packing:
                 continue
             if members:
                 heapq.heappush(heap, members.pop())
-            if (len(unit.text) + rough) / 12 > room:
+            if (len(unit.text) + rough) / 12 > room or self._is_over(index, room):
                 cost = room + 1
             else:
                 cost = self._cost(index) + sum(self._cost(at) for at in chain) + self._mark_cost(index)

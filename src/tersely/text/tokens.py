@@ -143,6 +143,9 @@ def _whole_characters(text: str, floor: int, position: int) -> int:
     return position
 
 
+_WORDS_AND_DIGITS = re.compile(r"[A-Za-z']*[A-Za-z][A-Za-z']*|\d{1,3}")
+
+
 @dataclass(frozen=True)
 class Tokenizer:
     """Counts tokens as a model does, or slightly more if its vocabulary is not public."""
@@ -171,6 +174,10 @@ class Tokenizer:
         if len(text) <= _PIECE:
             return self.scaled(len(_encoding(self.name).encode_ordinary(text)))
         return self.scaled(sum(self._counts(text)))
+
+    def at_least(self, text: str) -> int:
+        """A lower bound of the count, many times faster: words and groups of digits never share a token."""
+        return self.scaled(len(_WORDS_AND_DIGITS.findall(text))) if text.isascii() else 0
 
     def _counts(self, text: str) -> Iterator[int]:
         """The token count of each piece. Equal consecutive pieces, the slowest to count, are counted once."""
