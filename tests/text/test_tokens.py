@@ -245,6 +245,7 @@ def test_many_threads_share_one_encoding(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @given(TEXTS | st.text("aZ'sStTlL 12345_-.\t\n\r/\"(", max_size=40), st.sampled_from([O200K, CL100K, UNKNOWN_MODEL]))
+@settings(deadline=None)
 def test_the_lower_bound_never_exceeds_the_count(text: str, tokenizer: Tokenizer) -> None:
     assert tokenizer.at_least(text) <= tokenizer.count(text)
 
