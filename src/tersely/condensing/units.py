@@ -257,7 +257,7 @@ class _Packing:
         lines: Sequence[str] | None = None,
         before: "_Packing | None" = None,
     ) -> None:
-        self.gaps = Gaps(reading.units, lines, budget, before.gaps.blank if before is not None else None)
+        self.gaps: Gaps = Gaps(reading.units, lines, budget, before.gaps.blank if before is not None else None)
         self.units = reading.units
         self.reading = reading
         self.budget = budget
