@@ -29,6 +29,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "pipeline": (),
     "research": (),
     "tokens": (),
+    "truth": (),
 }
 """By module, with the arguments that keep the run small."""
 
