@@ -107,6 +107,7 @@ def end_of(text: str, start: int = 0) -> int:
             return position
 
 
+_WORDS = re.compile(r'(?:\s*[^\s,{}\[\]"]+\s*,?){1,1000}')
 _FIELD_LINE = re.compile(r'\s*"[^"\n]{1,120}"\s*:\s')
 
 
@@ -125,6 +126,9 @@ def read_cut(text: str, focus: Focus, budget: int) -> Reading | None:
             # The rest of an object that was opened before the text begins.
             position = _inside(tree, text, position, True, root, breaks)
             fragment = False
+            continue
+        if words := _WORDS.match(text, position):
+            position = words.end()
             continue
         opening = _ITEM.match(text, position)
         if opening is None:

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tersely.condensing.field_counts import FEWEST, count_values
 from tersely.condensing.focus import Focus, scan, subwords
@@ -377,10 +378,16 @@ def _by_blanks(count: int) -> Split:
     return split
 
 
+@lru_cache(maxsize=64)
+def _has_number(row: str) -> bool:
+    """Whether a word of the row is a number; each row is looked at below each of the lines before it."""
+    return any(number_of(word) is not None for word in row.split())
+
+
 def _even_rows(first: str, body: list[str]) -> Split | None:
     """Return how to split rows without a header: nearly all have equally many words or cells, some of them numbers."""
     rows = [first, *body]
-    numeric = sum(1 for row in rows if any(number_of(word) is not None for word in row.split())) / len(rows)
+    numeric = sum(map(_has_number, rows)) / len(rows)
     if numeric < 0.7:
         return None
     for pattern in (None, _BLANKS):
