@@ -69,8 +69,7 @@ _MOST_WORDS = 3
 """A preamble has few plain words; the message starts after them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(NamedTuple):
     """One line, split into its parts."""
 
     shown: str
@@ -180,14 +179,13 @@ class Preamble:
             rest = line[klog.end() :]
             return Parts(rest if level == "I" else f"{level} …{rest}", klog[2], level, _LETTER_LEVELS[level])
         if self.depth < 0:
-            inline = _INLINE_LEVEL.search(line, 0, 400)
-            level = inline[1] if inline else ""
+            level = _inline_level(line)
             return Parts(line.strip(), "", level, level_weight(level))
         time, level = "", ""
         kept: list[tuple[int, int]] = []
         message = 0
         tokens = _tokens(line, self._reach)
-        last = max((index for index, token in enumerate(tokens) if self._marks_preamble(index, token)), default=-1)
+        last = self._last_mark(tokens)
         named = False
         for place, token in enumerate(tokens):
             if token.kind == "time" and place in self.times:
@@ -211,8 +209,7 @@ class Preamble:
                 break
             message = token.end
         if not level:
-            inline = _INLINE_LEVEL.search(line, 0, 400)
-            level = inline[1] if inline else ""
+            level = _inline_level(line)
         kept.append((message, len(line)))
         shown, before = "", 0
         for start, end in kept:
@@ -221,6 +218,14 @@ class Preamble:
             shown += line[start:end]
             before = end
         return Parts(" ".join(shown.split()), time, level, level_weight(level))
+
+    def _last_mark(self, tokens: Sequence["_Token"]) -> int:
+        """Return the position of the last time or level; -1 if there is none."""
+        last = -1
+        for place, token in enumerate(tokens):
+            if (token.kind == "time" and place in self.times) or (token.kind == "level" and place in self.levels):
+                last = place
+        return last
 
     def source(self, line: str) -> str:
         """Return which of several interleaved logs the line belongs to; empty if there is only one."""
@@ -235,8 +240,11 @@ class Preamble:
             return True
         return place < last and token.text in self.constants
 
-    def _marks_preamble(self, index: int, token: "_Token") -> bool:
-        return (token.kind == "time" and index in self.times) or (token.kind == "level" and index in self.levels)
+
+def _inline_level(line: str) -> str:
+    """Return the level that a field of the line states; empty if there is none."""
+    found = _INLINE_LEVEL.search(line, 0, 400) if "=" in line else None
+    return found[1] if found else ""
 
 
 class _Token(NamedTuple):
@@ -250,6 +258,7 @@ class _Token(NamedTuple):
 def _tokens(line: str, most: int = _MOST_TOKENS) -> list[_Token]:
     """Return the first tokens of a line: times, levels, numbers (and identifiers), brackets, separators, words."""
     found: list[_Token] = []
+    size = len(line)
     for match in _TOKEN.finditer(line, 0, _REACH):
         word = match.group()
         if match.lastgroup == "time":
@@ -259,7 +268,8 @@ def _tokens(line: str, most: int = _MOST_TOKENS) -> list[_Token]:
         else:
             kind = _kind_of(word, match.lastgroup == "bracket")
         end = match.end()
-        end = _BLANKS.match(line, end).end()  # type: ignore[union-attr]
+        while end < size and line[end] in " \t|":
+            end += 1
         found.append(_Token(kind, word, match.start(), end))
         if len(found) >= most:
             break
@@ -281,7 +291,6 @@ def _kind_of(word: str, in_brackets: bool) -> str:
 
 _NAMED_SHORT = re.compile(r"[^\W\d_]{2}")
 _LETTERS = re.compile(r"[^\W\d_]")
-_BLANKS = re.compile(r"[ \t|]*")
 _NAMED = re.compile(r"[^\W\d_]{4}")
 
 
