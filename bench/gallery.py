@@ -1,12 +1,12 @@
-"""Ten texts of different kinds, before and after condensing: generates docs/gallery.md.
+"""Twelve texts of different kinds, before and after condensing: generates docs/gallery.md.
 
     python -m bench.gallery            write the page
     python -m bench.gallery --print    print it
     python -m bench.gallery --smoke    make it, write nothing, list what is missing
 
 The texts are generated from a seed and contain no real data. Each has a question and the
-phrases that are needed to find the cause; the page lists missing ones, and the command
-exits with an error if there are any.
+phrases that are needed to find the cause; the page lists missing ones. The command exits
+with an error if there are any, or if a statement on the page is not so (`bench.truth`).
 """
 
 import json
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from bench import truth
 from bench.arguments import parser
 from bench.generator.vocabulary import ADJECTIVES, FAMILY_NAMES, PLACES, THINGS, hex_digits
 from tersely.condensing.structural import condense_structurally
@@ -323,32 +324,6 @@ def meeting(rng: Random) -> str:
     return "\n".join(lines)
 
 
-def trace(rng: Random) -> str:
-    identifier = hex_digits(rng, 16)
-    spans = []
-    for index in range(220):
-        slow = index == 147
-        spans.append(
-            {
-                "traceID": identifier,
-                "spanID": hex_digits(rng, 16),
-                "operationName": "SELECT coupons"
-                if slow
-                else rng.choice(("GET /cart", "redis.get", "SELECT products", "POST /payments", "render")),
-                "startTime": 1_790_000_000_000_000 + index * 2_100,
-                "duration": 8_412_907 if slow else rng.randint(300, 21_000),
-                "process": "pricing" if slow else rng.choice(("cart", "web", "payments")),
-                "tags": [
-                    {"key": "db.statement", "value": "SELECT * FROM coupons WHERE lower(code) = ?"}
-                    if slow
-                    else {"key": "http.status_code", "value": 200},
-                    {"key": "rows.scanned" if slow else "thread", "value": 4_180_332 if slow else rng.randint(1, 16)},
-                ],
-            }
-        )
-    return json.dumps({"data": [{"traceID": identifier, "spans": spans}]}, indent=1)
-
-
 def mixed(rng: Random) -> str:
     nodes = _table(
         [
@@ -408,6 +383,124 @@ def mixed(rng: Random) -> str:
     )
 
 
+def pytest_run(rng: Random) -> str:
+    """A run of pytest -v with two failures among 1,400 tests."""
+    files = [f"tests/{_two(rng).replace('-', '_')}/test_{rng.choice(THINGS)}.py" for _ in range(56)]
+    failed = {
+        611: ("tests/orders/test_tax.py", "test_tax_is_rounded_per_line"),
+        977: ("tests/orders/test_export.py", "test_export_names_the_currency"),
+    }
+    lines = [
+        "=" * 29 + " test session starts " + "=" * 29,
+        "platform linux -- Python 3.12.7, pytest-9.0.1, pluggy-1.6.0 -- /opt/shop/.venv/bin/python",
+        "rootdir: /opt/shop",
+        "configfile: pyproject.toml",
+        "collecting ... collected 1400 items",
+        "",
+    ]
+    for index in range(1_400):
+        file, name = failed.get(index, (files[index // 25], f"test_{_two(rng).replace('-', '_')}_{index}"))
+        outcome = "FAILED" if index in failed else "PASSED"
+        lines.append(f"{file}::{name} {outcome:<60} [{(index + 1) * 100 // 1400:>3}%]")
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "=" * 35 + " FAILURES " + "=" * 35,
+            "_" * 26 + " test_tax_is_rounded_per_line " + "_" * 26,
+            "",
+            "    def test_tax_is_rounded_per_line() -> None:",
+            "        order = Order(lines=[Line(net=Decimal('0.335'), quantity=3)])",
+            ">       assert order.tax() == Decimal('0.19')",
+            "E       AssertionError: assert Decimal('0.20') == Decimal('0.19')",
+            "E        +  where Decimal('0.20') = tax()",
+            "",
+            "tests/orders/test_tax.py:48: AssertionError",
+            "_" * 25 + " test_export_names_the_currency " + "_" * 25,
+            "",
+            "    def test_export_names_the_currency(tmp_path: Path) -> None:",
+            "        write_export(tmp_path / 'orders.csv', orders=[EXAMPLE])",
+            ">       header = (tmp_path / 'orders.csv').read_text().splitlines()[0]",
+            "",
+            "tests/orders/test_export.py:21:",
+            "_ " * 40,
+            "",
+            "    def write_export(path: Path, orders: list[Order]) -> None:",
+            "        with path.open('w') as file:",
+            "            writer = csv.DictWriter(file, fieldnames=COLUMNS)",
+            ">           writer.writerows(order.as_row() for order in orders)",
+            "E           ValueError: dict contains fields not in fieldnames: 'currency'",
+            "",
+            "src/shop/export.py:87: ValueError",
+            "=" * 27 + " short test summary info " + "=" * 27,
+            "FAILED tests/orders/test_tax.py::test_tax_is_rounded_per_line - AssertionError: assert Decimal('0.20') == "
+            "Decimal('0.19')",
+            "FAILED tests/orders/test_export.py::test_export_names_the_currency - ValueError: dict contains fields not "
+            "in fieldnames: 'currency'",
+            "=" * 20 + " 2 failed, 1398 passed in 94.31s (0:01:34) " + "=" * 20,
+        ]
+    )
+
+
+def history(rng: Random) -> str:
+    """A `git log` of 300 commits, two of which touched the limit of connections."""
+    parts = ("cart", "search", "mailer", "invoices", "docs", "ci", "checkout", "styles")
+    titles = (
+        "rename a helper",
+        "add a test for an empty list",
+        "follow the new linter",
+        "update the dependencies",
+        "show the total before tax",
+        "describe the settings",
+        "remove an unused import",
+        "translate the messages",
+    )
+    commits = []
+    for index in range(300):
+        title, body = f"{rng.choice(parts)}: {rng.choice(titles)}", f"Part of the work on {_two(rng)}."
+        if index == 117:
+            title = "database: raise the limit of pooled connections to 40"
+            body = "Checkouts waited for a connection in the evening."
+        elif index == 42:
+            title = "database: return to 20 pooled connections"
+            body = "The server allows 100 in all, and four replicas with 40 each are more than that."
+        day = f"2026-{9 - index // 40:02d}-{28 - index % 40 * 27 // 40:02d}"
+        name = rng.choice(FAMILY_NAMES)
+        commits.append(
+            f"commit {hex_digits(rng, 40)}\nAuthor: {name} <{name.lower()}@shop.example>\n"
+            f"Date:   {day} {_clock(rng.randint(30_000, 66_000))} +0000\n\n    {title}\n\n    {body}\n"
+        )
+    return "\n".join(commits)
+
+
+def type_errors(rng: Random) -> str:
+    """What mypy prints about a project that has begun to be checked."""
+    complaints = (
+        ("error", "Function is missing a return type annotation", "no-untyped-def"),
+        ("error", "Function is missing a type annotation for one or more arguments", "no-untyped-def"),
+        ("error", 'Missing type parameters for generic type "dict"', "type-arg"),
+        ("error", 'Call to untyped function "load" in typed context', "no-untyped-call"),
+    )
+    lines = []
+    for _ in range(60):
+        file = f"src/shop/{rng.choice(ADJECTIVES)}/{rng.choice(THINGS)}.py"
+        for row in sorted(rng.sample(range(4, 600), rng.randint(3, 12))):
+            level, message, rule = rng.choice(complaints)
+            lines.append(f"{file}:{row}: {level}: {message}  [{rule}]")
+    lines.insert(
+        271,
+        'src/shop/payments/refund.py:112: error: Item "None" of "Payment | None" has no attribute "amount"  [union-attr]',
+    )
+    lines.insert(
+        272,
+        'src/shop/payments/refund.py:131: error: Argument 1 to "refund" has incompatible type "float"; expected '
+        '"Decimal"  [arg-type]',
+    )
+    files = len({line.partition(":")[0] for line in lines})
+    lines.append(f"Found {len(lines)} errors in {files} files (checked 214 source files)")
+    return "\n".join(lines)
+
+
 EXHIBITS = (
     Exhibit(
         "A list of pods, one of them crashing",
@@ -463,18 +556,48 @@ EXHIBITS = (
         ("I object to the third of October", "the launch moves to the sixteenth of October"),
     ),
     Exhibit(
-        "A trace",
-        trace,
-        "Why is the checkout slow?",
-        400,
-        ("SELECT coupons", "8412907", "SELECT * FROM coupons WHERE lower(code) = ?"),
-    ),
-    Exhibit(
         "Four commands in one output",
         mixed,
         "Why do uploads fail?",
         400,
         ("no space left on device", "/var/lib/uploads", "100%"),
+    ),
+    Exhibit(
+        "A test run",
+        pytest_run,
+        "What failed, and why?",
+        400,
+        (
+            "2 failed, 1398 passed",
+            "test_tax_is_rounded_per_line",
+            "assert Decimal('0.20') == Decimal('0.19')",
+            "test_export_names_the_currency",
+            "dict contains fields not in fieldnames: 'currency'",
+            "src/shop/export.py:87",
+        ),
+    ),
+    Exhibit(
+        "A history of commits",
+        history,
+        "Which changes touched the pooled connections, and why?",
+        400,
+        (
+            "raise the limit of pooled connections to 40",
+            "Checkouts waited for a connection in the evening.",
+            "return to 20 pooled connections",
+            "four replicas with 40 each are more than that",
+        ),
+    ),
+    Exhibit(
+        "Findings of a type checker",
+        type_errors,
+        "Are any of these real bugs, not only missing annotations?",
+        400,
+        (
+            "src/shop/payments/refund.py",
+            'Item "None" of "Payment | None" has no attribute "amount"',
+            'Argument 1 to "refund" has incompatible type "float"',
+        ),
     ),
 )
 
@@ -485,9 +608,11 @@ def _glimpse(text: str, lines: int = 9, width: int = 150) -> str:
     return "\n".join(shown) + f"\n… {text.count(chr(10)) + 1 - lines:,} more lines"
 
 
-def present(exhibit: Exhibit) -> tuple[str, list[str]]:
-    """Its section of the page, and what is missing in the answer."""
+def present(exhibit: Exhibit) -> tuple[str, list[str], list[str]]:
+    """Its section of the page, what is missing in the answer, and which of its statements are not so."""
     text = exhibit.make(Random(exhibit.title))
+    source = truth.Text(exhibit.title, text, exhibit.focus)
+    wrong = [f"{found.kind}: {found.what}" for found in truth.findings_in(source, exhibit.budget)]
     condensed = condense_structurally(text, exhibit.budget, exhibit.focus)
     said = " ".join(condensed.text.split())
     missing = [words for words in exhibit.cause if words not in said]
@@ -510,7 +635,7 @@ After:
 {condensed.text}
 ```
 {lacks}"""
-    return section, missing
+    return section, missing, wrong
 
 
 def main() -> None:
@@ -518,13 +643,15 @@ def main() -> None:
     options.add_argument("--print", action="store_true", help="print the page instead of writing it")
     asked = options.parse_args()
     sections = [
-        "# Gallery\n\nTen texts of different kinds, before and after the structural condenser, which uses no model, needs "
-        "no key\nand sends nothing. `python -m bench.gallery` generates this page.\n"
+        "# Gallery\n\nTwelve texts of different kinds, before and after the structural condenser, which uses no model, "
+        "needs no key\nand sends nothing. `python -m bench.gallery` generates this page and checks every count, time, "
+        "gap and quoted line on\nit against the source.\n"
     ]
-    lacking = []
+    lacking, untrue = [], []
     for exhibit in EXHIBITS:
-        section, missing = present(exhibit)
+        section, missing, wrong = present(exhibit)
         sections.append(section)
+        untrue += [f"{exhibit.title}: {statement}" for statement in wrong]
         lacking += [f"{exhibit.title}: {words!r}" for words in missing]
     content = "\n".join(sections)
     if asked.print:
@@ -534,7 +661,10 @@ def main() -> None:
         PAGE.write_text(content, encoding="utf-8")
     if lacking:
         print("Missing in the answers:\n  " + "\n  ".join(lacking), file=sys.stderr)
-        sys.exit(0 if asked.smoke else 1)
+    if untrue:
+        print("Not so:\n  " + "\n  ".join(untrue), file=sys.stderr)
+    if untrue or (lacking and not asked.smoke):
+        sys.exit(1)
 
 
 if __name__ == "__main__":
