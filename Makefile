@@ -104,6 +104,7 @@ bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
 .PHONY: bench-condense
 bench-condense: .venv-bench/.ready ## The structural condenser on the yardstick and on invented cases, beside the peers
 	@$(BENCH)/python -m bench.condense
+	@$(BENCH)/python -m bench.truth
 
 .PHONY: bench-headroom
 bench-headroom: .venv-headroom/.ready ## The same, beside headroom-ai (installs much)
