@@ -2,6 +2,7 @@
 
 import json
 import re
+from random import Random
 from typing import Any
 
 import anyio
@@ -295,12 +296,18 @@ async def test_old_results_give_way_to_a_line_with_their_handle_and_the_newest_s
     assert max(sizes) <= 12_000 and sizes[-1] < sum(O200K.count(text) for text in texts)
 
 
+def a_long_alert() -> str:
+    """Eight hundred lines without repetition, which can be made shorter only by leaving lines out."""
+    words = [a + b for a in ("ba", "do", "fi", "gu", "ke", "la", "mo", "ni") for b in ("lt", "ner", "rig", "sk", "ten")]
+    return "\n".join(" ".join(Random(n).sample(words, 9)) for n in range(800))
+
+
 TOO_LONG = Reply(status=400, error="This model's maximum context length is 4000 tokens", code="context_length_exceeded")
 
 
 async def test_a_conversation_the_provider_finds_too_long_is_sent_again_shorter_each_time(workplace: Any) -> None:
     """F24."""
-    alert = "\n".join(f"line {n} of the alert says that something is the matter" for n in range(800))
+    alert = a_long_alert()
     async with (
         FakeLLMServer([TOO_LONG, TOO_LONG, "done"]).listening() as server,
         model_at(server.url) as llm,
@@ -315,7 +322,7 @@ async def test_what_the_provider_finds_too_long_three_times_fails_and_what_canno
     workplace: Any,
 ) -> None:
     """F24."""
-    alert = "\n".join(f"line {n} of the alert says that something is the matter" for n in range(800))
+    alert = a_long_alert()
     for given, tries in ((alert, 3), ("short", 1)):
         async with (
             FakeLLMServer([TOO_LONG] * tries).listening() as server,

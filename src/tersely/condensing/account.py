@@ -23,6 +23,7 @@ LOST, SHOWN, PARTIAL, FOLDED = range(4)
 _SIGNS = re.compile(r"[\W_]+")
 _NO_CONTENT = re.compile(r"[\s{}\[\](),;]*")
 _LONG_LINE = 400
+_MOST_PIECES = 200
 _EXTRA_LINES = 40
 """A unit whose range is this much longer than its text names an owner's range; only its first line is looked for."""
 
@@ -133,6 +134,8 @@ class LineClasses:
         self.classes = bytearray(len(lines))
         self.bare_lines: dict[int, str] = {}
         self.brackets_are_syntax = brackets_are_syntax
+        self.pieces: dict[int, list[str]] = {}
+        """Pieces of lines that are shown in several places."""
 
     def enter(self, place: Place) -> None:
         """Enter what one unit shows and represents."""
@@ -154,8 +157,18 @@ class LineClasses:
                 own = self._bare_line(at)
                 if own in text if own else not self.lines[at].strip() or self.lines[at].strip() in place.text:
                     self.classes[at] = SHOWN
-                elif first == last or _shares(self.lines[at], place.text):
+                elif first == last:
+                    self.classes[at] = self._with_piece(at, own, text)
+                elif _shares(self.lines[at], place.text):
                     self.classes[at] = PARTIAL
+
+    def _with_piece(self, at: int, own: str, text: str) -> int:
+        """Return the class of a line of which one more piece is shown; it is shown if the pieces are all of it."""
+        pieces = self.pieces.setdefault(at, [])
+        pieces.append(text)
+        if sum(map(len, pieces)) < len(own) or len(pieces) > _MOST_PIECES:
+            return PARTIAL
+        return SHOWN if own in "".join(pieces) else PARTIAL
 
     def _bare_line(self, at: int) -> str:
         """Return a source line without signs; long lines, which many units show a part of, are kept."""

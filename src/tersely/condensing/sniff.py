@@ -327,7 +327,9 @@ def _written_by_people(sample: _Sample) -> Kind | None:
 
 
 def _records(text: str, sample: _Sample) -> Kind | None:
-    """Detect blocks of lines that open alike."""
+    """Detect blocks of lines that open alike; the frames below the errors of a log do, but belong to them."""
+    if sample.framed >= 0.1 and sample.leveled >= 0.1:
+        return None
     return "records" if not _is_yaml(sample) and line_records.detect(text[:120_000].split("\n")) else None
 
 

@@ -282,7 +282,10 @@ REFILL_BELOW = 0.8
 """A text that uses less than this share of its budget is filled with lines that it would lose."""
 
 NOT_REFILLED = frozenset(("page", "html"))
-"""Kinds whose reader leaves out what is not wanted at any budget: menus, links, advertisements."""
+"""Kinds whose reader leaves out what is not wanted at any budget: menus, links, advertisements.
+
+They are filled if the question asks for facts, which also stand in tables and lists beside the text.
+"""
 
 LONGEST_REFILL = 2_000
 
@@ -300,7 +303,7 @@ def _packed(
     packed = pack(reading, budget, tokenizer, focus, lines, _reserved)
     account = packed.account(reading, lines)
     spare = packed.tokens < REFILL_BELOW * (budget - reserve) and budget >= ACCOUNT_FROM_TOKENS
-    if spare and account.lost and reading.kind not in NOT_REFILLED:
+    if spare and account.lost and (reading.kind not in NOT_REFILLED or prose.wants_facts(focus)):
         filled = _with_lost_lines(reading, account, lines, budget, focus)
         if filled is not None:
             packed = pack(filled, budget, tokenizer, focus, lines, _reserved)
@@ -322,7 +325,10 @@ def _packed(
 def _with_lost_lines(reading: Reading, account: Account, lines: list[str], budget: int, focus: Focus) -> Reading | None:
     """Add the lost lines to a reading that has too little to say, best first; they only fill what is left."""
     numbers = [at for first, last in account.lost for at in range(first, last + 1) if lines[at - 1].strip()]
-    texts = [lines[at - 1].rstrip()[:LONGEST_REFILL] for at in numbers]
+    firsts: dict[str, int] = {}
+    for at in numbers:
+        firsts.setdefault(lines[at - 1].rstrip()[:LONGEST_REFILL], at)
+    texts, numbers = list(firsts), list(firsts.values())
     if not texts:
         return None
     found = scan(texts, focus)

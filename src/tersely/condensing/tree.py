@@ -1264,9 +1264,17 @@ class _TreeReading:
         if identity:
             text += ", ".join(self.leaf_text(leaf) for leaf in identity)
             score = max(score, *(self.scores[leaf] for leaf in identity))
-        shows = runs_of((tree.line[leaf], tree.line[leaf]) for leaf in identity or ())
+        shows = runs_of((at, at) for leaf in identity or () for at in self._lines_to(leaf, node))
         family = None if identity and not self.winning.isdisjoint(identity) else shape.paths[node]
         return Unit(" " + text, line, line, score, owner, family=family, shows=shows)
+
+    def _lines_to(self, leaf: int, node: int) -> list[int]:
+        """Return the lines of a leaf and of what is between it and a node above it."""
+        lines: list[int] = []
+        while leaf != node and leaf >= 0:
+            lines.append(self.tree.line[leaf])
+            leaf = self.tree.parent[leaf]
+        return lines
 
     def label(self, node: int) -> str:
         key = self.tree.key[node]
@@ -1325,6 +1333,8 @@ class _TreeReading:
         tree = self.tree
         own = len(self.nodes)
         shown = {self.nodes[index] for index in kept if index < own}
+        for node in list(shown):
+            shown.update(self.shape.identity.get(node, ()))
         for index in kept:
             if index >= own:
                 shown.update(self.counted[index - own])
@@ -1333,7 +1343,7 @@ class _TreeReading:
         for node in range(len(tree)):
             if tree.kind[node] == LEAF:
                 values += 1
-                if node not in shown and not (node in self.identifying and tree.parent[node] in shown):
+                if node not in shown:
                     hidden += 1
                     paths[self.shape.paths[node]] = None
         return HiddenValues(hidden, values, tuple(dict.fromkeys(map(self._path_name, paths))))
