@@ -87,3 +87,10 @@ def test_a_budget_is_used_while_text_is_lost() -> None:
     condensed = condense(text, 1_000, "section 1234")
     assert condensed.account.lost
     assert condensed.tokens_after > 700
+
+
+def test_a_text_that_fits_is_shown_whole() -> None:
+    condensed = condense("one\n\ntwo\r\nthree\n", 100, "")
+    assert condensed.account.shown == ((1, 4),)
+    assert condensed.account.total == 4
+    assert not (condensed.account.partial or condensed.account.folded or condensed.account.lost)

@@ -12,7 +12,7 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-from tersely.condensing.account import Lost
+from tersely.condensing.account import Account, Lost
 from tersely.condensing.budget import CONDENSE_SECONDS, Condensed, ModelWork
 from tersely.condensing.cache import SummaryCache
 from tersely.condensing.structural import condense_structurally, condense_within, whole_text
@@ -90,7 +90,9 @@ def _fallen_back(
 ) -> Condensed:
     if fallback == "original":
         tokens = O200K.count(text)
-        condensed = Condensed(text=text, status="fallback", tokens_before=tokens, tokens_after=tokens)
+        condensed = Condensed(
+            text=text, status="fallback", tokens_before=tokens, tokens_after=tokens, account=Account.whole(text)
+        )
     else:
         condensed = condense_structurally(text, request.target, request.focus)
     work = failure.work if isinstance(failure.work, ModelWork) else None

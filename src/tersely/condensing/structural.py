@@ -369,4 +369,6 @@ def whole_text(text: str, budget: int) -> Condensed | None:
     if O200K.exceeds(text, budget):
         return None
     tokens = O200K.count(text)
-    return Condensed(text=text, status="passthrough", tokens_before=tokens, tokens_after=tokens)
+    return Condensed(
+        text=text, status="passthrough", tokens_before=tokens, tokens_after=tokens, account=Account.whole(text)
+    )
