@@ -53,7 +53,7 @@ test: .venv/.ready $(if $(filter true,$(CI)),browser) ## All tests
 FAST_IGNORES := --ignore tests/browser --ignore tests/web/test_schemathesis.py
 
 .PHONY: test-fast
-test-fast: .venv/.ready ## Tests without a browser, PostgreSQL or processes (about a minute)
+test-fast: .venv/.ready ## Tests without a browser, PostgreSQL, services or processes (about a minute)
 	@$(BIN)/python -m pytest -m "not (browser or postgres or process or slow)" -n auto --dist loadgroup $(FAST_IGNORES)
 
 # Never fails: where no browser can be had, the tests that need one say so.

@@ -26,7 +26,7 @@ from tersely.store.database import Database
 settings.register_profile("tersely", deadline=None)
 settings.load_profile("tersely")
 
-STARTS_SERVICES = {"flows", "golden", "research", "servers", "sessions", "web"}
+STARTS_SERVICES = {"flows", "golden", "mcp", "research", "servers", "sessions", "web"}
 """Folders whose tests start a service, a gateway or a worker, which takes most of their time."""
 
 STARTS_PROCESSES = {"workplace"}

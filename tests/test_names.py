@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "tersely"
 
 PROTOCOLS: dict[str, tuple[str, ...]] = {
@@ -49,6 +51,7 @@ def test_public_class_names_are_unique() -> None:
     assert {name: found for name, found in modules.items() if len(found) > 1} == {}
 
 
+@pytest.mark.slow
 def test_a_public_function_name_is_defined_in_at_most_two_modules() -> None:
     """A protocol counts as one module, however many implement it."""
     modules: dict[str, set[str]] = defaultdict(set)

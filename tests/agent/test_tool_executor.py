@@ -172,6 +172,7 @@ async def test_a_model_is_told_the_call_its_arguments_and_the_conversation(resul
     assert "you are an agent" not in prompt and "x" * 10_001 not in prompt and "x" * 10_000 in prompt
 
 
+@pytest.mark.slow
 async def test_when_the_model_fails_the_structure_decides_and_the_observation_says_so(results: KeptResults) -> None:
     async with (
         FakeLLMServer(lambda body: 503).listening() as server,

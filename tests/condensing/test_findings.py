@@ -98,6 +98,7 @@ def test_search_results_are_no_findings() -> None:
     assert findings.read(text, Focus.parse(""), 300) is None
 
 
+@pytest.mark.slow
 def test_hostile_texts_are_read_in_time() -> None:
     for text in ("a:1: " * 50_000, ("x" * 400 + "\n") * 2_000, "a.c:1: error: x\n" * 60_000, "(1,2): " * 40_000):
         findings.detect(text.split("\n")[:400])

@@ -8,6 +8,8 @@ import pytest
 from tersely.condensing.structural import condense_structurally
 from tests.condensing.test_record_answers import as_csv, as_yaml, findings, orders
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = [
     "",
     "How many orders have the state pending?",

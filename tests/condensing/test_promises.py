@@ -365,6 +365,7 @@ def test_every_line_is_shown_shown_in_part_folded_or_lost(index: int, seed: int,
     assert_the_account_adds_up(text, condense_structurally(text, budget, focus))
 
 
+@pytest.mark.slow
 @tries(100)
 @given(st.integers(0, len(SHAPES) - 1), st.integers(0, 2), st.integers(30, 1_500), st.sampled_from(QUESTIONS))
 def test_nothing_is_left_out_that_is_not_there(index: int, seed: int, budget: int, focus: str) -> None:

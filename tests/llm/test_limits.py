@@ -9,6 +9,8 @@ from tersely.llm.meter import METER
 from tests.fakes.asking import QUICK, model_at, say
 from tests.fakes.llm_server import Body, FakeLLMServer, Reply
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 529])
 async def test_what_can_heal_is_tried_three_times_more(status: int) -> None:

@@ -47,6 +47,7 @@ def providers_named_in(source: str) -> Iterator[str]:
                 pass
 
 
+@pytest.mark.slow
 def test_no_module_but_the_registry_names_a_provider() -> None:
     found = {
         str(path.relative_to(SOURCE)): names

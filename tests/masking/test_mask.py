@@ -470,6 +470,7 @@ def test_json_stays_json_of_the_same_shape_and_masking_again_changes_nothing(
     assert MASKER.mask(out) == out
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(document=DOCUMENTS, flow=st.sampled_from([False, True, None]))
 def test_yaml_stays_yaml_and_masking_again_changes_nothing(document: Any, flow: bool | None) -> None:
@@ -526,6 +527,7 @@ ODDITIES = ["[MASKED:token:12345678]", "\x1b[31m", "\u200b", "\ud800", "é", "\x
 PIECES = st.sampled_from(WORDS + SIGNS + ODDITIES)
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(st.lists(PIECES, max_size=40).map("".join))
 @example("token:passwordghp_-----BEGIN PRIVATE KEY-----V2FsbnV0IW9yYml0NDI=\\")
@@ -560,6 +562,7 @@ def leaked(case: dict[str, Any], out: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_the_open_corpus_is_caught_at_the_promised_rates() -> None:
     caught: dict[str, list[bool]] = {}
     for case in corpus("pos"):

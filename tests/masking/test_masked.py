@@ -36,10 +36,12 @@ def test_only_masking_and_the_pipeline_vouch_for_text() -> None:
     assert calls("assume_masked"), "the search finds calls at all"
 
 
+@pytest.mark.slow
 def test_text_is_taken_from_the_store_where_rows_are_read_only() -> None:
     assert {package(file) for file, _ in calls("from_store")} <= MAY_READ
 
 
+@pytest.mark.slow
 def test_own_words_are_literals() -> None:
     found = calls("own_words")
     assert found

@@ -23,7 +23,7 @@ from tests.fakes.llm_server import FakeLLMServer
 from tests.golden.entry_points import FORGED_MASK, HOSTILE, INPUTS, RECORD, Record, collect, differences, normal
 from tests.servers.test_summarizer import service
 
-pytestmark = pytest.mark.xdist_group("entry points")
+pytestmark = [pytest.mark.xdist_group("entry points"), pytest.mark.slow]
 
 STORED: Record = json.loads(RECORD.read_text())
 SECRET = "hunter2hunter2"
@@ -105,7 +105,6 @@ def present() -> Record:
         logging.getLogger("tersely").disabled = False
 
 
-@pytest.mark.slow
 def test_every_recorded_entry_point_still_answers() -> None:
     """Only which documents there are: what they say may change on purpose."""
     assert {entry: list(documents) for entry, documents in present().items()} == {
@@ -114,7 +113,6 @@ def test_every_recorded_entry_point_still_answers() -> None:
     assert set(STORED["condense()"]) == set(INPUTS)
 
 
-@pytest.mark.slow
 def test_the_table_names_every_entry_point() -> None:
     assert set(present()) == TEXT_OF.keys() | READS_KEPT | LISTINGS
     assert set(command_line.commands) == COMMANDS.keys() | NO_CONTENT

@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parents[2] / "src" / "tersely"
 READERS = {"environ", "environb", "getenv", "getenvb"}
 
@@ -15,6 +17,7 @@ def reads_environment(source: str) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_only_the_settings_read_the_environment() -> None:
     """Other packages get a mapping handed in, so that one place decides which variables count."""
     readers = {
