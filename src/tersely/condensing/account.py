@@ -129,11 +129,14 @@ def size_of(runs: Runs) -> int:
 class LineClasses:
     """Classes of all source lines while an account is made."""
 
-    def __init__(self, lines: Sequence[str], *, brackets_are_syntax: bool = False) -> None:
+    def __init__(
+        self, lines: Sequence[str], *, brackets_are_syntax: bool = False, shown_in_sentences: bool = False
+    ) -> None:
         self.lines = lines
         self.classes = bytearray(len(lines))
         self.bare_lines: dict[int, str] = {}
         self.brackets_are_syntax = brackets_are_syntax
+        self.shown_in_sentences = shown_in_sentences
         self.pieces: dict[int, list[str]] = {}
         """Pieces of lines that are shown in several places."""
 
@@ -163,7 +166,9 @@ class LineClasses:
                     self.classes[at] = PARTIAL
 
     def _with_piece(self, at: int, own: str, text: str) -> int:
-        """Return the class of a line of which one more piece is shown; it is shown if the pieces are all of it."""
+        """Return the class of a line of which one more piece is shown; shown if its sentences are all of it."""
+        if not self.shown_in_sentences:
+            return PARTIAL
         pieces = self.pieces.setdefault(at, [])
         pieces.append(text)
         if sum(map(len, pieces)) < len(own) or len(pieces) > _MOST_PIECES:

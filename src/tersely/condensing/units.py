@@ -133,7 +133,11 @@ class Packed:
 
     def account(self, reading: Reading, lines: Sequence[str]) -> Account:
         """Return what happened to each line of the source."""
-        classes = LineClasses(lines, brackets_are_syntax=reading.kind in BRACKETED)
+        classes = LineClasses(
+            lines,
+            brackets_are_syntax=reading.kind in BRACKETED,
+            shown_in_sentences=reading.kind in OWNERS_VANISH,
+        )
         written = bare(self.text) if reading.kind in OWNERS_VANISH else ""
         for place in self.places(reading):
             if not written or bare(place.text)[:40] in written:
