@@ -279,7 +279,7 @@ def all_questions(folders: list[Path], most: int) -> Iterator[Question]:
 
 def compare_grammars(folders: list[Path], most: int) -> None:
     """Print the share of the parser's definitions that the reader of source code finds, by language."""
-    from tersely.condensing import source_code
+    from tersely.condensing.readers import source_code
 
     found: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for path, text in source_files(folders, most):

@@ -26,8 +26,8 @@ from zlib import crc32
 from bench import condense
 from bench.arguments import parser
 from bench.generator.cases import all_shapes, draw, holds
-from tersely.condensing import generic
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import generic
 from tersely.condensing.structural import cleaned
 from tersely.condensing.units import pack
 from tersely.condensing.weights import GENERIC, Weights

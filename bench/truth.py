@@ -22,7 +22,7 @@ from bench.condense import find_yardstick
 from bench.generator.cases import all_shapes, draw
 from tersely.condensing.account import Account, source_lines
 from tersely.condensing.budget import Condensed
-from tersely.condensing.preamble import TIME
+from tersely.condensing.readers.preamble import TIME
 from tersely.condensing.structural import cleaned, condense_structurally
 from tersely.condensing.templates import SAME_BUT_VALUES
 

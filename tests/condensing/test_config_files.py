@@ -2,8 +2,8 @@
 
 import pytest
 
-from tersely.condensing import config_files
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import config_files
 from tersely.condensing.sniff import sniff
 from tersely.condensing.structural import condense_structurally
 

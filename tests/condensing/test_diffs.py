@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from tersely.condensing import diffs
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import diffs
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import Reading, pack
 

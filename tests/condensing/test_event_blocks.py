@@ -1,7 +1,7 @@
 """Events on several lines are read as the lines of a log; records of things are not."""
 
-from tersely.condensing import event_blocks
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import event_blocks
 from tersely.condensing.structural import condense_structurally
 
 WORDS = ("cache", "queue", "index", "session", "worker", "bucket")

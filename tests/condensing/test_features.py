@@ -6,7 +6,7 @@ import pytest
 
 from tersely.condensing.features import EDGE, features_of, pinned, position, rarity
 from tersely.condensing.focus import Focus
-from tersely.condensing.generic import read
+from tersely.condensing.readers.generic import read
 from tersely.condensing.weights import GENERIC
 
 LINES = [f"worker {n} did its job" for n in range(40)] + ["disk failed on node-7", "worker 41 did its job"]

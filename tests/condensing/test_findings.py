@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tersely.condensing import findings
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import findings
 from tersely.condensing.sniff import sniff
 from tersely.condensing.structural import condense_structurally
 

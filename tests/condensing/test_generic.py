@@ -2,8 +2,8 @@
 
 import pytest
 
-from tersely.condensing import generic
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import generic
 from tersely.condensing.units import pack
 
 

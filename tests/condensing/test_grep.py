@@ -1,7 +1,7 @@
 """Search results: the path once, definitions where they are asked for, both halves of a question."""
 
-from tersely.condensing import grep
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import grep
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import pack
 

@@ -1,8 +1,8 @@
 """HTML becomes the blocks a reader would see, with their positions."""
 
-from tersely.condensing import pages
 from tersely.condensing.focus import Focus
-from tersely.condensing.html_pages import blocks_of
+from tersely.condensing.readers import pages
+from tersely.condensing.readers.html_pages import blocks_of
 from tersely.condensing.units import pack
 
 PAGE = """<!DOCTYPE html>

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tersely.condensing import json_logs
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import json_logs
 from tersely.condensing.sniff import sniff
 from tersely.condensing.units import pack
 from tersely.text.tokens import O200K

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tersely.condensing import json_shape
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import json_shape
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import pack
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from tersely.condensing import line_records
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import line_records
 from tersely.condensing.sniff import sniff
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import Reading, pack

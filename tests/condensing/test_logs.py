@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tersely.condensing import logs
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import logs
 from tersely.condensing.units import Packed, Reading, pack
 from tersely.text.tokens import O200K
 

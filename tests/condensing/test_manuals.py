@@ -4,8 +4,8 @@ import argparse
 
 import pytest
 
-from tersely.condensing import manuals
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import manuals
 from tersely.condensing.sniff import sniff
 from tersely.condensing.structural import condense_structurally
 

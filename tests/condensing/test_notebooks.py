@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tersely.condensing import notebooks
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import notebooks
 from tersely.condensing.structural import condense_structurally
 
 

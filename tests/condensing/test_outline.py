@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tersely.condensing import outline, xml_shape
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import outline, xml_shape
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import Reading, pack
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tersely.condensing import pages
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import pages
 from tersely.condensing.units import pack
 from tersely.text.tokens import count_tokens
 

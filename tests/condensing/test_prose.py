@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tersely.condensing import prose
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import prose
 from tersely.condensing.units import GAP, pack
 from tersely.text.tokens import count_tokens
 

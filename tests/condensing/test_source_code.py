@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from tersely.condensing import diffs, source_code, structural, units
+from tersely.condensing import structural, units
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import diffs, source_code
 from tersely.condensing.sniff import sample_of, sniff
 from tersely.condensing.structural import condense_structurally
 

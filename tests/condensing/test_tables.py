@@ -1,7 +1,7 @@
 """Rows are chosen by question, by what is odd among their column, and by extremes."""
 
 from tersely.condensing.focus import Focus
-from tersely.condensing.tables import read, read_csv
+from tersely.condensing.readers.tables import read, read_csv
 from tersely.condensing.units import pack
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tersely.condensing import test_runs
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import test_runs
 from tersely.condensing.sniff import sniff
 from tersely.condensing.structural import condense_structurally
 from tersely.text.tokens import O200K

@@ -10,8 +10,8 @@ import re
 from bisect import bisect_right
 from itertools import pairwise
 
-from tersely.condensing import generic
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import generic
 from tersely.condensing.units import GAP, Gaps, Reading, Unit, pack
 from tersely.text.tokens import Tokenizer
 

@@ -8,7 +8,7 @@ boundaries is one part.
 import re
 from dataclasses import dataclass
 
-from tersely.condensing import json_shape
+from tersely.condensing.readers import json_shape
 from tersely.condensing.sniff import Kind, sniff
 
 MOST_PARTS = 60

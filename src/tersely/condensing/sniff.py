@@ -11,9 +11,18 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
-from tersely.condensing import blame, ci_logs, config_files, findings, line_records, manuals, source_code, test_runs
-from tersely.condensing.logs import looks_repetitive, looks_timed
-from tersely.condensing.pages import looks_like_page
+from tersely.condensing.readers import (
+    blame,
+    ci_logs,
+    config_files,
+    findings,
+    line_records,
+    manuals,
+    source_code,
+    test_runs,
+)
+from tersely.condensing.readers.logs import looks_repetitive, looks_timed
+from tersely.condensing.readers.pages import looks_like_page
 
 Kind = Literal[
     "json",

@@ -13,7 +13,11 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from tersely.condensing import (
+from tersely.condensing.account import Account, Lost, Place, source_lines
+from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
+from tersely.condensing.focus import Focus, scan
+from tersely.condensing.hedge import with_hedge, with_lines
+from tersely.condensing.readers import (
     blame,
     ci_logs,
     config_files,
@@ -38,10 +42,6 @@ from tersely.condensing import (
     wrapped,
     xml_shape,
 )
-from tersely.condensing.account import Account, Lost, Place, source_lines
-from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
-from tersely.condensing.focus import Focus, scan
-from tersely.condensing.hedge import with_hedge, with_lines
 from tersely.condensing.segments import Part, parts_of
 from tersely.condensing.sniff import sniff
 from tersely.condensing.units import Packed, Reader, Reading, Unit, merge, moved, pack, put_title

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tersely.condensing.focus import stem
-from tersely.condensing.prose import sentences
+from tersely.condensing.readers.prose import sentences
 from tersely.research.findings import FactClaim, identity_of, record_schema
 
 _MONTH = (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import unescape
 
-from tersely.condensing.pages import without_links
+from tersely.condensing.readers.pages import without_links
 
 _TAG = re.compile(r"<[^<>]{1,2000}>")
 _SIGNS = re.compile(r"[*_`#>|~]+")

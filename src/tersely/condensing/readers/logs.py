@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import le
 
-from tersely.condensing import stack
 from tersely.condensing.focus import Focus, Term, lowered, scan
-from tersely.condensing.preamble import MAY_HAVE_TIME, TIME, Parts, Preamble
-from tersely.condensing.series import Series, bad_status, odd_in, series_in
+from tersely.condensing.readers import stack
+from tersely.condensing.readers.preamble import MAY_HAVE_TIME, TIME, Parts, Preamble
+from tersely.condensing.readers.series import Series, bad_status, odd_in, series_in
 from tersely.condensing.templates import SAME_BUT_VALUES, families, gather, is_coarse
 from tersely.condensing.units import Reading, Unit
 

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from tersely.condensing import logs
 from tersely.condensing.focus import Focus
-from tersely.condensing.json_logs import Roles, read_records
-from tersely.condensing.preamble import TIME, level_weight
+from tersely.condensing.readers import logs
+from tersely.condensing.readers.json_logs import Roles, read_records
+from tersely.condensing.readers.preamble import TIME, level_weight
 from tersely.condensing.units import GAP, Reading, moved
 
 LOOKED_AT = 600

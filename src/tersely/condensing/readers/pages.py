@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from tersely.condensing import html_pages, prose, tables
-from tersely.condensing.blocks import Block, BlockKind, is_ended
 from tersely.condensing.focus import Focus
-from tersely.condensing.prose import Paragraph
+from tersely.condensing.readers import html_pages, prose, tables
+from tersely.condensing.readers.blocks import Block, BlockKind, is_ended
+from tersely.condensing.readers.prose import Paragraph
 from tersely.condensing.units import Reading
 
 LARGEST_PAGE = 2_000_000

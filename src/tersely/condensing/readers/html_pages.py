@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from html import unescape
 from itertools import accumulate
 
-from tersely.condensing.blocks import Block, BlockKind, is_ended
+from tersely.condensing.readers.blocks import Block, BlockKind, is_ended
 
 DEEPEST = 2_000
 

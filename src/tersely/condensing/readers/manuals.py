@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.generic import LONGEST_LINE, MOST_UNITS, pieces_of
+from tersely.condensing.readers.generic import LONGEST_LINE, MOST_UNITS, pieces_of
 from tersely.condensing.units import Reading, Unit
 
 RELEVANCE = 2.2

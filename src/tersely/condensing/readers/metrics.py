@@ -6,8 +6,8 @@ values of each metric, and the values of each label.
 
 import re
 
-from tersely.condensing import generic
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import generic
 from tersely.condensing.records import Column
 from tersely.condensing.units import Reading
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.generic import LONGEST_LINE, MOST_UNITS, pieces_of
-from tersely.condensing.source_code import begins_statement
+from tersely.condensing.readers.generic import LONGEST_LINE, MOST_UNITS, pieces_of
+from tersely.condensing.readers.source_code import begins_statement
 from tersely.condensing.units import Reading, Unit
 
 RELEVANCE = 2.2

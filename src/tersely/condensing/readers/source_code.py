@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, Found, scan, stem
-from tersely.condensing.generic import LONGEST_LINE, MOST_UNITS, pieces_of
+from tersely.condensing.readers.generic import LONGEST_LINE, MOST_UNITS, pieces_of
 from tersely.condensing.units import Reading, Unit
 
 RELEVANCE = 2.2

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.test_runs import COUNTED, roles_of
+from tersely.condensing.readers.test_runs import COUNTED, roles_of
 from tersely.condensing.units import Reading, Unit
 
 PINNED = 20.0

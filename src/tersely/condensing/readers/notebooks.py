@@ -12,7 +12,7 @@ from typing import Any
 
 from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.generic import LONGEST_LINE, pieces_of
+from tersely.condensing.readers.generic import LONGEST_LINE, pieces_of
 from tersely.condensing.units import Reading, Unit
 
 RELEVANCE = 2.2

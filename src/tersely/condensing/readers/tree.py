@@ -20,7 +20,7 @@ from itertools import pairwise
 from tersely.condensing.account import bare, runs_of
 from tersely.condensing.field_counts import FEWEST, Counted, asks_for_counts, count_values, spelled
 from tersely.condensing.focus import Focus, Found, scan, stem, subwords
-from tersely.condensing.generic import pieces_of
+from tersely.condensing.readers.generic import pieces_of
 from tersely.condensing.records import (
     MOST_MISSING,
     asks_for_absence,

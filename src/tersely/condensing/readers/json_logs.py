@@ -18,9 +18,9 @@ from typing import Any
 
 from tersely.condensing.field_counts import FEWEST, count_values
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.logs import Lines, reading_of
-from tersely.condensing.preamble import Parts, level_weight
-from tersely.condensing.series import Series, series_in
+from tersely.condensing.readers.logs import Lines, reading_of
+from tersely.condensing.readers.preamble import Parts, level_weight
+from tersely.condensing.readers.series import Series, series_in
 from tersely.condensing.templates import SAME_BUT_VALUES
 from tersely.condensing.units import Reading
 

@@ -8,7 +8,7 @@ import re
 from bisect import bisect_right
 
 from tersely.condensing.focus import Focus
-from tersely.condensing.tree import LEAF, OBJECT, Tree, read_tree
+from tersely.condensing.readers.tree import LEAF, OBJECT, Tree, read_tree
 from tersely.condensing.units import Reading
 
 _TAG = re.compile(

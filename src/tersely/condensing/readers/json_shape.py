@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 
 from tersely.condensing.focus import Focus
-from tersely.condensing.tree import LEAF, LIST, OBJECT, Tree, grouped_by_dots, read_tree
+from tersely.condensing.readers.tree import LEAF, LIST, OBJECT, Tree, grouped_by_dots, read_tree
 from tersely.condensing.units import Reading
 
 _STRING = r'"([^"\\]*(?:\\.[^"\\]*)*)"'

@@ -9,9 +9,9 @@ import re
 import textwrap
 from collections import Counter
 
-from tersely.condensing import json_shape
 from tersely.condensing.focus import Focus
-from tersely.condensing.tree import LEAF, LIST, OBJECT, TEXT, Tree, grouped_by_dots, read_tree
+from tersely.condensing.readers import json_shape
+from tersely.condensing.readers.tree import LEAF, LIST, OBJECT, TEXT, Tree, grouped_by_dots, read_tree
 from tersely.condensing.units import Reading
 
 LONGEST_LINE = 4_000

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, Found, scan
-from tersely.condensing.line_records import short_hashes
+from tersely.condensing.readers.line_records import short_hashes
 from tersely.condensing.units import Reading, Unit
 
 CHANGED = 0.6
