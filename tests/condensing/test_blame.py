@@ -2,7 +2,7 @@
 
 import random
 
-from tersely.condensing.sniff import sniff
+from tersely.condensing.detect import kind_of
 from tersely.condensing.structural import condense_structurally
 
 AUTHORS = ("Ada", "Grace Hopper", "Äöü Müller")
@@ -31,7 +31,7 @@ def _who(text: str, number: int) -> list[str]:
 
 def test_the_commit_author_and_date_are_shown_with_a_line() -> None:
     text = _blame()
-    assert sniff(text) == "blame"
+    assert kind_of(text) == "blame"
     shown = condense_structurally(text, 300, "Who last changed close_lid?").text
 
     assert " ".join(shown.split()).find(" (".join(_who(text, 500))) >= 0

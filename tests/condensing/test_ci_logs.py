@@ -2,7 +2,7 @@
 
 import pytest
 
-from tersely.condensing.sniff import sniff
+from tersely.condensing.detect import kind_of
 from tersely.condensing.structural import condense_structurally
 
 
@@ -26,7 +26,7 @@ def _job(prefix: str = "") -> str:
 @pytest.mark.parametrize("focus", ["", "Why did the job fail?", "error-on-failure3"])
 def test_an_error_is_shown_with_the_output_above_it(prefix: str, focus: str) -> None:
     text = _job(prefix)
-    assert sniff(text) == "ci_log"
+    assert kind_of(text) == "ci_log"
     shown = condense_structurally(text, 250, focus).text
 
     assert "the lid did not close\n##[error]Process completed with exit code 5." in shown

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import config_files
-from tersely.condensing.sniff import sniff
 from tersely.condensing.structural import condense_structurally
 
 TOPICS = (
@@ -74,7 +74,7 @@ ALL_COMMENTED = "# Uncomment what you need.\n#\n" + "".join(
 
 @pytest.mark.parametrize("text", [redis_like(), SYSCTL, NGINX, ENV, INI, ALL_COMMENTED])
 def test_configuration_is_detected(text: str) -> None:
-    assert sniff(text) == "config"
+    assert kind_of(text) == "config"
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_configuration_is_detected(text: str) -> None:
     ],
 )
 def test_other_texts_are_not_configuration(text: str) -> None:
-    assert sniff(text) != "config"
+    assert kind_of(text) != "config"
 
 
 @pytest.mark.parametrize("topic", TOPICS)

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import findings
-from tersely.condensing.sniff import sniff
 from tersely.condensing.structural import condense_structurally
 
 MYPY = (
@@ -42,7 +42,7 @@ ALL = {"mypy": MYPY, "gcc": GCC, "tsc": TSC, "eslint": ESLINT}
 
 @pytest.mark.parametrize("name", ALL)
 def test_findings_are_detected(name: str) -> None:
-    assert sniff(ALL[name]) == "findings"
+    assert kind_of(ALL[name]) == "findings"
 
 
 @pytest.mark.parametrize("focus", ["", "Where is a namedtuple wrong?", "batch"])
@@ -94,7 +94,7 @@ def test_repeated_messages_keep_their_place_and_what_differs() -> None:
 def test_search_results_are_no_findings() -> None:
     text = "\n".join(f"src/oven/part{at}.py:{at}:    heater.wait(timeout={at})" for at in range(60))
 
-    assert sniff(text) == "grep"
+    assert kind_of(text) == "grep"
     assert findings.read(text, Focus.parse(""), 300) is None
 
 

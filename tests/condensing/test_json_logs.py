@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import json_logs
-from tersely.condensing.sniff import sniff
 from tersely.condensing.units import pack
 from tersely.text.tokens import O200K
 
@@ -172,7 +172,7 @@ def test_records_behind_the_name_of_their_source_are_read_as_records() -> None:
     text = _behind_sources(records)
     shown = _condensed(text, "what went wrong?")
 
-    assert sniff(text) == "jsonl"
+    assert kind_of(text) == "jsonl"
     assert shown.count("service=cart") == 1
     [line] = [line for line in shown.split("\n") if "disk full" in line]
     assert "ERROR" in line and "[pod/web-7c/main]" in line

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
+from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import line_records
-from tersely.condensing.sniff import sniff
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import Reading, pack
 
@@ -128,7 +128,7 @@ def test_every_shown_line_is_a_line_of_the_text() -> None:
     ids=["log", "code", "markdown", "fields", "table", "yaml"],
 )
 def test_other_kinds_are_left_to_their_readers(text: str) -> None:
-    assert sniff(text) != "records"
+    assert kind_of(text) != "records"
 
 
 def test_hostile_texts_are_read_in_time() -> None:

@@ -4,9 +4,9 @@ import argparse
 
 import pytest
 
+from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import manuals
-from tersely.condensing.sniff import sniff
 from tersely.condensing.structural import condense_structurally
 
 FILLER = (
@@ -43,12 +43,12 @@ HELP = "Usage: list [options] [file ...]\n\nOptions:\n" + "".join(
 
 
 def test_manuals_and_help_are_detected() -> None:
-    assert sniff(manual()) == "manual"
-    assert sniff(HELP) == "manual"
+    assert kind_of(manual()) == "manual"
+    assert kind_of(HELP) == "manual"
     parser = argparse.ArgumentParser(prog="list")
     for number in range(20):
         parser.add_argument(f"--value-{number}", help=f"set the value {number}")
-    assert sniff(parser.format_help()) == "manual"
+    assert kind_of(parser.format_help()) == "manual"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_manuals_and_help_are_detected() -> None:
     ],
 )
 def test_lists_and_logs_are_not_manuals(text: str) -> None:
-    assert sniff(text) != "manual"
+    assert kind_of(text) != "manual"
 
 
 @pytest.mark.parametrize("budget", [120, 300])

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from tersely.condensing import structural, units
+from tersely.condensing.detect import kind_of, sample_of
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import diffs, source_code
-from tersely.condensing.sniff import sample_of, sniff
 from tersely.condensing.structural import condense_structurally
 
 MODULES = (structural, units, source_code, diffs, json.decoder, textwrap)
@@ -107,10 +107,10 @@ def numbered(text: str) -> str:
 
 @pytest.mark.parametrize("text", [*TEXTS, GO, C, JAVA, SCRIPT])
 def test_code_is_detected_whole_numbered_and_from_its_middle(text: str) -> None:
-    assert sniff(text) == "code"
-    assert sniff(numbered(text)) == "code"
+    assert kind_of(text) == "code"
+    assert kind_of(numbered(text)) == "code"
     if len(text) > 4_000:
-        assert sniff(text[len(text) // 3 :]) == "code"
+        assert kind_of(text[len(text) // 3 :]) == "code"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_code_is_detected_whole_numbered_and_from_its_middle(text: str) -> None:
     ],
 )
 def test_texts_with_words_of_code_are_not_code(text: str) -> None:
-    assert sniff(text) != "code"
+    assert kind_of(text) != "code"
 
 
 def test_definitions_are_found_in_several_languages() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import test_runs
-from tersely.condensing.sniff import sniff
 from tersely.condensing.structural import condense_structurally
 from tersely.text.tokens import O200K
 
@@ -113,7 +113,7 @@ def test_other_texts_are_no_test_runs() -> None:
         "\n".join(f"2024-05-01 10:00:00 INFO check {at} ... done" for at in range(60)),
         "\n".join(f"{at} passed the oven in {at} minutes." for at in range(60)),
     ):
-        assert sniff(text) != "test_run"
+        assert kind_of(text) != "test_run"
 
 
 def test_hostile_texts_are_read_in_time() -> None:

@@ -1,4 +1,4 @@
-"""Split a mixed text into parts of one kind: outputs of several commands, JSON after a sentence, stderr at the end.
+"""Read a mixed text in parts of one kind: outputs of several commands, JSON after a sentence, stderr at the end.
 
 Cuts only at explicit boundaries: a prompt with a command, `stdout:`, a ruled title, a
 file name of `tail`, the beginning or end of a JSON document. A text without such
@@ -8,12 +8,14 @@ boundaries is one part.
 import re
 from dataclasses import dataclass
 
-from tersely.condensing.readers import json_shape
-from tersely.condensing.sniff import Kind, sniff
+from tersely.condensing.detect import Reader, detect, kind_of, read_as, readers
+from tersely.condensing.focus import Focus
+from tersely.condensing.readers import json_shape, logs, wrapped
+from tersely.condensing.units import Reading, merge, moved, put_title
 
 MOST_PARTS = 60
 FEW_PARTS = 4
-_SECTIONS: tuple[tuple[Kind, tuple[Kind, ...]], ...] = (("text", ("text", "prose")), ("config", ("config",)))
+_SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (("text", ("text", "prose")), ("config", ("config",)))
 
 _TITLE = re.compile(
     r"(?:(?:(?!-{1,3}>)[\w.@:~/-]*[$%>]|[\w.-]+@[\w.:~/-]+#|#{2,4}) (?=[a-z])[^\n]{2,300}"
@@ -28,7 +30,7 @@ _JSON_INSIDE = re.compile(r"\{\s*[\"']|\[\s*[{\[\"]")
 
 @dataclass(frozen=True)
 class Part:
-    kind: Kind
+    kind: str
     text: str
     line: int
     """The source line on which the part begins, counted from 1."""
@@ -36,12 +38,33 @@ class Part:
     """The line above that names the part; empty if there is none."""
 
 
+def read_any(text: str, focus: Focus, budget: int) -> Reading:
+    """Read a text of any kind, split into parts, as one reading."""
+    content = json_shape.one_string(text)
+    if content is not None:
+        return wrapped.on_one_line(read_any(content, focus, budget))
+    parts = parts_of(text)
+    if not parts:
+        return Reading("text", [])
+    readings = [_read_part(part, focus, budget) for part in parts]
+    return readings[0] if len(readings) == 1 else merge(readings)
+
+
+def _read_part(part: Part, focus: Focus, budget: int) -> Reading:
+    may_repeat = readers()[part.kind].may_repeat
+    repeats = may_repeat and logs.mostly_repeats(part.text, keyed=part.kind in ("outline", "yaml"))
+    reading = read_as("log" if repeats else part.kind, part.text, focus, budget)
+    if part.line > 1:
+        moved(reading, lambda line: line + part.line - 1)
+    if part.title:
+        put_title(reading, part.title, part.line - 1)
+    return reading
+
+
 def parts_of(text: str) -> list[Part]:
-    whole = sniff(text)
-    if whole in ("page", "html", "test_run", "blame", "ci_log", "findings", "records"):
-        return [Part(whole, text, 1, "")]  # Their reader handles headings and the pages of a crawl itself.
-    if whole in ("code", "config", "manual") and "\n==> " not in text:
-        return [Part(whole, text, 1, "")]  # Ruled comments are not titles.
+    whole = detect(text)
+    if whole.splits_at == "nothing" or (whole.splits_at == "files" and "\n==> " not in text):
+        return [Part(whole.kind, text, 1, "")]
     parts: list[Part] = []
     line = 1
     for title, body in _titled(text):
@@ -93,35 +116,33 @@ def _titled(text: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def _by_kind(text: str, known: Kind | None) -> list[tuple[Kind, str]]:
+def _by_kind(text: str, known: Reader | None) -> list[tuple[str, str]]:
     """Separate JSON documents from the text around them; `known` saves detecting the whole."""
-    found: list[tuple[Kind, str]] = []
+    found: list[tuple[str, str]] = []
     rest = text
     for _ in range(6):
-        kind, known = known or sniff(rest), None
-        if kind == "json":
+        reader, known = known or detect(rest), None
+        if reader.kind == "json":
             end = json_shape.end_of(rest)
             if end >= 0.97 * len(rest.rstrip()) or len(rest) - end < 20:
-                found.append((kind, rest))
+                found.append(("json", rest))
                 return found
             if end > 100:
-                found.append((kind, rest[:end]))
+                found.append(("json", rest[:end]))
                 rest = rest[end:]
                 continue
-            kind = sniff(rest, json=False)
-        if kind in ("text", "prose", "log", "outline", "yaml", "page", "json_cut", "csv", "table") and (
-            begin := _json_begins(rest)
-        ):
+            reader = detect(rest, json=False)
+        if reader.holds_json and (begin := _json_begins(rest)):
             at, end = begin
-            found.append((sniff(rest[:at]), rest[:at]))
+            found.append((kind_of(rest[:at]), rest[:at]))
             found.append(("json", rest[at:end]))
             rest = rest[end:]
             if not rest.strip():
                 return found
             continue
-        found.append((kind, rest))
+        found.append((reader.kind, rest))
         return found
-    found.append((sniff(rest), rest))
+    found.append((kind_of(rest), rest))
     return found
 
 

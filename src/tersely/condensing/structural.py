@@ -9,42 +9,17 @@ functions, no event loop, no model: call it in a thread when the text is large.
 
 import heapq
 import re
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from tersely.condensing.account import Account, Lost, Place, source_lines
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
+from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.hedge import with_hedge, with_lines
-from tersely.condensing.readers import (
-    blame,
-    ci_logs,
-    config_files,
-    diffs,
-    event_blocks,
-    findings,
-    generic,
-    grep,
-    json_logs,
-    json_shape,
-    line_records,
-    logs,
-    manuals,
-    metrics,
-    notebooks,
-    outline,
-    pages,
-    prose,
-    source_code,
-    tables,
-    test_runs,
-    wrapped,
-    xml_shape,
-)
-from tersely.condensing.segments import Part, parts_of
-from tersely.condensing.sniff import sniff
-from tersely.condensing.units import Packed, Reader, Reading, Unit, merge, moved, pack, put_title
+from tersely.condensing.readers import generic, prose
+from tersely.condensing.segments import read_any
+from tersely.condensing.units import Packed, Reading, Unit, moved, pack
 from tersely.errors import InputError
 from tersely.text.tokens import O200K, Tokenizer
 
@@ -137,18 +112,6 @@ def _whole_characters(text: str) -> str:
     return text
 
 
-def read_any(text: str, focus: Focus, budget: int) -> Reading:
-    """Read a text of any kind, split into parts, as one reading."""
-    content = json_shape.one_string(text)
-    if content is not None:
-        return wrapped.on_one_line(read_any(content, focus, budget))
-    parts = parts_of(text)
-    if not parts:
-        return Reading("text", [])
-    readings = [_read_part(part, focus, budget) for part in parts]
-    return readings[0] if len(readings) == 1 else merge(readings)
-
-
 def _stretch_of(text: str) -> int:
     """Return the size of the sections in which the text must be read; 0 if it can be read as a whole."""
     stretch = _STRETCH if len(text) > LARGEST_WHOLE else 0
@@ -161,7 +124,7 @@ def _stretch_of(text: str) -> int:
 
 def _read_in_stretches(text: str, focus: Focus, budget: int, tokenizer: Tokenizer, stretch_size: int) -> Reading:
     """Condense each section of a very long text, then read the results together."""
-    kind = sniff(text)
+    kind = kind_of(text)
     header = text[: text.find("\n") + 1] if kind in ("csv", "table") else ""
     shares: list[str] = []
     origins: list[Place | None] = []
@@ -207,75 +170,6 @@ def _stretch_end(text: str, start: int, size: int) -> int:
         if cut > start:
             return cut + len(sign)
     return end
-
-
-def _read_part(part: Part, focus: Focus, budget: int) -> Reading:
-    repeats = part.kind in MAY_REPEAT and logs.mostly_repeats(part.text, keyed=part.kind in ("outline", "yaml"))
-    kind = "log" if repeats else part.kind
-    tried = (reader(part.text, focus, budget) for reader in READERS.get(kind, ()))
-    reading = next((reading for reading in tried if reading is not None), None) or generic.read(
-        part.text, focus, budget
-    )
-    if part.line > 1:
-        moved(reading, lambda line: line + part.line - 1)
-    if part.title:
-        put_title(reading, part.title, part.line - 1)
-    return reading
-
-
-def _read_json(text: str, focus: Focus, budget: int) -> Reading | None:
-    notebook = notebooks.read(text, focus, budget)
-    if notebook is not None:
-        return notebook
-    tree, _ = json_shape.parse(text)
-    return wrapped.read(tree, len(text), "json", focus, budget, read_any) or json_shape.read_parsed(tree, focus, budget)
-
-
-def _read_yaml(text: str, focus: Focus, budget: int) -> Reading | None:
-    tree = outline.parse(text, yaml=True)
-    return wrapped.read(tree, len(text), "yaml", focus, budget, read_any) or outline.read_parsed(tree, focus, budget)
-
-
-def _read_few(text: str, focus: Focus, budget: int) -> Reading | None:
-    """Read JSON lines that are few and long: not a log, but possibly envelopes."""
-    lines = text.count("\n") + 1
-    if lines > wrapped.MOST or len(text) < wrapped.SMALLEST * lines:
-        return None
-    return wrapped.read(json_shape.parse(text)[0], len(text), "json", focus, budget, read_any)
-
-
-READERS: Mapping[str, tuple[Reader, ...]] = {
-    "json": (_read_json,),
-    "json_cut": (json_shape.read_cut,),
-    "jsonl": (_read_few, json_logs.read, json_shape.read),
-    "csv": (tables.read_csv,),
-    "table": (tables.read,),
-    "yaml": (event_blocks.read, _read_yaml, outline.read),
-    "outline": (event_blocks.read, outline.read),
-    "xml": (xml_shape.read,),
-    "metrics": (metrics.read,),
-    "grep": (grep.read,),
-    "diff": (diffs.read,),
-    "blame": (blame.read,),
-    "ci_log": (ci_logs.read,),
-    "findings": (findings.read, grep.read),
-    "records": (line_records.read,),
-    "test_run": (test_runs.read,),
-    "page": (pages.read,),
-    "html": (pages.read,),
-    "dialogue": (prose.read,),
-    "prose": (generic.read_stated, prose.read),
-    "log": (event_blocks.read, logs.read),
-    "text": (event_blocks.read,),
-    "code": (source_code.read,),
-    "config": (config_files.read,),
-    "manual": (manuals.read,),
-}
-"""The readers of each kind, tried in order until one does not decline; then the generic reader."""
-
-
-MAY_REPEAT = frozenset(("table", "outline", "yaml", "text", "prose", "dialogue", "page"))
-"""Kinds whose text is read as a log if it consists of copies of a few lines."""
 
 
 REFILL_BELOW = 0.8

@@ -120,9 +120,6 @@ class Reading:
     """Decay within a family: its k-th member counts 1 / (1 + decay × k)."""
 
 
-Reader = Callable[[str, Focus, int], Reading | None]
-
-
 @dataclass
 class Packed:
     text: str

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tersely.condensing.detect import Reader, Signs
 from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.records import Column, weigh_columns
@@ -110,3 +111,6 @@ def _head(lines: list[_Line]) -> str:
         f"[{len(lines)} lines of {commits} commits, {dates[0]} – {dates[-1]}; "
         f"lines by author: {listed}{f', and {more} others' if more else ''}]"
     )
+
+
+READER = Reader("blame", Signs((0.91, lambda sample: detect(sample.lines))), read, splits_at="nothing")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tersely.condensing.detect import Reader, Signs
 from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.readers.test_runs import COUNTED, roles_of
@@ -139,3 +140,6 @@ def _scores(lines: list[_CiLine], focus: Focus) -> list[float]:
             scores[index] += gain
             gain *= FADE
     return scores
+
+
+READER = Reader("ci_log", Signs((0.94, lambda sample: detect(sample.lines))), read, splits_at="nothing")

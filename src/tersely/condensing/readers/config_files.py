@@ -10,6 +10,7 @@ import heapq
 import re
 from dataclasses import dataclass
 
+from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.readers.generic import LONGEST_LINE, MOST_UNITS, pieces_of
@@ -328,3 +329,10 @@ def _units(lines: list[_Line], scores: list[float], budget: int) -> list[Unit]:
         )
         for at in chosen
     ]
+
+
+def _is_configuration(sample: Sample) -> bool:
+    return sample.is_written and detect(sample.lines) > 0
+
+
+READER = Reader("config", Signs((0.84, _is_configuration)), read, splits_at="files")

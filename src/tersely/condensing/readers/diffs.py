@@ -10,6 +10,7 @@ files, minified or generated text) score low.
 import re
 from dataclasses import dataclass, field
 
+from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.readers.line_records import short_hashes
@@ -209,3 +210,13 @@ def _blocks(lines: list[tuple[int, str]]) -> list[list[tuple[int, str]]]:
         else:
             blocks.append([(at, line)])
     return blocks
+
+
+_CHANGES = re.compile(r"^(?:diff --git |@@ -\d+(?:,\d+)? \+\d+|--- \S.*\n\+\+\+ \S)", re.M)
+
+
+def _has_changes(sample: Sample) -> bool:
+    return _CHANGES.search(sample.text[:20_000]) is not None
+
+
+READER = Reader("diff", Signs((0.95, _has_changes)), read, by_line=True)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from tersely.condensing.detect import Reader, Signs
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import logs
 from tersely.condensing.readers.json_logs import Roles, read_records
@@ -212,3 +213,6 @@ def _joined(blocks: list[Block], focus: Focus, budget: int) -> Reading | None:
         return blocks[min(line, len(blocks)) - 1]
 
     return moved(reading, lambda line: block(line)[0], lambda line: block(line)[0] + len(block(line)[1]) - 1)
+
+
+READER = Reader("events", Signs(), read, before=("yaml", "outline", "log", "text"))

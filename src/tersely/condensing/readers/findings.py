@@ -13,7 +13,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.focus import Focus, scan
+from tersely.condensing.readers import grep
 from tersely.condensing.records import columns_of_lines, weigh_columns
 from tersely.condensing.units import Reading, Unit
 
@@ -327,3 +329,14 @@ def _head(findings: list[_Finding]) -> str:
         listed = ", ".join(f"{rule} ×{times}" for rule, times in often)
         head += f"\n[lines by rule: {listed}{f', and {more} other rules' if more else ''}]"
     return head
+
+
+def _has_findings(sample: Sample) -> bool:
+    return sample.timed < 0.3 and detect(sample.lines)
+
+
+def _read_places(text: str, focus: Focus, budget: int) -> Reading | None:
+    return read(text, focus, budget) or grep.read(text, focus, budget)
+
+
+READER = Reader("findings", Signs((0.89, _has_findings)), _read_places, splits_at="nothing")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.templates import VALUE
 from tersely.condensing.units import Reading, Unit
@@ -155,3 +156,16 @@ def _scores(hits: Sequence[_Hit], found: Found, of_path: dict[str, float], focus
             for term in terms:
                 covered[term] = covered.get(term, 0) + 1
     return final
+
+
+_FOUND = re.compile(r"(?:\.{0,2}/)?[\w.@+-]+(?:/[\w.@ +-]+)*\.?[\w-]*[:-]\d+[:-](?!\d\d[:.,])")
+_FOUND_PATH = re.compile(
+    r"(?:\.{0,2}/)?(?:[\w.@+-]+/)+[\w.@+-]+(?::\d+)?:|[\w-]+\.(?:py|go|js|ts|java|c|h|cpp|rs|rb|md|txt|ya?ml|json|sh|cfg|toml|xml|html|css|tsx|jsx|kt|php|cs):\d+:"
+)
+
+
+def _are_hits(sample: Sample) -> bool:
+    return sample.share(_FOUND) >= 0.6 and sample.share(_FOUND_PATH) >= 0.5 and sample.timed < 0.3
+
+
+READER = Reader("grep", Signs((0.87, _are_hits)), read, by_line=True)

@@ -16,11 +16,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tersely.condensing.detect import LONGEST_SAMPLED, Reader, Sample, Signs
 from tersely.condensing.field_counts import FEWEST, count_values
 from tersely.condensing.focus import Focus, scan
+from tersely.condensing.readers import json_shape, wrapped
 from tersely.condensing.readers.logs import Lines, reading_of
 from tersely.condensing.readers.preamble import Parts, level_weight
 from tersely.condensing.readers.series import Series, series_in
+from tersely.condensing.segments import read_any
 from tersely.condensing.templates import SAME_BUT_VALUES
 from tersely.condensing.units import Reading
 
@@ -494,3 +497,32 @@ def _pair(path: str, value: str) -> str:
 
 def _level_name(value: str) -> str:
     return _NUMBER_LEVELS.get(int(value), value) if value.isdigit() and len(value) < 4 else value
+
+
+_OBJECT_BEHIND = re.compile(r"[^{}\"']{1,160}\s\{\"[^\"]{1,120}\"\s*:(?:.*\}\s*$|.{1500})")
+"""A source, then an object, as when the logs of several sources are shown together."""
+
+
+def _are_objects(sample: Sample) -> bool:
+    whole = sum(
+        1
+        for line in sample.lines
+        if line.lstrip()[:1] == "{" and (len(line) == LONGEST_SAMPLED or line.rstrip()[-1:] == "}")
+    )
+    objects = whole / sample.many
+    return sample.many >= 2 and (objects >= 0.7 or (objects < 0.3 and sample.share(_OBJECT_BEHIND) >= 0.7))
+
+
+def _read_few(text: str, focus: Focus, budget: int) -> Reading | None:
+    """Read JSON lines that are few and long: not a log, but possibly envelopes."""
+    lines = text.count("\n") + 1
+    if lines > wrapped.MOST or len(text) < wrapped.SMALLEST * lines:
+        return None
+    return wrapped.read(json_shape.parse(text)[0], len(text), "json", focus, budget, read_any)
+
+
+def _read_lines(text: str, focus: Focus, budget: int) -> Reading | None:
+    return _read_few(text, focus, budget) or read(text, focus, budget) or json_shape.read(text, focus, budget)
+
+
+READER = Reader("jsonl", Signs((0.98, _are_objects)), _read_lines, by_line=True)

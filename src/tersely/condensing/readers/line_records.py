@@ -17,7 +17,9 @@ from functools import cached_property
 from itertools import pairwise
 
 from tersely.condensing.account import runs_of
+from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.focus import Focus, Found, scan
+from tersely.condensing.readers.outline import is_yaml
 from tersely.condensing.records import Column, columns_of_lines, numbers_of, oddness, weigh_columns
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit
 
@@ -646,3 +648,14 @@ def _units(
             score = -1.0  # A unit of its own states it for all blocks.
         family = None if index in rows.leaders or score >= best else _NUMBER.sub("#", texts[index][:160])
         yield Unit(texts[index], filled[index] + 1, filled[index] + 1, score, parent=base, family=family)
+
+
+def _has_blocks(sample: Sample) -> bool:
+    """Whether blocks of lines open alike; the frames below the errors of a log do, but belong to them."""
+    if sample.framed >= 0.1 and sample.leveled >= 0.1:
+        return False
+    yaml_like = not names_a_commit(sample.lines[0]) and is_yaml(sample)  # The messages of commits often look like YAML.
+    return not yaml_like and detect(sample.text[:120_000].split("\n"))
+
+
+READER = Reader("records", Signs((0.82, _has_blocks)), read, splits_at="nothing")

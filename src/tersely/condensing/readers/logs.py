@@ -20,10 +20,12 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import le
 
+from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.focus import Focus, Term, lowered, scan
 from tersely.condensing.readers import stack
 from tersely.condensing.readers.preamble import MAY_HAVE_TIME, TIME, Parts, Preamble
 from tersely.condensing.readers.series import Series, bad_status, odd_in, series_in
+from tersely.condensing.readers.tables import columns_of
 from tersely.condensing.templates import SAME_BUT_VALUES, families, gather, is_coarse
 from tersely.condensing.units import Reading, Unit
 
@@ -810,3 +812,54 @@ def looks_repetitive(sample: Sequence[str]) -> bool:
         if plain_words >= 2 and (count > 2 or (pattern is not None and shared[pattern] > 2)):
             again += count
     return again >= 0.6 * len(words)
+
+
+_TAGGED = re.compile(r"[\w.-]{2,20} (?:warn(?:ing)?|error|err!|info|notice|http|verb|timing)\b(?!:)", re.I)
+"""A program's name and a level before each message, as package managers write them."""
+
+
+def _is_tagged(sample: Sample) -> bool:
+    return sample.share(_TAGGED) >= 0.7
+
+
+def _is_log(sample: Sample) -> bool:
+    return (
+        sample.timed + sample.framed > 0.5
+        or (sample.leveled > 0.5 and (columns_of(sample) != "table" or sample.time_inside > 0.6))
+        or (sample.timed > 0.25 and sample.leveled > 0.25)
+    )
+
+
+def _has_times_inside(sample: Sample) -> bool:
+    return sample.has_times_inside and not sample.has_named_values
+
+
+def _has_frames(sample: Sample) -> bool:
+    return sample.framed > 0.2
+
+
+def _has_hints(sample: Sample) -> bool:
+    return sample.leveled + sample.time_inside > 0.5
+
+
+def _repeats(sample: Sample) -> bool:
+    """Whether there is no known level or time, but messages repeat."""
+    return max(sample.fields, sample.tight_fields) <= 0.7 and (
+        looks_timed(sample.lines) or looks_repetitive(sample.lines)
+    )
+
+
+READER = Reader(
+    "log",
+    Signs(
+        (0.92, _is_tagged),
+        (0.68, _is_log),
+        (0.65, _has_times_inside),
+        (0.64, _has_frames),
+        (0.26, _has_hints),
+        (0.2, _repeats),
+    ),
+    read,
+    holds_json=True,
+    by_line=True,
+)

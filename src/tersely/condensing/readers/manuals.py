@@ -8,6 +8,7 @@ import heapq
 import re
 from dataclasses import dataclass
 
+from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.readers.generic import LONGEST_LINE, MOST_UNITS, pieces_of
@@ -190,3 +191,10 @@ def _units(paragraphs: list[_Paragraph], scores: list[float], budget: int) -> li
         )
         for at in chosen
     ]
+
+
+def _is_manual(sample: Sample) -> bool:
+    return sample.is_written and detect(sample.lines) > 0
+
+
+READER = Reader("manual", Signs((0.85, _is_manual)), read, splits_at="files")

@@ -6,6 +6,7 @@ values of each metric, and the values of each label.
 
 import re
 
+from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import generic
 from tersely.condensing.records import Column
@@ -36,3 +37,18 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     reading = generic.read(text, focus, budget, columns=columns)
     reading.kind = "metrics"
     return reading
+
+
+_EXPOSED = re.compile(
+    r"# (?:HELP|TYPE|UNIT|EOF)\b|[a-zA-Z_:][\w:.]*(?:\{[^}]*\})?\s+(?:[-+]?(?:\d[\d.eE+-]*|Inf)|NaN)(?:\s+\d+)?\s*$"
+)
+
+
+def _are_metrics(sample: Sample) -> bool:
+    return sample.share(_EXPOSED) >= 0.7 and (
+        any(line.startswith("# ") for line in sample.lines)
+        or sum(1 for line in sample.lines if "{" in line) >= sample.many * 0.3
+    )
+
+
+READER = Reader("metrics", Signs((0.86, _are_metrics)), read, by_line=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tersely.condensing.detect import Reader, Signs
 from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.readers.generic import LONGEST_LINE, pieces_of
@@ -192,3 +193,6 @@ def _units(cells: list[_Cell], focus: Focus) -> list[Unit]:
             distance += 1
             at += 1
     return units
+
+
+READER = Reader("notebook", Signs(), read, before=("json",))

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from tersely.condensing.detect import Reader, Sample, Signs, once
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import html_pages, prose, tables
 from tersely.condensing.readers.blocks import Block, BlockKind, is_ended
@@ -698,3 +699,61 @@ def _value_rows(parts: list[Paragraph], focus: Focus, budget: int) -> None:
                 part.given = max(part.given or 0.0, unit.score)
             rows[0].heading = prose.TABLE_HEAD
         at = max(end, at + 1)
+
+
+_SITE_WORDS = (
+    r"home(?:page)?|menu|navigation|search|shop|about(?: us)?|contact(?: us)?|log ?in|sign (?:in|up)|register|subscribe"
+    r"|newsletter|share|follow us|comments?|read more|related|imprint|legal(?: notice)?|sitemap|advertisement"
+    r"|startseite|kontakt|anmelden|impressum|datenschutz|teilen|kommentare|mehr|accueil|connexion|s'abonner|partager"
+    r"|mentions légales|inicio|contacto|iniciar sesión|suscribirse|compartir|contatti|accedi|condividi"
+    r"|ホーム|ログイン|コメント|お問い合わせ|返信"
+)
+_SITE_LINE = re.compile(rf"\W{{0,4}}({_SITE_WORDS})(?:\W{{0,4}}$|: .{{1,30}}$)", re.I)
+"""A line of a website's own: nothing but one of the words that stand on every website, or such a word as a label."""
+_SITE_PHRASE = re.compile(
+    r"cookie|newsletter|©|all rights reserved|privacy policy|datenschutzerkl|mentions légales|クッキー|プライバシー",
+    re.I,
+)
+_SITE_SIGNS = 2
+"""So many different signs of a website make lines of sentences a page; one may stand in any text."""
+
+
+@once
+def has_sentence_lines(sample: Sample) -> bool:
+    return looks_like_page(sample.lines)
+
+
+def _is_page(sample: Sample) -> bool:
+    """Whether sentences on lines of their own stand among the links or the menus of a website.
+
+    Sentences alone prove nothing: reports, compilers and commented configuration write them too.
+    """
+    return has_sentence_lines(sample) and (sample.linked or _has_site_signs(sample.lines))
+
+
+def _has_site_signs(lines: Sequence[str]) -> bool:
+    signs: set[str] = set()
+    for line in lines:
+        if len(line) > 400:
+            continue
+        if match := _SITE_LINE.match(line):
+            signs.add(match.group(1).lower())
+        elif match := _SITE_PHRASE.search(line):
+            signs.add(match.group().lower())
+        if len(signs) >= _SITE_SIGNS:
+            return True
+    return False
+
+
+def _is_marked_up(sample: Sample) -> bool:
+    return sample.marked >= 0.15 and sample.linked
+
+
+READER = Reader(
+    "page",
+    Signs((0.59, _is_page), (0.3, _is_marked_up)),
+    read,
+    splits_at="nothing",
+    holds_json=True,
+    may_repeat=True,
+)

@@ -19,7 +19,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
+from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.focus import Focus, Found, scan, stem
+from tersely.condensing.readers.generic import read_stated
 from tersely.condensing.units import GAP, Gaps, Reading, Unit
 
 
@@ -876,3 +878,25 @@ def _block_end(text: str, start: int) -> int:
         if cut > 0:
             return cut + len(sign)
     return start + _BLOCK
+
+
+def _is_prose(sample: Sample) -> bool:
+    return sample.is_sentences and sample.marked < 0.15
+
+
+def _is_mostly_prose(sample: Sample) -> bool:
+    average = sum(map(len, sample.lines)) / sample.many
+    return sample.sentence_ends > 0.4 and average > 60 and sample.commented < 0.3
+
+
+def _read_stated_or_told(text: str, focus: Focus, budget: int) -> Reading | None:
+    return read_stated(text, focus, budget) or read(text, focus, budget)
+
+
+READER = Reader(
+    "prose",
+    Signs((0.6, _is_prose), (0.28, _is_mostly_prose)),
+    _read_stated_or_told,
+    holds_json=True,
+    may_repeat=True,
+)

@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
+from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, Found, scan, stem
 from tersely.condensing.readers.generic import LONGEST_LINE, MOST_UNITS, pieces_of
@@ -579,3 +580,10 @@ def _units(pieces: list[_Piece], definitions: list[_Definition], scores: list[fl
         )
         for at in chosen
     ]
+
+
+def _is_code(sample: Sample) -> bool:
+    return sample.is_written and detect(sample.lines) > 0
+
+
+READER = Reader("code", Signs((0.83, _is_code)), read, splits_at="files")

@@ -14,7 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Literal
 
+from tersely.condensing.detect import Reader, Sample, Signs, once
 from tersely.condensing.field_counts import FEWEST, count_values
 from tersely.condensing.focus import Focus, scan, subwords
 from tersely.condensing.records import Column, number_of, shape_of, sounds_like_a_name, weigh_columns
@@ -586,3 +588,85 @@ def _summaries(table: Table, focus: Focus) -> list[str]:
         if counted:
             lines.append(f"[{size} rows; {table.header[column]}: {counted.text}]")
     return lines
+
+
+_CELLS = re.compile(r"\S+(?: \S+)*")
+_ROWS_BELOW = 60
+"""Rows that are compared with a header."""
+
+
+@once
+def columns_of(sample: Sample) -> Literal["csv", "table"] | None:
+    return column_table(sample.lines)
+
+
+def column_table(lines: list[str]) -> Literal["csv", "table"] | None:
+    """Detect rows: separated by a sign, drawn with lines, or aligned in columns."""
+    rows = [line.strip("\t") for line in lines if not re.fullmatch(r"[\s|+=:\-─│┼┬┴├┤╋━┃]+", line)]
+    if len(rows) < 3:
+        return None
+    for sign in dict.fromkeys(re.findall(r"(?<=\w)[^\w\s\"'.:/@()\[\]{}<>=-]{1,4}(?=\w)", rows[0])):
+        counts = Counter(row.count(sign) for row in rows)
+        most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
+        if (most >= 2 and times >= 0.9 * len(rows)) or (most == 1 and times == len(rows) >= 4):
+            return "csv"
+    for sign in (",", "\t", ";", "|"):
+        counts = Counter(_cells_between(row, sign) for row in rows)
+        most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
+        if most >= (1 if sign == "\t" else 2) and times >= 0.8 * len(rows):
+            if sign == "|":
+                return "table"
+            # Prose has commas too, but not the same number in every line.
+            if sign == "\t" or len(counts) <= 3 or times >= 0.9 * len(rows):
+                return "csv"
+    if sum(1 for row in rows if row.lstrip()[:1] in "|│┃" and row.strip()) >= 0.7 * len(rows):
+        return "table"
+    # The header may follow a few other lines.
+    words = [len(row.split()) for row in rows]
+    headers = [at for at in range(min(8, len(rows) - 2)) if words[at] >= 2]
+    spans = [_spans(row) for row in rows[: 8 + _ROWS_BELOW]]
+    if any(_aligned(rows[at], spans[at + 1 : at + 1 + _ROWS_BELOW]) for at in headers):
+        return "table"
+    cells = [len(_CELLS.findall(re.sub(r"\s{2,}", "\0", row).replace("\0", "\n"))) for row in rows]
+    return "table" if any(_regular(cells[at:], words[at:]) for at in headers) else None
+
+
+def _cells_between(row: str, sign: str) -> int:
+    if '"' in row and sign != "|":
+        row = re.sub(r'"[^"]*"', "", row)
+    return row.count(sign)
+
+
+def _spans(row: str) -> tuple[set[int], set[int]]:
+    """Return where the words of a row begin and end."""
+    spans = [match.span() for match in re.finditer("[^ ]+", row)]
+    return {start for start, _ in spans}, {end for _, end in spans}
+
+
+def _aligned(header: str, body: list[tuple[set[int], set[int]]]) -> bool:
+    """Whether columns are aligned with blanks: the header words start (or end) where the cells below do."""
+    starts = {match.start() for match in list(re.finditer(r"(?:(?<=\s\s)|^)\S", header))[1:]}
+    if starts:
+        good = sum(1 for begins, _ in body if len(starts & begins) >= 0.6 * len(starts))
+        if good >= 0.7 * len(body):
+            return True
+    words = [match.span() for match in re.finditer(r"\S+", header)]
+    single, ends = {start for start, _ in words}, {end for _, end in words}
+    right = sum(1 for begins, stops in body if max(len(ends & stops), len(single & begins)) >= 0.7 * len(single))
+    return right >= 0.7 * len(body) and len(single) >= 3
+
+
+def _regular(cells: list[int], words: list[int]) -> bool:
+    """Whether nearly all rows have the same number of cells or of words."""
+    most, times = max(Counter(cells).items(), key=lambda pair: (pair[1], pair[0]))
+    if most >= 3 and times >= 0.85 * len(cells):
+        return True
+    most, times = max(Counter(words).items(), key=lambda pair: (pair[1], pair[0]))
+    return most >= 4 and times >= 0.9 * len(words) and len(words) >= 5
+
+
+def _is_table(sample: Sample) -> bool:
+    return columns_of(sample) == "table" and sample.keys + sample.items + sample.assigns + sample.sections < 0.7
+
+
+READER = Reader("table", Signs((0.66, _is_table)), read, holds_json=True, by_line=True, may_repeat=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tersely.condensing.account import runs_of
+from tersely.condensing.detect import Reader, Signs
 from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit
 
@@ -419,3 +420,6 @@ def _file_of(line: str) -> str:
         return found[0]
     named = _NAME.search(line.split("(")[-1])
     return named[0].rsplit(".", 1)[0].strip() if named else "?"
+
+
+READER = Reader("test_run", Signs((0.93, lambda sample: detect(sample.text))), read, splits_at="nothing")

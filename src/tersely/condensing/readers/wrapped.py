@@ -11,11 +11,11 @@ records.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tersely.condensing.detect import detect
 from tersely.condensing.focus import Focus
 from tersely.condensing.hedge import with_hedge
 from tersely.condensing.readers.tree import LEAF, LIST, TEXT, Tree, read_tree
 from tersely.condensing.records import sounds_like_a_name
-from tersely.condensing.sniff import sniff
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, merge, moved, put_title
 from tersely.text.tokens import O200K
 
@@ -34,8 +34,6 @@ SMALL_ENVELOPE = 0.12
 """Share of the budget; a smaller envelope is always shown."""
 SMALL_ENVELOPE_BONUS = 1.5
 
-_LINES_OF = frozenset(("log", "csv", "table", "grep", "diff", "metrics", "jsonl"))
-"""Kinds whose lines may be the elements of a list."""
 _PLAIN = frozenset(("text", "prose", "page"))
 
 
@@ -93,10 +91,10 @@ def texts_inside(tree: Tree, size: int) -> list[Inner]:
         return []
     kept = []
     for node, text, lines in sorted(found, key=lambda one: one[0]):
-        kind = sniff(text)
-        if tree.kind[node] == LIST and kind not in _LINES_OF:
+        reader = detect(text)
+        if tree.kind[node] == LIST and not reader.by_line:
             continue
-        if kind in _PLAIN and len(text) < PLAIN_SHARE * size:
+        if reader.kind in _PLAIN and len(text) < PLAIN_SHARE * size:
             continue
         kept.append(Inner(node, _title(tree, node), text, lines))
     if sum(len(inner.text) for inner in kept) < LEAST_TOGETHER * size:

@@ -1,9 +1,13 @@
 """Kinds of texts, told by a sample of their lines."""
 
+import importlib
+from pkgutil import iter_modules
+
 import pytest
 
 from tersely import condense
-from tersely.condensing.sniff import sniff
+from tersely.condensing import readers as package
+from tersely.condensing.detect import Reader, Sample, detect, kind_of, readers
 
 POD_TABLE = "NAME        READY   STATUS    RESTARTS   AGE\n" + "\n".join(
     f"web-{number}       1/1     Running   {number}          {number}d" for number in range(1, 9)
@@ -37,12 +41,12 @@ POD_TABLE = "NAME        READY   STATUS    RESTARTS   AGE\n" + "\n".join(
     ],
 )
 def test_a_text_is_taken_for_what_it_is(text: str, kind: str) -> None:
-    assert sniff(text) == kind
+    assert kind_of(text) == kind
 
 
 def test_times_with_colons_are_no_search_results() -> None:
     assert (
-        sniff(
+        kind_of(
             "\n".join(
                 f"nova-api.log.1.2017-05-16_13:53:{second:02d} 2017-05-16 00:00:{second:02d}.008 INFO x"
                 for second in range(20)
@@ -69,23 +73,23 @@ Imprint: here
 
 
 def test_a_page_copied_as_plain_text_is_a_page_and_no_list_of_keys() -> None:
-    assert sniff(PLAIN_PAGE) == "page"
+    assert kind_of(PLAIN_PAGE) == "page"
 
 
 def test_messages_that_come_again_are_a_log_even_without_time_and_level() -> None:
     lines = [f"worker {n % 7} picked job {n * 37 % 1000} from queue orders" for n in range(40)]
     lines += [f"job {n * 37 % 1000} done after {n % 90} ms" for n in range(40)]
-    assert sniff("\n".join(lines)) == "log"
+    assert kind_of("\n".join(lines)) == "log"
 
 
 def test_seconds_since_the_start_make_a_log() -> None:
     lines = [f"[{number * 3.7:14.6f}] usb 1-{number % 4}: new device number {number}" for number in range(40)]
-    assert sniff("\n".join(lines), json=False) == "log"
+    assert detect("\n".join(lines), json=False).kind == "log"
 
 
 def test_values_with_their_names_beside_them_are_no_table() -> None:
     lines = [f"#{number} [mass: {number * 7}; site: Lund; state: open]" for number in range(40)]
-    assert sniff("\n".join(lines)) == "text"
+    assert kind_of("\n".join(lines)) == "text"
 
 
 _SAID = "Use of something unsafe was detected here and it should be replaced by the safer call instead."
@@ -121,7 +125,7 @@ UNMARKED = "\n".join(
 
 @pytest.mark.parametrize("text", [BANDIT, COMMENTED_CONFIG, COMPILER, ONE_LINE_LOG, UNMARKED])
 def test_plain_text_is_no_page_however_many_sentences_it_has(text: str) -> None:
-    assert sniff(text) not in ("page", "html")
+    assert kind_of(text) not in ("page", "html")
     assert "menus" not in condense(text, 400, "Which findings are of high severity?", mask=False).text
 
 
@@ -131,10 +135,29 @@ def test_a_report_of_findings_keeps_the_finding_asked_for() -> None:
 
 
 def test_one_sign_of_a_website_makes_no_page() -> None:
-    assert sniff(UNMARKED + "\ncookie: session") != "page"
+    assert kind_of(UNMARKED + "\ncookie: session") != "page"
 
 
 def test_messages_behind_a_program_and_a_level_are_no_prose() -> None:
     text = "\n".join(f"npm warn deprecated {name}@1.0: This package is no longer supported." for name in "abcdefghijkl")
 
-    assert sniff(text + "\nnpm error code ERESOLVE\nnpm error Could not resolve the dependency of lid.") == "log"
+    assert kind_of(text + "\nnpm error code ERESOLVE\nnpm error Could not resolve the dependency of lid.") == "log"
+
+
+def test_every_kind_is_a_module_with_one_reader() -> None:
+    """A new kind of text is one new module: nothing else lists the kinds."""
+    modules = [importlib.import_module(f"{package.__name__}.{each.name}") for each in iter_modules(package.__path__)]
+    found = [module.READER for module in modules if hasattr(module, "READER")]
+    assert len({reader.kind for reader in found}) == len(found) == len(readers())
+    assert all(
+        isinstance(value, Reader) for module in modules for name, value in vars(module).items() if name == "READER"
+    )
+    for reader in found:
+        assert set(reader.before) <= set(readers()), reader.kind
+
+
+def test_the_winner_is_the_most_confident_reader() -> None:
+    texts = (PLAIN_PAGE, UNMARKED, '{"a": 1}', "a,b,c\n" * 9, "2026-01-01 12:00:00 INFO started\n" * 9, "plain words")
+    for text in texts:
+        confidence = {reader.kind: reader.detect(Sample(text)) for reader in readers().values()}
+        assert kind_of(text) == max(confidence, key=confidence.__getitem__), confidence
