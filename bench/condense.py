@@ -318,7 +318,7 @@ def speed(sizes: tuple[float, ...], hostile: float) -> list[str]:
 
 def fold_report(tokens: int) -> list[str]:
     """Tokens before and after folding, on a log of a service that mostly repeats its messages."""
-    from tersely.condensing.fold import fold
+    from tersely.condensing.summarize.fold import fold
 
     lines = ["", f"{'fold':<30}{'before':>10}{'after':>10}{'share':>8}"]
     for shape in (

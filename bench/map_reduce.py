@@ -15,7 +15,7 @@ import time
 import anyio
 
 from bench.arguments import parser
-from tersely.condensing.summarize import SummaryRequest, summarize_text
+from tersely.condensing.summarize.map_reduce import SummaryRequest, summarize_text
 from tersely.llm.limits import RetryPolicy, build_llm
 from tersely.llm.messages import Message
 from tersely.llm.providers import ModelSpec

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tersely.condensing.answers import NotASummary, checked, invented
+from tersely.condensing.summarize.answers import NotASummary, checked, invented
 from tersely.llm.messages import Completion
 from tersely.text.tokens import O200K
 

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tersely.condensing.fold import HEADER, fold, unfold_counts
+from tersely.condensing.summarize.fold import HEADER, fold, unfold_counts
 from tersely.text.tokens import O200K
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tersely.condensing.plan import LABEL_TOKENS, Room, chunk_tokens, headroom, plan_merges, shares
+from tersely.condensing.summarize.plan import LABEL_TOKENS, Room, chunk_tokens, headroom, plan_merges, shares
 from tersely.errors import LLMMisconfigured
 
 

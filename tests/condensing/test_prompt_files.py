@@ -22,7 +22,7 @@ def test_a_value_that_spells_out_a_hole_stays_as_it_is() -> None:
 def test_every_prompt_file_is_used_and_names_its_holes() -> None:
     names = {
         path.name.removesuffix(".md")
-        for path in files("tersely.condensing").joinpath("prompts").iterdir()
+        for path in files("tersely.condensing.summarize").joinpath("prompts").iterdir()
         if path.name.endswith(".md")
     }
     assert names == {"map", "map_extraction", "merge", "nudge"}

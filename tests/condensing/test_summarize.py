@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from tersely.condensing.budget import Condensed, ModelWork
-from tersely.condensing.cache import SummaryCache
-from tersely.condensing.summarize import Progress, SummaryRequest, summarize_text
+from tersely.condensing.summarize.cache import SummaryCache
+from tersely.condensing.summarize.map_reduce import Progress, SummaryRequest, summarize_text
 from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMUnavailable
 from tersely.llm.limits import LimitedLLM, RetryPolicy
 from tersely.masking.masked import assume_masked

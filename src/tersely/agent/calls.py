@@ -25,7 +25,7 @@ from tersely.agent.tool_executor import Fetched, Observation, Step, ToolExecutor
 from tersely.agent.toolbox import OURS, Toolbox
 from tersely.condensing.account import Lost
 from tersely.condensing.budget import ModelWork
-from tersely.condensing.summarize import OnText
+from tersely.condensing.summarize.map_reduce import OnText
 from tersely.errors import InputError, LostSession, ToolError
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall, Usage

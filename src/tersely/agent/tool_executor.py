@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from tersely.condensing.account import Lost
 from tersely.condensing.budget import Condensed, ModelWork, Status
-from tersely.condensing.summarize import OnText, Progress
+from tersely.condensing.summarize.map_reduce import OnText, Progress
 from tersely.errors import InputError, MaskingFailed, ToolError
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from tersely.condensing.cache import NoCache, SummaryCache
+from tersely.condensing.summarize.cache import NoCache, SummaryCache
 from tersely.errors import ConfigError
 from tersely.events.bus import Bus
 from tersely.events.replicas import open_bus

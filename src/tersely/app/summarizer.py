@@ -19,9 +19,9 @@ import anyio.to_thread
 
 from tersely.condensing.account import Lost
 from tersely.condensing.budget import SMALLEST_BUDGET, Condensed
-from tersely.condensing.cache import NoCache, SummaryCache
 from tersely.condensing.structural import whole_text
-from tersely.condensing.summarize import Progress, SummaryRequest
+from tersely.condensing.summarize.cache import NoCache, SummaryCache
+from tersely.condensing.summarize.map_reduce import Progress, SummaryRequest
 from tersely.errors import InputError
 from tersely.llm.limits import LimitedLLM, RetryPolicy, build_llm
 from tersely.masking.mask import Masker

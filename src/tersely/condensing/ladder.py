@@ -14,9 +14,9 @@ import anyio.to_thread
 
 from tersely.condensing.account import Account, Lost
 from tersely.condensing.budget import CONDENSE_SECONDS, Condensed, ModelWork
-from tersely.condensing.cache import SummaryCache
 from tersely.condensing.structural import condense_structurally, condense_within, whole_text
-from tersely.condensing.summarize import OnText, Progress, SummaryRequest, summarize_text
+from tersely.condensing.summarize.cache import SummaryCache
+from tersely.condensing.summarize.map_reduce import OnText, Progress, SummaryRequest, summarize_text
 from tersely.errors import LLMError
 from tersely.llm.client import LLM
 from tersely.masking.masked import Masked

@@ -17,7 +17,7 @@ _HOLE = re.compile(r"\$([a-z_]+)")
 class Prompt:
     """A prompt file; `Prompt("map").fill(...)` requires a value for each of its placeholders and no others."""
 
-    def __init__(self, name: str, package: str = "tersely.condensing") -> None:
+    def __init__(self, name: str, package: str = "tersely.condensing.summarize") -> None:
         self.name = name
         self.text = files(package).joinpath("prompts", f"{name}.md").read_text(encoding="utf-8").strip()
         self.holes = frozenset(_HOLE.findall(self.text))

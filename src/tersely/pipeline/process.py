@@ -20,10 +20,10 @@ from typing import Any, Literal, Protocol
 import anyio.to_thread
 
 from tersely.condensing.budget import CONDENSE_SECONDS, Condensed
-from tersely.condensing.cache import SummaryCache
 from tersely.condensing.focus import ARGUMENTS
 from tersely.condensing.ladder import condense_in_time
-from tersely.condensing.summarize import OnText, Progress, SummaryRequest
+from tersely.condensing.summarize.cache import SummaryCache
+from tersely.condensing.summarize.map_reduce import OnText, Progress, SummaryRequest
 from tersely.errors import MaskingFailed, StoreUnavailable, TerselyError
 from tersely.llm.client import LLM
 from tersely.llm.messages import Message

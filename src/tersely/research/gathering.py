@@ -24,7 +24,7 @@ from tersely.agent.ordered_gather import ordered_gather
 from tersely.agent.tool_executor import Fetched, Step
 from tersely.condensing.budget import Condensed
 from tersely.condensing.prompt_files import Prompt
-from tersely.condensing.summarize import SummaryRequest
+from tersely.condensing.summarize.map_reduce import SummaryRequest
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall
 from tersely.masking.mask import Masker

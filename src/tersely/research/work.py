@@ -22,8 +22,8 @@ from tersely.agent.assignment import Assignment
 from tersely.agent.calls import ToolCaller
 from tersely.agent.tool_executor import Step, ToolExecutor
 from tersely.agent.toolbox import Toolbox
-from tersely.condensing.cache import SummaryCache
 from tersely.condensing.prompt_files import Fence
+from tersely.condensing.summarize.cache import SummaryCache
 from tersely.errors import InputError
 from tersely.events.recorder import SessionRecorder
 from tersely.llm import facts as known_of_models

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse
 
 from tersely.app.summarizer import Summarizer
 from tersely.condensing.budget import Condensed
-from tersely.condensing.summarize import Progress
+from tersely.condensing.summarize.map_reduce import Progress
 from tersely.errors import InputError, MaskingFailed, StoreUnavailable
 from tersely.http.auth import token_digest
 from tersely.pipeline.meta import describe, log_fields

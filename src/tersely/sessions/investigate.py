@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tersely.agent.assignment import Assignment
 from tersely.agent.loop import investigate
 from tersely.agent.tool_executor import Step, ToolExecutor
-from tersely.condensing.cache import SummaryCache
+from tersely.condensing.summarize.cache import SummaryCache
 from tersely.events.recorder import SessionRecorder
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker

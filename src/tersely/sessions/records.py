@@ -12,8 +12,8 @@ from tersely.agent.evidence import Evidence, EvidenceReading
 from tersely.agent.survey import SurveyPlan
 from tersely.agent.tool_executor import Fetched, Observation
 from tersely.condensing.account import Lost
-from tersely.condensing.answers import NotASummary
 from tersely.condensing.budget import ModelWork
+from tersely.condensing.summarize.answers import NotASummary
 from tersely.llm.limits import CircuitOpen
 from tersely.llm.messages import ToolCall
 from tersely.mcp.raw import Tool

@@ -34,7 +34,7 @@ CREATE INDEX IF NOT EXISTS summaries_by_use ON summaries (used_at);
 
 
 class SummaryFile:
-    """The cache of `condensing.cache`, in a file of at most `max_bytes`."""
+    """The cache of `condensing.summarize.cache`, in a file of at most `max_bytes`."""
 
     def __init__(self, path: Path, *, max_bytes: int) -> None:
         self.path = path

@@ -12,7 +12,7 @@ from mcp.server.stdio import stdio_server
 from starlette.requests import Request
 
 from tersely.app.summarizer import kept_results, masking_key
-from tersely.condensing.cache import NoCache, SummaryCache
+from tersely.condensing.summarize.cache import NoCache, SummaryCache
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.mcp.servers import Server

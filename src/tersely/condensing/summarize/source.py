@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tersely.condensing.fold import HEADER, STRETCH, fold
+from tersely.condensing.summarize.fold import HEADER, STRETCH, fold
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from tersely.condensing import plan
 from tersely.condensing.account import Lost
-from tersely.condensing.answers import NotASummary, checked, invented
 from tersely.condensing.budget import Condensed, ModelWork
-from tersely.condensing.cache import NoCache, SummaryCache, cache_key
-from tersely.condensing.fold import HEADER
 from tersely.condensing.prompt_files import Fence, Prompt
-from tersely.condensing.source import Source, folded_source, whole_source
+from tersely.condensing.summarize import plan
+from tersely.condensing.summarize.answers import NotASummary, checked, invented
+from tersely.condensing.summarize.cache import NoCache, SummaryCache, cache_key
+from tersely.condensing.summarize.fold import HEADER
+from tersely.condensing.summarize.source import Source, folded_source, whole_source
 from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
 from tersely.llm.client import LLM
 from tersely.llm.messages import Completion, Message, Superseded, TextDelta, Usage
