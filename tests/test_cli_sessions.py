@@ -45,6 +45,14 @@ async def test_an_alert_is_sent_watched_and_exported_from_a_shell(tmp_path: Path
         assert exported.returncode == 0, exported.stderr
         document = json.loads(file.read_text())
         assert document["session"]["id"] == session_id and "pod web-7 Failed" in document["results"][0]["text"]
+        audited = await tersely("audit", "-o", str(tmp_path / "audit.jsonl"), "--url", service.address)
+        assert audited.returncode == 0, audited.stderr
+        entries = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+        assert [(one["action"], one["principal"], one["target"]) for one in entries] == [
+            ("submit", "local", session_id),
+            ("export", "local", session_id),
+        ]
+        (tmp_path / "audit.jsonl").unlink()
         missing = await tersely("export", "nobody", "-o", str(tmp_path / "none.json"), "--url", service.address)
         assert missing.returncode == 2 and b"There is no session 'nobody'" in missing.stderr
     assert sorted(path.name for path in tmp_path.glob("*.json*")) == ["out.json"], "nothing half-written is left"

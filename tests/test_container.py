@@ -60,6 +60,9 @@ def test_the_images_command_serves_and_its_health_check_notices_as_an_unprivileg
     down = subprocess.run(check, env=environment, capture_output=True, check=False, timeout=300, **who)  # type: ignore[call-overload]
     assert down.returncode != 0
     command = [python, "-m", *_instruction("CMD")]
+    closed = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=300, cwd="/", **who)  # type: ignore[call-overload]
+    assert closed.returncode != 0 and b"TERSELY_TOKEN" in closed.stderr, "on 0.0.0.0 without a token it does not start"
+    environment["TERSELY_ALLOW_OPEN"] = "1"
     service = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, cwd="/", **who)  # type: ignore[call-overload]
     try:
         events: list[str] = []

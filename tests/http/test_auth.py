@@ -2,12 +2,29 @@
 
 import pytest
 
-from tersely.http.auth import find_token_owner, is_loopback, token_digest
+from tersely.errors import ConfigError
+from tersely.http.auth import find_token_owner, is_loopback, refuse_open, token_digest
 
 
 @pytest.mark.parametrize(
     "host",
-    ["localhost", "LOCALHOST", "127.0.0.1", "127.8.9.10", "::1", "0:0:0:0:0:0:0:1", "[::1]", "::1%lo", "[::1%lo]"],
+    [
+        "localhost",
+        "LOCALHOST",
+        "localhost.",
+        "127.0.0.1",
+        "127.8.9.10",
+        "127.1",
+        "0x7f.1",
+        "0177.0.0.1",
+        "2130706433",
+        "::1",
+        "0:0:0:0:0:0:0:1",
+        "[::1]",
+        "::1%lo",
+        "[::1%lo]",
+        "::ffff:127.0.0.1",
+    ],
 )
 def test_every_spelling_of_a_loopback_address_is_recognised(host: str) -> None:
     assert is_loopback(host)
@@ -15,7 +32,19 @@ def test_every_spelling_of_a_loopback_address_is_recognised(host: str) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["0.0.0.0", "::", "[::]", "", "10.0.0.1", "fe80::1%lo", "localhost.example.com", "127.0.0.1.nip.io", "127.1"],
+    [
+        "0.0.0.0",
+        "::",
+        "[::]",
+        "",
+        "10.0.0.1",
+        "fe80::1%lo",
+        "localhost.example.com",
+        "127.0.0.1.nip.io",
+        "128.1",
+        "0",
+        "::ffff:10.0.0.1",
+    ],
 )
 def test_other_addresses_are_not_loopback(host: str) -> None:
     assert not is_loopback(host)
@@ -27,3 +56,14 @@ def test_a_token_is_found_by_its_digest() -> None:
     assert find_token_owner(b"secret-b", known) == "bob"
     assert find_token_owner(b"secret-c", known) is None
     assert find_token_owner(b"", known) is None
+
+
+def test_only_an_open_address_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"reach 0\.0\.0\.0.*Set TERSELY_TOKEN.*TERSELY_ALLOW_OPEN=1"):
+        refuse_open("0.0.0.0", has_authentication=False, allow_open=False, remedy="Set TERSELY_TOKEN")
+    for host, has_authentication, allow_open in (
+        ("0.0.0.0", True, False),
+        ("0.0.0.0", False, True),
+        ("127.1", False, False),
+    ):
+        refuse_open(host, has_authentication=has_authentication, allow_open=allow_open, remedy="")

@@ -57,7 +57,12 @@ async def keeping(database: Database, *urls: str) -> AsyncIterator[None]:
     hooks = Webhooks(urls=urls, secret=b"shh", timeout=5, public_url="https://here.example/")
     nobody = cast(Engine, None)  # it has no steps to forget: nothing is old
     keeper = Housekeeping(
-        database=database, engine=nobody, keep_sessions=timedelta(days=9), sweep_every=timedelta(days=1), webhooks=hooks
+        database=database,
+        engine=nobody,
+        keep_sessions=timedelta(days=9),
+        keep_audit=timedelta(days=9),
+        sweep_every=timedelta(days=1),
+        webhooks=hooks,
     )
     async with anyio.create_task_group() as group:
         group.start_soon(keeper._deliver_forever)
@@ -98,7 +103,9 @@ async def test_a_webhook_gets_the_end_of_a_session_with_our_signature(database: 
         "It was the log.",
     )
     assert told["url"] == f"https://here.example/sessions/{session_id}" and told["title"] == "Disk full"
-    assert headers["x-tersely-signature"] == "sha256=" + hmac.new(b"shh", body, hashlib.sha256).hexdigest()
+    signed = headers["x-tersely-timestamp"].encode() + b"." + body
+    assert abs(int(headers["x-tersely-timestamp"]) - datetime.now(UTC).timestamp()) < 600
+    assert headers["x-tersely-signature"] == "sha256=" + hmac.new(b"shh", signed, hashlib.sha256).hexdigest()
     assert headers["x-tersely-delivery"] == session_id
 
 

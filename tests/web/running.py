@@ -38,6 +38,7 @@ from tersely.settings.model import (
     UpSettings,
 )
 from tersely.store.database import Database
+from tersely.store.keys import LOGIN_COOKIES, shared_key
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
 from tersely.web.app import build_web_app
@@ -207,8 +208,16 @@ async def running(
                 servers=registry.connections,
                 max_pending=settings.queue.max_pending,
             )
+            async with database.transaction() as db:
+                login_key = await shared_key(db, LOGIN_COOKIES)
             parts = WebDependencies(
-                settings=settings, intake=intake, database=database, bus=bus, kept=kept, registry=registry
+                settings=settings,
+                intake=intake,
+                database=database,
+                bus=bus,
+                kept=kept,
+                registry=registry,
+                login_key=login_key,
             )
             more: dict[str, Any] = {"dashboard": dashboard} if dashboard else {}
             app = build_web_app(parts, host=host, slow_seconds=slow_seconds, **more)

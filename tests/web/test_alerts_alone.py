@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tersely.settings.model import Settings
 from tests.mcp.connections import stdio
 from tests.web.running import ALERT, endless, running, settings_for
 from tests.web.test_alerts import group_of, refused
+from tests.web.test_auth import bearer, with_tokens
 
 
 @pytest.mark.process
@@ -45,3 +47,28 @@ async def test_a_full_queue_says_when_to_come_again_and_stores_nothing(tmp_path:
         group = await service.http.post("/api/v1/alerts/alertmanager", json=group_of("HighLoad"))
         assert group.status_code == 503 and int(group.headers["Retry-After"]) > 0, "Alertmanager drops what gets a 4xx"
         assert len((await service.get("/sessions"))["items"]) == 3
+
+
+@pytest.mark.process
+async def test_how_far_an_override_reaches_depends_on_token_and_chain(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 't.db'}"
+    settings = with_tokens(url)
+    lab = {name: agent.model_copy(update={"mcp_servers": ("honest",)}) for name, agent in settings.agents.items()}
+
+    def chains(policy: str) -> Settings:
+        changed = {name: chain.model_copy(update={"override": policy}) for name, chain in settings.chains.items()}
+        return settings.model_copy(update={"agents": lab, "chains": changed})
+
+    async def submitted(policy: str, who: str, server: str) -> tuple[int, str]:
+        async with running(url, settings=chains(policy), servers=[stdio("honest"), stdio("other")]) as service:
+            body = {**ALERT, "mcp": {"servers": [{"name": server}]}}
+            answer = await service.http.post("/api/v1/alerts", json=body, headers=bearer(who))
+            return answer.status_code, answer.text
+
+    assert (await submitted("any", "boss", "other"))[0] == 202
+    status, text = await submitted("any", "ci", "other")
+    assert status == 400 and "may only choose among what its chain uses" in text
+    assert (await submitted("any", "ci", "honest"))[0] == 202
+    assert (await submitted("narrow", "boss", "other"))[0] == 400
+    status, text = await submitted("none", "boss", "honest")
+    assert status == 400 and "cannot choose servers or tools" in text

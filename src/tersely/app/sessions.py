@@ -129,6 +129,7 @@ async def sessions_app(
             database=database,
             engine=engine,
             keep_sessions=timedelta(days=settings.retention.sessions_days),
+            keep_audit=timedelta(days=settings.retention.audit_days),
             sweep_every=timedelta(minutes=settings.retention.sweep_minutes),
             webhooks=Webhooks(
                 urls=hooks.urls,

@@ -32,6 +32,7 @@ from tersely.pipeline.process import Pipeline, Scope
 from tersely.results.kept import KeptResults
 from tersely.settings.model import Settings
 from tersely.store.database import Database
+from tersely.store.private import private_folder
 from tersely.store.summaries import SummaryFile
 from tersely.text.chunks import STRATEGIES
 from tersely.text.tokens import O200K
@@ -192,7 +193,7 @@ def masking_key(folder: Path) -> bytes | None:
     """
     path = folder / "masking.key"
     with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as new:
             new.write(secrets.token_bytes(32))
     with suppress(OSError):

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tersely.cli.audit import audit
 from tersely.cli.condense import condense
 from tersely.cli.config import config
 from tersely.cli.demo import demo
@@ -81,6 +82,7 @@ for command in (
     investigate,
     watch,
     export,
+    audit,
     research,
     read,
     stats,

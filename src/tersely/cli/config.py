@@ -301,7 +301,7 @@ def _schema_text() -> str:
     "--scope",
     "scopes",
     multiple=True,
-    type=click.Choice(["submit", "read", "admin"]),
+    type=click.Choice(["submit", "override", "read", "admin"]),
     default=("submit", "read"),
     show_default="submit, read",
     help="What the token allows. Repeatable.",

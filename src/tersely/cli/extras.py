@@ -13,6 +13,7 @@ COMMAND_EXTRAS = {
     "investigate": "up",
     "watch": "up",
     "export": "up",
+    "audit": "up",
     "research": "up",
     "doctor": "up",
     "demo": "up",

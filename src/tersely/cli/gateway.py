@@ -137,17 +137,18 @@ def _run(
             await serving.serve_stdio(running)
 
     async def run_http() -> None:
-        from tersely.errors import ConfigError
-        from tersely.http.auth import is_loopback
+        from tersely.http.auth import refuse_open
         from tersely.http.listen import serve_http
         from tersely.servers.gateway.web import build_gateway_app, gateway_tokens
 
         options = settings.summarizer
         verifier = gateway_tokens(settings)
-        if verifier is None and not is_loopback(options.host):
-            raise ConfigError(
-                f"On {options.host} the gateway would be open to the network: set TERSELY_TOKEN, or use 127.0.0.1."
-            )
+        refuse_open(
+            options.host,
+            has_authentication=verifier is not None,
+            allow_open=settings.allow_open,
+            remedy="Set TERSELY_TOKEN",
+        )
         async with serving.running_gateway(settings, servers, strict=strict, models=models) as running:
             with anyio.move_on_after(WAIT_FOR_SERVERS):
                 # So that the first client finds all servers; requests wait for those that take longer.

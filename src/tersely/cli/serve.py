@@ -58,7 +58,7 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
     import anyio
 
     from tersely.app.summarizer import summarizer_app
-    from tersely.http.auth import is_loopback
+    from tersely.http.auth import is_loopback, refuse_open
     from tersely.http.listen import serve_http
     from tersely.logging_setup import configure_logging
     from tersely.results.kept import user_scope
@@ -69,6 +69,14 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
     logger = logging.getLogger("tersely.serve")
     options = settings.summarizer
 
+    if not stdio:
+        refuse_open(
+            options.host,
+            has_authentication=options.token is not None,
+            allow_open=settings.allow_open,
+            remedy="Set TERSELY_TOKEN",
+        )
+
     def announce(address: str) -> None:
         models = [spec.model for spec in settings.specs(*settings.summarizing())]
         if not models:
@@ -76,7 +84,7 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
                 "no_model_configured",
                 extra={"consequence": "texts are condensed structurally", "set": settings.model.missing()},
             )
-        if not stdio and not is_loopback(options.host) and not options.token:
+        if not stdio and settings.allow_open and not options.token and not is_loopback(options.host):
             logger.warning("open_to_the_network", extra={"host": options.host, "set": "TERSELY_TOKEN"})
         logger.info("listening", extra={"address": address, "model": models[0] if models else None})
 

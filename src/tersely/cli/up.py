@@ -104,6 +104,7 @@ async def _serve(settings: Settings, hooks: Hooks) -> None:
 
     from tersely.app.sessions import sessions_app
     from tersely.http.listen import listen, serve_http
+    from tersely.store.keys import LOGIN_COOKIES, shared_key
     from tersely.web.app import build_web_app
     from tersely.web.auth import build_authenticator
     from tersely.web.dependencies import WebDependencies
@@ -126,9 +127,12 @@ async def _serve(settings: Settings, hooks: Hooks) -> None:
         )
 
     async with sessions_app(settings, version=VERSION, on_point=hooks.on_point) as sessions:
+        async with sessions.database.transaction() as db:
+            login_key = await shared_key(db, LOGIN_COOKIES)
         app = build_web_app(
             WebDependencies(
                 settings=settings,
+                login_key=login_key,
                 intake=sessions.intake,
                 database=sessions.database,
                 bus=sessions.bus,

@@ -13,6 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 DRAIN_BYTES = 16 * 2**20
 DRAIN_SECONDS = 3.0
+BODY_SECONDS = 30.0
+"""How long a body may take to arrive. Slow senders would hold connections and memory."""
 
 
 def declares_too_much(headers: Iterable[tuple[bytes, bytes]], limit: int) -> bool:
@@ -21,13 +23,26 @@ def declares_too_much(headers: Iterable[tuple[bytes, bytes]], limit: int) -> boo
     return any(not size.isdigit() or int(size[:20]) > limit for size in sizes)
 
 
-def limit_body(receive: Receive, limit: int, too_large: Callable[[], Exception]) -> Receive:
-    """`receive`, which raises `too_large()` as soon as the body exceeds the limit, after draining the rest."""
+def limit_body(
+    receive: Receive, limit: int, too_large: Callable[[], Exception], too_slow: Callable[[], Exception]
+) -> Receive:
+    """`receive`, which raises `too_large()` as soon as the body exceeds the limit, after draining the rest, and
+    `too_slow()` when it has not arrived in time.
+    """
     size = 0
+    deadline = anyio.current_time() + BODY_SECONDS
+    is_complete = False
 
     async def limited() -> Message:
-        nonlocal size
-        message = await receive()
+        nonlocal size, is_complete
+        if is_complete:
+            return await receive()
+        try:
+            with anyio.fail_after(max(0.0, deadline - anyio.current_time())):
+                message = await receive()
+        except TimeoutError:
+            raise too_slow() from None
+        is_complete = not message.get("more_body")
         size += len(message.get("body", b""))
         if size > limit:
             if message.get("more_body"):
@@ -59,6 +74,10 @@ class BodyTooLarge(Exception):
     """The request body exceeds the limit."""
 
 
+class BodyTooSlow(Exception):
+    """The request body did not arrive in time."""
+
+
 class BodyLimit:
     """ASGI middleware: reads the whole body up to a limit before the application sees the request; beyond it, 413."""
 
@@ -74,7 +93,7 @@ class BodyLimit:
             await drain_refused(scope, receive)
             await self._refuse(scope, receive, send)
             return
-        limited = limit_body(receive, self.limit, BodyTooLarge)
+        limited = limit_body(receive, self.limit, BodyTooLarge, BodyTooSlow)
         chunks: list[bytes] = []
         more = True
         while more:
@@ -82,6 +101,11 @@ class BodyLimit:
                 message = await limited()
             except BodyTooLarge:
                 await self._refuse(scope, receive, send)
+                return
+            except BodyTooSlow:
+                text = f"The request's body did not arrive within {BODY_SECONDS:.0f} s."
+                refused = JSONResponse({"error": text}, status_code=408, headers={"Connection": "close"})
+                await refused(scope, receive, send)
                 return
             if message["type"] == "http.disconnect":
                 return

@@ -4,6 +4,7 @@ Serves until SIGINT or SIGTERM, lets requests in flight finish, and returns, so
 that everything around it is closed in order. A second signal ends it at once.
 """
 
+import asyncio
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator
@@ -13,9 +14,13 @@ import anyio
 import anyio.abc
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 GRACE_SECONDS = 5
 """How long requests in flight may take to finish after a signal; clients retry elsewhere."""
+
+HEADER_SECONDS = 30
+"""How long a new connection may take to send a request's headers; idle ones would use up the sockets."""
 
 MAX_WEBSOCKET_MESSAGE_BYTES = 64 * 1024
 """Largest WebSocket message accepted from a client."""
@@ -49,6 +54,7 @@ def build_server(app: ASGIApp, *, lifespan: bool = True, trust_proxy_headers: bo
     """
     config = uvicorn.Config(
         app,
+        http=_Protocol,
         log_config=None,  # Events are logged where they happen.
         access_log=False,
         lifespan="on" if lifespan else "off",
@@ -62,6 +68,19 @@ def build_server(app: ASGIApp, *, lifespan: bool = True, trust_proxy_headers: bo
         ws_per_message_deflate=False,
     )
     return _Server(config)
+
+
+class _Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """uvicorn waits for the headers of a new connection as long as they take."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        asyncio.get_running_loop().call_later(HEADER_SECONDS, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        # A WebSocket has another protocol by then.
+        if self.cycle is None and self.transport.get_protocol() is self:
+            self.transport.close()
 
 
 class _Server(uvicorn.Server):

@@ -4,7 +4,7 @@ Options only; `settings` checks that the agents and providers named here exist a
 that no alert type belongs to two chains.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -14,6 +14,9 @@ from tersely.masking.options import MaskingOptions
 _CONFIG = ConfigDict(
     extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True
 )
+
+OverridePolicy = Literal["any", "narrow", "none"]
+"""What alerts may choose for themselves: any configured servers and tools, some of those of their chain, or nothing."""
 
 Iterations = Annotated[int, Field(ge=1, le=1000)]
 
@@ -52,6 +55,11 @@ class ChainOptions(BaseModel):
 
     stages: Annotated[tuple[StageOptions, ...], Field(min_length=1)]
     """The stages, in order. Each receives the analyses of the earlier ones."""
+
+    override: OverridePolicy = "any"
+    """Whether alerts may choose their servers and tools: `any` of those configured (tokens without the scope `override`
+    only among those of the chain), `narrow`: only among those of the chain, `none`: not at all.
+    """
 
     kind: str = "investigation"
     """The workflow that runs it."""

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ import httpx2
 
 from tersely.errors import SessionNotFound, StoreUnavailable
 from tersely.sessions.durable import Engine
-from tersely.store import deliveries, events, idempotency, sessions
+from tersely.store import audit, deliveries, events, idempotency, sessions
 from tersely.store.database import Database
 from tersely.store.sessions import Session
 
@@ -41,6 +42,7 @@ class Housekeeping:
     database: Database
     engine: Engine
     keep_sessions: timedelta
+    keep_audit: timedelta
     sweep_every: timedelta
     webhooks: Webhooks
     _delivered: dict[str, set[str]] = field(default_factory=dict)
@@ -72,6 +74,7 @@ class Housekeeping:
         async with self.database.transaction(heavy=True) as db:
             await events.trim_feed(db, before=now - self.keep_sessions)
             await idempotency.delete_before(db, now - timedelta(days=1))
+            await audit.delete_before(db, now - self.keep_audit)
         return deleted
 
     async def _sweep_forever(self) -> None:
@@ -106,8 +109,12 @@ class Housekeeping:
         body = json.dumps(self._message(session), ensure_ascii=False).encode()
         headers = {"Content-Type": "application/json", "X-Tersely-Delivery": session.id}
         if self.webhooks.secret:
+            # The time is signed too, so that a receiver can refuse a request that somebody recorded and sends again.
+            sent_at = str(int(time.time()))
+            signed = sent_at.encode() + b"." + body
+            headers["X-Tersely-Timestamp"] = sent_at
             headers["X-Tersely-Signature"] = (
-                "sha256=" + hmac.new(self.webhooks.secret, body, hashlib.sha256).hexdigest()
+                "sha256=" + hmac.new(self.webhooks.secret, signed, hashlib.sha256).hexdigest()
             )
         problems = []
         accepted = self._delivered.setdefault(session.id, set())

@@ -33,7 +33,7 @@ from tersely.masking.masked import Masked
 from tersely.pipeline.admit import admit_text
 from tersely.sessions import overrides
 from tersely.sessions.durable import Engine
-from tersely.sessions.overrides import Connected, Override
+from tersely.sessions.overrides import AcceptedOverride, Connected, Override
 from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.worker import Worker
 from tersely.store import groups
@@ -69,6 +69,8 @@ class Submission:
     alert_type: str | None = None
     runbook: str = ""
     override: Override | None = None
+    may_add: bool = True
+    """Whether its sender may choose servers and native tools that the chain does not use."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +128,7 @@ class AlertIntake:
                 f"runbook is longer than {LONGEST_RUNBOOK:,} bytes. Send the part that matters; addresses are not "
                 "fetched."
             )
-        self._check_override(submission.override)
+        override = self._accepted_override(submission, chain)
         text = _as_text(submission.data)
         if not text.strip():
             raise InputError("data is empty: there is nothing to investigate.")
@@ -149,7 +151,7 @@ class AlertIntake:
             title=title,
             alert=alert,
             runbook=runbook,
-            override=submission.override.model_dump(mode="json", exclude_none=True) if submission.override else None,
+            override=override.model_dump(mode="json", exclude_defaults=True) if override else None,
             encoding=O200K.name,
             mark_key=key,
         )
@@ -170,7 +172,7 @@ class AlertIntake:
             # It is accepted nevertheless: a worker queues it.
             logger.warning("not_queued_yet", extra={"session_id": session_id, "reason": str(problem)})
         self._on_point("queued, before it is answered")
-        return Accepted(session_id=session_id, message=self._accepted_message(alert_type, submission.override))
+        return Accepted(session_id=session_id, message=self._accepted_message(alert_type, chain, override))
 
     async def _check_queue(self) -> None:
         """Refuse early if the queue is full, before masking; `_store` checks again in its transaction."""
@@ -246,9 +248,24 @@ class AlertIntake:
             await rows.delete(db, session_id)
         await self._engine.delete([session_id])
 
-    def _check_override(self, override: Override | None) -> None:
-        if override and (wrong := overrides.mistakes(override, self.servers)):
+    def _accepted_override(self, submission: Submission, chain: str) -> AcceptedOverride | None:
+        """
+        Raises:
+            OverrideRefused: It names what does not exist, or what this alert may not use.
+        """
+        override, policy = submission.override, self.plan.chains[chain].override
+        if override is None:
+            return None
+        if policy == "none":
+            raise OverrideRefused([("mcp", f"Alerts of the chain {chain!r} cannot choose servers or tools.")])
+        narrows = policy == "narrow" or not submission.may_add
+        wrong = overrides.mistakes(override, self.servers)
+        if narrows and not wrong:
+            used = {name for part in self.plan.parts(chain, None) for name in part.servers}
+            wrong = overrides.additions(override, used, self.plan.native_tools_of(chain), chain=chain)
+        if wrong:
             raise OverrideRefused([(mistake.field, mistake.message) for mistake in wrong])
+        return AcceptedOverride(**dict(override), narrows=narrows)
 
     def _masked(self, submission: Submission, text: str, key: bytes) -> tuple[Masked, Masked, Masked]:
         """Alert, runbook and title, cleaned and masked.
@@ -271,11 +288,15 @@ class AlertIntake:
         except MaskingFailed:
             raise InputError("The alert could not be checked for secrets, so it was not accepted.") from None
 
-    def _accepted_message(self, alert_type: str, override: Override | None) -> str:
+    def _accepted_message(self, alert_type: str, chain: str, override: AcceptedOverride | None) -> str:
         down = overrides.unreachable(override, self.servers) if override else []
         message = f"Alert of type {alert_type} accepted; it is queued."
         if down:
             message += f" Not reachable at the moment, and tried again when it runs: {', '.join(down)}."
+        wanted = override.native_tools.enabled() if override and override.native_tools else ()
+        parts = self.plan.parts(chain, override)
+        if off := [name for name in wanted if not any(getattr(part.native_tools, name) for part in parts)]:
+            message += f" Turned off in the configuration, and left off: {', '.join(off)}."
         return message
 
 

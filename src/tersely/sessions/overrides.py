@@ -1,11 +1,12 @@
 """Overrides of one alert: which servers, tools and native tools of the provider its session uses.
 
-An override replaces the chain's servers; it never adds to them. It is checked twice:
-when the alert is submitted, so that the sender gets an error, and when the session
-runs, because the configuration may have changed.
+An override replaces the chain's servers; it never adds to them. One that may only
+narrow is further limited to the servers of each agent. It is checked twice: when the
+alert is submitted, so that the sender gets an error, and when the session runs,
+because the configuration may have changed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, Self
 
@@ -63,6 +64,13 @@ class Override(BaseModel):
         return {server.name: server.tools for server in self.servers or () if server.tools is not None}
 
 
+class AcceptedOverride(Override):
+    """An override as it is stored with its session."""
+
+    narrows: bool = False
+    """Whether each agent keeps to its own servers and native tools."""
+
+
 @dataclass(frozen=True)
 class OverrideProblem:
     """A field of an override and what is wrong with it."""
@@ -108,7 +116,25 @@ def mistakes(override: Override, servers: Mapping[str, Connected]) -> list[Overr
     return found
 
 
-def of_session(stored: Mapping[str, Any] | None, servers: Mapping[str, Connected]) -> Override | None:
+def additions(
+    override: Override, servers: Collection[str], native_tools: Collection[str], *, chain: str
+) -> list[OverrideProblem]:
+    """What an override that may only narrow names beyond the servers and native tools of its chain."""
+    reason = f"the chain {chain!r} does not use it, and this alert may only choose among what its chain uses"
+    found = [
+        OverrideProblem(f"mcp.servers.{number}.name", f"Server {choice.name!r}: {reason}.")
+        for number, choice in enumerate(override.servers or ())
+        if choice.name not in servers
+    ]
+    enabled = override.native_tools.enabled() if override.native_tools else ()
+    return found + [
+        OverrideProblem(f"mcp.native_tools.{name}", f"Native tool {name!r}: {reason}.")
+        for name in enabled
+        if name not in native_tools
+    ]
+
+
+def of_session(stored: Mapping[str, Any] | None, servers: Mapping[str, Connected]) -> AcceptedOverride | None:
     """The stored override of a session, checked against the present configuration.
 
     Raises:
@@ -117,7 +143,7 @@ def of_session(stored: Mapping[str, Any] | None, servers: Mapping[str, Connected
     if not stored:
         return None
     try:
-        override = Override.model_validate(stored)
+        override = AcceptedOverride.model_validate(stored)
     except ValidationError:
         raise InputError("The alert's override cannot be read by this version.") from None
     if wrong := mistakes(override, servers):

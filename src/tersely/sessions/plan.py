@@ -1,13 +1,13 @@
 """Which agents work on which alerts: the configuration with every default filled in."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tersely.agent.options import AgentOptions
 from tersely.errors import ConfigError, UnknownAlertType
 from tersely.llm.providers import NativeTools, ProviderOptions
 from tersely.sessions.chains import ChainOptions, Defaults, StageOptions
-from tersely.sessions.overrides import Override
+from tersely.sessions.overrides import AcceptedOverride
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class InvestigationPlan:
             )
         return wanted, known[wanted]
 
-    def parts(self, chain: str, override: Override | None) -> list[StagePlan]:
+    def parts(self, chain: str, override: AcceptedOverride | None) -> list[StagePlan]:
         """The stages of a chain; an override applies to all of them.
 
         Raises:
@@ -75,7 +75,7 @@ class InvestigationPlan:
             raise ConfigError(f"The chain {chain!r} is no longer configured.")
         return [self._part(stage, override) for stage in self.chains[chain].stages]
 
-    def _part(self, stage: StageOptions, override: Override | None) -> StagePlan:
+    def _part(self, stage: StageOptions, override: AcceptedOverride | None) -> StagePlan:
         agent = self.agents.get(stage.agent)
         if agent is None:
             raise ConfigError(f"The agent {stage.agent!r} of stage {stage.name!r} is no longer configured.")
@@ -83,15 +83,41 @@ class InvestigationPlan:
         named = [name for name in (first, *agent.fallbacks) if name]
         if missing := next((name for name in named if name not in self.providers), None):
             raise ConfigError(f"The model provider {missing!r} of agent {stage.agent!r} is no longer configured.")
-        alerts = (override.native_tools if override else None) or NativeTools()
+        servers = agent.mcp_servers
+        if override and override.servers:
+            chosen = tuple(choice.name for choice in override.servers)
+            servers = tuple(name for name in servers if name in chosen) if override.narrows else chosen
         return StagePlan(
             stage=stage,
             agent=agent,
             providers=tuple(dict.fromkeys(named)),
-            servers=tuple(choice.name for choice in override.servers)
-            if override and override.servers
-            else agent.mcp_servers,
+            servers=servers,
             tools=override.restrictions if override else {},
-            native_tools=alerts.over(agent.native_tools),
+            native_tools=self._native_tools(agent, named, override),
             max_iterations=stage.max_iterations or agent.max_iterations or self.defaults.max_iterations,
         )
+
+    def _native_tools(
+        self, agent: AgentOptions, providers: Sequence[str], override: AcceptedOverride | None
+    ) -> NativeTools:
+        """The agent's native tools as the alert changes them. What agent or provider turn off stays off."""
+        if override is None or override.native_tools is None:
+            return agent.native_tools
+        configured = [self.providers[name].native_tools for name in providers]
+        wanted = override.native_tools.model_dump(exclude_none=True)
+        for name in override.native_tools.enabled():
+            by_agent = getattr(agent.native_tools, name)
+            by_provider = [getattr(options, name) for options in configured]
+            is_off = by_agent is False or (by_agent is None and False in by_provider)
+            is_on = by_agent or (by_agent is None and True in by_provider)
+            if is_off or (override.narrows and not is_on):
+                del wanted[name]
+        return NativeTools(**wanted).over(agent.native_tools)
+
+    def native_tools_of(self, chain: str) -> set[str]:
+        """The native tools that a stage of this chain uses without an override."""
+        found: set[str] = set()
+        for part in self.parts(chain, None):
+            for name in part.providers:
+                found.update(part.native_tools.over(self.providers[name].native_tools).enabled())
+        return found

@@ -148,7 +148,7 @@ class SummarizerSettings(BaseModel):
     model_config = _CONFIG
 
     host: Annotated[str, Field(alias="TERSELY_HOST")] = "127.0.0.1"
-    """Address to listen on. Outside of loopback, set a token too."""
+    """Address to listen on. Beyond this machine, a token is needed too (or `TERSELY_ALLOW_OPEN=1`)."""
 
     port: Annotated[int, Field(alias="MCP_SUMMARIZER_PORT", ge=0, le=65535)] = 8007
     """Port to listen on; 0 picks a free one."""
@@ -293,7 +293,7 @@ class QueueSettings(BaseModel):
     """Seconds that running steps get to finish when the process stops; the rest is resumed elsewhere or later."""
 
 
-Scope = Literal["submit", "read", "admin"]
+Scope = Literal["submit", "override", "read", "admin"]
 
 
 class TokenSettings(BaseModel):
@@ -308,7 +308,9 @@ class TokenSettings(BaseModel):
     """SHA-256 of the token, in hexadecimal."""
 
     scopes: Annotated[tuple[Scope, ...], Field(min_length=1)] = ("submit", "read")
-    """`submit` sends alerts, `read` sees sessions, `admin` cancels and deletes the sessions of others."""
+    """`submit` sends alerts, `override` sends them with servers and tools beyond those of their chain, `read` sees
+    sessions, `admin` does all that, cancels and deletes the sessions of others and reads the audit log.
+    """
 
     @field_validator("sha256")
     @classmethod
@@ -397,6 +399,9 @@ class RetentionSettings(BaseModel):
     sessions_days: Annotated[int, Field(alias="TERSELY_KEEP_SESSIONS_DAYS", ge=1, le=36_500)] = 90
     """Days for which an ended investigation, its timeline and its trace are kept."""
 
+    audit_days: Annotated[int, Field(alias="TERSELY_KEEP_AUDIT_DAYS", ge=1, le=36_500)] = 365
+    """Days for which entries of the audit log are kept."""
+
     sweep_minutes: Annotated[float, Field(alias="TERSELY_SWEEP_MINUTES", gt=0, le=1_440)] = 60
     """Minutes between two deletions of expired data."""
 
@@ -410,7 +415,9 @@ class WebhookSettings(BaseModel):
     """Comma-separated URLs that get a POST when an investigation ends."""
 
     secret: Annotated[SecretStr | None, Field(alias="TERSELY_WEBHOOK_SECRET")] = None
-    """Signs those requests (HMAC-SHA256 of the body, in `X-Tersely-Signature`), so that receivers can verify them."""
+    """Signs those requests, so that receivers can verify them: `X-Tersely-Signature` is the HMAC-SHA256 of
+    `X-Tersely-Timestamp`, a dot and the body.
+    """
 
     timeout: Annotated[float, Field(alias="TERSELY_WEBHOOK_TIMEOUT", gt=0, le=300)] = 10
     """Timeout of those requests, in seconds."""
@@ -453,6 +460,9 @@ class Settings(BaseModel):
 
     chains: dict[str, ChainOptions] = {}
     """Chains of agents, and the alert types they handle, by name."""
+
+    allow_open: Annotated[bool, Field(alias="TERSELY_ALLOW_OPEN")] = False
+    """Listen beyond this machine without authentication: everybody on the network is trusted with everything."""
 
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Field(alias="TERSELY_LOG_LEVEL")] = "info"
     """Log level; logs go to stderr."""
@@ -499,7 +509,7 @@ class Settings(BaseModel):
 
 FILE_NAME = "tersely.yaml"
 
-SUMMARIZING = ("model", "llm_providers", "defaults", "summarizer", "store", "log_level")
+SUMMARIZING = ("model", "llm_providers", "defaults", "summarizer", "store", "allow_open", "log_level")
 """Sections that the summarizer reads."""
 
 GATEWAY = (*SUMMARIZING, "gateway", "auth")

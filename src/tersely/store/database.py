@@ -24,6 +24,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from tersely.errors import ConfigError, StoreUnavailable
+from tersely.store.private import private_folder
 from tersely.store.sqlite_writer import Direct, Writer
 from tersely.store.tables import SCHEMA
 
@@ -252,7 +253,7 @@ def _sync_engine(engine: AsyncEngine, **pool: Any) -> sa.Engine:
 def _own_file(path: Path) -> None:
     """Create the file before SQLite opens it, so that it is never readable by others; WAL files inherit the mode."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as problem:
         raise StoreUnavailable(f"The database file {str(path)!r} cannot be opened: {problem.strerror}.") from None

@@ -15,6 +15,8 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from tersely.store.private import private_folder
+
 logger = logging.getLogger(__name__)
 
 _TIMEOUT = 0.5
@@ -88,7 +90,7 @@ class SummaryFile:
 
     def _connect(self) -> sqlite3.Connection:
         new = not self.path.exists()
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(self.path.parent)
         db = sqlite3.connect(self.path, timeout=_TIMEOUT)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = OFF")

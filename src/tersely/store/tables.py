@@ -25,7 +25,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA = "0002"
+SCHEMA = "0003"
 """The migration that these tables need."""
 
 
@@ -331,3 +331,26 @@ tool_latency = Table(
     Column("up_to_ms", Integer, primary_key=True, comment="the bucket's upper edge"),
     Column("calls", BigInteger, nullable=False),
 )
+
+service_keys = Table(
+    "service_keys",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("key", LargeBinary, nullable=False),
+)
+"""Random keys that all replicas share, e.g. the one that signs login cookies."""
+
+audit_log = Table(
+    "audit_log",
+    metadata,
+    # SQLite counts by itself in INTEGER primary keys only.
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("at", UtcTime, nullable=False, index=True),
+    Column("action", String(32), nullable=False),
+    Column("principal", Text, nullable=False, comment="local, token:NAME or user:NAME; empty where nobody was known"),
+    Column("method", String(16), nullable=False, comment="how they proved it: loopback, token, cookie, proxy"),
+    Column("address", Text, nullable=False, comment="of the client"),
+    Column("target", Text, nullable=False, comment="session or result; empty for a login"),
+    Column("status", Integer, nullable=False, comment="of the answer"),
+)
+"""Who did what. Rows are added and, once they are old enough, deleted; a trigger refuses to change one."""

@@ -7,12 +7,12 @@ overrides against the configured servers.
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Header, Request, Response
 
 from tersely.errors import QueueFull
 from tersely.sessions.intake import Submission
 from tersely.store.groups import Group
-from tersely.web.auth import Principal, RequireSubmit
+from tersely.web.auth import Caller, Principal
 from tersely.web.bodies import JsonRoute
 from tersely.web.dependencies import WebDependencies
 from tersely.web.problems import ApiError
@@ -49,7 +49,7 @@ def alert_routes(deps: WebDependencies) -> APIRouter:
 
     @router.post("/alerts", status_code=202, responses=_ACCEPTED)
     async def submit_alert(
-        alert: AlertIn, idempotency_key: IdempotencyKey = None, principal: Principal = RequireSubmit
+        request: Request, alert: AlertIn, idempotency_key: IdempotencyKey = None, principal: Principal = Caller
     ) -> AcceptedOut:
         """Submit an alert for investigation. The response means that the session is stored."""
         submission = Submission(
@@ -57,8 +57,10 @@ def alert_routes(deps: WebDependencies) -> APIRouter:
             alert_type=alert.alert_type or None,
             runbook=_runbook(alert.runbook),
             override=alert.mcp,
+            may_add=principal.has_scope("override"),
         )
         accepted = await intake.submit(submission, principal=principal.name, idempotency_key=idempotency_key)
+        request.state.audited = accepted.session_id
         return AcceptedOut(session_id=accepted.session_id, status="queued", message=accepted.message)
 
     @router.post(
@@ -67,12 +69,13 @@ def alert_routes(deps: WebDependencies) -> APIRouter:
         responses={**_ACCEPTED, 200: {"model": GroupOut, "description": "Recorded as resolved"}},
     )
     async def submit_alertmanager_group(
-        group: AlertmanagerIn, response: Response, principal: Principal = RequireSubmit
+        request: Request, group: AlertmanagerIn, response: Response, principal: Principal = Caller
     ) -> GroupOut:
         """Alertmanager's webhook: one session per firing group. A resolved group is recorded on its session."""
         parsed = _group(group)
         if group.status == "resolved":
             session_id = await intake.resolve(parsed, principal=principal.name)
+            request.state.audited = session_id or ""
             response.status_code = 200
             message = "Recorded on the session." if session_id else "There is no session for this group."
             return GroupOut(session_id=session_id, status="resolved", message=message)
@@ -87,6 +90,7 @@ def alert_routes(deps: WebDependencies) -> APIRouter:
             raise ApiError(
                 503, str(full), code="queue_full", headers={"Retry-After": str(max(1, full.retry_after))}
             ) from None
+        request.state.audited = accepted.session_id
         return GroupOut(session_id=accepted.session_id, status="queued", message=accepted.message)
 
     return router

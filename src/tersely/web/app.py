@@ -7,9 +7,12 @@ The same settings give the same application on every replica.
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from tersely.store.audit import AuditEntry
+from tersely.store.audit import add as add_audit_entry
+from tersely.web.access import authorize_request
 from tersely.web.alerts import alert_routes
 from tersely.web.auth import Authenticator, build_authenticator
 from tersely.web.dependencies import WebDependencies
@@ -45,17 +48,24 @@ def build_web_app(
     """
     up = deps.settings.up
     host = up.host if host is None else host
-    authenticator = build_authenticator(deps.settings, host)
+    authenticator = build_authenticator(deps.settings, host, login_key=deps.login_key)
     allowed_hosts = AllowedHosts(host, up.allowed_hosts, up.public_url or "")
     app = FastAPI(
         title="tersely",
         version=VERSION,
         description=_DESCRIPTION,
+        dependencies=[Depends(authorize_request)],
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.add_middleware(AccessMiddleware, allowed_hosts=allowed_hosts, authenticator=authenticator)
+
+    async def audit(entry: AuditEntry) -> None:
+        async with deps.database.transaction() as db:
+            await add_audit_entry(db, entry, now=deps.database.clock.now())
+
+    app.add_middleware(AccessMiddleware, allowed_hosts=allowed_hosts, authenticator=authenticator, audit=audit)
     add_error_handlers(app)
     viewers = Live(deps, slow_seconds=slow_seconds)
     app.state.live = viewers

@@ -4,17 +4,19 @@ On loopback without configuration, every request comes from the local user.
 Otherwise a request carries a bearer token, the login cookie issued for one, or,
 from a configured proxy address, a header with the user's name.
 
-Tokens are known by their digests only. The cookie is signed, not stored: every
-replica with the same configuration accepts it, and it becomes invalid together
-with its token. Which scope a route needs is declared at the route.
+Tokens are known by their digests only. The cookie is signed, not stored, with a
+random key from the database: every replica accepts it for twelve hours, and it
+becomes invalid as soon as its token or the token's scopes change. Which scope a
+route needs is in `web.access`.
 """
 
 import base64
 import hashlib
 import hmac
 import ipaddress
+import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,17 +24,16 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from tersely.errors import ConfigError
-from tersely.http.auth import find_token_owner, is_loopback
+from tersely.http.auth import find_token_owner, refuse_open
 from tersely.settings.model import Settings
 from tersely.web.problems import ApiError
 
-AccessScope = Literal["submit", "read", "admin"]
+AccessScope = Literal["submit", "override", "read", "admin"]
 
 COOKIE = "tersely_login"
 COOKIE_SECONDS = 12 * 3600
 
-_ALL_SCOPES: frozenset[str] = frozenset(("submit", "read", "admin"))
+_ALL_SCOPES: frozenset[str] = frozenset(("submit", "override", "read", "admin"))
 _MAX_TOKEN_BYTES = 4_096
 _MAX_USER_NAME = 200
 
@@ -74,14 +75,14 @@ class Authenticator:
         proxies: Iterable[str] = (),
         user_header: str = "",
         user_scopes: Iterable[str] = (),
-        secret: bytes = b"",
+        login_key: bytes = b"",
     ) -> None:
         self._tokens = tuple(tokens)
         self._user_scopes = frozenset(user_scopes)
         self._proxies = tuple(ipaddress.ip_network(address, strict=False) for address in proxies)
         self._user_header = user_header.lower().encode("latin-1")
-        # The token digests alone must not be enough to sign a cookie.
-        self._key = hashlib.sha256(b"tersely login cookie\0" + secret).digest()
+        # Without a key from the database, cookies are valid in this process only.
+        self._key = login_key or secrets.token_bytes(32)
 
     @property
     def required(self) -> bool:
@@ -138,7 +139,7 @@ class Authenticator:
         if not (expiry.isascii() and expiry.isdigit() and len(expiry) < 16 and signature.isascii()):
             return None
         expires_at = int(expiry)
-        if expires_at <= time.time():
+        if not 0 < expires_at - time.time() <= COOKIE_SECONDS:
             return None
         for known in self._tokens:
             if _cookie_name(known) == name and hmac.compare_digest(signature, self._signature(known, expires_at)):
@@ -146,8 +147,9 @@ class Authenticator:
         return None
 
     def _signature(self, known: KnownToken, expires_at: int) -> str:
-        # Includes the token's digest, so that replacing a token invalidates its cookies.
-        signed = b"\0".join((known.name.encode(), known.digest, str(expires_at).encode()))
+        # Includes the token's digest and scopes, so that changing either invalidates its cookies.
+        scopes = ",".join(sorted(known.scopes)).encode()
+        signed = b"\0".join((known.name.encode(), known.digest, scopes, str(expires_at).encode()))
         return hmac.new(self._key, signed, hashlib.sha256).hexdigest()
 
     def _by_proxy(self, scope: Scope) -> Principal | None:
@@ -177,8 +179,11 @@ def unauthenticated(message: str) -> ApiError:
     return ApiError(401, message, headers={"WWW-Authenticate": 'Bearer realm="tersely"'})
 
 
-def build_authenticator(settings: Settings, host: str) -> Authenticator:
+def build_authenticator(settings: Settings, host: str, *, login_key: bytes = b"") -> Authenticator:
     """The authenticator for a listener on `host`.
+
+    Args:
+        login_key: Signs login cookies; the same on every replica.
 
     Raises:
         ConfigError: Other machines can reach the address, and no authentication is configured.
@@ -191,13 +196,14 @@ def build_authenticator(settings: Settings, host: str) -> Authenticator:
         proxies=proxies.addresses,
         user_header=proxies.user_header,
         user_scopes=proxies.scopes,
-        secret=settings.store.url.encode(),
+        login_key=login_key,
     )
-    if not authenticator.required and not is_loopback(host):
-        raise ConfigError(
-            f"Other machines can reach {host}, and no authentication is configured. Set auth.tokens or "
-            "auth.trusted_proxies in tersely.yaml, or listen on 127.0.0.1."
-        )
+    refuse_open(
+        host,
+        has_authentication=authenticator.required,
+        allow_open=settings.allow_open,
+        remedy="Set auth.tokens or auth.trusted_proxies in tersely.yaml",
+    )
     return authenticator
 
 
@@ -213,17 +219,6 @@ def current_principal(connection: HTTPConnection) -> Principal:
     return principal
 
 
-def require_scope(*scopes: AccessScope) -> Callable[[HTTPConnection], Principal]:
-    """A FastAPI dependency: the principal, if it has one of these scopes."""
-
-    def authorized(connection: HTTPConnection) -> Principal:
-        principal = current_principal(connection)
-        check_scope(principal, *scopes)
-        return principal
-
-    return authorized
-
-
 def check_scope(principal: Principal, *scopes: AccessScope) -> None:
     """
     Raises:
@@ -234,6 +229,5 @@ def check_scope(principal: Principal, *scopes: AccessScope) -> None:
         raise ApiError(403, f"This needs the scope {' or '.join(scopes)}; {principal.name} has {granted}.")
 
 
-RequireSubmit = Depends(require_scope("submit"))
-RequireRead = Depends(require_scope("read"))
-RequireAdmin = Depends(require_scope("admin"))
+Caller = Depends(current_principal)
+"""A dependency: the authenticated sender."""

@@ -19,6 +19,9 @@ class WebDependencies:
     bus: Bus
     kept: KeptResults
     registry: ToolRegistry
+    login_key: bytes = b""
+    """Signs login cookies; `store.keys` has it. Without it, cookies are valid in this process only."""
+
     not_ready: Callable[[], Awaitable[list[str]]] | None = None
     """Reasons for `/ready` to answer 503, besides an unavailable database."""
 

@@ -23,7 +23,8 @@ from starlette.websockets import WebSocketDisconnect, WebSocketState
 from tersely.errors import SessionNotFound, StoreUnavailable
 from tersely.http.listen import MAX_WEBSOCKET_MESSAGE_BYTES
 from tersely.store import events
-from tersely.web.auth import check_scope, current_principal
+from tersely.web.access import authorize
+from tersely.web.auth import current_principal
 from tersely.web.bodies import read_json
 from tersely.web.dependencies import WebDependencies
 from tersely.web.paging import MAX_INTEGER, parse_session_id
@@ -64,8 +65,8 @@ class Live:
     async def follow(self, websocket: WebSocket) -> None:
         """Serve one viewer until it disconnects."""
         try:
+            authorize(websocket)
             principal = current_principal(websocket)
-            check_scope(principal, "read")
             if self.connections >= MAX_CONNECTIONS:
                 raise ApiError(
                     503, "Too many viewers are connected. Try again in a moment.", headers={"Retry-After": "10"}

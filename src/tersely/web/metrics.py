@@ -15,7 +15,6 @@ from tersely.http.metrics import CONTENT_TYPE, Sample, format_metric
 from tersely.llm.meter import METER, Meter
 from tersely.store import overview
 from tersely.store.overview import Overview
-from tersely.web.auth import Principal, RequireRead
 from tersely.web.dependencies import WebDependencies
 from tersely.web.live import Live
 from tersely.web.schemas import ERRORS, HealthOut, ReadyOut
@@ -48,7 +47,7 @@ def metrics_routes(deps: WebDependencies, live: Live) -> APIRouter:
         response_class=Response,
         responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
     )
-    async def metrics(principal: Principal = RequireRead) -> Response:
+    async def metrics() -> Response:
         """Metrics in Prometheus' text format."""
         async with deps.database.reading() as db:
             stored = await overview.look(db)

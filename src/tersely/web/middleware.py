@@ -1,19 +1,26 @@
-"""The outermost middleware: Host and Origin checks, body limit, authentication and security headers.
+"""The outermost middleware: Host and Origin checks, body limits, authentication, audit log and security headers.
 
 It applies to HTTP and WebSocket on every listening address, loopback included:
 any web page can make a browser call loopback under a host name of its own (DNS
 rebinding). It identifies the principal (`auth`); the routes check its scopes.
 """
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Awaitable, Callable, Iterable
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tersely.http.limits import declares_too_much, drain_refused, limit_body
+from tersely.errors import StoreUnavailable
+from tersely.http.guesses import WrongTokens
+from tersely.http.limits import BODY_SECONDS, declares_too_much, drain_refused, limit_body
+from tersely.store.audit import AuditEntry
+from tersely.web.access import access_of
 from tersely.web.auth import Authenticator, Principal
 from tersely.web.problems import ApiError, ErrorResponse, unexpected_error
+
+logger = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 2**20
 
@@ -90,10 +97,19 @@ def _origin(address: str) -> tuple[str, str, int] | None:
 class AccessMiddleware:
     """ASGI middleware; see the module."""
 
-    def __init__(self, app: ASGIApp, *, allowed_hosts: AllowedHosts, authenticator: Authenticator) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        allowed_hosts: AllowedHosts,
+        authenticator: Authenticator,
+        audit: Callable[[AuditEntry], Awaitable[None]],
+    ) -> None:
         self.app = app
         self.allowed_hosts = allowed_hosts
         self.authenticator = authenticator
+        self.audit = audit
+        self._wrong_tokens = WrongTokens()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -104,6 +120,7 @@ class AccessMiddleware:
         async def send_with_headers(message: Message) -> None:
             nonlocal started
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
+                await self._after(scope, message["status"])
                 headers = MutableHeaders(scope=message)
                 for name, value in _SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
@@ -121,7 +138,7 @@ class AccessMiddleware:
             return
         try:
             if scope["type"] == "http":
-                receive = limit_body(receive, MAX_BODY_BYTES, _too_large)
+                receive = limit_body(receive, MAX_BODY_BYTES, _too_large, _too_slow)
             await self.app(scope, receive, send_with_headers)
         except Exception as problem:
             # The one broad catch: an unexpected error gets the common error body and is logged under an id.
@@ -151,8 +168,18 @@ class AccessMiddleware:
                     f"Requests from pages of {value.decode('latin-1')[:100]!a} are not allowed.",
                     code="unknown_origin",
                 )
+        if _is_cross_site(scope["method"] if scope["type"] == "http" else "", headers):
+            raise ApiError(403, "Requests from pages of other sites are not allowed.", code="unknown_origin")
         if declares_too_much(headers, MAX_BODY_BYTES):
             raise _too_large()
+        if self.authenticator.mode == "tokens" and _sends_token(scope):
+            seconds = self._wrong_tokens.seconds_to_wait(client_address(scope))
+            if seconds:
+                raise ApiError(
+                    429,
+                    "Too many wrong tokens from this address. Try again later.",
+                    headers={"Retry-After": str(seconds)},
+                )
         principal = self.authenticator.identify(scope)
         if (
             principal is not None
@@ -169,6 +196,55 @@ class AccessMiddleware:
                 raise ApiError(403, "A request with a login cookie must have an Origin header.", code="unknown_origin")
         return principal
 
+    async def _after(self, scope: Scope, status: int) -> None:
+        """Count a wrong token, and record what the audit log is about, before the answer is sent."""
+        access = access_of(scope.get("endpoint"))
+        is_wrong_token = status == 401 and _sends_token(scope)
+        address = client_address(scope)
+        if is_wrong_token:
+            logger.warning(
+                "wrong_token",
+                extra={"address": address, "path": scope["path"], "lately": self._wrong_tokens.add(address)},
+            )
+        if not is_wrong_token and (access is None or not access.audit):
+            return
+        state = scope.get("state", {})
+        principal: Principal | None = state.get("principal")
+        path = scope.get("path_params", {})
+        entry = AuditEntry(
+            action=(access.audit if access else "") or "wrong_token",
+            principal=principal.name if principal else "",
+            method=principal.method if principal else "",
+            address=address,
+            target=state.get("audited")
+            or "/".join(str(path[name]) for name in ("session_id", "handle") if name in path),
+            status=status,
+        )
+        try:
+            await self.audit(entry)
+        except StoreUnavailable as problem:
+            # The answer is about the same database, so it says so itself; the entry is in the log at least.
+            logger.error("audit_entry_not_stored", extra={**vars(entry), "reason": str(problem)})
+
+
+def client_address(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _sends_token(scope: Scope) -> bool:
+    """Whether a request comes with a token of its own: in its header, or in the body of a login."""
+    is_login = scope["path"] == "/login" and scope.get("method") == "POST"
+    return is_login or any(name == b"authorization" for name, _ in scope["headers"])
+
+
+def _is_cross_site(method: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a browser says that a page of another site asks; to follow a link from there is allowed."""
+    headers = list(headers)
+    if _single(headers, b"sec-fetch-site") != "cross-site":
+        return False
+    return not (method in ("GET", "HEAD") and _single(headers, b"sec-fetch-mode") == "navigate")
+
 
 def _single(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
     values = [value.decode("latin-1") for name, value in headers if name == wanted]
@@ -178,6 +254,11 @@ def _single(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None
 def _too_large() -> ApiError:
     message = f"The request is larger than {MAX_BODY_BYTES:,} bytes. Send the relevant part, or a link to the rest."
     return ApiError(413, message, headers={"Connection": "close"})
+
+
+def _too_slow() -> ApiError:
+    message = f"The request's body did not arrive within {BODY_SECONDS:.0f} s."
+    return ApiError(408, message, headers={"Connection": "close"})
 
 
 async def _respond(scope: Scope, receive: Receive, send: Send, response: ErrorResponse) -> None:

@@ -121,6 +121,7 @@ def page_routes(app: FastAPI, authenticator: Authenticator, *, secure: bool) -> 
             if is_form:
                 return _login_page(target, refused.detail)
             raise
+        request.state.principal = principal  # For the audit log.
         response: Response = RedirectResponse(_local_path(target), 303) if is_form else _logged_in(principal)
         is_secure = secure or request.url.scheme == "https"
         response.set_cookie(
@@ -134,6 +135,10 @@ def page_routes(app: FastAPI, authenticator: Authenticator, *, secure: bool) -> 
         response = Response(status_code=204)
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
         return response
+
+    @router.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        return Response(json.dumps(app.openapi()), media_type="application/json")
 
     @router.get("/docs", include_in_schema=False)
     async def reference() -> Response:

@@ -14,7 +14,6 @@ from fastapi import APIRouter, Path, Query, Response
 from tersely.errors import InputError
 from tersely.results.find_lines import LineMatch, find_lines
 from tersely.results.kept import KeptResult, KeptResults
-from tersely.web.auth import Principal, RequireRead
 from tersely.web.dependencies import WebDependencies
 from tersely.web.paging import MAX_INTEGER, Cursor, Limit, SessionId, from_cursor, to_cursor
 from tersely.web.problems import ApiError
@@ -54,7 +53,7 @@ def result_routes(deps: WebDependencies) -> APIRouter:
 
     @router.get("/sessions/{session_id}/results")
     async def list_results(
-        session_id: SessionId, limit: Limit = 50, cursor: Cursor = None, principal: Principal = RequireRead
+        session_id: SessionId, limit: Limit = 50, cursor: Cursor = None
     ) -> CursorPage[KeptResultOut]:
         """The results of the session's tools, newest first."""
         position = from_cursor(cursor, str)
@@ -73,7 +72,6 @@ def result_routes(deps: WebDependencies) -> APIRouter:
             str | None,
             Query(alias="bytes", description="`a-b`, from 0, b not included; `a-` to the end.", max_length=40),
         ] = None,
-        principal: Principal = RequireRead,
     ) -> ResultRangeOut:
         """A part of a kept result, at most 1 MiB, with the metadata of the whole."""
         if lines is not None and bytes_ is not None:
@@ -90,7 +88,6 @@ def result_routes(deps: WebDependencies) -> APIRouter:
         ignore_case: bool = False,
         limit: Limit = 100,
         cursor: Cursor = None,
-        principal: Principal = RequireRead,
     ) -> SearchOut:
         """The matching lines of a kept result."""
         position = from_cursor(cursor, int)
@@ -116,7 +113,7 @@ def result_routes(deps: WebDependencies) -> APIRouter:
             return await anyio.to_thread.run_sync(search)
 
     @router.get("/sessions/{session_id}/results/{handle}/raw", response_class=Response, responses=_RAW)
-    async def download_result(session_id: SessionId, handle: Handle, principal: Principal = RequireRead) -> Response:
+    async def download_result(session_id: SessionId, handle: Handle) -> Response:
         """A whole kept result, unchanged; also images and other files."""
         async with searching:
             result = await kept.find(handle, session_scope(session_id))

@@ -137,6 +137,30 @@ class CursorPage(_ResponseBody, Generic[Item]):
     """Pass it as `cursor` (or `after`, where the parameter has that name) for the next page; null on the last page."""
 
 
+class AuditEntryOut(_ResponseBody):
+    """One entry of the audit log."""
+
+    id: int
+    at: datetime
+    action: str
+    """What was asked for: submit, cancel, delete, export, read_result, search_result, download_result, login, logout,
+    read_audit_log, or wrong_token.
+    """
+
+    principal: str
+    """Who asked; empty where the credentials were wrong or missing."""
+
+    method: str
+    """How they proved it: loopback, token, cookie or proxy."""
+
+    address: str
+    target: str
+    """The session, or session and result, it was about."""
+
+    status: int
+    """The status of the answer: from 400 on, it was refused."""
+
+
 class AcceptedOut(_ResponseBody):
     session_id: str
     status: Literal["queued"]

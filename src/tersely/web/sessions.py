@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Query, Response
 from starlette.responses import StreamingResponse
 
 from tersely.errors import InputError, ResultExpired, ResultNotFound, SessionNotFound
@@ -20,7 +20,7 @@ from tersely.store.interactions import StoredInteraction
 from tersely.store.listing import Filters
 from tersely.store.sessions import Session
 from tersely.store.stages import Execution, Stage
-from tersely.web.auth import Principal, RequireAdmin, RequireRead, require_scope
+from tersely.web.auth import Caller, Principal
 from tersely.web.dependencies import WebDependencies
 from tersely.web.paging import (
     After,
@@ -57,7 +57,6 @@ from tersely.web.schemas import (
 )
 
 _EXPORT_PAGE = 200
-_REQUIRE_CANCEL = Depends(require_scope("submit", "admin"))
 
 
 def session_routes(deps: WebDependencies) -> APIRouter:
@@ -75,7 +74,6 @@ def session_routes(deps: WebDependencies) -> APIRouter:
         created_before: Annotated[Time | None, Query(description="Created before this time.")] = None,
         cursor: Cursor = None,
         limit: Limit = 50,
-        principal: Principal = RequireRead,
     ) -> CursorPage[SessionOut]:
         """Sessions, newest first."""
         filters = Filters(
@@ -96,13 +94,13 @@ def session_routes(deps: WebDependencies) -> APIRouter:
         )
 
     @router.get("/sessions/{session_id}")
-    async def read_session(session_id: SessionId, principal: Principal = RequireRead) -> SessionDetailOut:
+    async def read_session(session_id: SessionId) -> SessionDetailOut:
         """A session with its alert, its analysis and its stages."""
         async with database.reading() as db:
             return await session_detail(db, session_id)
 
     @router.get("/sessions/{session_id}/status")
-    async def read_status(session_id: SessionId, principal: Principal = RequireRead) -> SessionStatusOut:
+    async def read_status(session_id: SessionId) -> SessionStatusOut:
         """Only the status; cheap to poll."""
         async with database.reading() as db:
             session = await rows.find(db, session_id)
@@ -110,7 +108,7 @@ def session_routes(deps: WebDependencies) -> APIRouter:
 
     @router.get("/sessions/{session_id}/timeline")
     async def read_timeline(
-        session_id: SessionId, after: After = 0, limit: Limit = 200, principal: Principal = RequireRead
+        session_id: SessionId, after: After = 0, limit: Limit = 200
     ) -> CursorPage[TimelineEventOut]:
         """The timeline in its current state, in order; `after` is the `sequence` of the last event seen."""
         async with database.reading() as db:
@@ -120,9 +118,7 @@ def session_routes(deps: WebDependencies) -> APIRouter:
         return CursorPage(items=items, next_cursor=str(items[-1].sequence) if len(found) > limit else None)
 
     @router.get("/sessions/{session_id}/events", response_model=CursorPage[EventOut])
-    async def read_events(
-        session_id: SessionId, after: After = 0, limit: Limit = 200, principal: Principal = RequireRead
-    ) -> Response:
+    async def read_events(session_id: SessionId, after: After = 0, limit: Limit = 200) -> Response:
         """The event log as the WebSocket sends it; `after` is the `seq` of the last event seen."""
         async with database.reading() as db:
             head = await _last_seq(db, session_id)
@@ -135,7 +131,7 @@ def session_routes(deps: WebDependencies) -> APIRouter:
 
     @router.get("/sessions/{session_id}/trace")
     async def read_trace(
-        session_id: SessionId, cursor: Cursor = None, limit: Limit = 100, principal: Principal = RequireRead
+        session_id: SessionId, cursor: Cursor = None, limit: Limit = 100
     ) -> CursorPage[InteractionOut]:
         """All model and tool calls, oldest first, without the conversations."""
         after = _trace_position(cursor)
@@ -147,9 +143,7 @@ def session_routes(deps: WebDependencies) -> APIRouter:
         return CursorPage(items=[InteractionOut(**_interaction_fields(one)) for one in page], next_cursor=next_cursor)
 
     @router.get("/sessions/{session_id}/trace/{interaction_id}")
-    async def read_interaction(
-        session_id: SessionId, interaction_id: str, principal: Principal = RequireRead
-    ) -> InteractionDetailOut:
+    async def read_interaction(session_id: SessionId, interaction_id: str) -> InteractionDetailOut:
         """One model or tool call, with the conversation that the model received."""
         async with database.reading() as db:
             await _last_seq(db, session_id)
@@ -167,7 +161,6 @@ def session_routes(deps: WebDependencies) -> APIRouter:
     async def export_session(
         session_id: SessionId,
         results: Annotated[bool, Query(description="Include the texts of kept results.")] = False,
-        principal: Principal = RequireRead,
     ) -> Response:
         """Everything stored about a session as one JSON document: session, timeline, events, trace, kept results."""
         async with database.reading() as db:
@@ -178,7 +171,7 @@ def session_routes(deps: WebDependencies) -> APIRouter:
         )
 
     @router.post("/sessions/{session_id}/cancel")
-    async def cancel_session(session_id: SessionId, principal: Principal = _REQUIRE_CANCEL) -> CancelOut:
+    async def cancel_session(session_id: SessionId, principal: Principal = Caller) -> CancelOut:
         """Cancel a pending or running session. Its findings so far are kept."""
         if not principal.has_scope("admin"):
             async with database.reading() as db:
@@ -190,7 +183,7 @@ def session_routes(deps: WebDependencies) -> APIRouter:
         return CancelOut.model_validate({"session_id": session_id, "status": status, "message": message})
 
     @router.delete("/sessions/{session_id}", status_code=204, response_class=Response)
-    async def delete_session(session_id: SessionId, principal: Principal = RequireAdmin) -> Response:
+    async def delete_session(session_id: SessionId) -> Response:
         """Delete an ended session with everything that belongs to it."""
         await deps.intake.delete(session_id)
         return Response(status_code=204)

@@ -1,9 +1,10 @@
 """Alert types, MCP servers and their tools, saved tokens, and information about this service."""
 
+from datetime import UTC
 from typing import Annotated, Any
 
 import anyio.to_thread
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
 from tersely.condensing.options import SummarizationOptions
 from tersely.masking.options import MaskingOptions
@@ -12,17 +13,19 @@ from tersely.mcp.registry import ToolRegistry
 from tersely.mcp.selection import is_selected, why_forbidden, why_unusable
 from tersely.mcp.servers import ServerOptions
 from tersely.mcp.suspicion import suspicions
-from tersely.store import usage
+from tersely.store import audit, usage
 from tersely.text.tokens import O200K
-from tersely.web.auth import Authenticator, Principal, RequireRead, require_scope
+from tersely.web.auth import Authenticator, Caller, Principal
 from tersely.web.dependencies import WebDependencies
 from tersely.web.middleware import MAX_BODY_BYTES
-from tersely.web.paging import Day
+from tersely.web.paging import After, Day, Limit, Time
 from tersely.web.schemas import (
     ERRORS,
     MAX_RUNBOOK_BYTES,
     AlertTypeOut,
     AlertTypesOut,
+    AuditEntryOut,
+    CursorPage,
     InfoOut,
     McpServerOut,
     McpServersOut,
@@ -33,14 +36,12 @@ from tersely.web.schemas import (
 )
 from tersely.web.version import VERSION
 
-_REQUIRE_SUBMIT_OR_READ = Depends(require_scope("submit", "read"))
-
 
 def system_routes(deps: WebDependencies, authenticator: Authenticator) -> APIRouter:
     router = APIRouter(tags=["system"], responses=ERRORS)
 
     @router.get("/alert-types")
-    async def list_alert_types(principal: Principal = _REQUIRE_SUBMIT_OR_READ) -> AlertTypesOut:
+    async def list_alert_types() -> AlertTypesOut:
         """The known alert types, and the chain that investigates each."""
         plan = deps.intake.plan
         default = plan.default_alert_type()
@@ -53,7 +54,7 @@ def system_routes(deps: WebDependencies, authenticator: Authenticator) -> APIRou
         return AlertTypesOut(items=items, default=default)
 
     @router.get("/system/mcp-servers")
-    async def list_mcp_servers(principal: Principal = _REQUIRE_SUBMIT_OR_READ) -> McpServersOut:
+    async def list_mcp_servers() -> McpServersOut:
         """The MCP servers: their state, their tools, and the policy for their results."""
         registry = deps.registry
         model_names = {(named.tool.server, named.tool.name): named.name for named in registry.tools()}
@@ -67,7 +68,6 @@ def system_routes(deps: WebDependencies, authenticator: Authenticator) -> APIRou
     async def read_savings(
         since: Annotated[Day | None, Query(description="Only days (UTC) from this one on.")] = None,
         door: Annotated[usage.Door | None, Query(description="Only this entry point: `session` or `gateway`.")] = None,
-        principal: Principal = RequireRead,
     ) -> SavingsOut:
         """Tokens of tool results before and after condensing, by day, server and tool."""
         async with deps.database.reading() as db:
@@ -84,7 +84,7 @@ def system_routes(deps: WebDependencies, authenticator: Authenticator) -> APIRou
         )
 
     @router.get("/system/info")
-    async def read_info(principal: Principal = _REQUIRE_SUBMIT_OR_READ) -> InfoOut:
+    async def read_info(principal: Principal = Caller) -> InfoOut:
         """About this service and the calling principal."""
         plan = deps.intake.plan
         providers = [
@@ -101,6 +101,17 @@ def system_routes(deps: WebDependencies, authenticator: Authenticator) -> APIRou
             store="sqlite" if deps.database.is_sqlite else "postgresql",
             limits={"body_bytes": MAX_BODY_BYTES, "runbook_bytes": MAX_RUNBOOK_BYTES},
         )
+
+    @router.get("/audit-log")
+    async def read_audit_log(
+        after: After = 0, since: Time | None = None, limit: Limit = 200
+    ) -> CursorPage[AuditEntryOut]:
+        """Who submitted, cancelled, deleted, exported, read results or logged in, in the order it happened."""
+        moment = since.replace(tzinfo=since.tzinfo or UTC) if since else None
+        async with deps.database.reading() as db:
+            found = await audit.page(db, after=after, since=moment, limit=limit + 1)
+        items = [AuditEntryOut(id=one.id, at=one.at, **vars(one.entry)) for one in found[:limit]]
+        return CursorPage(items=items, next_cursor=str(items[-1].id) if len(found) > limit else None)
 
     return router
 

@@ -17,6 +17,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from tersely.mcp.servers import Server
+from tersely.store.private import private_folder
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class ToolPins:
     def _write(self, text: str) -> None:
         """Write atomically, so that no other process reads a partial file."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(self.path.parent)
             with NamedTemporaryFile("w", dir=self.path.parent, prefix=".seen", delete=False, encoding="utf-8") as new:
                 new.write(text)
             Path(new.name).replace(self.path)

@@ -28,6 +28,9 @@ from tersely.servers.gateway.protocol import GONE, Gateway
 from tersely.servers.http_app import BearerTokens
 from tersely.settings.model import Settings
 
+MAX_SESSIONS = 1_000
+"""Sessions of clients of the older protocol at a time; each holds about 35 kB. An idle one ends after half an hour."""
+
 
 def gateway_tokens(settings: Settings) -> BearerTokens | None:
     """The bearer tokens that may connect; None without authentication."""
@@ -54,6 +57,7 @@ def build_gateway_app(
     manager = StreamableHTTPSessionManager(
         gateway.protocol,
         stateless=stateless,
+        max_sessions=MAX_SESSIONS,
         # HostOriginGuardMiddleware checks instead: it accepts the configured names too.
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )

@@ -1,0 +1,59 @@
+"""The audit log: who did what, from which address, and how it was answered. Entries are added, never changed."""
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tersely.store.packing import storable
+from tersely.store.tables import audit_log
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditEntry:
+    action: str
+    """What was asked for, e.g. `submit` or `export`; `web.access` lists them."""
+
+    principal: str
+    """Who asked; empty where the credentials were wrong."""
+
+    method: str
+    address: str
+    target: str
+    """The session or result it was about."""
+
+    status: int
+    """The status of the answer: from 400 on, it was refused."""
+
+
+@dataclass(frozen=True)
+class StoredEntry:
+    id: int
+    at: datetime
+    entry: AuditEntry
+
+
+async def add(db: AsyncConnection, entry: AuditEntry, *, now: datetime) -> None:
+    fields = {name: storable(value) if isinstance(value, str) else value for name, value in asdict(entry).items()}
+    await db.execute(sa.insert(audit_log).values(at=now, **fields))
+
+
+async def page(
+    db: AsyncConnection, *, after: int = 0, since: datetime | None = None, limit: int = 200
+) -> list[StoredEntry]:
+    """Entries in the order they were written."""
+    question = sa.select(audit_log).where(audit_log.c.id > after).order_by(audit_log.c.id).limit(limit)
+    if since is not None:
+        question = question.where(audit_log.c.at >= since)
+    names = AuditEntry.__dataclass_fields__
+    return [
+        StoredEntry(row.id, row.at, AuditEntry(**{name: getattr(row, name) for name in names}))
+        for row in (await db.execute(question)).all()
+    ]
+
+
+async def delete_before(db: AsyncConnection, moment: datetime, *, limit: int = 1_000) -> int:
+    """Delete entries from before this time; returns how many."""
+    old = sa.select(audit_log.c.id).where(audit_log.c.at < moment).limit(limit)
+    return (await db.execute(sa.delete(audit_log).where(audit_log.c.id.in_(old)))).rowcount
