@@ -3,7 +3,7 @@
 from datetime import date
 from textwrap import dedent
 
-from tersely.http.metrics import Sample, format_metric
+from tersely.http.metrics import MetricSample, format_metric
 from tersely.servers.gateway.counting import format_gateway_metrics
 from tersely.store.usage import Tally
 
@@ -94,7 +94,7 @@ def test_the_gateway_writes_the_same_series_as_release_0_1_0() -> None:
 
 
 def test_a_metric_is_written_with_its_help_its_type_and_escaped_labels() -> None:
-    samples = [Sample({"model": 'gp"t\\\n'}, 1), Sample({}, 7), Sample({"le": "+Inf"}, 3, "_bucket")]
+    samples = [MetricSample({"model": 'gp"t\\\n'}, 1), MetricSample({}, 7), MetricSample({"le": "+Inf"}, 3, "_bucket")]
     assert (
         format_metric("tersely_x", "histogram", "First \\ line.\nSecond.", samples)
         == dedent(
@@ -111,7 +111,9 @@ def test_a_metric_is_written_with_its_help_its_type_and_escaped_labels() -> None
 
 def test_a_float_keeps_all_its_digits() -> None:
     """Six digits would hide every increment of a counter beyond a million."""
-    assert format_metric("tersely_x", "counter", "X.", [Sample({"a": "b"}, 1_234_567.25)]).endswith(" 1234567.25\n")
+    assert format_metric("tersely_x", "counter", "X.", [MetricSample({"a": "b"}, 1_234_567.25)]).endswith(
+        " 1234567.25\n"
+    )
 
 
 def test_a_metric_without_samples_is_still_declared() -> None:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     """One line of a metric."""
 
     labels: Mapping[str, str]
@@ -19,7 +19,7 @@ class Sample(NamedTuple):
 
 
 def format_metric(
-    name: str, kind: Literal["counter", "gauge", "histogram"], description: str, samples: Iterable[Sample]
+    name: str, kind: Literal["counter", "gauge", "histogram"], description: str, samples: Iterable[MetricSample]
 ) -> str:
     """One metric with its HELP and TYPE lines; floats in full precision."""
     lines = [f"# HELP {name} {_escape(description)}", f"# TYPE {name} {kind}"]

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from fastapi import APIRouter, Response
 
 from tersely.errors import StoreUnavailable
-from tersely.http.metrics import CONTENT_TYPE, Sample, format_metric
+from tersely.http.metrics import CONTENT_TYPE, MetricSample, format_metric
 from tersely.llm.meter import METER, Meter
 from tersely.store import overview
 from tersely.store.overview import Overview
@@ -57,7 +57,7 @@ def metrics_routes(deps: WebDependencies, live: Live) -> APIRouter:
                 "tersely_sessions_ended_total",
                 "counter",
                 "Sessions that ended in this process.",
-                [Sample({"status": name}, deps.bus.ended[name]) for name in ENDS],
+                [MetricSample({"status": name}, deps.bus.ended[name]) for name in ENDS],
             )
             + _model_metrics(METER)
             + _viewer_metrics(live)
@@ -65,7 +65,7 @@ def metrics_routes(deps: WebDependencies, live: Live) -> APIRouter:
         for name, value in sorted(deps.gauges().items()) if deps.gauges else ():
             name = name.removeprefix("tersely_")
             description = name.replace("_", " ").capitalize() + "."
-            text += format_metric(f"tersely_{name}", "gauge", description, [Sample({}, value)])
+            text += format_metric(f"tersely_{name}", "gauge", description, [MetricSample({}, value)])
         return Response(text, media_type=CONTENT_TYPE)
 
     return router
@@ -81,29 +81,32 @@ def _stored_metrics(stored: Overview) -> str:
             "tersely_sessions",
             "gauge",
             "Stored sessions by status.",
-            [Sample({"status": name}, stored.sessions.get(name, 0)) for name in STATUSES],
+            [MetricSample({"status": name}, stored.sessions.get(name, 0)) for name in STATUSES],
         )
         + format_metric(
-            "tersely_queue_depth", "gauge", "Pending sessions.", [Sample({}, stored.sessions.get("pending", 0))]
+            "tersely_queue_depth", "gauge", "Pending sessions.", [MetricSample({}, stored.sessions.get("pending", 0))]
         )
         + format_metric(
-            "tersely_queue_oldest_seconds", "gauge", "Age of the oldest pending session.", [Sample({}, age)]
+            "tersely_queue_oldest_seconds", "gauge", "Age of the oldest pending session.", [MetricSample({}, age)]
         )
         + format_metric(
-            "tersely_tool_calls_total", "counter", "Tool calls.", [Sample(labels, use.calls) for labels, use in tools]
+            "tersely_tool_calls_total",
+            "counter",
+            "Tool calls.",
+            [MetricSample(labels, use.calls) for labels, use in tools],
         )
         + format_metric(
             "tersely_tool_errors_total",
             "counter",
             "Tool calls that failed.",
-            [Sample(labels, use.errors) for labels, use in tools],
+            [MetricSample(labels, use.errors) for labels, use in tools],
         )
         + format_metric(
             "tersely_tool_tokens_total",
             "counter",
             "Tokens (o200k_base) of tool results, before and after condensing.",
             [
-                Sample({**labels, "stage": stage}, count)
+                MetricSample({**labels, "stage": stage}, count)
                 for labels, use in tools
                 for stage, count in (("before", use.tokens_before), ("after", use.tokens_after))
             ],
@@ -121,7 +124,7 @@ def _model_metrics(meter: Meter) -> str:
             "counter",
             "Model calls by this process; each try counts.",
             [
-                Sample({**labels[model], "outcome": outcome}, counts[model])
+                MetricSample({**labels[model], "outcome": outcome}, counts[model])
                 for outcome, counts in (("answered", meter.answered), ("failed", meter.failed))
                 for model in models
             ],
@@ -131,7 +134,7 @@ def _model_metrics(meter: Meter) -> str:
             "counter",
             "Tokens of these calls, as counted by the providers.",
             [
-                Sample({**labels[model], "direction": direction}, counts[model])
+                MetricSample({**labels[model], "direction": direction}, counts[model])
                 for direction, counts in (("input", meter.input_tokens), ("output", meter.output_tokens))
                 for model in models
             ],
@@ -140,7 +143,7 @@ def _model_metrics(meter: Meter) -> str:
             "tersely_price_usd_total",
             "counter",
             "Cost of these calls; models without a known price are missing.",
-            [Sample(labels[model], float(meter.price[model])) for model in models if model in meter.price],
+            [MetricSample(labels[model], float(meter.price[model])) for model in models if model in meter.price],
         )
     )
 
@@ -152,22 +155,22 @@ def _viewer_metrics(live: Live) -> str:
             "tersely_websocket_connections",
             "gauge",
             "Viewers connected to this process.",
-            [Sample({}, live.connections)],
+            [MetricSample({}, live.connections)],
         )
         + format_metric(
-            "tersely_websocket_subscriptions", "gauge", "Channels they follow.", [Sample({}, live.subscriptions)]
+            "tersely_websocket_subscriptions", "gauge", "Channels they follow.", [MetricSample({}, live.subscriptions)]
         )
         + format_metric(
             "tersely_websocket_messages_total",
             "counter",
             "Messages sent to viewers by this process.",
-            [Sample({}, live.sent)],
+            [MetricSample({}, live.sent)],
         )
         + format_metric(
             "tersely_websocket_dropped_total",
             "counter",
             "Viewers dropped because they were too slow.",
-            [Sample({}, live.dropped)],
+            [MetricSample({}, live.dropped)],
         )
     )
 

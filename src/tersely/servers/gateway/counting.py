@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from tersely.errors import StoreUnavailable
-from tersely.http.metrics import Sample, format_metric
+from tersely.http.metrics import MetricSample, format_metric
 from tersely.store.database import Database
 from tersely.store.usage import EDGES, Key, Tally, add
 from tersely.text.tokens import O200K
@@ -134,7 +134,7 @@ def format_gateway_metrics(tally: Tally, up: Mapping[str, bool]) -> str:
             metric,
             "counter",
             description,
-            [Sample(labels, sum(tally.sums[key][name] for key in keys)) for labels, keys in tools],
+            [MetricSample(labels, sum(tally.sums[key][name] for key in keys)) for labels, keys in tools],
         )
         for name, (metric, description) in _COUNTERS.items()
     ]
@@ -149,18 +149,18 @@ def format_gateway_metrics(tally: Tally, up: Mapping[str, bool]) -> str:
                 "tersely_server_up",
                 "gauge",
                 "Whether a server is connected.",
-                [Sample({"server": name}, int(is_up)) for name, is_up in sorted(up.items())],
+                [MetricSample({"server": name}, int(is_up)) for name, is_up in sorted(up.items())],
             ),
         ]
     )
 
 
-def _latency_samples(tally: Tally, labels: Mapping[str, str], keys: Sequence[Key]) -> Iterator[Sample]:
+def _latency_samples(tally: Tally, labels: Mapping[str, str], keys: Sequence[Key]) -> Iterator[MetricSample]:
     within = 0
     for edge in EDGES[:-1]:
         within += sum(tally.latency[key][edge] for key in keys)
-        yield Sample({**labels, "le": f"{edge / 1000:g}"}, within, "_bucket")
+        yield MetricSample({**labels, "le": f"{edge / 1000:g}"}, within, "_bucket")
     calls = sum(tally.sums[key]["calls"] for key in keys)
-    yield Sample({**labels, "le": "+Inf"}, calls, "_bucket")
-    yield Sample(labels, sum(tally.sums[key]["milliseconds"] for key in keys) / 1000, "_sum")
-    yield Sample(labels, calls, "_count")
+    yield MetricSample({**labels, "le": "+Inf"}, calls, "_bucket")
+    yield MetricSample(labels, sum(tally.sums[key]["milliseconds"] for key in keys) / 1000, "_sum")
+    yield MetricSample(labels, calls, "_count")
