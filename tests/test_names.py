@@ -14,12 +14,14 @@ PROTOCOLS: dict[str, tuple[str, ...]] = {
     "build": ("demo/*", "servers/*", "web/*"),
     "create": ("store/*",),
     "detect": ("condensing/*",),
+    "downgrade": ("store/migrations/*",),
     "find": ("store/*",),
     "page": ("store/*",),
     "parse": ("condensing/*",),
     "read": ("condensing/*",),
     "reading_of": ("condensing/*",),
     "routes": ("web/*",),
+    "upgrade": ("store/migrations/*",),
 }
 """Functions that mean the same in every module that matches, so that callers write `logs.read` or `sessions.create`:
 

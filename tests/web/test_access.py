@@ -175,7 +175,7 @@ async def test_the_audit_log_cannot_be_changed_on_either_store(store_url: str) -
             action="submit", principal="token:ci", method="token", address="10.0.0.1", target="x", status=202
         )
         async with database.transaction() as db:
-            await audit.add(db, entry, now=now)
+            await audit.add_entry(db, entry, now=now)
         with pytest.raises((sa.exc.DBAPIError, StoreUnavailable), match="never changed"):
             async with database.transaction() as db:
                 await db.execute(sa.text("UPDATE audit_log SET principal = 'nobody'"))

@@ -34,7 +34,7 @@ class StoredEntry:
     entry: AuditEntry
 
 
-async def add(db: AsyncConnection, entry: AuditEntry, *, now: datetime) -> None:
+async def add_entry(db: AsyncConnection, entry: AuditEntry, *, now: datetime) -> None:
     fields = {name: storable(value) if isinstance(value, str) else value for name, value in asdict(entry).items()}
     await db.execute(sa.insert(audit_log).values(at=now, **fields))
 

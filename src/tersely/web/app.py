@@ -10,8 +10,7 @@ from typing import Any
 from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from tersely.store.audit import AuditEntry
-from tersely.store.audit import add as add_audit_entry
+from tersely.store.audit import AuditEntry, add_entry
 from tersely.web.access import authorize_request
 from tersely.web.alerts import alert_routes
 from tersely.web.auth import Authenticator, build_authenticator
@@ -63,7 +62,7 @@ def build_web_app(
 
     async def audit(entry: AuditEntry) -> None:
         async with deps.database.transaction() as db:
-            await add_audit_entry(db, entry, now=deps.database.clock.now())
+            await add_entry(db, entry, now=deps.database.clock.now())
 
     app.add_middleware(AccessMiddleware, allowed_hosts=allowed_hosts, authenticator=authenticator, audit=audit)
     add_error_handlers(app)
