@@ -1,13 +1,14 @@
 # One image for `tersely serve`, `gateway` and `up`, hence all extras: slim, non-root, everything pinned by hash.
 FROM python:3.12-slim AS build
 WORKDIR /build
-RUN python -m venv /app && /app/bin/pip install --no-cache-dir --upgrade pip
-COPY requirements/runtime.txt requirements/runtime.txt
-RUN /app/bin/pip install --no-cache-dir --require-hashes -r requirements/runtime.txt
+COPY requirements/runtime.txt requirements/build.txt requirements/
+RUN python -m venv /app && /app/bin/pip install --no-cache-dir --require-hashes -r requirements/runtime.txt
+RUN python -m venv /tools && /tools/bin/pip install --no-cache-dir --require-hashes -r requirements/build.txt
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY src/ src/
-# --no-deps: requirements/runtime.txt holds what tersely[all] needs (`make lock`).
-RUN /app/bin/pip install --no-cache-dir --no-deps .
+# Nothing is fetched here: hatchling comes from requirements/build.txt, what tersely[all] needs from requirements/runtime.txt.
+RUN /tools/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && /app/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl
 
 FROM python:3.12-slim
 RUN useradd --create-home --uid 10001 tersely && mkdir /data && chown tersely /data

@@ -25,7 +25,7 @@ $(BIN)/uv:
 
 # The peers of bench/ have needs of their own, hence environments of their own.
 BENCH := .venv-bench/bin
-.venv-bench/.ready .venv-headroom/.ready .venv-interop/.ready: %/.ready: .venv/.ready
+.venv-bench/.ready .venv-headroom/.ready .venv-interop/.ready .venv-supply-chain/.ready: %/.ready: .venv/.ready
 	@$(PYTHON) -m venv $*
 	@$(call install,$*,--require-hashes -r requirements/$(*:.venv-%=%).txt)
 	@echo "$(CURDIR)/src" > $$($*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tersely-src.pth
@@ -33,6 +33,7 @@ BENCH := .venv-bench/bin
 .venv-bench/.ready: requirements/bench.txt
 .venv-headroom/.ready: requirements/headroom.txt
 .venv-interop/.ready: requirements/interop.txt
+.venv-supply-chain/.ready: requirements/supply-chain.txt
 
 .PHONY: setup
 setup: .venv/.ready
@@ -119,6 +120,24 @@ lock: | $(BIN)/uv ## Resolve the requirements again
 	@$(COMPILE) --group pyproject.toml:bench -o requirements/bench.txt
 	@$(COMPILE) --group pyproject.toml:bench --group pyproject.toml:headroom -o requirements/headroom.txt
 	@$(COMPILE) --group pyproject.toml:interop -o requirements/interop.txt
+	@$(COMPILE) --group pyproject.toml:build -c requirements/dev.txt -o requirements/build.txt
+	@$(COMPILE) --group pyproject.toml:supply-chain -o requirements/supply-chain.txt
+
+RUNTIME_PACKAGES = $(shell sed -nE 's/^([A-Za-z0-9._-]+)==.*/\1/p' requirements/runtime.txt)
+
+.PHONY: sbom
+sbom: .venv-supply-chain/.ready ## What a release contains: build/sbom.cdx.json (CycloneDX) and build/licences.md
+	@mkdir -p build
+	@.venv-supply-chain/bin/cyclonedx-py requirements requirements/runtime.txt --pyproject pyproject.toml --mc-type application \
+		--output-reproducible --of JSON -o build/sbom.cdx.json
+	@.venv-supply-chain/bin/pip-licenses --python $(BIN)/python --packages $(RUNTIME_PACKAGES) --from mixed --format markdown \
+		--with-urls --output-file build/licences.md >/dev/null
+	@echo "build/sbom.cdx.json, build/licences.md"
+
+# Where the data about vulnerabilities cannot be had, it says so and passes: a check that could not run found nothing.
+.PHONY: vulnerabilities
+vulnerabilities: .venv-supply-chain/.ready ## Known vulnerabilities of what we install (needs its data from the package index)
+	@.venv-supply-chain/bin/python -m requirements.vulnerabilities requirements/runtime.txt
 
 .PHONY: conformance
 conformance: .venv/.ready ## The official MCP conformance suite: tersely serve, and a full server behind tersely gateway (needs npm)

@@ -122,3 +122,31 @@ def test_two_replicas_on_postgresql_start_with_settings_that_exist_after_the_sch
     assert up["environment"]["TERSELY_PORT"] in up["healthcheck"]["test"][-1], "it is asked where it listens"
     grace = next(default for name, default, _ in documented() if name == "TERSELY_GRACE")
     assert float(up["stop_grace_period"].rstrip("s")) > float(grace.strip("`")), "nobody is killed while giving back"
+
+
+@pytest.mark.parametrize("file", ["docker-compose.yml", "deploy/compose.yaml"])
+def test_services_run_without_rights_they_do_not_need(file: str) -> None:
+    for name, service in yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))["services"].items():
+        assert service["cap_drop"] == ["ALL"] and service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["mem_limit"] and service["pids_limit"], name
+        assert service.get("read_only") or name == "postgres", name
+        assert not service.get("privileged"), name
+
+
+def test_everything_in_the_image_is_installed_by_hash() -> None:
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "")
+    commands = [
+        part for line in text.splitlines() if line.startswith("RUN") for part in line.split("&&") if "pip " in part
+    ]
+    assert len(commands) == 4
+    for command in commands:
+        assert (
+            "--require-hashes" in command
+            or ("--no-deps" in command and "--no-build-isolation" in command)
+            or ("--no-index" in command)
+        ), command
+
+
+def test_the_proxy_passes_on_the_host_that_was_asked_for() -> None:
+    text = (ROOT / "deploy" / "compose.yaml").read_text(encoding="utf-8")
+    assert "proxy_set_header Host $$http_host;" in text
