@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tersely.condensing.focus import Focus
-from tersely.condensing.readers import outline, xml_shape
+from tersely.condensing.readers import outlines, xml_documents, yaml_documents
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import Reading, pack
 
@@ -25,20 +25,20 @@ def test_a_key_of_yaml_is_shown_under_the_keys_it_stands_under() -> None:
         f"  web-{n}:\n    image: shop:{n}\n    ports:\n      - {8000 + n}\n      - 443\n" for n in range(60)
     )
     focus = Focus.parse("image of web-41")
-    assert near(shown(outline.read_yaml(text, focus, 150), focus.text), "web-41", "shop:41")
+    assert near(shown(yaml_documents.read(text, focus, 150), focus.text), "web-41", "shop:41")
 
 
 def test_documents_of_yaml_are_records() -> None:
     text = "---\n".join(f"kind: Pod\nmetadata:\n  name: pod-{n}\nspec:\n  node: n{n % 3}\n" for n in range(50))
     text = text.replace("pod-30\nspec:\n  node: n0", "pod-30\nspec:\n  node: elsewhere")
     focus = Focus.parse("anything unusual?")
-    assert near(shown(outline.read_yaml(text, focus, 150), focus.text), "pod-30", "elsewhere")
+    assert near(shown(yaml_documents.read(text, focus, 150), focus.text), "pod-30", "elsewhere")
 
 
 def test_block_scalars_and_tags_are_no_obstacle() -> None:
     text = "script: |\n  first line\n  echo needle-9\nmode: !!str fast\nlist:\n- a\n- b\nafter: 7\n"
     focus = Focus.parse("needle-9 after")
-    line = shown(outline.read_yaml(text, focus, 100), focus.text, 100)
+    line = shown(yaml_documents.read(text, focus, 100), focus.text, 100)
     assert "needle-9" in line and "after: 7" in line
 
 
@@ -55,7 +55,7 @@ def test_block_scalars_and_tags_are_no_obstacle() -> None:
 def test_a_field_is_found_with_its_record_whatever_the_format(record: str) -> None:
     text = "".join(record.format(name=f"tool-{n:02d}", value=f"{n}.{n * 7}.1") for n in range(60))
     focus = Focus.parse("What is the version of tool-37?")
-    assert near(shown(outline.read(text, focus, 150), focus.text), "tool-37", "37.259.1")
+    assert near(shown(outlines.read(text, focus, 150), focus.text), "tool-37", "37.259.1")
 
 
 def test_elements_and_attributes_of_xml_are_found_with_their_owner() -> None:
@@ -65,8 +65,8 @@ def test_elements_and_attributes_of_xml_are_found_with_their_owner() -> None:
         + "</list>"
     )
     focus = Focus.parse("Which item has the highest size?")
-    assert near(shown(xml_shape.read(text, focus, 150), focus.text), "part-59", "649")
-    assert "kept & dry" in shown(xml_shape.read(text, Focus.parse("note of part-7"), 150), "note of part-7")
+    assert near(shown(xml_documents.read(text, focus, 150), focus.text), "part-59", "649")
+    assert "kept & dry" in shown(xml_documents.read(text, Focus.parse("note of part-7"), 150), "note of part-7")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_elements_and_attributes_of_xml_are_found_with_their_owner() -> None:
     ["- - - a", "a:\n b:\n  c:", ":", "- ", "a: |", "<a><b></a></c>", "<a", "\t- x\n\t\t- y: 1", "[x]\n[y]\n[z]\n"],
 )
 def test_odd_texts_are_taken_as_they_come(text: str) -> None:
-    for read in (outline.read_yaml, outline.read, xml_shape.read):
+    for read in (yaml_documents.read, outlines.read, xml_documents.read):
         reading = read(text, Focus.parse("a"), 30)
         assert reading is None or pack(reading, 30).tokens <= 30
 
@@ -83,7 +83,7 @@ def test_a_list_that_begins_and_ends_in_the_middle_of_a_record_is_read_by_record
     items = "".join(f"    - name: crate-{n}\n      weight: {n}.5\n      colour: grey\n" for n in range(80))
     text = items[30:-20]
     focus = Focus.parse("weight of crate-41")
-    assert near(shown(outline.read(text, focus, 150), focus.text), "crate-41", "41.5")
+    assert near(shown(outlines.read(text, focus, 150), focus.text), "crate-41", "41.5")
 
 
 def test_a_record_is_named_by_the_field_that_only_a_cut_has_taken() -> None:
@@ -93,7 +93,7 @@ def test_a_record_is_named_by_the_field_that_only_a_cut_has_taken() -> None:
         for number in range(60)
     ]
     text = "\n".join(records)[8:]
-    assert near(shown(outline.read_yaml(text, Focus.parse("not loam"), 120), "not loam"), "field-23", "clay")
+    assert near(shown(yaml_documents.read(text, Focus.parse("not loam"), 120), "not loam"), "field-23", "clay")
 
 
 KEEPERS = ("Ada", "Bela", "Chidi", "Dalia", "Emil", "Freya", "Gita")
@@ -106,7 +106,7 @@ def test_events_that_differ_in_figures_only_are_shown_once() -> None:
     ]
     events[20] = "  Warning  Failed   20m                 kubelet  Error: image not found"
     text = "Name:      web\nNamespace: shop\nStatus:    Pending\nEvents:\n" + "\n".join(events)
-    answer = shown(outline.read(text, Focus.parse("why is web pending"), 200), "why is web pending")
+    answer = shown(outlines.read(text, Focus.parse("why is web pending"), 200), "why is web pending")
     assert "Error: image not found" in answer
     assert answer.count("Back-off restarting web") < 10
 
@@ -115,7 +115,7 @@ def test_sections_that_come_again_are_records_and_quoted_figures_are_figures() -
     text = "\n\n".join(
         f'[[pod]]\nname = "web-{number}"\nmemory = "{900 if number == 31 else 100 + number}"' for number in range(60)
     )
-    assert near(shown(outline.read(text, Focus.parse("highest memory"), 120), "highest memory"), "web-31", "900")
+    assert near(shown(outlines.read(text, Focus.parse("highest memory"), 120), "highest memory"), "web-31", "900")
 
 
 def test_headings_name_the_records_below_them() -> None:
@@ -124,7 +124,7 @@ def test_headings_name_the_records_below_them() -> None:
         for number in range(50)
     )
     assert near(
-        shown(outline.read(text, Focus.parse("anything unusual?"), 120), "anything unusual?"), "lamp-17", "broken"
+        shown(outlines.read(text, Focus.parse("anything unusual?"), 120), "anything unusual?"), "lamp-17", "broken"
     )
 
 

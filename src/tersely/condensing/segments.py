@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from tersely.condensing.detect import Reader, detect, kind_of, read_as, readers
 from tersely.condensing.focus import Focus
-from tersely.condensing.readers import json_shape, logs, wrapped
+from tersely.condensing.readers import logs, wrapped
 from tersely.condensing.units import Reading, merge, moved, put_title
+from tersely.shapes import json_tree
 
 MOST_PARTS = 60
 FEW_PARTS = 4
@@ -40,7 +41,7 @@ class Part:
 
 def read_any(text: str, focus: Focus, budget: int) -> Reading:
     """Read a text of any kind, split into parts, as one reading."""
-    content = json_shape.one_string(text)
+    content = json_tree.one_string(text)
     if content is not None:
         return wrapped.on_one_line(read_any(content, focus, budget))
     parts = parts_of(text)
@@ -123,7 +124,7 @@ def _by_kind(text: str, known: Reader | None) -> list[tuple[str, str]]:
     for _ in range(6):
         reader, known = known or detect(rest), None
         if reader.kind == "json":
-            end = json_shape.end_of(rest)
+            end = json_tree.end_of(rest)
             if end >= 0.97 * len(rest.rstrip()) or len(rest) - end < 20:
                 found.append(("json", rest))
                 return found
@@ -152,7 +153,7 @@ def _json_begins(text: str) -> tuple[int, int] | None:
     for start in places:
         if not _JSON_INSIDE.match(text, start):
             continue
-        end = json_shape.end_of(text, start)
+        end = json_tree.end_of(text, start)
         size = end - start
         if size > 300 and size > 0.2 * len(text) and (size > 0.5 * len(text) or "\n" in text[start:end].strip()):
             return start, end

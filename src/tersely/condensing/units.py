@@ -1,6 +1,6 @@
 """Units of text and the packer that fills a budget with them.
 
-A reader of one kind (`json_shape.read`, `logs.read`, …) turns a text into a `Reading`:
+A reader of one kind (`json_documents.read`, `logs.read`, …) turns a text into a `Reading`:
 units in source order, each with its score, its owner and its family, and a function that
 lists omissions. `pack` chooses greedily by score per cost and re-scores lazily as
 families repeat; the cost of a unit includes its ancestors that are not shown yet. The

@@ -18,17 +18,13 @@ from tersely.condensing.focus import Focus
 from tersely.condensing.records import Column, columns_of_lines, weigh_columns
 from tersely.condensing.units import Reading, Unit
 from tersely.condensing.weights import GENERIC, Weights
-
-LONGEST_LINE = 400
-"""Longer lines are cut into pieces that can be chosen separately."""
+from tersely.shapes.pieces import LONGEST_LINE, pieces_of
 
 MOST_UNITS = 40_000
 MOST_FOR_COLUMNS = 100_000
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(\[])")
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
 _SIGN = re.compile(r"\s*[^\w\s]{1,80}\s*")
-_BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
 
 
 def read_stated(text: str, focus: Focus, budget: int) -> Reading | None:
@@ -148,34 +144,3 @@ def lines_of(text: str, longest: int = LONGEST_LINE) -> tuple[list[str], list[in
             texts.append(piece)
             numbers.append(number)
     return texts, numbers
-
-
-def pieces_of(line: str, longest: int = LONGEST_LINE) -> list[str]:
-    """Split a long line into sentences, or after `,`, `;` or a blank; shorten blobs to their beginning and size."""
-    if _BLOB.search(line):
-        line = _BLOB.sub(_name_blob, line)
-    pieces: list[str] = []
-    for sentence in _SENTENCE.split(line):
-        start, end = 0, len(sentence)
-        while end - start > longest:
-            window = start + longest
-            cut = max(
-                sentence.rfind(",", start, window),
-                sentence.rfind(";", start, window),
-                sentence.rfind(" ", start, window),
-            )
-            if cut < start + longest // 3:
-                cut = window - 1
-            pieces.append(sentence[start : cut + 1])
-            start = cut + 1
-        rest = sentence[start:].rstrip()
-        if rest:
-            pieces.append(rest)
-    return pieces
-
-
-def _name_blob(match: re.Match[str]) -> str:
-    blob = match.group()
-    if len(blob) < 400 and len(set(blob)) < 20:
-        return blob
-    return f"{blob[:24]}…[{len(blob)} characters]"

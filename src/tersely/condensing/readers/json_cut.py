@@ -3,7 +3,10 @@
 import re
 
 from tersely.condensing.detect import Reader, Sample, Signs
-from tersely.condensing.readers.json_shape import read_cut
+from tersely.condensing.focus import Focus
+from tersely.condensing.readers.tree import read_tree
+from tersely.condensing.units import Reading
+from tersely.shapes.json_tree import parse_cut
 
 _LINE = re.compile(r'\s*(?:"[^"]{1,120}"\s*:\s*(?:"|[\d{\[-]|true|false|null)|[}\]]+,?\s*$|[{\[]\s*$|\}, ?\{$)')
 _FIELD = re.compile(r'(?<=[{,\s])"[^"\n]{1,60}"\s*:\s*["\d{\[tfn-]')
@@ -15,4 +18,9 @@ def _is_cut(sample: Sample) -> bool:
     return len(_FIELD.findall(sample.text[:20_000])) * 45 > min(len(sample.text), 20_000)
 
 
-READER = Reader("json_cut", Signs((0.96, _is_cut)), read_cut, holds_json=True)
+def read(text: str, focus: Focus, budget: int) -> Reading | None:
+    tree = parse_cut(text)
+    return read_tree(tree, focus, budget, "json") if len(tree) > 3 else None
+
+
+READER = Reader("json_cut", Signs((0.96, _is_cut)), read, holds_json=True)

@@ -19,13 +19,14 @@ from typing import Any
 from tersely.condensing.detect import LONGEST_SAMPLED, Reader, Sample, Signs
 from tersely.condensing.field_counts import FEWEST, count_values
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.readers import json_shape, wrapped
+from tersely.condensing.readers import json_documents, wrapped
 from tersely.condensing.readers.logs import Lines, reading_of
 from tersely.condensing.readers.preamble import Parts, level_weight
 from tersely.condensing.readers.series import Series, series_in
 from tersely.condensing.segments import read_any
 from tersely.condensing.templates import SAME_BUT_VALUES
 from tersely.condensing.units import Reading
+from tersely.shapes import json_tree
 
 _TIME_KEYS = ("@timestamp", "timestamp", "time", "ts", "datetime", "date", "eventtime", "creationtime", "t")
 _LEVEL_KEYS = ("level", "severity", "loglevel", "log.level", "lvl", "levelname", "level_name", "log_level")
@@ -518,11 +519,15 @@ def _read_few(text: str, focus: Focus, budget: int) -> Reading | None:
     lines = text.count("\n") + 1
     if lines > wrapped.MOST or len(text) < wrapped.SMALLEST * lines:
         return None
-    return wrapped.read(json_shape.parse(text)[0], len(text), "json", focus, budget, read_any)
+    return wrapped.read(json_tree.parse(text)[0], len(text), "json", focus, budget, read_any)
 
 
 def _read_lines(text: str, focus: Focus, budget: int) -> Reading | None:
-    return _read_few(text, focus, budget) or read(text, focus, budget) or json_shape.read(text, focus, budget)
+    return (
+        _read_few(text, focus, budget)
+        or read(text, focus, budget)
+        or json_documents.read_values(json_tree.parse(text)[0], focus, budget)
+    )
 
 
 READER = Reader("jsonl", Signs((0.98, _are_objects)), _read_lines, by_line=True)

@@ -19,7 +19,7 @@ from itertools import pairwise
 from tersely.condensing.account import runs_of
 from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.focus import Focus, Found, scan
-from tersely.condensing.readers.outline import is_yaml
+from tersely.condensing.readers.outlines import is_yaml
 from tersely.condensing.records import Column, columns_of_lines, numbers_of, oddness, weigh_columns
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.readers.generic import LONGEST_LINE, MOST_UNITS, pieces_of
+from tersely.condensing.readers.generic import MOST_UNITS
 from tersely.condensing.units import Reading, Unit
+from tersely.shapes.pieces import LONGEST_LINE, pieces_of
 
 RELEVANCE = 2.2
 """Weight of the words of a paragraph, as in the generic reader."""

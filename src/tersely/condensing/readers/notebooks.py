@@ -13,8 +13,8 @@ from typing import Any
 from tersely.condensing.detect import Reader, Signs
 from tersely.condensing.features import nearness
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.readers.generic import LONGEST_LINE, pieces_of
 from tersely.condensing.units import Reading, Unit
+from tersely.shapes.pieces import LONGEST_LINE, pieces_of
 
 RELEVANCE = 2.2
 """Weight of the words of a line, as in the generic reader."""

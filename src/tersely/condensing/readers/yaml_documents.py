@@ -2,21 +2,22 @@
 
 from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.focus import Focus
-from tersely.condensing.readers import outline, wrapped
+from tersely.condensing.readers import outlines, wrapped
 from tersely.condensing.segments import read_any
 from tersely.condensing.units import Reading
+from tersely.shapes.outlines import parse
 
 
 def _has_yaml_keys(sample: Sample) -> bool:
-    return outline.has_keys(sample) and outline.yaml_like(sample)
+    return outlines.has_keys(sample) and outlines.yaml_like(sample)
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
-    tree = outline.parse(text, yaml=True)
+    tree = parse(text, yaml=True)
     return (
         wrapped.read(tree, len(text), "yaml", focus, budget, read_any)
-        or outline.read_parsed(tree, focus, budget)
-        or outline.read(text, focus, budget)
+        or outlines.read_parsed(tree, focus, budget)
+        or outlines.read(text, focus, budget)
     )
 
 

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tersely.condensing.focus import Focus
-from tersely.condensing.readers import json_shape
+from tersely.condensing.readers import json_cut, json_documents
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import pack
+from tersely.shapes import json_tree
 
 ORDERS = [
     {
@@ -25,7 +26,7 @@ ORDERS = [
 
 def shown(text: str, question: str, budget: int = 250) -> str:
     focus = Focus.parse(question)
-    reading = json_shape.read(text, focus, budget)
+    reading = json_documents.read(text, focus, budget)
     assert reading is not None
     return pack(reading, budget, focus=focus).text
 
@@ -72,7 +73,7 @@ def test_a_document_that_breaks_off_is_read_as_far_as_it_goes() -> None:
 def test_a_document_without_its_beginning_is_read() -> None:
     text = json.dumps(ORDERS, indent=2)[900:]
     focus = Focus.parse("total of order-66")
-    reading = json_shape.read_cut(text, focus, 250)
+    reading = json_cut.read(text, focus, 250)
     assert reading is not None
     assert near(pack(reading, 250, focus=focus).text, "order-66", "660")
 
@@ -105,12 +106,12 @@ def test_numbers_keep_their_spelling() -> None:
     ["[" * 50_000 + "]" * 50_000, '{"a":' * 50_000, '{"a": [1, 2', '{"a" "b"}', '["\\ud800"]', "[]]]]", '{"a":}', "{]"],
 )
 def test_broken_and_bottomless_documents_do_no_harm(text: str) -> None:
-    reading = json_shape.read(text, Focus.parse("a"), 50)
+    reading = json_documents.read(text, Focus.parse("a"), 50)
     assert reading is None or pack(reading, 50).tokens <= 50
 
 
 def test_brackets_that_never_end_cost_no_memory_and_hide_nothing_behind_them() -> None:
-    assert len(json_shape.parse("[" * 50_000)[0]) <= json_shape.DEEPEST
+    assert len(json_tree.parse("[" * 50_000)[0]) <= json_tree.DEEPEST
     deep = "[" * 5_000 + "]" * 5_000
     assert "after: 7" in shown(f'{{"deep": {deep}, "after": 7, "other": "x"}}', "after")
 
@@ -124,7 +125,7 @@ def test_brackets_that_never_end_cost_no_memory_and_hide_nothing_behind_them() -
     )
 )
 def test_every_plain_value_of_a_document_is_in_its_tree(document: object) -> None:
-    tree, _ = json_shape.parse(json.dumps([[document]]))
+    tree, _ = json_tree.parse(json.dumps([[document]]))
     wanted: list[str] = []
 
     def collect(value: object) -> None:

@@ -9,9 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable
 
-from tersely.condensing.focus import Focus
-from tersely.condensing.readers.tree import LEAF, LIST, OBJECT, Tree, grouped_by_dots, read_tree
-from tersely.condensing.units import Reading
+from tersely.shapes.tree import LIST, OBJECT, Tree
 
 _STRING = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
 _QUOTED = r"'([^'\\]*(?:\\.[^'\\]*)*)'"
@@ -31,16 +29,6 @@ DEEPEST_INSIDE = 3
 
 DEEPEST = 1_000
 """Open brackets at once; deeper values are skipped, because no output could show the path to them."""
-
-
-def read(text: str, focus: Focus, budget: int) -> Reading | None:
-    return read_parsed(parse(text)[0], focus, budget)
-
-
-def read_parsed(tree: Tree, focus: Focus, budget: int) -> Reading | None:
-    if LEAF not in tree.kind:
-        return None
-    return read_tree(grouped_by_dots(tree), focus, budget, "json")
 
 
 _WHOLE_STRING = re.compile(rf"\s*{_STRING}\s*", re.S)
@@ -111,12 +99,12 @@ _WORDS = re.compile(r'(?:\s*[^\s,{}\[\]"]+\s*,?){1,1000}')
 _FIELD_LINE = re.compile(r'\s*"[^"\n]{1,120}"\s*:\s')
 
 
-def read_cut(text: str, focus: Focus, budget: int) -> Reading | None:
-    """Read JSON whose beginning is missing, from the first field on; brackets that were never opened count as open."""
+def parse_cut(text: str) -> Tree:
+    """Parse JSON whose beginning is missing, from the first field on; brackets that were never opened count as open."""
+    tree = Tree()
     start = _FIELD_LINE.search(text)
     if start is None:
-        return None
-    tree = Tree()
+        return tree
     breaks = [match.start() for match in re.finditer("\n", text)]
     root = tree.add(-1, "", LIST)
     position = start.start()
@@ -139,7 +127,7 @@ def read_cut(text: str, focus: Focus, budget: int) -> Reading | None:
             fragment = True
         else:
             position = max(opening.end(), position + 1)
-    return read_tree(tree, focus, budget, "json") if len(tree) > 3 else None
+    return tree
 
 
 def _wrap(tree: Tree) -> int:

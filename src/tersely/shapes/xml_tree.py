@@ -7,10 +7,7 @@ fetches nothing, and accepts unclosed and crossed tags; depth costs nothing.
 import re
 from bisect import bisect_right
 
-from tersely.condensing.detect import Reader, Sample, Signs
-from tersely.condensing.focus import Focus
-from tersely.condensing.readers.tree import LEAF, OBJECT, Tree, read_tree
-from tersely.condensing.units import Reading
+from tersely.shapes.tree import LEAF, OBJECT, Tree
 
 _TAG = re.compile(
     r"<!--.*?(?:-->|$)|<!\[CDATA\[(?P<cdata>.*?)(?:\]\]>|$)|<[?!][^>]*>?"
@@ -20,13 +17,6 @@ _TAG = re.compile(
 _ATTRIBUTE = re.compile(r"([\w:.-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _ENTITY = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}
 _ENTITIES = re.compile("|".join(_ENTITY))
-
-
-def read(text: str, focus: Focus, budget: int) -> Reading | None:
-    tree = parse(text)
-    if len(tree) < 4:
-        return None
-    return read_tree(tree, focus, budget, "xml")
 
 
 def _plain(text: str) -> str:
@@ -95,14 +85,3 @@ def _with_text_values(tree: Tree) -> Tree:
         elif tree.kind[node] == OBJECT and not inside[node]:
             tree.kind[node] = LEAF
     return tree.without(dropped) if any(dropped) else tree
-
-
-_FIRST_TAG = re.compile(r"<[A-Za-z_][\w:.-]*(?:\s[^<>]*)?/?>")
-
-
-def _is_xml(sample: Sample) -> bool:
-    opening = sample.opening
-    return opening.startswith("<") and bool(opening.startswith("<?xml") or _FIRST_TAG.match(opening))
-
-
-READER = Reader("xml", Signs((0.99, _is_xml)), read)

@@ -1,0 +1,82 @@
+"""Outlines: keys with values, sections, items and drawn trees, read as a tree."""
+
+import re
+from itertools import pairwise
+
+from tersely.condensing.detect import Reader, Sample, Signs, once
+from tersely.condensing.focus import Focus
+from tersely.condensing.readers.tree import read_tree
+from tersely.condensing.units import Reading
+from tersely.shapes.outlines import parse
+from tersely.shapes.tree import Tree
+
+_DRAWN_BRANCH = re.compile(r"[\s│┃|]*(?:[├└┣┗][─━]{1,3}|[|`]-- )")
+_RECORD_RULE = re.compile(r"[-=*]+\s*\[?\s*(?:record\s*#?\d+|\d+\. row)\b", re.I)
+
+
+@once
+def yaml_like(sample: Sample) -> bool:
+    """Whether lines nest by two blanks or `- ` under a bare `key:` as in YAML; `describe` output aligns values."""
+    lines = sample.lines
+    aligned = sum(1 for line in lines if re.match(r"\s*[^:\s][^:]{0,40}:\s{3,}\S", line))
+    nested = 0
+    for before, after in pairwise(lines):
+        if before.rstrip().endswith(":"):
+            step = (len(after) - len(after.lstrip())) - (len(before) - len(before.lstrip()))
+            nested += step == 2 or after.lstrip().startswith("- ") or step == 4
+    documents = sum(1 for line in lines if line.rstrip() == "---")
+    spaced = sum(1 for line in lines if re.match(r"\s*(?:- )?[^:]{1,40}\s+:\s", line))
+    return aligned < 0.1 * len(lines) and spaced < 0.1 * len(lines) and (documents > 0 or nested > 0)
+
+
+def is_yaml(sample: Sample) -> bool:
+    return (sample.keys + sample.items >= 0.7 or sample.begins_with_keys) and yaml_like(sample)
+
+
+def has_keys(sample: Sample) -> bool:
+    return sample.keys + sample.items >= 0.75 and sample.long_lines < 0.3 and sample.marked < 0.2
+
+
+def _is_drawn(sample: Sample) -> bool:
+    """Whether lines draw a tree or number the records."""
+    return sample.share(_DRAWN_BRANCH) >= 0.5 or sum(1 for line in sample.lines if _RECORD_RULE.match(line)) >= 2
+
+
+def _has_sections(sample: Sample) -> bool:
+    if sample.sections and sample.sections + sample.assigns >= 0.7:
+        return True
+    most = sample.keys + sample.items + sample.sections + sample.assigns >= 0.7
+    return most and sample.long_lines < 0.2 and sample.marked < 0.2
+
+
+def _is_described(sample: Sample) -> bool:
+    """Whether it begins with keys: the output of `describe` often ends with a table of events."""
+    return sample.keys >= 0.3 and sample.marked < 0.15 and sample.begins_with_keys
+
+
+def _has_some_keys(sample: Sample) -> bool:
+    return sample.keys + sample.assigns + sample.sections > 0.5
+
+
+def read_parsed(tree: Tree, focus: Focus, budget: int) -> Reading | None:
+    """Read YAML that is already parsed."""
+    return _reading(tree, focus, budget, "yaml")
+
+
+def read(text: str, focus: Focus, budget: int) -> Reading | None:
+    return _reading(parse(text, yaml=False), focus, budget, "outline")
+
+
+def _reading(tree: Tree, focus: Focus, budget: int, kind: str) -> Reading | None:
+    if len(tree) < 3:
+        return None
+    return read_tree(tree, focus, budget, kind)
+
+
+READER = Reader(
+    "outline",
+    Signs((0.88, _is_drawn), (0.5, has_keys), (0.49, _has_sections), (0.48, _is_described), (0.24, _has_some_keys)),
+    read,
+    holds_json=True,
+    may_repeat=True,
+)

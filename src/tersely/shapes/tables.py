@@ -1,0 +1,367 @@
+"""Tables: rows with separated, drawn or aligned cells, and the lines of the source on which they stand."""
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from tersely.shapes.values import number_of, shape_of
+
+_RULE = re.compile(r"[\s|+=:\-─│┼┬┴├┤╋━┃┏┓┗┛┡┩╇╈]+")
+_BLANKS = re.compile(r"\s{2,}|\t")
+_STATEMENT = re.compile(r"\s*[A-Za-z][\w ]*: \S")
+"""A line such as `Ordered by: internal time`, which is no header."""
+_MOMENT = re.compile(r"\b\d{4}-\d\d-\d\d\b|\b\d\d:\d\d:\d\d\b")
+"""A date or time, which rows have and headers do not."""
+
+
+@dataclass
+class Table:
+    """Rows of one table; `header` is empty if there is none."""
+
+    header: list[str]
+    header_text: str = ""
+    header_line: int = 0
+    rows: list[list[str]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    columns: dict[int, list[str]] = field(default_factory=dict)
+    """Cache of the columns."""
+    sign: str = " "
+    """What separates the cells of a row that is shown in part."""
+
+
+@dataclass
+class Block:
+    """A part of a text: a table, or lines that belong to none."""
+
+    table: Table | None
+    texts: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+
+
+def separated(text: str) -> Table | None:
+    sample = [line for line in text[:60_000].split("\n") if line.strip()][:60]
+    if len(sample) < 3:
+        return None
+    sign = _separator_of(sample)
+    if sign is None:
+        return None
+    header: list[str] = []
+    table = Table([], sign=sign)
+    csv.field_size_limit(max(csv.field_size_limit(), 16_000_000))
+    if '"' not in text or len(sign) > 1:
+        # Without quoting, a plain split is several times faster than the csv module and cannot fail.
+        entries: Iterator[tuple[int, list[str], str]] = (
+            (number, line.split(sign), line) for number, line in enumerate(text.split("\n"), 1) if line.strip()
+        )
+    else:
+        entries = _quoted_rows(text, sign)
+    for number, cells, line in entries:
+        if not header and not table.rows and not table.header_text and _is_header(cells, sample, sign):
+            header = [cell.strip() for cell in cells]
+            table.header, table.header_text, table.header_line = header, line.rstrip(), number
+            continue
+        table.rows.append([cell.strip() for cell in cells])
+        table.texts.append(line.rstrip())
+        table.lines.append(number)
+    return table if len(table.rows) >= 2 else None
+
+
+def _separator_of(sample: list[str]) -> str | None:
+    best: tuple[float, str] | None = None
+    # The usual signs, and any sign between the words of the first line.
+    unusual_signs = dict.fromkeys(
+        re.findall(r"(?<=\w)[^\w\s\"'.:-]{1,4}(?=\w)|(?<=\w) ?[|~^¦;!@#&*]{1,3} ?(?=\w)", sample[0])
+    )
+    for sign in ("\t", ",", ";", "|", *list(unusual_signs)[:6]):
+        counts = Counter(re.sub(r'"[^"]*"', "", line).strip().count(sign) for line in sample)
+        most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
+        if most and times >= 0.7 * len(sample):
+            score = times / len(sample) + 0.02 * min(most, 10) + 0.01 * len(sign)
+            if best is None or score > best[0]:
+                best = (score, sign)
+    return best[1] if best else None
+
+
+def _quoted_rows(text: str, sign: str) -> Iterator[tuple[int, list[str], str]]:
+    reader = csv.reader(io.StringIO(text), delimiter=sign, strict=False)
+    lines = text.split("\n")
+    before = 0
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            before = reader.line_num
+            continue
+        first, before = before, reader.line_num
+        if cells:
+            raw = " ".join(lines[first:before])
+            yield first + 1, cells, raw
+
+
+def _is_header(cells: list[str], sample: list[str], sign: str) -> bool:
+    if len(cells) < 2 or any(number_of(cell.strip()) is not None for cell in cells if cell.strip()):
+        return False
+    body = [line.split(sign) for line in sample[1:40]]
+    filled = [cell.strip() for cell in cells if cell.strip()]
+    if len(set(filled)) < len(filled):
+        return False
+    numeric_below = any(
+        sum(1 for row in body if column < len(row) and number_of(row[column].strip()) is not None) > 0.5 * len(body)
+        for column in range(len(cells))
+    )
+    repeats = any(
+        cell in (row[column].strip() for row in body if column < len(row))
+        for column, cell in enumerate(cells)
+        if cell.strip()
+    )
+    namelike = all(len(cell) < 60 for cell in filled)
+    return namelike and (numeric_below or not repeats)
+
+
+def blocks_of(text: str) -> Iterator[Block]:
+    """Yield drawn or aligned tables, and the lines between them."""
+    lines = text.split("\n")
+    count = len(lines)
+    at = failures = 0
+    loose = Block(None)
+    while at < count:
+        line = lines[at]
+        if not line.strip() or _RULE.fullmatch(line):
+            at += 1
+            continue
+        # Testing for a table costs as much as forty lines: after many failures, test only after blank lines.
+        likely = failures < 40 or not lines[at - 1].strip() or at % 64 == 0
+        found = (_drawn(lines, at) or _columns(lines, at)) if likely else None
+        failures = 0 if found else failures + 1
+        if found is None:
+            loose.texts.append(line.rstrip())
+            loose.lines.append(at + 1)
+            at += 1
+            continue
+        table, end = found
+        if loose.texts:
+            yield loose
+            loose = Block(None)
+        yield Block(table)
+        at = max(end, at + 1)
+    if loose.texts:
+        yield loose
+
+
+def _drawn(lines: list[str], at: int) -> tuple[Table, int] | None:
+    """Parse a table with `|` between its cells, from line `at` on."""
+    sign = next(
+        (sign for sign in ("│", "┃", "|") if lines[at].count(sign) >= 2 or lines[at].strip().startswith(sign)), None
+    )
+    if sign is None or sum(1 for cell in lines[at].split(sign) if cell.strip(" |/")) < 2:
+        return None  # A bar before a line draws no table: `| Status=Not/Inst` of `dpkg -l`.
+    table = Table([], sign=f" {sign} ")
+    end = at
+    width = lines[at].count(sign)
+    ruled = False
+    while end < len(lines):
+        line = lines[end]
+        if _RULE.fullmatch(line) and line.strip():
+            ruled = ruled or bool(table.rows)
+            if len(table.rows) == 1 and not table.header:
+                table.header, table.header_text, table.header_line = (
+                    table.rows.pop(),
+                    table.texts.pop(),
+                    table.lines.pop(),
+                )
+            end += 1
+            continue
+        if abs(line.count(sign) - width) > max(1, width // 4) or sign not in line:
+            break
+        cells = [cell.strip() for cell in line.strip().strip(sign).split(sign)]
+        table.rows.append(cells)
+        table.texts.append(" ".join(line.split()))
+        table.lines.append(end + 1)
+        end += 1
+    if len(table.rows) < 2:
+        return None
+    if not table.header and not any(number_of(cell) is not None for cell in table.rows[0]):
+        table.header, table.header_text, table.header_line = table.rows.pop(0), table.texts.pop(0), table.lines.pop(0)
+    return table, end
+
+
+def _columns(lines: list[str], at: int) -> tuple[Table, int] | None:
+    """Parse a table aligned with blanks, with or without a header, from line `at` on."""
+    body = [line for line in lines[at + 1 : at + 40] if line.strip() and not _RULE.fullmatch(line)][:24]
+    if len(body) < 2:
+        return None
+    header = lines[at]
+    if not lines[at + 1].strip():
+        return None  # A line apart from the rows: a title.
+    if sum(1 for line in body if line.count("|") >= 2 and "|" not in header) > 0.5 * len(body):
+        return None
+    split = _splitter(header, body)
+    headed = True
+    if split is None:
+        split = _even_rows(header, body)
+        headed = False
+        if split is None:
+            return None
+    cells = split(header)
+    if cells is None:
+        return None
+    table = Table([])
+    end = at
+    if headed and not any(number_of(cell) is not None for cell in cells):
+        table.header, table.header_text, table.header_line = cells, " ".join(header.split()), at + 1
+        end = at + 1
+    misfits = 0
+    while end < len(lines):
+        line = lines[end]
+        if not line.strip():
+            if end + 1 < len(lines) and (lines[end + 1].strip() == "" or split(lines[end + 1]) is None):
+                break
+            end += 1
+            continue
+        if _RULE.fullmatch(line):
+            end += 1
+            continue
+        row = split(line)
+        if row is None:
+            misfits += 1
+            follows = [other for other in lines[end + 1 : end + 4] if other.strip()]
+            if misfits > 2 or sum(1 for other in follows if split(other) is not None) < max(1, len(follows) - 1):
+                break
+            row = [line.strip()]
+        else:
+            misfits = 0
+        table.rows.append(row)
+        table.texts.append(" ".join(line.split()))
+        table.lines.append(end + 1)
+        end += 1
+    return (table, end) if len(table.rows) >= 3 else None
+
+
+Split = Callable[[str], list[str] | None]
+
+
+def _splitter(header: str, body: list[str]) -> Split | None:
+    """Return a function that splits rows under this header, if it splits most of them."""
+    words = header.split()
+    if len(words) < 2 or sum(1 for word in words if number_of(word) is not None) > 0.34 * len(words):
+        return None
+    if sum(len(word) for word in words) / len(words) > 24 or header.rstrip().endswith((".", ":", ";", ",")):
+        return None
+    if _STATEMENT.match(header) or _MOMENT.search(header):
+        return None
+    begins = Counter(shape_of(row.split()[0]) for row in body)
+    if sum(1 for word in words if any(sign.isdigit() for sign in word)) > 0.3 * len(words) or (
+        shape_of(words[0]) != "a" and begins[shape_of(words[0])] > 0.5 * len(body) > 1
+    ):
+        return None  # It looks like the rows below it: a row itself.
+    trials: list[Split] = []
+    starts = [match.start() for match in re.finditer(r"(?:(?<=\s\s)|(?<=^)|(?<=\t))\S", header)]
+    if len(starts) >= 2:
+        trials.append(_by_position(starts, 0.6))
+    tight = [match.start() for match in re.finditer(r"(?:(?<=\s)|(?<=^))\S", header)]
+    if len(tight) >= 3 and tight != starts:
+        # Words one blank apart are columns only if nearly every cell below begins under one.
+        trials.insert(0, _by_position(tight, 0.9))
+    if all(word[0].isalnum() or word[0] in "%(_/@" for word in words) and _words_fit(len(words), body):
+        trials.append(_by_words(len(words)))
+    if len(starts) >= 3:
+        trials.append(_by_blanks(len(starts)))
+    for trial in trials:
+        if sum(1 for row in body if trial(row) is not None) >= 0.75 * len(body) and trial(header) is not None:
+            return trial
+    return None
+
+
+def _words_fit(count: int, body: list[str]) -> bool:
+    """Whether rows have a word for each header, or more only in a last column of free text."""
+    rows = [row.split(None, count - 1) for row in body]
+    if sum(1 for row in body if len(row.split()) == count) >= 0.75 * len(body):
+        return count >= 3
+    if count < 4:
+        return False
+    return any(
+        sum(1 for row in rows if len(row) == count and number_of(row[at]) is not None) >= 0.8 * len(rows)
+        for at in range(count - 1)
+    )
+
+
+def _by_position(starts: list[int], share: float) -> Split:
+    wanted = max(1, int(share * (len(starts) - 1)))
+
+    def split(line: str) -> list[str] | None:
+        if len(line) < starts[1]:
+            return None
+        cells: list[str] = []
+        fits = 0
+        before = 0
+        for start in starts[1:]:
+            if start >= len(line):
+                cells.append(line[before:].strip())
+                before = len(line)
+                continue
+            if line[start - 1] == " ":
+                fits += line[start] != " "
+                cut = start
+            else:
+                cut = line.find(" ", start)
+                cut = len(line) if cut < 0 else cut
+            cells.append(line[before:cut].strip())
+            before = cut
+        cells.append(line[before:].strip())
+        return cells if fits >= wanted else None
+
+    return split
+
+
+def _by_words(count: int) -> Split:
+    def split(line: str) -> list[str] | None:
+        cells = line.split(None, count - 1)
+        return cells if len(cells) == count else None
+
+    return split
+
+
+def _by_blanks(count: int) -> Split:
+    def split(line: str) -> list[str] | None:
+        cells = _BLANKS.split(line.strip())
+        return cells if len(cells) == count else None
+
+    return split
+
+
+@lru_cache(maxsize=64)
+def _has_number(row: str) -> bool:
+    """Whether a word of the row is a number; each row is looked at below each of the lines before it."""
+    return any(number_of(word) is not None for word in row.split())
+
+
+def _even_rows(first: str, body: list[str]) -> Split | None:
+    """Return how to split rows without a header: nearly all have equally many words or cells, some of them numbers."""
+    rows = [first, *body]
+    numeric = sum(map(_has_number, rows)) / len(rows)
+    if numeric < 0.7:
+        return None
+    for pattern in (None, _BLANKS):
+        counts = Counter(len(row.split()) if pattern is None else len(pattern.split(row.strip())) for row in rows)
+        most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
+        if most >= 3 and times >= 0.8 * len(rows):
+            return _by_words(most) if pattern is None else _by_blanks(most)
+    fewest = min(len(row.split()) for row in rows)
+    if fewest >= 6 and len(rows) >= 5:
+        # The last column is free text, as in `ls -l` or `ps`; the others must be alike, in the first row too.
+        split = [row.split(None, fewest - 1) for row in rows]
+        numeric_columns = [
+            column
+            for column in range(fewest - 1)
+            if sum(1 for cells in split if number_of(cells[column]) is not None) >= 0.8 * len(split)
+        ]
+        if len(numeric_columns) >= 2 and all(number_of(split[0][column]) is not None for column in numeric_columns):
+            return _by_words(fewest)
+    return None
