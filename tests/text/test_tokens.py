@@ -1,12 +1,11 @@
 """Counting tokens: exact, offline, and for any text."""
 
-import gzip
+import base64
 import hashlib
 import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from tersely.text.tokens import (
     O200K,
     UNKNOWN_MODEL_FACTOR,
     EncodingName,
+    LineTokenizer,
     Tokenizer,
     count_tokens,
     is_seam,
@@ -29,6 +29,8 @@ from tersely.text.tokens import (
 CL100K = Tokenizer("cl100k_base")
 UNKNOWN_MODEL = Tokenizer("o200k_base", UNKNOWN_MODEL_FACTOR)
 NAMES: tuple[EncodingName, ...] = ("o200k_base", "cl100k_base")
+
+SMALLER: dict[EncodingName, Any] = {}
 
 NASTY = [
     *(
@@ -117,9 +119,10 @@ def test_vocabulary_and_pattern_are_those_that_tiktoken_would_download(
 
     monkeypatch.setattr(openai_public, "load_tiktoken_bpe", note_the_hash)
     published = getattr(openai_public, name)()
-    ours = files("tersely.text").joinpath("vocabulary", f"{name}.tiktoken.gz").read_bytes()
+    ours = tokens._encoding(name)._mergeable_ranks
+    in_their_format = b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ours.items())
 
-    assert hashlib.sha256(gzip.decompress(ours)).hexdigest() == asked["sha256"]
+    assert hashlib.sha256(in_their_format).hexdigest() == asked["sha256"]
     assert tokens._PATTERNS[name] == published["pat_str"]
 
 
@@ -232,6 +235,37 @@ def test_counting_needs_no_network_and_writes_no_cache(tmp_path: Any) -> None:
 
     assert (finished.stdout, finished.stderr) == ("2 2\n", "")
     assert not list(tmp_path.iterdir())
+
+
+@given(TEXTS | st.text(st.characters(max_codepoint=0xFF) | st.characters(min_codepoint=0x2000, max_codepoint=0x2FFF)))
+@settings(deadline=None)
+def test_the_smaller_vocabulary_encodes_texts_without_rare_characters_alike(text: str) -> None:
+    for name in NAMES:
+        if name not in SMALLER:
+            SMALLER[name] = tokens._built(name, common=True)
+        common = tokens._RARE.sub("x", text)
+        assert SMALLER[name].encode_ordinary(common) == tokens._encoding(name).encode_ordinary(common)
+
+
+@pytest.mark.process
+def test_the_whole_vocabulary_is_loaded_when_a_text_needs_it() -> None:
+    program = (
+        "from tersely.text import tokens\n"
+        "found = [tokens.count_tokens('hello … ×3 wörld'), len(tokens._encodings)]\n"
+        "print(found + [tokens.count_tokens('お誕生日おめでとう'), len(tokens._encodings), len(tokens._common_encodings)])\n"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert json.loads(finished.stdout) == [plain("hello … ×3 wörld", "o200k_base"), 0, 8, 1, 0]
+
+
+@given(st.lists(TEXTS, max_size=6), st.sampled_from([O200K, CL100K, UNKNOWN_MODEL]))
+@example(["a)", "/b", " /c", "", "   d", "\t", "e"], O200K)
+@settings(max_examples=300, deadline=None)
+def test_lines_are_counted_once_and_the_sum_is_exact(lines: list[str], tokenizer: Tokenizer) -> None:
+    by_line = LineTokenizer.of(tokenizer)
+    for upto in range(len(lines) + 1):
+        text = "\n".join(lines[:upto])
+        assert by_line.count(text) == tokenizer.count(text)
 
 
 def test_many_threads_share_one_encoding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from tersely.condensing.readers import generic, prose
 from tersely.condensing.segments import read_any
 from tersely.condensing.units import Packed, Reading, Unit, moved, pack
 from tersely.errors import InputError
-from tersely.text.tokens import O200K, Tokenizer
+from tersely.text.tokens import O200K, LineTokenizer, Tokenizer
 
 _ESCAPE_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 
@@ -31,6 +31,9 @@ multiple of the text.
 """
 
 _STRETCH = 5_000_000
+
+COUNTED_ASIDE = 100_000
+"""In characters. The tokens of a shorter text are counted faster than a thread starts."""
 
 MOST_VALUES = 1_500_000
 """Values of JSON read in one piece. Each costs about a hundred bytes, so twelve million characters of `1,` would cost
@@ -56,14 +59,20 @@ def condense_structurally(
             encoding=tokenizer.name,
             account=Account.whole(text),
         )
-    # The tokenizer releases the interpreter's lock, so a second core counts while this one reads.
-    with ThreadPoolExecutor(max_workers=1) as counting:
-        before = counting.submit(tokenizer.count, text) if tokens_before is None else None
-        packed, account, kind, closing = _condensed(text, budget, focus, tokenizer)
+    lines = LineTokenizer.of(tokenizer)
+    if tokens_before is not None or len(text) < COUNTED_ASIDE:
+        packed, account, kind, closing = _condensed(text, budget, focus, lines)
+        tokens_before = tokenizer.count(text) if tokens_before is None else tokens_before
+    else:
+        # The tokenizer releases the interpreter's lock, so a second core counts while this one reads.
+        with ThreadPoolExecutor(max_workers=1) as counting:
+            before = counting.submit(tokenizer.count, text)
+            packed, account, kind, closing = _condensed(text, budget, focus, lines)
+        tokens_before = before.result()
     return Condensed(
         text=packed.text,
         status="structural",
-        tokens_before=before.result() if before else tokens_before or 0,
+        tokens_before=tokens_before,
         tokens_after=packed.tokens,
         encoding=tokenizer.name,
         lost=account.summary(),

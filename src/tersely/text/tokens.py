@@ -1,7 +1,8 @@
 """Count tokens: exact, offline, and safe for any text.
 
 The vocabularies of o200k_base and cl100k_base are part of the wheel, so nothing is
-downloaded. Text is passed to tiktoken in pieces: a long run of one character can
+downloaded; a file holds the tokens in the order of their ids, because building the table
+from OpenAI's own format takes twice as long. Text is passed to tiktoken in pieces: a long run of one character can
 take it tens of seconds or make it panic. Pieces bound the work per call and let
 "more than N?" stop early. They are cut only at seams, positions where both encodings
 always start a new token, so the sum is the exact count; only a run of 64 kB without
@@ -10,14 +11,12 @@ a seam is cut elsewhere.
 Pure functions, no event loop: call them in a thread if the text is large.
 """
 
-import base64
-import gzip
 import math
 import re
 import threading
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Literal
 
@@ -31,6 +30,9 @@ UNKNOWN_MODEL_FACTOR = 1.25
 LONGEST_TOKEN = 128
 """The longest token of both vocabularies in characters: N tokens never cover more than 128 × N characters."""
 
+_USUAL_CHARACTERS = 5
+"""Of a token. A text of more characters per token of a limit is probably over it, which words alone show."""
+
 _PIECE = 16_384
 _LONGEST_PIECE = 4 * _PIECE
 
@@ -42,6 +44,7 @@ _SEAM = re.compile(
     r"|(?<=[A-Za-z0-9]\n)(?=/)|(?<=[ぁ-ゖァ-ヺ一-鿿])[、。]"
 )
 _SEAM_DISTANCE = 64
+_LONGEST_INDENT = 64
 
 _PATTERNS: dict[EncodingName, str] = {
     "o200k_base": "|".join(
@@ -74,26 +77,53 @@ _O200K_MODEL = re.compile(r"(?:ft:)?(?:gpt-4o|gpt-4\.|gpt-5|gpt-oss|chatgpt|o[1-
 
 
 _encodings: dict[EncodingName, tiktoken.Encoding] = {}
+"""With the whole vocabulary."""
+_common_encodings: dict[EncodingName, tiktoken.Encoding] = {}
+"""With the tokens that texts without rare characters can contain: two thirds of them, built in two thirds of the time."""
 _building = threading.Lock()
 
+_BETWEEN_TOKENS = b"\xff\xfe"
+"""Occurs in no token."""
+_RARE = re.compile("[^\x00-\xff\u2000-\u2fff]")
+"""Neither Latin-1 nor among the punctuation, arrows, lines and symbols that programs write."""
+_COMMON_BYTES = bytes(range(128)) + b"\xc2\xc3\xe2" + bytes(range(0x80, 0xC0))
+"""The bytes of the other characters. A token of a text is a part of it, so it has no other bytes."""
 
-def _encoding(name: EncodingName) -> tiktoken.Encoding:
-    """The encoding, built on first use (0.3 s) and only once, even with concurrent threads."""
+
+def _encoding(name: EncodingName, text: str | None = None) -> tiktoken.Encoding:
+    """The encoding, built on first use and only once, even with concurrent threads.
+
+    For a `text` without rare characters, one with a smaller vocabulary may be returned that encodes it alike.
+    """
     found = _encodings.get(name)
     if found is not None:
         return found
-    with _building:
-        if name not in _encodings:
-            packed = files("tersely.text").joinpath("vocabulary", f"{name}.tiktoken.gz").read_bytes()
-            ranks = {}
-            for line in gzip.decompress(packed).splitlines():
-                token, rank = line.split()
-                ranks[base64.b64decode(token)] = int(rank)
-            # No special tokens: text that contains the name of one is ordinary text.
-            _encodings[name] = tiktoken.Encoding(
-                name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={}
-            )
-        return _encodings[name]
+    common = text is not None and (text.isascii() or not _RARE.search(text))
+    kept = _common_encodings if common else _encodings
+    found = kept.get(name)
+    if found is None:
+        with _building:
+            found = kept.get(name)
+            if found is None:
+                found = kept[name] = _built(name, common=common)
+                if not common:
+                    _common_encodings.pop(name, None)
+    return found
+
+
+def _built(name: EncodingName, *, common: bool) -> tiktoken.Encoding:
+    tokens = files("tersely.text").joinpath("vocabulary", f"{name}.tokens").read_bytes().split(_BETWEEN_TOKENS)
+    ranks = (
+        {
+            token: rank
+            for rank, token in enumerate(tokens)
+            if token.isascii() or not token.translate(None, _COMMON_BYTES)
+        }
+        if common
+        else dict(zip(tokens, range(len(tokens)), strict=True))
+    )
+    # No special tokens: text that contains the name of one is ordinary text.
+    return tiktoken.Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
 
 
 def is_seam(text: str, position: int) -> bool:
@@ -167,12 +197,12 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The token ids of the encoding; `factor` does not apply."""
-        encoding = _encoding(self.name)
+        encoding = _encoding(self.name, text)
         return [token for piece in _pieces(text) for token in encoding.encode_ordinary(piece)]
 
     def count(self, text: str) -> int:
         if len(text) <= _PIECE:
-            return self.scaled(len(_encoding(self.name).encode_ordinary(text)))
+            return self.scaled(len(_encoding(self.name, text).encode_ordinary(text)))
         return self.scaled(sum(self._counts(text)))
 
     def at_least(self, text: str) -> int:
@@ -181,11 +211,10 @@ class Tokenizer:
 
     def _counts(self, text: str) -> Iterator[int]:
         """The token count of each piece. Equal consecutive pieces, the slowest to count, are counted once."""
-        encoding = _encoding(self.name)
         last, found = "", 0
         for piece in _pieces(text):
             if piece != last:
-                last, found = piece, len(encoding.encode_ordinary(piece))
+                last, found = piece, len(_encoding(self.name, piece).encode_ordinary(piece))
             yield found
 
     def exceeds(self, text: str, limit: int) -> bool:
@@ -194,6 +223,8 @@ class Tokenizer:
             return False  # A token has at least one byte, a character at most four.
         if limit <= 0 or len(text) > LONGEST_TOKEN * limit:
             return bool(text) or limit < 0
+        if len(text) > _USUAL_CHARACTERS * limit and self.at_least(text[: 2 * _USUAL_CHARACTERS * limit]) > limit:
+            return True
         found = 0
         for tokens in self._counts(text):
             found += tokens
@@ -217,14 +248,15 @@ class Tokenizer:
         room = self.room(limit)
         if room <= 0:
             return start
-        encoding = _encoding(self.name)
         begin, left, exact = start, room, True
         characters_per_token = 2.0
         while begin < end:
             # Read no more than the limit requires: a short head of a long text is cheap.
             length = min(_PIECE, int(left * characters_per_token) + 32)
             stop, forced = _next_cut(text, begin, end, length, 2 * length)
-            ids = encoding.encode_ordinary(text[begin:stop])
+            piece = text[begin:stop]
+            encoding = _encoding(self.name, piece)
+            ids = encoding.encode_ordinary(piece)
             if len(ids) > left:
                 # Bytes, because a token may end inside a character; that character is left out.
                 cut = begin + len(encoding.decode_bytes(ids[:left]).decode("utf-8", "ignore"))
@@ -245,7 +277,6 @@ class Tokenizer:
         room = self.room(limit)
         if room <= 0:
             return end
-        encoding = _encoding(self.name)
         reach = 5 * room + 64
         while True:
             begin = max(start, end - reach)
@@ -256,6 +287,7 @@ class Tokenizer:
         exact = end - begin <= _LONGEST_PIECE
         if len(ids) <= room and (exact or self._is_within(text, start, end, room)):
             return start
+        encoding = _encoding(self.name, text[begin:end])
         cut = end - len(encoding.decode_bytes(ids[-room:]).decode("utf-8", "ignore"))
         return self._settled_start(text, max(cut, begin), end, room, exact)
 
@@ -300,6 +332,45 @@ class Tokenizer:
 
 
 O200K = Tokenizer("o200k_base")
+
+
+@dataclass(frozen=True)
+class LineTokenizer(Tokenizer):
+    """A tokenizer for texts that share lines, such as drafts of one text: it counts each line once.
+
+    It keeps the lines, so it should not outlive the work on one text.
+    """
+
+    _counts_of_lines: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
+    """Tokens by line, of the encoding; the line end belongs to the line."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> "LineTokenizer":
+        return cls(tokenizer.name, tokenizer.factor)
+
+    def count(self, text: str) -> int:
+        total = begin = at = 0
+        for line in text.split("\n"):
+            if at and _begins_piece(line):
+                total += self._count_of(text[begin:at])
+                begin = at
+            at += len(line) + 1
+        return self.scaled(total + self._count_of(text[begin:]))
+
+    def _count_of(self, piece: str) -> int:
+        found = self._counts_of_lines.get(piece)
+        if found is None:
+            found = self._counts_of_lines[piece] = Tokenizer(self.name).count(piece)
+        return found
+
+
+def _begins_piece(line: str) -> bool:
+    """Whether the beginning of a line, not the first one, is a seam."""
+    first = line[:1]
+    if first in (" ", "\t"):
+        bare = line.lstrip(" \t")
+        return len(line) - len(bare) <= _LONGEST_INDENT and not (bare[:1] or " ").isspace()
+    return first not in ("", "/") and not first.isspace()
 
 
 def tokenizer_for(model: str | None) -> Tokenizer:
