@@ -18,6 +18,7 @@ from tersely.masking.patterns import (
     is_placeholder,
     is_random,
     is_secret,
+    is_sentence,
     is_wordy,
     name_of_secret,
 )
@@ -47,6 +48,7 @@ _LINE_LEAD = compiled(
     r"""[ \t]*(?:[-#>+]+[ \t]*)?(?:export[ \t]+|set[ \t]+|env[ \t]+|declare[ \t]+-x[ \t]+|\$env:)?["']?"""
 )
 _NEXT_PAIR = compiled(r"[;&,][ \t]*[\w.\-]+[=:]")
+_PAIR_AFTER = compiled(r"[ \t,;]+[A-Za-z][\w.\-]*[:=][^/ \t]|[ \t]*[\])}]*$")
 _SCHEME = compiled(
     (
         r"(?:bearer:?|basic|token|api-?key|api-?token|negotiate|hmac|sso-key|key|oauth|bot|splunk|jwt|geniekey|flyv1"
@@ -60,9 +62,12 @@ _MNEMONIC = compiled(r"(?:[a-z]{3,8}[ ,]+){11,23}[a-z]{3,8}")
 _NO_VALUES = frozenset((b"true", b"fals", b"null", b"None", b"True", b"Fals"))
 _NO_VALUE = compiled(r"(?:true|false|null|None|True|False)(?:[\s,;}\])]|$)")
 _TYPE_STARTS = frozenset((b"str", b"Str", b"cha", b"&st", b"Sec", b"Opt", b"byt"))
-_INNER_VALUE = compiled(rf"\{{\s*{_QUOTE}(?:value|plain|plaintext|literal|secret|S|\$value){_QUOTE}\s*:\s*({_QUOTE})")
+_INNER_VALUE = compiled(rf"\{{[^{{}}]*?{_QUOTE}(?:value|plain|plaintext|literal|secret|S|\$value){_QUOTE}\s*:\s*({_QUOTE})")
 _UNIT = compiled(r"[ \t]+(?:bytes|chars|characters|bits|tokens|days|seconds|attempts|failed|passed)\b")
 _NUMBER = b"0123456789.-+eE"
+_TYPOGRAPHIC = ("“".encode(), "”".encode(), "„".encode(), "‘".encode(), "’".encode(), "«".encode())
+"""Quotes that `masking.normalise` reads."""
+_REFERENCE = compiled(r"!(?:Ref|GetAtt|Sub|ImportValue|vault|Join|Select|FindInMap|env|ENV|secret|reference|include)\b")
 
 
 def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
@@ -79,6 +84,8 @@ def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if name is None:
             continue
         before = text[start - 1 : start]
+        if before == b"/" and text[start - 3 : start] == b"://":
+            continue  # The user of a URL.
         if before == b":" and b"arn:" in text[max(0, start - 100) : start].rsplit(None, 1)[-1]:
             continue
         if before == b"/" and name.demand is not Demand.RANDOM:
@@ -124,7 +131,7 @@ def _items(text: bytes, opened: Places, name: Name) -> Iterator[SecretSpan]:
         comment = text.find(b" #", start, end)
         end = start + len(text[start : comment if comment >= 0 else end].rstrip())
         value = text[start : min(end, start + LOOK)]
-        if value and b" " not in value and worth_masking(value, name, quoted=True):
+        if value and b" " not in value and not is_code(value) and worth_masking(value, name, quoted=True):
             yield SecretSpan(start, end, name.kind, b"" if value.strip(_NUMBER) or places[4][0] < 0 else b'"')
 
 
@@ -135,6 +142,8 @@ def _name_start(text: bytes, at: int) -> int:
     start = at - len(before) + len(before.rstrip(NAME_BYTES))
     if start < at and text[start - 1 : start] == b"\\" and text[start] in b"nrtbf":
         start += 1  # The n of an escaped line break is not part of the name.
+    if text[start : start + 2] == b"-D":
+        start += 2  # A property on a command line.
     return start
 
 
@@ -170,6 +179,8 @@ def _value(
             text[places[3][0] : places[3][1]] if places[3][0] >= 0 else b"",
         )
         first = text[start : start + 1]
+    if b"!" in text[at:start] and _REFERENCE.search(text, at, start):
+        return None
     if newline:
         if operator != b">" and not (name_quote and quote):
             return None
@@ -195,8 +206,12 @@ def _value(
     if text[start : start + 4] in _NO_VALUES and _NO_VALUE.match(text, start, min(len(text), start + 8)):
         return None
     if first == b"{":
-        inner = _INNER_VALUE.match(text, start, min(len(text), start + 80))
-        return _quoted(text, inner[0][1], line_end, name, text[inner[1][0] : inner[1][1]]) if inner else None
+        inner = _INNER_VALUE.match(text, start, min(len(text), start + 300))
+        if inner is None:
+            return None
+        line_end = text.find(b"\n", inner[0][1])
+        line_end = len(text) if line_end < 0 else line_end
+        return _quoted(text, inner[0][1], line_end, name, text[inner[1][0] : inner[1][1]])
     if first in (b"|", b">"):
         return _block(text, start, name_start, name)
     if text[start : start + 3] in _TYPE_STARTS and (typed := _TYPE.match(text, start, min(line_end, start + 40))):
@@ -284,12 +299,16 @@ def _element(text: bytes, start: int, name: Name) -> SecretSpan | None:
         start += 9
     end = text.find(b"<", start, start + LOOK)
     value = text[start : end if end >= 0 else start + LOOK].rstrip().removesuffix(b"]]>")
-    is_element = text.startswith((b"</", b"<<"), end) if end >= 0 else _mixed(value, announced=True)
+    is_element = text.startswith((b"</", b"<<"), end) if end >= 0 else is_mixed(value, announced=True)
     return (
         SecretSpan(start, start + len(value), name.kind)
-        if value and is_element and worth_masking(value, name, quoted=True)
+        if value and is_element and worth_masking(value, name, quoted=True) and not _is_label(value, name)
         else None
     )
+
+
+def _is_label(value: bytes, name: Name) -> bool:
+    return name.kind not in ("passphrase", "mnemonic") and is_sentence(value)
 
 
 def _cell(text: bytes, start: int, line_end: int, name: Name) -> SecretSpan | None:
@@ -301,7 +320,7 @@ def _cell(text: bytes, start: int, line_end: int, name: Name) -> SecretSpan | No
     value = text[start : run[0][1]]
     return (
         SecretSpan(start, run[0][1], name.kind)
-        if _mixed(value, announced=True) and worth_masking(value, name, quoted=False)
+        if is_mixed(value, announced=True) and worth_masking(value, name, quoted=False)
         else None
     )
 
@@ -334,6 +353,8 @@ def _unquoted(
     end = run[0][1]
     following = text[end : end + 1]
     value = text[start:end]
+    if value.startswith(_TYPOGRAPHIC) or (value.isdigit() and _UNIT.match(text, end, min(line_end, end + 16))):
+        return None
     if following in (b"(", b"[") and not value[:1].isdigit() and value.replace(b"_", b"").replace(b".", b"").isalnum():
         return None  # A call or a subscript: code that reads a secret.
     if not name_quote and name.kind != "authorization" and end < limit:
@@ -342,8 +363,6 @@ def _unquoted(
             return None
         end = longer_end
         value = text[start:end]
-    if value.isdigit() and _UNIT.match(text, end, min(line_end, end + 16)):
-        return None
     if name_quote and value.strip(_NUMBER) and following in (b",", b"}", b"]", b""):
         return _sure(value, start, end, name)
     if not name_quote:
@@ -369,17 +388,24 @@ def _end_of_words(
             end = start + len(word.rstrip(b",;\"'"))  # `PASSWORD=a,b(c` at the beginning of a line.
     if len(word) == len(rest) or operator != b":" or name.demand is Demand.RANDOM:
         return end
-    if name.kind != "passphrase" and text[start:end].isalpha() and rest[end - start :].strip(b" \t,;.)"):
+    if name.kind != "passphrase" and _is_letters(text[start:end]) and rest[end - start :].strip(b" \t,;.)"):
         return None  # "Password: must be changed": a sentence.
     scalar_end = yaml_scalar(text, name_start, start)
     if scalar_end is not None:
         return scalar_end
-    return start + len(rest) if name.kind == "passphrase" else _more_words(text, end, limit)
+    if name.kind == "passphrase":
+        pair = _PAIR_AFTER.search(text, end, start + len(rest))
+        return pair[0][0] if pair else start + len(rest)
+    return _more_words(text, end, limit)
+
+
+def _is_letters(word: bytes) -> bool:
+    return word.isalpha() or (not word.isascii() and word.decode("utf-8", "replace").isalpha())
 
 
 def _more_words(text: bytes, end: int, limit: int) -> int:
     """Where a secret of several words ends: it continues while the words look like parts of a secret."""
-    while (word := _NEXT_WORD.match(text, end, limit)) and _mixed(text[word[1][0] : word[1][1]], announced=True):
+    while (word := _NEXT_WORD.match(text, end, limit)) and is_mixed(text[word[1][0] : word[1][1]], announced=True):
         end = word[1][1]
     return end
 
@@ -388,9 +414,15 @@ def _sure(value: bytes, start: int, end: int, name: Name) -> SecretSpan | None:
     return SecretSpan(start, end, name.kind) if worth_masking(value, name, quoted=False) else None
 
 
+_EXPRESSION = compiled(r"\(\?[:=!<iP]|\[\^?(?:[Aa0]-[Zz9]|\\[wdsb])")
+"""A regular expression is the form of a secret, not a secret."""
+
+
 def worth_masking(value: bytes, name: Name, *, quoted: bool) -> bool:
     if b"<<<<<<<<" in value:
         return False  # One of our marks, blanked for the search: this value is masked already.
+    if (b"[" in value or b"(?" in value) and _EXPRESSION.search(value):
+        return False
     return bool(value) and is_secret(value, name.demand, quoted=quoted, kind=name.kind)
 
 
@@ -414,31 +446,6 @@ def _cookies(text: bytes, start: int, end: int) -> Iterator[SecretSpan]:
             yield SecretSpan(value_start, value_end, "cookie")
 
 
-_PROSE = compiled(
-    r"\b(?:password|passphrase|passcode|token|secret|(?:api|access|secret|private|license)[ _\-]?key|credentials?)"
-    r"(?:[ \t]+(?:for|of|on)[ \t]+[\w.@\-]+(?:[ \t]+\w+)??)?(?:[ \t]+(is|was|to|as|of|value|with|provided|=|->)|:)?"
-    r"""[ \t]*(?:is|was|=|:)?[ \t]+["'`(]?([^\s"'`<>(){}\[\],;]{6,})""",
-    ignore_case=True,
-)
-
-
-def prose(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
-    """`use token 8f3a… for staging`, `the password is …`: names that are followed by a space only."""
-    at = seen = 0
-    while places := _PROSE.search(text, at):
-        seen += 1
-        if seen % 256 == 0:
-            clock.check()
-        _, verb, (start, end) = places
-        at = verb[1] if verb[0] >= 0 else start
-        value = text[start : min(end, start + LOOK)].rstrip(b".,;:!?")
-        announced = verb[0] >= 0 and text[verb[0] : verb[1]].lower() in (b"is", b"was", b"to", b"as", b"=", b"->")
-        if not _mixed(value, announced=announced) or is_placeholder(value) or is_code(value):
-            continue
-        at = end = start + len(value) if len(value) < LOOK - 8 else end
-        yield SecretSpan(start, end, "secret")
-
-
 _SPACED = compiled(
     rf"(?m)(?:^[ \t]*(?:[$#>][ \t]+)?(?:set(?:env)?[ \t]+(?:-\w+[ \t]+)?)?([\w.\-]*{ANCHOR}[\w.\-]*)"
     r"|\bAUTH(?:[ \t]+(?:PLAIN|LOGIN|default))?)[ \t]+(\S{8,})[ \t\r]*$"
@@ -452,11 +459,11 @@ def spaced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             clock.check()
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)]) if name_start >= 0 else _COOKIE_NAME
         value = text[start : min(end, start + LOOK)].rstrip(b";\"'")
-        if name is not None and (is_random(value) or _mixed(value, announced=True)) and not is_placeholder(value):
+        if name is not None and (is_random(value) or is_mixed(value, announced=True)) and not is_placeholder(value):
             yield SecretSpan(start, start + len(text[start:end].rstrip(b";\"'")), "secret")
 
 
-def _mixed(value: bytes, *, announced: bool) -> bool:
+def is_mixed(value: bytes, *, announced: bool) -> bool:
     if len(value) < 8:
         return False
     if len(value) >= 16 and is_random(value):

@@ -80,6 +80,7 @@ class Demand(Enum):
     ANY = "any"  # The name is enough: only placeholders, references and status words are not masked.
     LIKELY = "likely"  # Names are not masked either: `secret: registry-credentials` is a reference.
     RANDOM = "random"  # Only generated values are masked.
+    KEY = "key"  # Only values that are generated and denser than any identifier.
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +96,12 @@ ANCHORS = (
     "login", "mnemonic",
     "sessionid", "sessid", "cloudflare", "sourcegraph", "artifactory", "jfrog", "contribsys", "messagebird", "adobe",
     "sumo", "heroku",
-    "snyk", "salt", "connectionstring", "webhook", "dsn", "_pat",
+    "snyk", "salt", "connectionstring", "webhook", "dsn", "_pat", "psk", "samlresponse", "community", "phrase",
+    "verifier",
 )  # fmt: skip
 """Every sensitive name contains one of these, so one pass over the text finds all candidates."""
 
-SHORT_ANCHORS = ("pin", "otp", "totp", "cvv", "cvc", "sig", "pw", "psw", "sid", "code", "pat", "pa_token")
+SHORT_ANCHORS = ("pin", "otp", "totp", "cvv", "cvc", "sig", "pw", "psw", "sid", "codes?", "pat", "pa_token")
 """These count only as a whole word."""
 
 ANCHOR = rf"(?:{'|'.join(ANCHORS)}|(?:\b|_)(?:{'|'.join(SHORT_ANCHORS)})\b)"
@@ -128,7 +130,7 @@ _SECRET_KEYS = _words(
     "password vault wallet"
 )
 _HARMLESS_KEYS = _words(
-    "public pub primary foreign partition routing sort cache bucket hash range group message msg object map "
+    "public pub foreign partition sort cache bucket hash range group message msg object map "
     "idempotency dedup deduplication i18n translation config configuration row column col unique index candidate "
     "natural surrogate composite socket shard topology registry event hot lookup label tag metric item param "
     "parameter dict json field property state query lock feature flag sub parent child left right arrow host hosts "
@@ -138,6 +140,9 @@ _HARMLESS_KEYS = _words(
     "resource resourcetype agg aggregation join distribution dist clustering selector known trusted allowed release "
     "author set same different missing invalid unknown bad duplicate expected required new old"
 )
+_AMBIGUOUS_KEYS = _words("primary secondary routing")
+"""A primary key is a column, or one of the two keys of an account; a routing key is a topic, or a credential."""
+
 _NEUTRAL = _words(
     "value val data base64 b64 encoded plain plaintext cleartext text string str default prod production dev "
     "development staging stage test testing qa uat old new prev previous current next primary secondary main live raw "
@@ -164,7 +169,7 @@ _ABOUT = _words(
 """Words after the decisive one that make the value a property of a secret: token_limit, secretName."""
 
 _HARMLESS_TOKENS = _words(
-    "csrf xsrf public next page continuation continue cancellation cancel cursor sync pagination unexpected eos bos "
+    "public next page continuation continue cancellation cancel cursor sync pagination unexpected eos bos "
     "pad unk special start end stop first last mask lexer parser syntax max min prompt completion total input output "
     "per num idempotency client resume sequence syncing nextpage nextsync change fencing"
 )
@@ -180,6 +185,7 @@ _PROVIDERS = _words(
     "yandex zendesk zapier"
 )
 
+_DIGITS = b"0123456789"
 _WORD = compiled(r"[A-Z]+s?(?:[^A-Za-z]|$)|[A-Z][a-z]+|[A-Z]+|[a-z]+|[0-9]+")
 
 
@@ -273,6 +279,8 @@ def _token_rule(name: _ParsedName) -> Name | None:
         or (name.last == "pat" and not name.before)
     ):
         return _HARMLESS
+    if name.before in ("csrf", "xsrf"):
+        return Name("csrf", Demand.RANDOM, in_query_only=True)
     return Name("jwt" if name.last == "jwt" else "token", Demand.LIKELY)
 
 
@@ -283,10 +291,14 @@ def _key_rule(name: _ParsedName) -> Name | None:
         return None
     if name.before in _HARMLESS_KEYS:
         return _HARMLESS
+    if name.before in _AMBIGUOUS_KEYS:
+        return Name("key", Demand.KEY if name.before != "routing" else Demand.RANDOM)
     if name.before in _SECRET_KEYS or name.names_provider:
         return Name("api_key" if name.before in ("api", "app") else "key", Demand.LIKELY)
     if name.before or name.lowered == b"key":
         return Name("key", Demand.RANDOM, in_query_only=not name.before)
+    if name.lowered.rstrip(_DIGITS) == b"key":
+        return Name("key", Demand.KEY, in_query_only=True)  # One of several: key1, key2.
     return _HARMLESS
 
 
@@ -297,15 +309,29 @@ def _login_rule(name: _ParsedName) -> Name | None:
         return Name("credential" if name.last != "cookie" else "cookie", Demand.RANDOM)
     if name.last in ("pin", "otp", "totp", "cvv", "cvc", "mnemonic"):
         return Name(name.last if name.last != "cvc" else "cvv", Demand.ANY)
+    if name.last in ("phrase", "seedphrase"):
+        is_seed = name.last == "seedphrase" or name.before in ("seed", "recovery", "backup", "secret", "mnemonic")
+        return Name("mnemonic", Demand.ANY) if is_seed else _HARMLESS
+    if name.last in ("code", "codes") and name.before in _ONE_TIME:
+        return Name("otp", Demand.ANY)
+    if name.last == "psk":
+        return Name("key", Demand.ANY)
+    if name.last == "salt" and name.before in ("auth", "in", "nonce", "secret", "secure", "session"):
+        return Name("key", Demand.LIKELY)
+    if name.last in ("community", "verifier", "samlresponse") or name.lowered.endswith(b"samlresponse"):
+        return Name("secret", Demand.RANDOM)
     return None
+
+
+_ONE_TIME = _words("verification recovery backup security login otp mfa fa time confirmation access sms pairing reset")
 
 
 def _query_rule(name: _ParsedName) -> Name | None:
     """Names of URL parameters."""
     if name.last in ("sig", "signature"):
-        is_signed = name.before in ("amz", "goog", "sas") or name.lowered == b"signature"
+        is_signed = name.before in ("amz", "goog", "sas", "access") or name.lowered == b"signature"
         if is_signed or name.last == "sig":
-            return Name("signature", Demand.RANDOM, in_query_only=name.lowered != b"signature")
+            return Name("signature", Demand.RANDOM, in_query_only=name.lowered != b"signature" and name.before != "access")
         return _HARMLESS
     if name.last == "code":
         if name.lowered in (b"code", b"auth_code", b"authorization_code"):
@@ -332,7 +358,9 @@ def _any_word_rule(name: _ParsedName) -> Name | None:
     """SECRET_KEY_FOO, TOKEN_FOR_CI: a decisive word, followed by an unknown one."""
     if name.last in _ABOUT or name.before in _ABOUT:
         return _HARMLESS
-    if any(word.endswith(_PASSWORD_ENDINGS) or word in ("secret", "token", "apikey") for word in name.words):
+    if any(word.endswith(_PASSWORD_ENDINGS) or word == "pwd" for word in name.words):
+        return Name("secret", Demand.LIKELY)
+    if any(word in ("secret", "token", "apikey") for word in name.words):
         return Name("secret", Demand.RANDOM)
     return None
 
@@ -354,7 +382,7 @@ _RULES = (
 
 _PLACEHOLDER_FORMS = (
     r"[*x.#_?=\-]+"
-    r"|\.{3}.*|<.*|\$\{.*|\$\(.*|\$[a-z_][\w.]*|\$\$.*|\{\{.*|\{%.*|\{[\w.:\-]*|\{[^{}]*\}|%\([\w.]+\)s|%[a-z]|%[a-z_]\w+%|@[\w.]+@|__\w+__|!.*"
+    r"|\.{3}.*|<.*|\$\w+[/.:].*|\$\{.*|\$\(.*|\$[a-z_][\w.]*|\$\$.*|\{\{.*|\{%.*|\{[\w.:\-]*|\{[^{}]*\}|%\([\w.]+\)s|%[a-z]|%[a-z_]\w+%|@[\w.]+@|__\w+__|!.*"
     r"|\[[a-z _*.\-]*\]?|\([a-z _*.\-]*\)?|\[masked.*|\[redacted.*"
     r"|(?:null|none|nil|undefined|nan|true|false|yes|no|y|n|on|off|ok|empty|unset|unknown|default|required|optional|mandatory|missing"
     r"|invalid|incorrect|wrong|expired|revoked|rejected|denied|accepted|changed|reset|set|failed|failure|success|successful|enabled|disabled"
@@ -366,6 +394,9 @@ _PLACEHOLDER_FORMS = (
     r"|sample.*|todo|tbd|n/a|string|str|text|bytes|int|integer|number|bool|boolean|object|any|password|passwd|pass|pwd|secret|token|key|value"
     r"|api[-_]?key|username|user|test|basic|bearer|digest|oauth2?|negotiate|ntlm|kerberos|ldap|saml|oidc|jwt|md5|sha-?\d+|scram-sha-\d+"
     r"|bcrypt|argon2\w*|plain|cram-md5|xoauth2|trust|peer|ident|prompt|stdin|self|generated|auto|random|inherit"
+    r"|mot de passe|contrase\xc3\xb1a|passwor[td]|kennwort|senha|wachtwoord|l\xc3\xb6senord|has\xc5\x82o|parola"
+    r"|(?:secret|secure|masked|protected|my|db|new|old|current|confirm|user)?_?(?:str|string|text|passwords?|passwd|tokens?|secrets?)"
+    r"|(?:option(?:al)?|secret|box|arc|maybe|list|vec|array)<.*"
     r"|not[-_ ]\w+.*)"
     r"|(?:arn|op|vault|ref\+\w+|secretsmanager|ssm|gcp|azurekeyvault|keyring|secretref|file|env|aws-?sm|akv|sops|pass|doppler|infisical)"
     r"(?::|://).*"
@@ -394,7 +425,6 @@ _IDENTIFYING_FORM = (
 )
 _IDENTIFIES = compiled(_IDENTIFYING_FORM)
 _NOT_RANDOM = compiled(f"{_WORDY_FORM.replace('/:]', '/:#@+]')}|{_UUID_FORM}|{_IDENTIFYING_FORM}|{_NAME_FORM}")
-_DIGITS = b"0123456789"
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _VOWELS = frozenset("aeiouy")
 _FILLERS = b"xX*._-#0aA1"
@@ -411,6 +441,22 @@ def is_placeholder(value: bytes) -> bool:
         return True
     filler = len(value) - len(value.translate(None, _FILLERS))
     return filler > 0.6 * len(value) and any(value.count(char) > 0.6 * len(value) for char in set(value))
+
+
+_ONE_TIME_CODE = compiled(r"(?:[A-Za-z]*\d\w*-\w+|\w+-[A-Za-z]*\d\w*)(?:-\w+)*")
+_SENTENCE = compiled(r"[^\d]*[A-Za-z,.)(?!]+(?: +[^\d ]+)+")
+
+
+def is_sentence(value: bytes) -> bool:
+    """Whether a value is several words without digits: a label or a message rather than a secret."""
+    return b" " in value and _SENTENCE.is_all_of(value)
+
+
+def names_something(value: bytes, name: Name) -> bool:
+    """Whether a value looks like the name, host, version or address of something rather than like a secret."""
+    if name.kind in ("password", "passphrase") and value.lower() != value and not _IDENTIFIES.is_all_of(value):
+        return _WORDY.is_all_of(value)
+    return any(form.is_all_of(value) for form in (_IDENTIFIES, _NAME_LIKE, _WORDY, _UUID))
 
 
 def is_wordy(value: bytes) -> bool:
@@ -445,7 +491,9 @@ def is_random(value: bytes) -> bool:
 
 def is_code(value: bytes) -> bool:
     """Whether a value is an expression that reads a secret: `settings.db.password`, `get_token(`."""
-    return value.endswith((b"(", b"[")) or (_CODE.is_all_of(value) and not any(map(is_random, value.split(b"."))))
+    if value.endswith((b"(", b"[")):
+        return True
+    return _CODE.is_all_of(value) and all(is_identifier(part) or not is_random(part) for part in value.split(b"."))
 
 
 def is_identifier(value: bytes) -> bool:
@@ -463,10 +511,12 @@ def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
     if is_placeholder(value):
         return False
     if demand is Demand.RANDOM:
-        return is_random(value)
+        return is_random(value) and not is_code(value)
+    if demand is Demand.KEY:
+        return is_random(value) and variety(value) >= 20 and not value.isalnum()
     size = len(value)
     if kind in ("pin", "otp", "totp", "cvv"):
-        return (value.isdigit() and 3 <= size <= 12) or is_random(value)
+        return (value.isdigit() and 3 <= size <= 12) or is_random(value) or _ONE_TIME_CODE.is_all_of(value)
     if not quoted and is_code(value):
         return False
     if not quoted and value[:1] == b"_" and is_identifier(value):

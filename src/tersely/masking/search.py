@@ -18,20 +18,33 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from tersely.masking.assignments import assignments, prose, spaced, worth_masking
+from tersely.masking.announced import announced, one_time_codes, sentences
+from tersely.masking.assignments import assignments, is_mixed, spaced, worth_masking
+from tersely.masking.normalise import normalised
 from tersely.masking.patterns import (
     ANCHOR,
     NAME_BYTES,
+    Demand,
+    Name,
     Pattern,
     compiled,
     is_placeholder,
     is_random,
     is_wordy,
     name_of_secret,
+    names_something,
     variety,
 )
 from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan, View
-from tersely.masking.structures import mapping_around, walk_json, walk_object, walk_tables, walk_yaml
+from tersely.masking.structures import (
+    mapping_around,
+    object_start,
+    walk_json,
+    walk_object,
+    walk_rows,
+    walk_tables,
+    walk_yaml,
+)
 from tersely.masking.token_patterns import TokenPattern, token_patterns
 
 _DEEPEST = 4
@@ -54,6 +67,9 @@ def find_secrets(
             return find_secrets(decoded, finders, decode=True, clock=clock, depth=depth + 1)
 
         spans += _without_colours(text, again)
+        for view in normalised(text):
+            clock.check()
+            spans += map(view.source, again(view.text))
         spans += _in_strings(text, again, clock)
         spans += _in_percent(text, again, clock)
         spans += _in_encoded(text, spans, again, clock)
@@ -178,6 +194,35 @@ def urls(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             yield SecretSpan(start, end, "url_user")
 
 
+_DSN = compiled(
+    r"""(?:^|[\s"'=(\[,>`])[\w.\-$]{1,64}:([^\s:@/"'<>(){}]+)@(tcp|udp|unix|/|[A-Za-z0-9][\w.\-]*(?::\d{2,5}|\.[a-z]{2,12}))"""
+    r"""|(?m:^)(?:[\w.\-]+|\*):(?:\d{2,5}|\*):(?:[\w.\-]+|\*):(?:[\w.\-]+|\*):(\S+)[ \t\r]*(?m:$)""",
+)
+"""`user:password@tcp(host)`, `user:password@host:5432` without a scheme, and lines of .pgpass."""
+_SECRET_LINK = compiled(
+    r"""://[^\s"'<>?]*(?:reset|invite|invitation|magic|verify|confirm|activate|one-time|onetime)[^\s"'<>]*?[/=]([\w\-.~]{20,})""",
+    ignore_case=True,
+)
+
+
+def addresses(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    """Credentials in addresses without a scheme, and links that log in whoever has them."""
+    for seen, (_, (start, end), host, line) in enumerate(_DSN.every(text)):
+        if seen % 256 == 0:
+            clock.check()
+        is_sure = host[0] >= 0 and text[host[0] : host[1]] in (b"tcp", b"udp", b"unix")
+        start, end = (start, end) if start >= 0 else line
+        value = text[start : min(end, start + LOOK)]
+        if is_placeholder(value) or len(value) < 3:
+            continue
+        if is_sure or is_random(value) or (is_mixed(value, announced=True) and not names_something(value, _URL_NAME)):
+            yield SecretSpan(start, end, "url_password")
+    for _, (start, end) in _SECRET_LINK.every(text):
+        if is_random(text[start : min(end, start + LOOK)]):
+            yield SecretSpan(start, end, "token")
+
+
+_URL_NAME = Name("password", Demand.LIKELY)
 _SCHEMES = compiled(
     r"""\b(?:bearer(?:[ \t]+|["']?[ \t]*[:=,][ \t]*["']?)([\w.~+/\-]{16,}=*)|basic[ \t]+([A-Za-z0-9+/]{8,}={0,2})"""
     r"""|digest[ \t][^\n]{0,400}\bresponse="?([0-9a-f]{32,}))""",
@@ -236,9 +281,34 @@ _COMMAND_SOURCES = (
     _line("7z|7za|rar|unrar", "-p"),
     _line("htpasswd", r"-[a-zA-Z]*b[a-zA-Z]*[ \t]+\S+[ \t]+\S+[ \t]+"),
     _line("rabbitmqctl|rabbitmq-admin", r"(?:add_user|change_password|authenticate_user)[ \t]+\S+[ \t]+"),
+    _line("mosquitto_pub|mosquitto_sub|mosquitto_rr", r"-P[ \t]*"),
+    _line("gh", r"secret[ \t]+set[ \t][^\n|;]*?(?:--body|-b)[= \t]+"),
+    _line("rdesktop|psexec|psexec64|paexec|winexe|crackmapexec|evil-winrm|cadaver", r"-p[ \t]+"),
+    _line("plink|pscp|psftp|putty|kitty", r"-pw[ \t]+"),
+    _line("xfreerdp|wfreerdp|mstsc|runas|schtasks|wmic", r"/(?:p|rp|password):"),
+    _line("useradd|usermod|adduser|dscl|luseradd", r"(?:-p|--password)[ \t]+"),
+    _line("wpa_passphrase", r"[\w.\-]+[ \t]+"),
+    _line("net1?", r"user[ \t]+[\w.\-]+[ \t]+"),
+    _line("net1?", r"use[ \t]+(?:[A-Za-z*]:?[ \t]+)?\\\\\S+[ \t]+"),
+    _line("npm|yarn|pnpm", r"config[ \t]+set[ \t]+\S*(?:_authToken|_auth|_password)[ \t=]+"),
+    _line("kinit|wrangler|passwd|su|sudo|gpg|cryptsetup|chpasswd|htpasswd", r"[^\n|;]*?<<<[ \t]*"),
+    _line("az", r"keyvault[ \t]+secret[ \t]+set\b[^\n|;]*?--value[= \t]+"),
+    _line("aws", r"ssm[ \t]+put-parameter\b[^\n|;]*?SecureString[^\n|;]*?--value[= \t]+"),
+    _line("aws", r"ssm[ \t]+put-parameter\b[^\n|;]*?--value[= \t]+"),
+    _line("mysqladmin", r"password[ \t]+"),
+    _line("nmcli|netsh|iwctl|wpa_cli", r"(?:password|psk|key|keyMaterial|--passphrase)[= \t]+"),
+    _line("consul", r"acl[ \t]+set-agent-token[ \t]+\w+[ \t]+"),
+    _line("vault", r"operator[ \t]+(?:unseal|rekey|generate-root)[ \t]+(?:-\S+[ \t]+)*"),
+    _line("openssl", r"-[kK][ \t]+"),
+    _line("snmp\\w+", r"-A[ \t]*"),
+    _line("snmp\\w+", r"-X[ \t]*"),
+    _line("snmp\\w+", r"-c[ \t]*"),
+    r"\b(?:sqlplus|expdp|impdp|sqlldr|rman)\b[^\n|;]*?[ \t][\w$#]+/([^\s@/]+)@",
+    r"""(?i:\bConvertTo-SecureString[ \t]+(?:-String[ \t]+)?|\bpassword-command[ \t=]+["']?echo[ \t]+)"""
+    + _WORD,
+    r"""\bsend(?:_user)?[ \t]+(?:--[ \t]+)?"([^"\n\\]+)\\r\"""",
     _line("smbclient|mount\\.cifs|rpcclient", r"""-U[ \t]+["']?[^\s%'"]+%"""),
-    _line("snmpwalk|snmpget|snmpbulkwalk", r"-[AX][ \t]+"),
-    _line("openssl", r"-(?:passin|passout|pass)[ \t]+pass:"),
+    _line("openssl", r"-(?:passin|passout|password|pass)[ \t]+pass:"),
     _line("vault", r"login[ \t]+"),
     _line("mc", r"(?:alias[ \t]+set|config[ \t]+host[ \t]+add)[ \t]+\S+[ \t]+\S+[ \t]+\S+[ \t]+"),
     _line("aws", r"configure[ \t]+set[ \t]+\S*(?:secret|token)\S*[ \t]+"),
@@ -247,7 +317,12 @@ _COMMAND_SOURCES = (
         rf"\becho[ \t]+(?:-n[ \t]+)?{_WORD}[ \t]*\|[ \t]*(?:sudo[ \t]+-S|su\b|passwd|chpasswd|(?:docker|podman|helm)[ "
         r"\t][^\n|;]*login)"
     ),
-    rf"\b(?:requirepass|masterauth|sasl_passwd|bindpw|rootpw|enable secret(?: \d)?|snmp-server community)[ \t]+{_WORD}",
+    (
+        r"\b(?:requirepass|masterauth|sasl_passwd|bindpw|rootpw|enable (?:secret|password)(?: \d)?|snmp-server community"
+        r"|key-string(?: \d)?|(?:tacacs|radius)-server (?:host \S+ )?key(?: \d)?|isakmp key(?: \d)?"
+        r"|username [a-z]\w* (?:privilege \d+ )?(?:password|secret)(?: \d)|neighbor \S+ password(?: \d)?"
+        rf"|ldap bind [^\n]* password)[ \t]+{_WORD}"
+    ),
     rf"\bmachine[ \t]+\S+[ \t\n]+login[ \t]+\S+[ \t\n]+password[ \t]+{_WORD}",
     (
         r"(?i:\bidentified[ \t]+(?:with[ \t]+\S+[ \t]+)?by(?:[ \t]+password)?|\bpassword|\bset[ "
@@ -280,7 +355,7 @@ def commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         name = name_of_secret(text[flag_start : min(flag_end, flag_start + 128)])
         if name is None or name.in_query_only:
             continue
-        value = text[start : min(end, start + LOOK)].rstrip(b"\\,;")
+        value = text[start : min(end, start + LOOK)].rstrip(b"\\,;])}")
         if not (value.isalpha() and value.islower()) and worth_masking(value, name, quoted=False):
             at = end = start + len(value) if len(value) < LOOK - 8 else end
             yield SecretSpan(start, end, name.kind)
@@ -311,10 +386,38 @@ _KEY_MATERIAL = compiled(r"[A-Za-z0-9+/=]{8,}")
 _PUTTY = compiled(r"Private-Lines: \d+\s+((?:[A-Za-z0-9+/=]+\s+)+)Private-MAC: [0-9a-f]+")
 
 
+_KEY_HEAD = compiled(
+    r"\b(?:MII[A-Za-z0-9+/]{2,6}IBAA[JKL][A-Za-z0-9+/]|MII[A-Za-z0-9+/]{2,6}IBADANBgkqhkiG9w0BAQEFAAS|MHcCAQEE|MIHcAgEB"
+    r"|MIG[A-Za-z0-9+/]{1,3}gEAMB[A-Za-z0-9+/]GByqGSM49|MC4CAQAwBQYDK2Vw|b3BlbnNzaC1rZXktdjE|lQ[OHIc][A-Z][BEYZ][A-Za-z0-9+/]{40})"
+)
+"""How the Base64 of a private key begins: PKCS #1, PKCS #8, SEC 1, OpenSSH."""
+_KEY_LINE = compiled(r"""(?:^|[\s>|:"'])([A-Za-z0-9+/]{16,}={0,2}|[A-Za-z0-9+/]{1,63}={1,2})[\s"'\\,;+]*$""")
+_LINE_BREAK = compiled(r"\r?\n|\\+r\\+n|\\+n")
+_CUT = 16_384
+"""Most bytes of a key whose beginning is missing."""
+_KEY_NUMBERS = compiled(
+    r"\b(?:privateExponent|prime[12]|exponent[12]|coefficient|priv):\s*((?:[0-9a-fA-F]{2}:\s*){8,}[0-9a-fA-F]{0,2})"
+)
+
+
+def _cut_above(text: bytes, lowest: int, end: int) -> Iterator[SecretSpan]:
+    """The lines of a key in front of its END, if its BEGIN is missing."""
+    lowest = max(lowest, end - _CUT)
+    breaks = [lowest, *(at for ((_, at),) in _LINE_BREAK.every(text, lowest, end))]
+    for start in reversed(breaks):
+        if text[start:end].strip():
+            line = _KEY_LINE.search(text[start:end]) if end - start <= LOOK else None
+            if line is None:
+                return
+            yield SecretSpan(start + line[1][0], start + line[1][1], "private_key")
+        end = len(text[lowest:start].rstrip(b"\r\n")) + lowest
+        end = len(text[lowest:end].removesuffix(b"\\n").removesuffix(b"\\r").rstrip(b"\\")) + lowest
+
+
 def private_keys(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """PEM, OpenSSH and PGP private keys: complete, truncated, or on one line with escaped line breaks."""
     begins = [places[0] for places in _PRIVATE_KEY.every(text)]
-    ends = [places[0] for places in _PRIVATE_KEY_END.every(text)] if begins else []
+    ends = [places[0] for places in _PRIVATE_KEY_END.every(text)]
     for number, (start, body) in enumerate(begins):
         clock.check()
         following = begins[number + 1][0] if number + 1 < len(begins) else len(text)
@@ -326,6 +429,18 @@ def private_keys(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             stop = lines[0][1] if lines else body
         if _KEY_MATERIAL.search(text, body, stop):
             yield SecretSpan(start, stop, "private_key")
+    for number, (at, _) in enumerate(ends):
+        clock.check()
+        lowest = ends[number - 1][1] if number else 0
+        index = bisect_left(begins, (at, at))
+        if index == 0 or begins[index - 1][0] < lowest:
+            yield from _cut_above(text, lowest, at)
+    for ((start, head_end),) in _KEY_HEAD.every(text):
+        lines = _KEY_LINES.match(text, head_end, min(len(text), head_end + _CUT))
+        if lines and lines[0][1] - start >= 64:
+            yield SecretSpan(start, lines[0][1], "private_key")
+    for _, (start, end) in _KEY_NUMBERS.every(text):
+        yield SecretSpan(start, start + len(text[start:end].rstrip()), "private_key")
     for _, (start, end) in _PUTTY.every(text):
         yield SecretSpan(start, start + len(text[start:end].rstrip()), "private_key")
 
@@ -333,17 +448,28 @@ def private_keys(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
 # --------------------------------------------------------------------------- structures
 
 _SECRET_KIND = compiled(r"""kind["'\\]*[ \t]*:[ \t]*["'\\]*secret(?:list)?\b""", ignore_case=True)
-_NAME_FIELD = "(?:name|key|variable|header|field)"
-_NAMED = compiled(
-    rf"""(?:["']{_NAME_FIELD}["']\s*:\s*["']|\b{_NAME_FIELD}:[ \t]+["']?)([\w.\-]*{ANCHOR}[\w.\-]*)""", ignore_case=True
+_NAME_FIELD = r"[\w\-]*(?:name|key|variable|header|field|label|option|setting)"
+_RECORD = compiled(
+    rf"""(?:["']{_NAME_FIELD}["']\s*:\s*["']|\b{_NAME_FIELD}:[ \t]+["']?)([\w.\-/]*{ANCHOR}[\w.\-]*)"""
+    r"""|["'](?:is_?)?(?:sensitive|secret|secured?|masked|concealed|confidential|encrypted|noecho)["']\s*:\s*["']?true"""
+    r"""|securestring|concealed|vault\.azure\.net/secrets/|/secrets/[\w\-]+/versions/|random_(?:password|string|bytes)"""
+    r"""|_secret(?:_version)?["']|["']kty["']|\bkty:|\bkeyname["'\s]""",
+    ignore_case=True,
 )
+"""What a record says if one of its values is secret: a sensitive name (the group), or its type."""
 _NAMED_ELSEWHERE = compiled(
     rf"""(?:<(?:name|key)>\s*([\w.\-]*{ANCHOR}[\w.\-]*)\s*</(?:name|key)>\s*<(?:value|string)>\s*([^<]*)"""
     rf"""|\bvariable[ \t]+"([\w\-]*{ANCHOR}[\w\-]*)"[ \t]*\{{[^{{}}]*?\bdefault[ \t]*=[ \t]*"([^"\n]*)")""",
     ignore_case=True,
 )
 """Pairs of neighbouring XML elements, and Terraform variables with a default."""
-_VALUE_FIELD = compiled(r"""\bvalue["']?\s*:""", ignore_case=True)
+_STORED = compiled(
+    r"""\bresource[ \t]+"\w*(?:password|secret)\w*"[^{}]*\{[^{}]*?\b(?:result|value|secret_string|secret_data|bcrypt_hash)"""
+    r"""[ \t]*=[ \t]*"([^"\n]+)"|\btype[ \t]*=[ \t]*"SecureString"[^{}]*?\bvalue[ \t]*=[ \t]*"([^"\n]+)\""""
+    r"""|\bvalue[ \t]*=[ \t]*"([^"\n]+)"[^{}"]*?\btype[ \t]*=[ \t]*"SecureString"|SecureString[ \t|]+([^\s|"',}]{6,})""",
+)
+"""Terraform resources and lines of a table that hold secrets."""
+_VALUE_FIELD = compiled(r"""(?:value|content|default|\bd|\bk)["']?\s*:""", ignore_case=True)
 _SWAPPED_QUOTES = bytes.maketrans(b"\"'", b"'\"")
 _GO_MAP = compiled(r"\b(?:data|Data|stringData|StringData):map\[([^\[\]\n]*)\]")
 _GO_PAIR = compiled(r"[\w.\-]+:(\S+)")
@@ -356,6 +482,7 @@ def structures(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     yield from _neighbouring_values(text)
     if b"\n" in text:
         yield from walk_tables(text, clock.check)
+    yield from walk_rows(text, clock.check)
     yield from _named_values(text, clock)
 
 
@@ -378,29 +505,50 @@ def _neighbouring_values(text: bytes) -> Iterator[SecretSpan]:
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)])
         if name is not None and worth_masking(text[start : min(end, start + LOOK)].rstrip(), name, quoted=True):
             yield SecretSpan(start, start + len(text[start:end].rstrip()), name.kind)
+    for places in _STORED.every(text):
+        start, end = next(place for place in places[1:] if place[0] >= 0)
+        if not is_placeholder(text[start : min(end, start + LOOK)]):
+            yield SecretSpan(start, end, "secret")
 
 
 def _named_values(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
-    """`name: DB_PASSWORD` and the `value` in the same mapping, in JSON, YAML or a printed Python dictionary."""
+    """`name: DB_PASSWORD` and the `value` in the same record, in JSON, YAML or a printed Python dictionary."""
     walked, swapped = 0, b""
-    for (at, _), (name_start, name_end) in _NAMED.every(text):
-        if at < walked or name_of_secret(text[name_start : min(name_end, name_start + 128)]) is None:
+    for (at, _), (name_start, name_end) in _RECORD.every(text):
+        if at < walked:
             continue
-        if text[at] in b"\"'":
-            if text[at] == 0x27:
+        if name_start >= 0 and name_of_secret(text[name_start : min(name_end, name_start + 128)]) is None:
+            continue
+        place = object_start(text, at)
+        quote = _first_quote(text, place, at) if place is not None else b""
+        if quote:
+            if quote == b"'":
                 swapped = swapped or text.translate(_SWAPPED_QUOTES)
-            found, walked = walk_object(text if text[at] == 0x22 else swapped, at, clock.check)
+            found, walked = walk_object(text if quote == b'"' else swapped, at, clock.check)
             yield from found
         else:
-            start, walked = mapping_around(text, at)
+            start, walked = mapping_around(text, _key_place(text, at))
             if _VALUE_FIELD.search(text, start, walked):
                 for span in walk_yaml(text[start:walked], clock.check):
                     yield SecretSpan(start + span.start, start + span.end, span.kind, span.quote)
 
 
+def _first_quote(text: bytes, start: int, at: int) -> bytes:
+    """The quotes of an object's keys; none if its keys have no quotes."""
+    first = text[start + 1 : min(start + 200, at + 1)].lstrip()[:1]
+    return first if first in (b'"', b"'") else b""
+
+
+def _key_place(text: bytes, at: int) -> int:
+    """Where the key begins in the line of this place, after blanks and dashes."""
+    line_start = text.rfind(b"\n", max(0, at - 400), at) + 1
+    lead = text[line_start:at]
+    return at - len(lead.lstrip(b" \t-"))
+
+
 # --------------------------------------------------------------------------- decoded and searched again
 
-_STRING_WORTH_DECODING = compiled(r"""kind\W{1,12}secret|:[ ]?[|>][+\-]?\\+n|\\u00[2-7][0-9a-f]""", ignore_case=True)
+_STRING_WORTH_DECODING = compiled(r"""kind\W{1,12}secret|(?:name|key|type)["'\\]*:[^\n]{1,80}\\+n[ \-]*["'\\]*value["'\\]*:|:[ ]?[|>][+\-]?\\+n|\\u00[2-7][0-9a-f]""", ignore_case=True)
 _ESCAPED_SEPARATOR = compiled(r"\\u00(?:3[aAdD]|2[267])")
 _ESCAPED_ASCII = compiled(r"\\u00[2-7][0-9a-fA-F]")
 _ESCAPED_STRING = compiled(r'"[^"\\\n]*\\.(?:[^"\\\n]|\\.)*"?')
@@ -451,6 +599,7 @@ def _unescaped(text: bytes, start: int, end: int) -> Iterator[tuple[int, int, by
 _PERCENT_WORTH_DECODING = compiled(r"%(?:3[AaDd]|22|27|40|7[Bb]|26|2[0Ff5])")
 _PERCENT_RUN = compiled(r"""[^\s"'<>]*%[0-9A-Fa-f]{2}[^\s"'<>]*""")
 _PERCENT = compiled(r"%[0-9A-Fa-f]{2}")
+_FORM_PERCENT = compiled(r"%[0-9A-Fa-f]{2}|\+")
 
 
 def _in_percent(
@@ -465,6 +614,13 @@ def _in_percent(
         )
         view = View(text, start, end, changes)
         yield from map(view.source, again(view.text))
+        if b"+" in text[start:end]:  # A form, in which a plus is a space.
+            changes = (
+                (at, to, bytes.fromhex(text[at + 1 : to].decode()) if to - at == 3 else b" ")
+                for ((at, to),) in _FORM_PERCENT.every(text, start, end)
+            )
+            view = View(text, start, end, changes)
+            yield from map(view.source, again(view.text))
 
 
 # Four characters of Base64 that decode to three of printable ASCII; five of these in a row are no coincidence. Hex
@@ -520,15 +676,23 @@ def _is_text(decoded: bytes) -> bool:
         return False
 
 
+def _both(first: Finder, second: Finder) -> Finder:
+    def find(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+        yield from first(text, clock)
+        yield from second(text, clock)
+
+    return find
+
+
 GROUPS: dict[str, Finder] = {
     "structures": structures,
-    "assignments": assignments,
+    "assignments": _both(assignments, announced),
     "tokens": tokens,
-    "urls": urls,
+    "urls": _both(urls, addresses),
     "headers": headers,
     "private_keys": private_keys,
     "commands": commands,
-    "prose": prose,
+    "prose": _both(sentences, one_time_codes),
     "spaced": spaced,
 }
 """Finders by the name of their group. The group `encoded` decodes and searches again."""

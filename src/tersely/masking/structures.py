@@ -9,11 +9,22 @@ One pass with a stack, without recursion: a document of a hundred thousand brack
 costs as much as any text of that length.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
-from tersely.masking.patterns import ANCHOR, compiled, is_placeholder, is_secret, name_of_secret
+from tersely.masking.patterns import (
+    ANCHOR,
+    Demand,
+    Name,
+    compiled,
+    is_placeholder,
+    is_random,
+    is_secret,
+    name_of_secret,
+    words_of,
+)
 from tersely.masking.spans import SecretSpan
 
 
@@ -43,8 +54,17 @@ class _Frame:
     key: bytes = b""
     """The last key, whose value comes next."""
     kind: bytes = b""
-    name: bytes = b""
-    value: _Leaf | None = None
+    names: list[bytes] = field(default_factory=list)
+    values: list[_Leaf] = field(default_factory=list)
+    is_secret: bool = False
+    """The record says so: its type is SecureString, or `sensitive` is true, …"""
+    is_store: bool = False
+    """The record is a resource that holds secrets; values in nested records are secret, too."""
+    is_web_key: bool = False
+    private: list[_Leaf] = field(default_factory=list)
+    """Private members, if this is a JSON web key."""
+    inner: list[Any] = field(default_factory=list)
+    """The values of nested records: leaves, in lists of lists."""
     secret_data: list[_Leaf] | None = None
     """Set in and below `data` and `stringData`: collects all leaves."""
     found: list[Any] = field(default_factory=list)
@@ -52,7 +72,42 @@ class _Frame:
 
 
 _DATA_KEYS = frozenset((b"data", b"stringdata", b"binarydata"))
-_NAME_KEYS = frozenset((b"name", b"key", b"variable", b"header", b"field"))
+_NAME_WORDS = frozenset(("name", "key", "variable", "header", "field", "label", "option", "setting"))
+_VALUE_WORDS = frozenset(("value", "val", "content", "contents", "plaintext", "default"))
+_STORED = frozenset((b"result", b"data", b"secret_data", b"secret_string", b"secretstring", b"bcrypt_hash", b"data_json"))
+_TYPES = frozenset((b"type", b"datatype", b"valuetype", b"inputtype", b"resource_type", b"purpose"))
+_FLAGS = frozenset(
+    ("sensitive", "secret", "secure", "secured", "masked", "concealed", "confidential", "encrypted", "noecho")
+)
+_WEB_KEY_MEMBERS = frozenset((b"d", b"p", b"q", b"dp", b"dq", b"qi", b"k"))
+_SECRET_TYPE = compiled(r"secure_?string|secret(?:_?text|_?string)?|concealed|sensitive|credential|encrypted|password",
+                        ignore_case=True)  # fmt: skip
+_STORE_TYPE = compiled(r"random_(?:password|string|bytes|id)|\w+_secret(?:_version|_v1)?|\w*vault\w*", ignore_case=True)
+_STORE_ADDRESS = compiled(r"vault\.(?:azure|usgovcloudapi|azure\.cn)|/secrets/[^/]+/versions/", ignore_case=True)
+_WEB_KEY_VALUE = compiled(r"[\w\-+/]+={0,2}")
+_SECRET_VALUE = Name("secret", Demand.ANY)
+
+
+@lru_cache(maxsize=4096)
+def _role(key: bytes) -> str:
+    """What a field of a record is for: name, value, type, flag, store, member, address; empty if for nothing here."""
+    lowered = key.lower()
+    words = words_of(key)
+    if lowered in _TYPES:
+        return "type"
+    if lowered == b"kty" or lowered in _WEB_KEY_MEMBERS:
+        return "member"
+    if lowered in _STORED:
+        return "stored"
+    if lowered in (b"id", b"uri"):
+        return "address"
+    if not words:
+        return ""
+    if words[-1] in _FLAGS and len(words) <= 2:
+        return "flag"
+    if words[-1] in _VALUE_WORDS:
+        return "value"
+    return "name" if words[-1] in _NAME_WORDS else ""
 
 
 class _Walk:
@@ -84,24 +139,61 @@ class _Walk:
             self.stack[-1].found.append(
                 frame.found
             )  # Items of a SecretList do not repeat their kind; the enclosing mapping has it.
-        if frame.name and frame.value and (name := name_of_secret(frame.name)) is not None:
-            value = self.text[frame.value.start : min(frame.value.end, frame.value.start + 512)]
-            if is_secret(value, name.demand, quoted=not frame.value.quote, kind=name.kind):
-                self.spans.append(SecretSpan(frame.value.start, frame.value.end, name.kind, frame.value.quote))
+        self._close_record(frame)
+
+    def _close_record(self, frame: _Frame) -> None:
+        name = next((name for name in map(name_of_secret, frame.names) if name is not None), None)
+        if frame.is_secret or frame.is_store:
+            name = _SECRET_VALUE
+        if name is not None:
+            self._mask(frame.values, name)
+        if frame.is_store:
+            self._mask(_flat(frame.inner), _SECRET_VALUE)
+        elif self.stack and (frame.inner or frame.values):
+            self.stack[-1].inner.append([frame.inner, *frame.values])
+        if frame.is_web_key:
+            self.spans += [
+                SecretSpan(leaf.start, leaf.end, "private_key")
+                for leaf in frame.private
+                if leaf.end - leaf.start >= 16 and _WEB_KEY_VALUE.is_all_of(self.text, leaf.start, leaf.end)
+            ]
+
+    def _mask(self, leaves: Iterable[_Leaf], name: Name) -> None:
+        for leaf in leaves:
+            value = self.text[leaf.start : min(leaf.end, leaf.start + 512)]
+            if is_secret(value, name.demand, quoted=not leaf.quote, kind=name.kind):
+                self.spans.append(SecretSpan(leaf.start, leaf.end, name.kind, leaf.quote))
 
     def leaf(self, leaf: _Leaf) -> None:
         frame = self.stack[-1]
-        key = frame.key.lower()
         if frame.secret_data is not None:
             frame.secret_data.append(leaf)
-        elif frame.is_list:
+        if frame.is_list or not frame.key:
             return
-        elif key == b"kind":
+        if frame.key.lower() == b"kind":
             frame.kind = self.text[leaf.start : leaf.end]
-        elif key in _NAME_KEYS:
-            frame.name = self.text[leaf.start : min(leaf.end, leaf.start + 128)]
-        elif key == b"value":
-            frame.value = leaf
+        if role := _role(frame.key):
+            self._note(frame, role, leaf, self.text[leaf.start : min(leaf.end, leaf.start + 128)])
+
+    def _note(self, frame: _Frame, role: str, leaf: _Leaf, value: bytes) -> None:
+        if role == "value":
+            frame.values.append(leaf)
+        elif role == "name":
+            frame.names.append(value)
+            frame.is_store = frame.is_store or _STORE_ADDRESS.search(value) is not None
+        elif role == "type":
+            frame.is_secret = frame.is_secret or _SECRET_TYPE.is_all_of(value)
+            frame.is_store = frame.is_store or _STORE_TYPE.is_all_of(value)
+        elif role == "flag":
+            frame.is_secret = frame.is_secret or value.lower() == b"true"
+        elif role == "address":
+            frame.is_secret = frame.is_secret or (b"/secrets/" in value and _STORE_ADDRESS.search(value) is not None)
+        elif role == "stored":
+            frame.inner.append([leaf])
+        elif frame.key.lower() == b"kty":
+            frame.is_web_key = True
+        else:
+            frame.private.append(leaf)
 
     def finish(self) -> list[SecretSpan]:
         while self.stack:
@@ -116,7 +208,7 @@ _NEARBY = 4096
 """Most bytes between a name and its value."""
 
 
-def _object_start(text: bytes, at: int) -> int | None:
+def object_start(text: bytes, at: int) -> int | None:
     lowest = max(0, at - _NEARBY)
     depth, place = 0, at
     for _ in range(64):
@@ -167,7 +259,7 @@ def walk_json(text: bytes, check: Callable[[], None]) -> list[SecretSpan]:
 
 def walk_object(text: bytes, at: int, check: Callable[[], None]) -> tuple[list[SecretSpan], int]:
     """Find the secrets in the JSON object around a position, up to a limited size; also return where it ends."""
-    start = _object_start(text, at)
+    start = object_start(text, at)
     if start is None:
         return [], at
     return _walk_json(text, start, min(len(text), at + _NEARBY), check, only_first=True)
@@ -325,6 +417,8 @@ def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[SecretSpan]:
             continue
         line = text[start:end]
         divider = max((b"|", b"\t", b",", b";"), key=line.count)
+        if divider not in line:
+            divider = _SPACES
         headings = [text[slice(*cell)] for cell in _cells(text, start, end, divider)]
         if len(headings) < 2 or (divider != b"|" and not all(headings)):
             continue
@@ -341,13 +435,27 @@ def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[SecretSpan]:
             walked = line_end + 1
             for column, name in names.items() if cells else ():
                 value = text[slice(*cells[column])][:512]
-                if not name.in_query_only and is_secret(value, name.demand, quoted=True, kind=name.kind):
+                if name.in_query_only or not is_secret(value, name.demand, quoted=True, kind=name.kind):
+                    continue
+                if divider != _SPACES or is_random(value) or _is_dense(value):
                     yield SecretSpan(*cells[column], name.kind)
+
+
+_SPACES = b"  "
+_SPACED_CELL = compiled(r"[^\s](?:[^\s]| [^\s])*")
+
+
+def _is_dense(value: bytes) -> bool:
+    """Whether a value has a digit, a letter, and a sign or letters of both cases."""
+    has_digit, is_both = any(48 <= char <= 57 for char in value), value.lower() != value != value.upper()
+    return len(value) >= 8 and has_digit and (is_both or not value.isalnum()) and b" " not in value
 
 
 def _cells(text: bytes, start: int, end: int, divider: bytes) -> list[tuple[int, int]]:
     """The spans of the cells of a line, without quotes and blanks."""
     cells: list[tuple[int, int]] = []
+    if divider == _SPACES:
+        return [place for (place,) in _SPACED_CELL.every(text, start, min(end, start + 4096))]
     blank = b" \r'" if divider == b"\t" else b" \t\r'"
     at = first = start
     for piece in text[start:end].split(divider):
@@ -361,6 +469,56 @@ def _cells(text: bytes, start: int, end: int, divider: bytes) -> list[tuple[int,
             first = at + 1
         at += 1
     return cells
+
+
+_ROWS = compiled(
+    rf"""\b(?:insert[ \t]+into|replace[ \t]+into|copy)[ \t]+[\w.`"\[\]]+[ \t]*\(([^()]*{ANCHOR}[^()]*)\)\s*"""
+    r"""(?:values?\s*\(|from[ \t]+stdin[^\n]*\n)""",
+    ignore_case=True,
+)
+_SQL_VALUE = compiled(r"""\s*(?:[NE]?'((?:[^'\\]|\\.|'')*)'|"((?:[^"\\]|\\.)*)"|([^,()'";]+))\s*([,)])(\s*,?\s*\()?""")
+
+
+def walk_rows(text: bytes, check: Callable[[], None]) -> Iterator[SecretSpan]:
+    """Find secrets in the rows that SQL inserts, by the names of their columns."""
+    for (_, at), (start, end) in _ROWS.every(text):
+        check()
+        names = [name_of_secret(column.strip(b" \t\r\n`\"[]")[:128]) for column in text[start:end].split(b",")]
+        if not any(names):
+            continue
+        rows = _copied(text, at) if text[at - 1] == 0x0A else _inserted(text, at, check)
+        for column, value_start, value_end in rows:
+            name = names[column] if column < len(names) else None
+            if name is not None and is_secret(
+                text[value_start : min(value_end, value_start + 512)], name.demand, quoted=True, kind=name.kind
+            ):
+                yield SecretSpan(value_start, value_end, name.kind)
+
+
+def _inserted(text: bytes, at: int, check: Callable[[], None]) -> Iterator[tuple[int, int, int]]:
+    column = count = 0
+    while places := _SQL_VALUE.match(text, at):
+        count += 1
+        if count % 256 == 0:
+            check()
+        start, end = next(place for place in places[1:4] if place[0] >= 0)
+        if places[3][0] < 0:  # What has no quotes is a number, a parameter or a function.
+            yield column, start, end
+        at, column = places[0][1], column + 1
+        if text[places[4][0]] == 0x29:
+            column = 0
+            if places[5][0] < 0:
+                return
+
+
+def _copied(text: bytes, at: int) -> Iterator[tuple[int, int, int]]:
+    while at < len(text) and text[at : at + 2] != b"\\.":
+        end = text.find(b"\n", at)
+        end = len(text) if end < 0 else end
+        for column, cell in enumerate(text[at:end].split(b"\t")):
+            yield column, at, at + len(cell)
+            at += len(cell) + 1
+        at = end + 1
 
 
 _SCALAR_LEAD = compiled(r"""[ \t]*(?:-[ \t]+)*(?:(?:[\w.\-/]+|"[^"]*"|'[^']*')[ \t]*:[ \t]+)?(?:&\S+[ \t]+)?""")

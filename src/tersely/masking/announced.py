@@ -1,0 +1,263 @@
+"""Finds secrets that a name announces without a plain assignment.
+
+`masking.assignments` reads `name = value`. Here are the other syntaxes: values in
+wrappers (`Some("…")`, `getenv("X", "…")`), pairs of elements, attributes or arguments,
+values on the next line, sentences, and sentences in which the value comes first. Each
+syntax is one row of a table with a name and a value; all rows are searched in one pass.
+
+The looser the syntax, the more the value has to look like a secret.
+"""
+
+from collections.abc import Iterator
+
+from tersely.masking.assignments import is_mixed, worth_masking
+from tersely.masking.patterns import (
+    ANCHOR,
+    Demand,
+    Name,
+    Places,
+    compiled,
+    is_code,
+    is_placeholder,
+    is_random,
+    is_sentence,
+    names_something,
+    name_of_secret,
+)
+from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan
+
+_NAME = rf"([\w.\-]*{ANCHOR}[\w.\-]*)"
+_ASSIGN = r"""["'`\])]{0,3}[ \t]*(?:[:?|+.]{0,2}=[>=]?|:|->)[ \t]*"""
+_STRING = r"""(?:"((?:[^"\\\n]|\\.)+)"|'((?:[^'\\\n]|\\.)+)')"""
+_BARE = r"""([^\s"'`(){}\[\]<>,;=]{6,}={0,2})"""
+
+# `new Secret(`, `os.getenv("NAME", `, `Field(default=`, `Value(String(`: whatever stands between the separator and the
+# quoted value.
+_CALL = (
+    r"""(?:(?:new|await|Just|return)[ \t]+|[&*$@]|\([\w. *]+\)[ \t]*)?[A-Za-z_][\w.:<>!\-]*[ \t]?[(\[][ \t]*"""
+    r"""(?:["'][\w.\-:/]*["'][ \t]*,[ \t]*)?(?:[a-z_]+[ \t]?[:=][ \t]*)?[bru&]?"""
+)
+_ALTERNATIVE = r"""[\w.$()\["'\]]+[ \t]*(?:\|\||\?\?|\?:|\bor\b)[ \t]*"""
+_PREFIX = r"""(?:Just[ \t]+|[NEL$&]|r#+|\([\w. *]+\)[ \t]*|\(|""|''|&?ConvertTo-SecureString[ \t]+(?:-String[ \t]+)?)"""
+_WRAPPER = rf"(?:(?:{_CALL})+|{_ALTERNATIVE}|{_PREFIX})"
+
+_NAMED, _STRONG = False, True
+_OF_WORDS = ("passphrase", "mnemonic")
+_FORMS: tuple[tuple[str, bool], ...] = (
+    (rf"""{_NAME}{_ASSIGN}{_WRAPPER}(?:\n[ \t]*)?{_STRING}""", _NAMED),
+    (rf"""{_NAME}{_ASSIGN}(?:""\"|''')(?:\n[ \t]*)?([^"'\n]+)""", _NAMED),
+    (rf"""{_NAME}{_ASSIGN}(?:\$\{{[\w.]+:[\-=+?]?|%[qQ]?[({{]|q[qw]?[({{]|\{{){_BARE}[)}}]""", _STRONG),
+    (rf"""{_NAME}{_ASSIGN}[A-Za-z][\w.:]*[(\[]{_BARE}[)\]]""", _STRONG),
+    (rf"""{_NAME}{_ASSIGN}<!\[CDATA\[([^\]<]+)""", _NAMED),
+    # A change in a plan: "old" -> "new".
+    (rf"""{_NAME}["']?[ \t]*[=:][ \t]*["'][^"'\n]*["'][ \t]*->[ \t]*{_STRING}""", _NAMED),
+    # PHP.
+    (rf"""\["{_NAME}"\]=>\s*string\(\d+\)[ \t]"([^"\n]+)""", _NAMED),
+    (rf"""s:\d+:"{_NAME}";s:\d+:"([^"\n]+)""", _NAMED),
+    # Elements and attributes.
+    (rf"""(?i:name|key|id)=["']{_NAME}["'][^<>\n]*>\s*(?:<[\w]+>\s*)?([^<>\n]+)""", _NAMED),
+    (rf"""<(?:t[dh]|dt|key|name|strong|b|code|Key)\b[^<>\n]*>\s*(?:<\w+>)?{_NAME}:?(?:</\w+>)+\s*<\w+\b[^<>\n]*>"""
+     r"""\s*(?:<\w+>)?([^<>\n]+)""", _NAMED),
+    (rf"""(?i:name|key|id)=["']?{_NAME}["']?[ \t,;]+[\w="' \t]*?(?i:\w*value|content)=["']?([^\s"'<>,;]+)""", _NAMED),
+    (rf"""name="{_NAME}"\r?\n(?:[\w\-]+:[^\n]*\n)*\r?\n([^\r\n]+)""", _NAMED),
+    (rf"""\bname={_NAME}::(\S+)""", _NAMED),
+    (rf"""(?m:^)[ \t]*\[{_NAME}\][ \t]*\r?\n[ \t]*value[ \t]*[=:][ \t]*["']?([^\s"']+)""", _NAMED),
+    # A space between name and value: definitions, and quoted values.
+    (rf"""(?m:^)[ \t]*(?:ENV|ARG|#define|setenv|set(?:[ \t]+-\w+)?|git[ \t]+config(?:[ \t]+--?\w+)*|\w+[ \t]+config[ \t]+set)"""
+     rf"""[ \t]+(?:[\w./:@]*[./:])?{_NAME}[ \t]+["']?([^\s"']+)""", _NAMED),
+    (rf"""[:("']{_NAME}["']?[ \t]+(?:\.[ \t]+)?"([^"\n]+)""", _STRONG),
+    (rf"""{_NAME}["'`]?[ \t]+["'`]([^\s"'`]+)["'`]""", _STRONG),
+    (rf"""(?i:alter[ \t]+\w+|set)[ \t]+(?i:set[ \t]+)?{_NAME}[ \t]+(?i:to)[ \t]+{_STRING}""", _NAMED),
+    # The value on the next line.
+    (rf"""(?m:^)[ \t\-]*["']?{_NAME}["']?[ \t]*(?::|=|=[ \t]*\\)[ \t]*\r?\n[ \t]*["']?([^\s"']+)["']?[ \t]*(?:$|\r?\n)""",
+     _STRONG),
+)  # fmt: skip
+"""Syntaxes: the first group is the name, the first of the others that took part is the value."""
+
+_ANY_FORM = compiled("|".join(source for source, _ in _FORMS), ignore_case=True)
+
+
+def _group_table() -> list[tuple[int, int, bool]]:
+    """For each form: its first group, the group after its last, and whether the value has to be strong."""
+    table: list[tuple[int, int, bool]] = []
+    at = 1
+    for source, is_strict in _FORMS:
+        groups = compiled(source).groups
+        table.append((at, at + groups, is_strict))
+        at += groups
+    return table
+
+
+_GROUPS = _group_table()
+_WRAPPED = _GROUPS[0][0]
+_MADE = compiled(
+    r"""["'`\])]{0,3}[ \t]*[:=>?|+.\-]+[ \t]*[("'A-Za-z&$#]{0,4}["'][ \t\n"']*"""
+    r"""|[^\n]*(?:\b(?:some|ok|just|right|secret\w*|secure\w*|sensitive|redacted|zeroiz\w+|string|str|cow|optional?|password"""
+    r"""|protected|masked|bytes|buffer|value|from|of|new|borrowed|ptr|literal|plain\w*|\w*spec)[\]>]*[ \t]?[(\[{][(\[{"'&br \t]*"""
+    r"""|\)[ \t]*["']|just[ \t]+["']|-SecureString[ \t]+(?:-String[ \t]+)?["']|,[ \t]*[bru]?["']|(?:\|\||\?\?|\?:|\bor)[ \t]*["']"""
+    r"""|(?:default|value)[ \t]?[:=][ \t]*[bru]?["'])""",
+    ignore_case=True,
+)
+
+
+def _is_made(before: bytes) -> bool:
+    """Whether a call takes the value itself, as `Some(…)` does, rather than the name of a value, as `getenv(…)` does."""
+    return len(before) < LOOK and _MADE.is_all_of(before) and b"environ[" not in before[-16:]
+
+
+def announced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    """Values that a name announces in another syntax than `name = value`."""
+    at = seen = 0
+    while places := _ANY_FORM.search(text, at):
+        seen += 1
+        if seen % 64 == 0:
+            clock.check()
+        first, last, is_strict = next(form for form in _GROUPS if places[form[0]][0] >= 0)
+        name_start, name_end = places[first]
+        at = max(name_end, at + 1)
+        found = _value(text, places, first, last)
+        if found is None:
+            continue
+        name = name_of_secret(text[name_start : min(name_end, name_start + 128)])
+        if name is None or (name.in_query_only and name.kind != "csrf"):
+            continue
+        start, end = found
+        value = text[start : min(end, start + LOOK)]
+        if is_strict and not _is_strong(value, name):
+            continue
+        if first == _WRAPPED and not _is_made(text[name_end:start]) and not _is_strong(value, name):
+            continue
+        if worth_masking(value, name, quoted=True) and (name.kind in _OF_WORDS or not is_sentence(value)):
+            yield SecretSpan(start, end, name.kind)
+            at = max(at, end)
+
+
+def _value(text: bytes, places: Places, first: int, last: int) -> tuple[int, int] | None:
+    start, end = next(((start, end) for start, end in places[first + 1 : last] if start >= 0), (0, 0))
+    end = start + len(text[start:end].rstrip(b" \t\r")) if end - start < LOOK else end
+    return (start, end) if start < end else None
+
+
+def _is_strong(value: bytes, name: Name) -> bool:
+    """Whether a value is a secret by its look, too."""
+    if is_code(value) or is_placeholder(value):
+        return False
+    return is_random(value) or (is_mixed(value, announced=True) and not names_something(value, name))
+
+
+# --------------------------------------------------------------------------- sentences
+
+_VERBS = (
+    r"(?:is|was|are|be|been|to|as|now|has|have|had|equals?|should|must|will|value|with|provided|used|using|currently|still"
+    r"|(?:(?:re)?set|changed|rotated|updated)(?:[ \t]+(?:back[ \t]+)?(?:to|from))?"
+    r"|es|est|ist|lautet|er|jest|on|olarak|je)\b|\xc3\xa9|\xc3\xa8|\xc3\xa4r"
+)
+_SAID_VALUE = r"""([A-Za-z._]*[^\sA-Za-z._\-"'`<>(){}\[\],;\\][^\s"'`<>(){}\[\],;\\]*|[\w.]+-[\w.\-]*\d[^\s"'`<>(){}\[\],;\\]*)"""
+_SENTENCE = compiled(
+    rf"""([\w.\-]*{ANCHOR}[\w.\-]*)["'`*)\]]{{0,4}}"""
+    r"""(?:[ \t]+#?\d{1,2}\b|[ \t]*\([^()\n]*\))?"""
+    r"""(?:[ \t]+(?:for|of|on|in|de|f\xc3\xbcr|von|du|pour|do|para)[ \t]+[\w.@\-]+(?:[ \t]+\w+){0,4}?"""
+    r"""|(?:[ \t]+[^\s:="'<>(){}\[\],;]+){1,3}[ \t]?[:=])?"""
+    rf"""((?:[ \t]*(?:[\-=]+>|=+|:+|\.\.+|\xe2\x80[\x93\x94])|[ \t]+(?:{_VERBS}))*)"""
+    rf"""[ \t*]+["'`(*]*{_SAID_VALUE}""",
+    ignore_case=True,
+)
+_REVERSED = compiled(
+    r"""([A-Za-z\-]*[^\sA-Za-z\-"'`<>(){}\[\],;=:][^\s"'`<>(){}\[\],;=:]*)["'`]?[ \t]+(?:is|as|was)[ \t]+(?:[A-Za-z\-]+[ \t]+){0,3}?"""
+    rf"""([\w.\-]*{ANCHOR}[\w.\-]*)""",
+    ignore_case=True,
+)
+_ANNOUNCING = (
+    b"is", b"was", b"be", b"to", b"as", b"from", b"equal", b"equals", b"now", b"es", b"est", b"ist", b"lautet", b"er",
+    b"jest", b"\xc3\xa9", b"\xc3\xa8", b"\xc3\xa4r", b"on", b"je", b"value", b"used", b":", b"=", b">", b".",
+    b"\xe2\x80\x93", b"\xe2\x80\x94",
+)  # fmt: skip
+_FINGERPRINT = compiled(r"[0-9A-Fa-f]{16}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64}")
+
+
+def sentences(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    """`the db_password is …`, `Unseal Key 1: …`, `use … as the password`."""
+    at = seen = 0
+    while places := _SENTENCE.search(text, at):
+        seen += 1
+        if seen % 64 == 0:
+            clock.check()
+        _, (name_start, name_end), connector, (start, end) = places
+        at = max(name_end, at + 1)
+        name = _spoken_name(text, name_start, min(name_end, name_start + 128))
+        if name is None or text[name_start - 1 : name_start] == b"/":
+            continue
+        value = text[start : min(end, start + LOOK)].rstrip(b".,;:!?*")
+        words = text[connector[0] : connector[1]].lower()
+        if _is_said(value, name, is_announced=words.rstrip().endswith(_ANNOUNCING), is_equated=_equates(words)):
+            at = end = start + len(value) if len(value) < LOOK - 8 else end
+            yield SecretSpan(start, end, name.kind)
+    for seen, (_, (start, end), (name_start, name_end)) in enumerate(_REVERSED.every(text)):
+        if seen % 64 == 0:
+            clock.check()
+        name = _spoken_name(text, name_start, min(name_end, name_start + 128))
+        value = text[start : min(end, start + LOOK)]
+        if name is not None and _is_said(value, name, is_announced=True, is_equated=False):
+            yield SecretSpan(start, end, name.kind)
+
+
+_ONE_TIME = compiled(
+    r"""\b(\d{4,8})[ \t]+is[ \t]+your[ \t]+(?:[\w\-]+[ \t]+){0,3}(?:code|otp|pin)\b"""
+    r"""|\bcode[ \t:]+(\d{4,8})[ \t]+to[ \t]+(?:sign|log|verify|confirm|continue|complete)"""
+    r"""|\b(?:recovery|backup|scratch|emergency)[ _\-]codes?[^\n:]{0,20}:((?:[\s\-*,;]*(?:\d\d?[.)][ \t]+)?[0-9A-Za-z]{4,12}(?:-[0-9A-Za-z]{4,12})*)+)""",
+    ignore_case=True,
+)
+_SEED = compiled(
+    r"""(?:phrase|mnemonic|seed words)\b["' \t]*(?:(?:is|was|are|=|:)[ \t"']*){1,3}([a-z]{3,8}(?:[ ,]+[a-z]{3,8}){11,23})""",
+    ignore_case=True,
+)
+_CODE_ITEM = compiled(r"[0-9A-Za-z]*[0-9][0-9A-Za-z]*(?:-[0-9A-Za-z]{4,12})*|[A-Za-z]{4,12}(?:-[0-9A-Za-z]{4,12})+")
+
+
+def one_time_codes(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    """`123456 is your login code`, lists of recovery codes, and seed phrases."""
+    for _, place in _SEED.every(text):
+        yield SecretSpan(*place, "mnemonic")
+    for places in _ONE_TIME.every(text):
+        clock.check()
+        start, end = next(place for place in places[1:] if place[0] >= 0)
+        for (place,) in _CODE_ITEM.every(text, start, end):
+            if place[1] - place[0] >= 4:
+                yield SecretSpan(*place, "otp")
+
+
+def _equates(words: bytes) -> bool:
+    return not words.rstrip().endswith((b"to", b"as", b"on", b"from", b"er", b"with"))
+
+
+def _spoken_name(text: bytes, start: int, end: int) -> Name | None:
+    """What a name says; of a short one (`key`, `code`) together with the words in front of it."""
+    name = name_of_secret(text[start:end])
+    if name is not None and not name.in_query_only:
+        return name
+    before = text[max(0, start - 40) : start]
+    words = [word for word in before[before.rfind(b"\n") + 1 :].split()[-2:] if word.replace(b"-", b"").isalpha()]
+    if not words or before[-1:] not in (b" ", b"\t"):
+        return None
+    spoken = name_of_secret(b" ".join((*words, text[start:end])))
+    return None if spoken is None or spoken.in_query_only else spoken
+
+
+def _is_said(value: bytes, name: Name, *, is_announced: bool, is_equated: bool) -> bool:
+    if len(value) < 4 or is_placeholder(value) or is_code(value):
+        return False
+    if name.kind in ("otp", "pin", "totp", "cvv"):
+        return is_announced and worth_masking(value, name, quoted=True)
+    if not is_announced and name.kind == "key" and _FINGERPRINT.is_all_of(value):
+        return False
+    if is_random(value) and (is_announced or len(value) >= 16):
+        return b"=" not in value[:-2]
+    if name.demand in (Demand.RANDOM, Demand.KEY) or not is_mixed(value, announced=True) or b"=" in value[:-2]:
+        return False
+    if is_announced and is_equated and name.kind in ("password", "passphrase"):
+        return True
+    return (is_announced or name.kind in _SAID) and not names_something(value, name)
+
+
+_SAID = ("password", "passphrase", "token", "secret", "api_key")
+"""Kinds whose value may follow without a verb: `log in with password …`."""
