@@ -25,6 +25,7 @@ from tersely.masking.patterns import (
     name_of_secret,
 )
 from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan
+from tersely.masking.windows import name_windows
 
 _NAME = rf"([\w.\-]*{ANCHOR}[\w.\-]*)"
 _ASSIGN = r"""["'`\])]{0,3}[ \t]*(?:[:?|+.]{0,2}=[>=]?|:|->)[ \t]*"""
@@ -108,7 +109,8 @@ def _is_made(before: bytes) -> bool:
 def announced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Values that a name announces in another syntax than `name = value`."""
     at = seen = 0
-    while places := _ANY_FORM.search(text, at):
+    near = name_windows(text, clock)
+    while places := near.search(_ANY_FORM, at):
         seen += 1
         if seen % 64 == 0:
             clock.check()
@@ -178,7 +180,8 @@ _FINGERPRINT = compiled(r"[0-9A-Fa-f]{16}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64}")
 def sentences(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """`the db_password is …`, `Unseal Key 1: …`, `use … as the password`."""
     at = seen = 0
-    while places := _SENTENCE.search(text, at):
+    near = name_windows(text, clock)
+    while places := near.search(_SENTENCE, at):
         seen += 1
         if seen % 64 == 0:
             clock.check()
@@ -192,7 +195,7 @@ def sentences(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if _is_said(value, name, is_announced=words.rstrip().endswith(_ANNOUNCING), is_equated=_equates(words)):
             at = end = start + len(value) if len(value) < LOOK - 8 else end
             yield SecretSpan(start, end, name.kind)
-    for seen, (_, (start, end), (name_start, name_end)) in enumerate(_REVERSED.every(text)):
+    for seen, (_, (start, end), (name_start, name_end)) in enumerate(near.every(_REVERSED)):
         if seen % 64 == 0:
             clock.check()
         name = _spoken_name(text, name_start, min(name_end, name_start + 128))
@@ -216,9 +219,10 @@ _CODE_ITEM = compiled(r"[0-9A-Za-z]*[0-9][0-9A-Za-z]*(?:-[0-9A-Za-z]{4,12})*|[A-
 
 def one_time_codes(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """`123456 is your login code`, lists of recovery codes, and seed phrases."""
-    for _, place in _SEED.every(text):
+    near = name_windows(text, clock)
+    for _, place in near.every(_SEED):
         yield SecretSpan(*place, "mnemonic")
-    for places in _ONE_TIME.every(text):
+    for places in near.every(_ONE_TIME):
         clock.check()
         start, end = next(place for place in places[1:] if place[0] >= 0)
         for (place,) in _CODE_ITEM.every(text, start, end):

@@ -24,6 +24,7 @@ from tersely.masking.patterns import (
 )
 from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan
 from tersely.masking.structures import block_body, yaml_scalar
+from tersely.masking.windows import name_windows
 
 _QUOTE = r"""(?:\\*["'`]|&quot;|&#34;)"""
 _GAP = r"(?:[ \t]|\\+t)*"
@@ -74,7 +75,8 @@ def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """`password = …`, `"api_key": "…"`, `<token>…</token>`, `setProperty("SECRET", "…")`, headers, query parameters."""
     at = seen = listed = 0
     line_end = -1
-    while places := _ASSIGNED.search(text, at):
+    near = name_windows(text, clock)
+    while places := near.search(_ASSIGNED, at):
         seen += 1
         if seen % 256 == 0:
             clock.check()
@@ -454,7 +456,9 @@ _SPACED = compiled(
 
 def spaced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Settings with only a space between name and value, one per line."""
-    for seen, (_, (name_start, name_end), (start, end)) in enumerate(_SPACED.every(text)):
+    for seen, (_, (name_start, name_end), (start, end)) in enumerate(
+        name_windows(text, clock).every(_SPACED)
+    ):
         if seen % 256 == 0:
             clock.check()
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)]) if name_start >= 0 else _COOKIE_NAME

@@ -45,6 +45,7 @@ from tersely.masking.structures import (
     walk_tables,
     walk_yaml,
 )
+from tersely.masking.windows import NameWindows, name_windows
 from tersely.masking.token_patterns import TokenPattern, token_patterns
 
 _DEEPEST = 4
@@ -179,6 +180,8 @@ _HEX_USER = compiled(r"[0-9a-f]{8,}")
 
 def urls(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """`scheme://user:password@host`, and tokens in place of the user."""
+    if b"@" not in text:
+        return
     for seen, (_, _, user, (start, end)) in enumerate(_URL.every(text)):
         if seen % 256 == 0:
             clock.check()
@@ -331,22 +334,24 @@ _COMMAND_SOURCES = (
 )
 """Command lines and settings without a separator; one of the groups is the secret."""
 
-_LOGIN = compiled(
+_LOGIN_SOURCE = (
     r"(?:\b(?:wget|curl|xh)\b|(?:^|[\s$])https?\b)[^\n|;]*?(?:\\\n[^\n]*?)*?"
     r"[ \t](?:-u[= \t]?|(?:--user|--proxy-user|-U|-a|--auth)[= \t])[ \t]*"
     r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"']*(?:"[^"\n]*"|'[^'\n]*')?))"""
 )
 """`curl -u user:password`, also over several lines."""
+_LOGIN = compiled(_LOGIN_SOURCE)
 _COMMANDS = tuple(map(compiled, _COMMAND_SOURCES))
 
 
-_ANY_COMMAND = compiled("|".join(_COMMAND_SOURCES))
+_ANY_COMMAND = compiled("|".join((*_COMMAND_SOURCES, _LOGIN_SOURCE)))
 
 
 def commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Secrets on command lines: `--token …`, `mysql -p…`, `curl -u user:…`."""
     at = seen = 0
-    while places := _FLAG.search(text, at):
+    near = name_windows(text, clock)
+    while places := near.search(_FLAG, at):
         seen += 1
         if seen % 256 == 0:
             clock.check()
@@ -359,14 +364,14 @@ def commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if not (value.isalpha() and value.islower()) and worth_masking(value, name, quoted=False):
             at = end = start + len(value) if len(value) < LOOK - 8 else end
             yield SecretSpan(start, end, name.kind)
+    if _ANY_COMMAND.search(text) is None:
+        return
     for places in _LOGIN.every(text):
         place = next(((start, end) for start, end in places[1:] if start < end), (0, 0))
         user, colon, password = text[place[0] : min(place[1], place[0] + LOOK)].partition(b":")
         password = password.strip(b"\"'")
         if colon and password != user and not is_placeholder(password or user):
             yield SecretSpan(*place, "command_password")
-    if _ANY_COMMAND.search(text) is None:
-        return
     for command in _COMMANDS:
         clock.check()
         for places in command.every(text):
@@ -416,8 +421,9 @@ def _cut_above(text: bytes, lowest: int, end: int) -> Iterator[SecretSpan]:
 
 def private_keys(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """PEM, OpenSSH and PGP private keys: complete, truncated, or on one line with escaped line breaks."""
-    begins = [places[0] for places in _PRIVATE_KEY.every(text)]
-    ends = [places[0] for places in _PRIVATE_KEY_END.every(text)]
+    has_frame = b"PRIVATE KEY" in text
+    begins = [places[0] for places in _PRIVATE_KEY.every(text)] if has_frame else []
+    ends = [places[0] for places in _PRIVATE_KEY_END.every(text)] if has_frame else []
     for number, (start, body) in enumerate(begins):
         clock.check()
         following = begins[number + 1][0] if number + 1 < len(begins) else len(text)
@@ -439,9 +445,9 @@ def private_keys(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         lines = _KEY_LINES.match(text, head_end, min(len(text), head_end + _CUT))
         if lines and lines[0][1] - start >= 64:
             yield SecretSpan(start, lines[0][1], "private_key")
-    for _, (start, end) in _KEY_NUMBERS.every(text):
+    for _, (start, end) in _KEY_NUMBERS.every(text) if b":\n" in text or b":\r" in text else ():
         yield SecretSpan(start, start + len(text[start:end].rstrip()), "private_key")
-    for _, (start, end) in _PUTTY.every(text):
+    for _, (start, end) in _PUTTY.every(text) if b"Private-Lines" in text else ():
         yield SecretSpan(start, start + len(text[start:end].rstrip()), "private_key")
 
 
@@ -477,13 +483,17 @@ _GO_PAIR = compiled(r"[\w.\-]+:(\S+)")
 
 def structures(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Kubernetes Secrets at any depth, names whose value is in a neighbouring field, columns of tables."""
-    if _SECRET_KIND.search(text):
+    if (b"ecret" in text or b"ECRET" in text) and _SECRET_KIND.search(text):
         yield from _kubernetes_secrets(text, clock)
-    yield from _neighbouring_values(text)
+    near = name_windows(text, clock)
+    if not near:
+        return
+    yield from _neighbouring_values(text, near)
     if b"\n" in text:
         yield from walk_tables(text, clock.check)
-    yield from walk_rows(text, clock.check)
-    yield from _named_values(text, clock)
+    if b"(" in text:
+        yield from walk_rows(text, clock.check)
+    yield from _named_values(text, near, clock)
 
 
 def _kubernetes_secrets(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
@@ -499,22 +509,22 @@ def _kubernetes_secrets(text: bytes, clock: MaskingDeadline) -> Iterator[SecretS
                 yield SecretSpan(*place, "kubernetes_secret")
 
 
-def _neighbouring_values(text: bytes) -> Iterator[SecretSpan]:
-    for places in _NAMED_ELSEWHERE.every(text):
+def _neighbouring_values(text: bytes, near: NameWindows) -> Iterator[SecretSpan]:
+    for places in near.every(_NAMED_ELSEWHERE):
         (name_start, name_end), (start, end) = places[1:3] if places[1][0] >= 0 else places[3:5]
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)])
         if name is not None and worth_masking(text[start : min(end, start + LOOK)].rstrip(), name, quoted=True):
             yield SecretSpan(start, start + len(text[start:end].rstrip()), name.kind)
-    for places in _STORED.every(text):
+    for places in _STORED.every(text) if b"SecureString" in text or b"resource" in text else ():
         start, end = next(place for place in places[1:] if place[0] >= 0)
         if not is_placeholder(text[start : min(end, start + LOOK)]):
             yield SecretSpan(start, end, "secret")
 
 
-def _named_values(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+def _named_values(text: bytes, near: NameWindows, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """`name: DB_PASSWORD` and the `value` in the same record, in JSON, YAML or a printed Python dictionary."""
     walked, swapped = 0, b""
-    for (at, _), (name_start, name_end) in _RECORD.every(text):
+    for (at, _), (name_start, name_end) in near.every(_RECORD):
         if at < walked:
             continue
         if name_start >= 0 and name_of_secret(text[name_start : min(name_end, name_start + 128)]) is None:

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from tersely.errors import MaskingFailed
 
+_PATIENCE = 24
+"""The wall-clock limit, as a multiple of the CPU time: two minutes for a small text."""
+
 LOOK = 512
 """Bytes of a value that are read to decide whether it is a secret."""
 
@@ -28,16 +31,23 @@ class SecretSpan:
 class MaskingDeadline:
     """Ends a search that takes too long. Nothing should; what cannot be masked in time is not let through unmasked.
 
-    Counts the CPU time of the calling thread: a busy machine must not cost a result.
+    Counts the CPU time of the calling thread: a busy machine must not cost a result. Behind it is a wall-clock limit
+    that only a thread that hardly runs at all reaches.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, wall_seconds: float | None = None) -> None:
         self._seconds = seconds
+        self._wall_seconds = _PATIENCE * seconds if wall_seconds is None else wall_seconds
         self._end = time.thread_time() + seconds
+        self._wall_end = time.monotonic() + self._wall_seconds
+        self.memo: object = None
+        """What finders of the same text share."""
 
     def check(self) -> None:
         if time.thread_time() > self._end:
-            raise MaskingFailed(f"Masking took longer than {self._seconds:g} s; the text was dropped.")
+            raise MaskingFailed(f"Masking took more than {self._seconds:g} s of CPU time; the text was dropped.")
+        if time.monotonic() > self._wall_end:
+            raise MaskingFailed(f"Masking took longer than {self._wall_seconds:g} s; the text was dropped.")
 
 
 class View:

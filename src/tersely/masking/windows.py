@@ -1,0 +1,72 @@
+"""The parts of a text near sensitive names.
+
+Most finders look for a name with a value next to it. One pass finds where names are;
+the finders then search only there. Most texts have few names, so most passes over them
+cost nothing.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from tersely.masking.patterns import ANCHOR, Pattern, Places, compiled
+from tersely.masking.spans import MaskingDeadline
+
+_BEFORE, _AFTER = 512, 1536
+_STEP = 512
+"""After a name, the next one is searched from here on: everything up to here is inside the window already."""
+
+_SENSITIVE = compiled(
+    rf"{ANCHOR}|sensitive|masked|concealed|confidential|secure(?:d?\b|_?string)|encrypted|noecho|\bkty\b|\brandom_", ignore_case=True
+)
+
+
+class NameWindows:
+    """Where sensitive names are, with some text around them."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        at = 0
+        while places := _SENSITIVE.search(text, at):
+            hit = places[0][0]
+            at = hit + _STEP
+            start, end = self._around(hit)
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(end, self._ends[-1])
+            else:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def __bool__(self) -> bool:
+        return bool(self._starts)
+
+    def search(self, pattern: Pattern, at: int) -> Places | None:
+        """The next match in a window. A match that reaches the end of its window is read to its real end."""
+        for index in range(max(0, bisect_right(self._starts, at) - 1), len(self._starts)):
+            end = self._ends[index]
+            start = max(at, self._starts[index])
+            if start < end and (places := pattern.search(self.text, start, end)):
+                is_cut = places[0][1] == end < len(self.text)
+                return (pattern.match(self.text, places[0][0]) or places) if is_cut else places
+        return None
+
+    def every(self, pattern: Pattern) -> Iterator[Places]:
+        at = 0
+        while places := self.search(pattern, at):
+            yield places
+            at = places[0][1] + (places[0][0] == places[0][1])
+
+    def _around(self, hit: int) -> tuple[int, int]:
+        """A window that begins and ends at line breaks where there are some near."""
+        start, end = max(0, hit - _BEFORE), min(len(self.text), hit + _AFTER)
+        line_start = self.text.find(b"\n", start, hit) + 1
+        line_end = self.text.rfind(b"\n", hit + _STEP + _BEFORE, end) + 1
+        return (line_start or start) if start else 0, line_end or end
+
+
+def name_windows(text: bytes, clock: MaskingDeadline) -> NameWindows:
+    """The windows of a text, computed once for all finders that search it."""
+    if not isinstance(clock.memo, NameWindows) or clock.memo.text is not text:
+        clock.memo = NameWindows(text)
+    return clock.memo
