@@ -24,7 +24,7 @@ async def summarize(
         InputError: A size or a text is out of range.
         ConfigError: The environment holds a setting that makes no sense.
     """
-    async with summarizer_app(Settings.load()) as parts:
+    async with summarizer_app(Settings.load(), in_chunks=False) as parts:
         return await parts.summarizer.summarize(
             text, max_output_tokens=max_output_tokens, focus_areas=focus_areas, strategy=strategy
         )
@@ -32,7 +32,7 @@ async def summarize(
 
 async def summarize_for_extraction(text: str, schema_hint: str, max_output_tokens: int = 0) -> Condensed:
     """Like `summarize`, for a program that extracts what the hint describes."""
-    async with summarizer_app(Settings.load()) as parts:
+    async with summarizer_app(Settings.load(), in_chunks=False) as parts:
         return await parts.summarizer.summarize_for_extraction(text, schema_hint, max_output_tokens=max_output_tokens)
 
 

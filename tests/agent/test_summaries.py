@@ -210,9 +210,9 @@ async def test_of_a_summary_that_takes_too_long_the_parts_that_came_are_counted(
 
     reads = Reply(tool_calls=(call("ops__page"),), finish="tool_calls")
     async with FakeLLMServer(answer).listening() as server, model_at(server.url) as llm:
-        async with workplace(ops(page=page), condense_seconds=5) as place:
+        async with model_at(server.url, window=6_000) as small, workplace(ops(page=page), condense_seconds=5) as place:
             with anyio.fail_after(300):
-                await place.work(llm, summarizer=llm)
+                await place.work(llm, summarizer=small)
     (record,) = place.recorder.records("summarization")
     assert len(came) > 1 and record.usage.calls == len(came)
     assert record.usage.input_tokens > 10_000 > record.usage.output_tokens > 0

@@ -17,27 +17,29 @@ from tersely.errors import LLMMisconfigured
     output_cap=st.integers(256, 64_000),
     target=st.integers(16, 1_000_000),
     parts=st.integers(1, 100_000),
-    frame=st.integers(200, 700),
-    wanted=st.integers(256, 50_000),
+    frame=st.integers(200, 900),
+    conversation=st.integers(0, 1_000_000),
+    wanted=st.one_of(st.none(), st.integers(256, 50_000)),
 )
-def test_every_merge_fits_the_window_every_row_shrinks_and_the_last_meets_the_target(
-    window: int, output_cap: int, target: int, parts: int, frame: int, wanted: int
+def test_every_merge_fits_the_window_every_row_shrinks_and_the_last_is_one_within_the_target(
+    window: int, output_cap: int, target: int, parts: int, frame: int, conversation: int, wanted: int | None
 ) -> None:
-    room = Room.beside(frame, window=window, output_cap=output_cap)
+    last_frame = frame + min(conversation, window // 4)
+    room = Room.beside(last_frame, window=window, output_cap=output_cap)
     chunk = chunk_tokens(room, target=target, frame=frame, wanted=wanted)
     assert frame + chunk + headroom(min(target, room.longest_answer)) <= window
-    merges = plan_merges(room, parts=parts, chunk=chunk, target=target, frame=frame)
+    merges = plan_merges(room, parts=parts, chunk=chunk, target=target, frame=frame, last_frame=last_frame)
 
     assert headroom(merges.part) <= max(output_cap, headroom(16))
     count, size = parts, merges.part
     for level in merges.levels:
         assert level.groups < count, "rows get shorter, so there is an end"
         largest_group = math.ceil(count / level.groups)
-        assert frame + largest_group * (size + LABEL_TOKENS) + headroom(level.answer) <= window
+        around = last_frame if level is merges.levels[-1] else frame
+        assert around + largest_group * (size + LABEL_TOKENS) + headroom(level.answer) <= window
         assert level.groups * level.answer < count * size or level is merges.levels[-1]
         count, size = level.groups, level.answer
-    if merges.levels:
-        assert count * size <= max(target, 16 * count)
+    assert count == 1 and size <= max(target, 16), "the last call sees everything"
     assert len(merges.levels) <= 17
 
 

@@ -9,14 +9,16 @@ from tersely.condensing.prompt_files import Fence, Prompt
 
 
 def test_a_missing_value_and_a_value_without_a_hole_are_both_mistakes() -> None:
-    with pytest.raises(TypeError, match=r"Prompt 'map' has holes \['nonce', 'words'\], but was given \['words'\]"):
-        Prompt("map").fill(words="10")
+    with pytest.raises(
+        TypeError, match=r"Prompt 'map_document' has holes \['nonce', 'words'\], but was given \['words'\]"
+    ):
+        Prompt("map_document").fill(words="10")
     with pytest.raises(TypeError, match="content"):
-        Prompt("map").fill(words="10", nonce="1", content="x")
+        Prompt("map_document").fill(words="10", nonce="1", content="x")
 
 
 def test_a_value_that_spells_out_a_hole_stays_as_it_is() -> None:
-    assert "at most $nonce words" in Prompt("map").fill(words="$nonce", nonce="1234")
+    assert "at most $nonce words" in Prompt("map_document").fill(words="$nonce", nonce="1234")
 
 
 def test_every_prompt_file_is_used_and_names_its_holes() -> None:
@@ -25,8 +27,9 @@ def test_every_prompt_file_is_used_and_names_its_holes() -> None:
         for path in files("tersely.condensing.summarize").joinpath("prompts").iterdir()
         if path.name.endswith(".md")
     }
-    assert names == {"map", "map_extraction", "merge", "nudge"}
-    for name in names - {"nudge"}:
+    families = {f"{step}_{family}" for step in ("map", "merge") for family in ("technical", "document", "extraction")}
+    assert names == families | {"nudge", "unsupported"}
+    for name in families:
         assert Prompt(name).holes == {"words", "nonce"}, "what comes from outside is never part of the instructions"
 
 

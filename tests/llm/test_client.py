@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from tersely.errors import LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
+from tersely.llm import facts
 from tersely.llm.limits import RetryPolicy
 from tersely.llm.messages import (
     Completion,
@@ -119,10 +120,36 @@ async def test_a_complaint_about_the_output_cap_halves_it_once() -> None:
     complaint = Reply(
         status=400, error="max_tokens is too large: 4096. This model supports at most 2048 completion tokens"
     )
-    async with FakeLLMServer([complaint, "ok", "ok again"]).listening() as server, model_at(server.url) as llm:
+    async with (
+        FakeLLMServer([complaint, "ok", "ok again"]).listening() as server,
+        model_at(server.url, model="local/llama") as llm,
+    ):
         await llm.complete(say("hello"), max_tokens=9000)
         await llm.complete(say("hello"), max_tokens=9000)
-    assert [request["max_tokens"] for request in server.requests] == [4096, 2048, 2048]
+    assert [request["max_tokens"] for request in server.requests] == [8192, 4096, 4096]
+
+
+@pytest.mark.parametrize(
+    ("model", "cap"),
+    [
+        ("openai/gpt-4o-mini", 16_384),
+        ("gpt-4.1-nano", 32_768),
+        ("gpt-4", 8_192),
+        ("gpt-4-turbo-2024-04-09", 4_096),
+        ("o3-mini", 100_000),
+        ("gpt-5.1", 128_000),
+        ("claude-sonnet-4-5", 64_000),
+        ("anthropic/claude-opus-4.1", 32_000),
+        ("claude-3-5-haiku-latest", 8_192),
+        ("anthropic/claude-3.5-sonnet:beta", 8_192),
+        ("claude-3-haiku-20240307", 4_096),
+        ("google/gemini-2.5-flash", 65_535),
+        ("gemini-2.0-flash", 8_192),
+        ("mistralai/some-model", 8_192),
+    ],
+)
+def test_the_output_cap_is_known_for_common_models(model: str, cap: int) -> None:
+    assert facts.output_cap(model) == cap
 
 
 async def test_a_second_complaint_about_the_output_cap_is_the_operators() -> None:

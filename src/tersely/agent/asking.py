@@ -17,7 +17,7 @@ from tersely.agent.meter import MeteredLLM
 from tersely.agent.recorder import OpenEvent, Recorder
 from tersely.errors import LLMError, LLMTooLong, LostSession, MaskingFailed
 from tersely.events.types import EventType
-from tersely.llm.client import LLM
+from tersely.llm.client import LLM, answer_tokens
 from tersely.llm.limits import CircuitOpen
 from tersely.llm.messages import (
     Completion,
@@ -187,7 +187,7 @@ class ModelCaller:
         stop: Callable[[str], int | None],
     ) -> Completion:
         text = ""
-        stream: Any = llm.stream(messages, max_tokens=llm.output_cap, tools=tools, native=native)
+        stream: Any = llm.stream(messages, max_tokens=answer_tokens(llm), tools=tools, native=native)
         async with aclosing(stream) as deltas:
             async for delta in deltas:
                 match delta:

@@ -49,6 +49,9 @@ it were a value. The unmasked arguments are never stored, so after a crash betwe
 repeat the call.
 """
 
+SHOWN_ITEMS = 50
+"""Unsupported items and citations of a summary that an event lists."""
+
 SHOWN_LOST = 100
 SHOWN_RUNS = 5_000
 """Omissions that an event lists, and line ranges per omission."""
@@ -417,8 +420,25 @@ def _summary_outcome(observation: Observation, llm: LLM | None) -> dict[str, Any
         "handle": observation.handle,
         **({"reason": observation.reason} if observation.reason else {}),
         **({"cache_hits": work.cache_hits, "chunks": work.chunks} if work else {}),
+        **_checks(work, observation.handle),
         **({"lost": _left_out(observation.lost)} if observation.lost else {}),
     }
+
+
+def _checks(work: ModelWork | None, handle: str | None) -> dict[str, Any]:
+    """The result of checking a summary against its source, for the event and the trace."""
+    if work is None:
+        return {}
+    found = {
+        "checked": work.checked,
+        "invented": work.invented[:SHOWN_ITEMS],
+        "derived": work.derived[:SHOWN_ITEMS],
+        "unverified": work.unverified,
+        "cut": work.cut,
+        "folded_tokens": work.folded_tokens,
+        "cited": [{"handle": handle, "lines": lines} for lines in work.cited[:SHOWN_ITEMS]],
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def _left_out(lost: Sequence[Lost]) -> list[dict[str, Any]]:
@@ -448,6 +468,7 @@ def _summarization(
         response={
             "text": text,
             **({"chunks": work.chunks, "levels": work.levels, "cache_hits": work.cache_hits} if work else {}),
+            **_checks(work, str(request.get("handle") or "")),
         },
         # The meter also counts requests that were cancelled at the time limit, and repeated ones.
         usage=meter.spent() if meter else by_work,

@@ -32,7 +32,7 @@ from tersely.agent.tool_executor import Observation, Step, ToolExecutor
 from tersely.agent.toolbox import Toolbox
 from tersely.condensing.prompt_files import Prompt
 from tersely.errors import LLMTooLong
-from tersely.llm.client import LLM
+from tersely.llm.client import LLM, answer_tokens
 from tersely.llm.messages import Message, ToolCall, ToolSpec
 from tersely.masking.mask import MARK, Masker
 from tersely.masking.masked import NOTHING, Masked, own_words
@@ -205,8 +205,7 @@ class _Investigation:
         tools = sum(
             self.llm.tokenizer.count(f"{spec.name}{spec.description}{json.dumps(spec.schema)}") + 12 for spec in specs
         )
-        answer = min(self.llm.output_cap, self.llm.window // 4)
-        return int(min((self.llm.window - answer - tools) * 0.97, self.most))
+        return int(min((self.llm.window - answer_tokens(self.llm) - tools) * 0.97, self.most))
 
     def _specs(self) -> Sequence[ToolSpec]:
         """The tools, with descriptions cut so that at least half of the window stays free."""
@@ -229,7 +228,11 @@ class _Investigation:
     async def _work(self, turn: Turn, decision: Decision, iteration: int) -> None:
         prefix = f"{self.assignment.stage_id}/{iteration}"
         written = self._as_written(turn, decision, iteration)
-        intent = Intent(looking_for=self._looking_for(turn), conversation=self.conversation.messages())
+        intent = Intent(
+            looking_for=turn.text[-1000:].strip(),
+            question=f"{self.assignment.task[:300]} {self.about}".strip(),
+            conversation=self.conversation.messages(),
+        )
         keys = [_key(call) for call in decision.calls]
         refusals = self._refusals(keys)
 
@@ -262,10 +265,6 @@ class _Investigation:
                 if len(calls) == len(decision.calls):
                     return calls
         return [None if MARK in call.arguments.lower() else call for call in decision.calls]
-
-    def _looking_for(self, turn: Turn) -> str:
-        """The focus for condensing results: the model's latest words, the task, and the alert's subject."""
-        return f"{turn.text[-1000:]} {self.assignment.task[:300]} {self.about}".strip()
 
     def _refusals(self, keys: Sequence[str]) -> list[str | None]:
         """For each call, why it is not made, or None. Depends only on earlier calls, so that a replay agrees."""

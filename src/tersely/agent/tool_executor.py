@@ -216,6 +216,7 @@ class ToolExecutor:
             policy,
             replace(intent, called=f"{fetched.server}.{fetched.tool}", arguments=fetched.arguments),
             tokens=fetched.tokens,
+            scope=scope,
             handle=fetched.handle,
             budget=budget,
             llm=llm if policy.may_ask_model(is_error=fetched.is_error) else None,

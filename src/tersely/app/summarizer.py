@@ -21,7 +21,7 @@ from tersely.condensing.account import Lost
 from tersely.condensing.budget import SMALLEST_BUDGET, Condensed
 from tersely.condensing.structural import whole_text
 from tersely.condensing.summarize.cache import NoCache, SummaryCache
-from tersely.condensing.summarize.map_reduce import Progress, SummaryRequest
+from tersely.condensing.summarize.map_reduce import Family, Progress, SummaryRequest
 from tersely.errors import InputError
 from tersely.llm.limits import LimitedLLM, RetryPolicy, build_llm
 from tersely.masking.mask import Masker
@@ -58,6 +58,12 @@ class Summarizer:
 
     handles_of: str | None = None
     """The scope whose kept results may be passed as content by handle (`result:r_…`); None to disallow handles."""
+
+    family: Family = "document"
+    """Which prompts are used for a summary that is not for extraction."""
+
+    in_chunks: bool = True
+    """Whether parts have the configured size; otherwise they are as large as the model's window allows."""
 
     async def summarize(
         self,
@@ -133,10 +139,12 @@ class Summarizer:
         request = SummaryRequest(
             target=target,
             focus=admit_text(focus, self.masker),
+            family=self.family,
             extraction=extraction,
             strategy=strategy if strategy in STRATEGIES else "semantic",
-            chunk_size=self.settings.summarizer.chunk_size,
+            chunk_size=self.settings.summarizer.chunk_size if self.in_chunks else None,
             overlap=self.settings.summarizer.chunk_overlap,
+            most_unsupported=self.settings.summarizer.max_unsupported_share,
         )
         processed = await self.pipeline.process(
             Content.of_text(content),
@@ -216,8 +224,14 @@ async def kept_results(settings: Settings) -> AsyncIterator[KeptResults]:
 
 @asynccontextmanager
 async def summarizer_app(
-    settings: Settings, *, fallback: Literal["original", "structural"] = "original", handles_of: str | None = None
+    settings: Settings,
+    *,
+    fallback: Literal["original", "structural"] = "original",
+    handles_of: str | None = None,
+    family: Family = "document",
+    in_chunks: bool = True,
 ) -> AsyncIterator[SummarizerApp]:
+    """Build the summarizer and close it; the arguments are those of `Summarizer`."""
     providers = settings.summarizing()
     llm = None
     if providers:
@@ -230,7 +244,8 @@ async def summarizer_app(
         masker = Masker(key=masking_key(settings.store.data_dir))
         # Without a time limit of its own; the caller's timeout applies.
         pipeline = Pipeline(cache=cache, condense_seconds=math.inf)
-        yield SummarizerApp(settings, Summarizer(settings, llm, pipeline, masker, fallback, handles_of), llm)
+        summarizer = Summarizer(settings, llm, pipeline, masker, fallback, handles_of, family, in_chunks)
+        yield SummarizerApp(settings, summarizer, llm)
     finally:
         if llm:
             await llm.aclose()

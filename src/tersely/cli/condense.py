@@ -99,7 +99,7 @@ def _summarize(text: str, budget: int, focus: str, schema_hint: str) -> Condense
 
     async def run() -> Condensed:
         progress = _progress_line()
-        async with summarizer_app(settings, fallback="structural") as parts:
+        async with summarizer_app(settings, fallback="structural", family="technical", in_chunks=False) as parts:
             if schema_hint:
                 return await parts.summarizer.summarize_for_extraction(
                     text, schema_hint, max_output_tokens=budget, on_progress=lambda at: progress(at.done, at.total)
@@ -161,6 +161,8 @@ def _explain(condensed: Condensed) -> None:
             click.echo(f"  - {lost}", err=True)
     if condensed.work and condensed.work.invented:
         click.echo(f"Not in the source, so possibly invented: {', '.join(condensed.work.invented[:10])}", err=True)
+    if condensed.work and condensed.work.derived:
+        click.echo(f"Counted or summed by the model: {', '.join(condensed.work.derived[:10])}", err=True)
 
 
 def _classes(account: Account) -> list[tuple[str, Runs]]:
@@ -197,6 +199,10 @@ def _as_json(condensed: Condensed, seconds: float) -> dict[str, Any]:
         },
         "calls": work.calls if work else 0,
         "invented": work.invented if work else [],
+        "derived": work.derived if work else [],
+        "unverified": bool(work and work.unverified),
+        "cut": bool(work and work.cut),
+        "cited": work.cited if work else [],
         # Names of the first release.
         "tokens_before": condensed.tokens_before,
         "tokens_after": condensed.tokens_after,

@@ -40,7 +40,25 @@ class ModelWork:
     """The provider of the model; several, separated by commas, when a fallback took over midway."""
 
     invented: list[str]
-    """Numbers and identifiers in the summary that the source does not contain."""
+    """Numbers, names, timestamps and quotes in the summary that the source does not contain."""
+
+    derived: list[str] = field(default_factory=list)
+    """Numbers that the source does not contain and that the summary presents as counts or sums."""
+
+    checked: int = 0
+    """Numbers, names, timestamps and quotes in the summary that were looked up in the source."""
+
+    unverified: bool = False
+    """Too many of them are not in the source, even after the model was asked again."""
+
+    cited: list[list[int]] = field(default_factory=list)
+    """First and last line of the passages that the summary refers to."""
+
+    cut: bool = False
+    """The summary or that of a part was cut at its size limit."""
+
+    folded_tokens: int = 0
+    """Tokens that the model did not have to read, because repetitions were folded."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,9 @@ class SummarizationOptions(BaseModel):
     use_model: bool | None = None
     """Whether a model summarizes. Default: yes for agents; the gateway condenses by structure alone."""
 
+    max_unsupported_share: float = Field(default=0.05, ge=0, le=1)
+    """Share of numbers, names and quotes in a summary that the result lacks, above which it is asked for again."""
+
     @model_validator(mode="after")
     def _limit_is_below_threshold(self) -> Self:
         if self.enabled and self.summary_max_token_limit >= self.size_threshold_tokens:

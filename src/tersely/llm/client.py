@@ -47,6 +47,10 @@ TEMPERATURE = 0.1
 """Low, for faithful summaries. Not sent to models that reject it."""
 
 
+LONGEST_ANSWER = 8_192
+"""Tokens reserved for an answer of unknown length, e.g. that of an agent; many models could write far more."""
+
+
 class LLM(Protocol):
     """A model, as the rest of the code sees it: `limits.LimitedLLM`, or a wrapper around one."""
 
@@ -82,6 +86,11 @@ class LLM(Protocol):
     ) -> AsyncIterator[Delta]: ...
 
 
+def answer_tokens(llm: LLM) -> int:
+    """`max_tokens` for an answer of unknown length: within the output cap, and a quarter of the window at most."""
+    return min(llm.output_cap, max(256, llm.window // 4), LONGEST_ANSWER)
+
+
 class ChatModel:
     """A model behind a provider's API, over pydantic-ai."""
 
@@ -99,7 +108,7 @@ class ChatModel:
         self.model = spec.model
         self.provider: str = spec.provider
         self.window = spec.window or facts.context_window(spec.provider, spec.model)
-        self.output_cap = min(spec.output_cap or facts.OUTPUT_CAP, self.window // 2)
+        self.output_cap = min(spec.output_cap or facts.output_cap(spec.model), self.window // 2)
         self.tokenizer = tokenizer_for(spec.model)
         self._http = BoundedHTTPClient(timeouts or Timeouts(), transport=transport)
         self._model = build_model(spec, self._http)

@@ -292,7 +292,7 @@ class ProviderOptions(BaseModel):
     """Context window in tokens. Required for unlisted models, for which 16,384 is assumed."""
 
     max_output_tokens: Annotated[int | None, Field(ge=64, le=10_000_000)] = None
-    """Tokens the model can write in one answer; 4,096 by default."""
+    """Tokens the model can write in one answer. Known for common models; 8,192 for others."""
 
     temperature: Annotated[float | None, Field(ge=0, le=2)] = None
     """Sampling temperature; 0.1 by default. Not sent to models that reject it."""

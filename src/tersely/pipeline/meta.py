@@ -9,7 +9,7 @@ so that they cannot collide with its own keys.
 from collections.abc import Mapping
 from typing import Any
 
-from tersely.condensing.budget import Condensed
+from tersely.condensing.budget import Condensed, ModelWork
 from tersely.text.chunks import STRATEGIES
 
 PREFIX = "tersely/"
@@ -28,6 +28,10 @@ _LOGGED = (
     "strategy",
     "model",
     "cache_hit",
+    "checked",
+    "unverified",
+    "folded_tokens",
+    "model_input_tokens",
     "price_usd",
     "handle",
 )
@@ -54,8 +58,8 @@ def describe(condensed: Condensed, *, strategy: str = "semantic", handle: str | 
     }
     if strategy not in STRATEGIES:
         meta["strategy_note"] = f"Unknown strategy; used 'semantic'. Known: {', '.join(STRATEGIES)}."
-    if work and work.invented:
-        meta["invented"] = {"count": len(work.invented), "examples": work.invented[:10]}
+    if work and condensed.status in ("summarized", "partial"):
+        meta |= _checks(work, condensed, handle)
     if condensed.status == "fallback":
         meta["returned"] = condensed.returned or "cut"
         meta["reason"] = condensed.reason
@@ -65,6 +69,22 @@ def describe(condensed: Condensed, *, strategy: str = "semantic", handle: str | 
     if condensed.kind:
         meta["kind"] = condensed.kind
     return meta
+
+
+def _checks(work: ModelWork, condensed: Condensed, handle: str | None) -> dict[str, Any]:
+    """What is known about the reliability of a summary; empty for one without remarks."""
+    cited = [{"handle": handle, "lines": lines} if handle else {"lines": lines} for lines in work.cited[:LISTED]]
+    found: dict[str, Any] = {
+        "checked": work.checked,
+        "invented": {"count": len(work.invented), "examples": work.invented[:10]} if work.invented else None,
+        "derived": {"count": len(work.derived), "examples": work.derived[:10]} if work.derived else None,
+        "unverified": work.unverified,
+        "cited": cited,
+        "cut": [str(lost) for lost in condensed.lost] if work.cut else None,
+        "folded_tokens": work.folded_tokens,
+        "model_input_tokens": work.input_tokens,
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def is_cached(condensed: Condensed) -> bool:

@@ -31,6 +31,9 @@ class Policy:
     keep: Literal["required", "optional", "never"] = "required"
     """Whether the whole result is kept. `optional`: if the store is unavailable, the result has no handle."""
 
+    most_unsupported: float = 0.05
+    """Share of unsupported items in a summary above which it is asked for again."""
+
     provider: str | None = None
     """The provider that summarizes; None for the default one."""
 
@@ -54,6 +57,7 @@ class Policy:
             threshold=condensing.size_threshold_tokens,
             budget=condensing.summary_max_token_limit,
             keep=keep,
+            most_unsupported=condensing.max_unsupported_share,
             provider=condensing.llm_provider,
             uses_model=condensing.use_model,
         )

@@ -23,7 +23,7 @@ from tersely.condensing.budget import CONDENSE_SECONDS, Condensed
 from tersely.condensing.focus import ARGUMENTS
 from tersely.condensing.ladder import condense_in_time
 from tersely.condensing.summarize.cache import SummaryCache
-from tersely.condensing.summarize.map_reduce import OnText, Progress, SummaryRequest
+from tersely.condensing.summarize.map_reduce import Family, OnText, Progress, SummaryRequest
 from tersely.errors import MaskingFailed, StoreUnavailable, TerselyError
 from tersely.llm.client import LLM
 from tersely.llm.messages import Message
@@ -44,6 +44,9 @@ INLINE_CHARACTERS = 8_000
 
 LONGEST_MESSAGE = 10_000
 """Characters of each message of the conversation that a summarizing model receives."""
+
+BRIEF_TOKENS = 500
+"""Tokens of the brief that accompanies every part of a text to a summarizing model."""
 
 NOTE = NoteWriter()
 
@@ -87,7 +90,10 @@ class Intent:
     """Why a tool was called; decides which parts of the result matter."""
 
     looking_for: str = ""
-    """The caller's own words."""
+    """The caller's own words; of an agent, its last thought."""
+
+    question: str = ""
+    """The question that the caller works on."""
 
     conversation: Sequence[Message] = ()
     """The messages so far; system messages are ignored."""
@@ -102,13 +108,14 @@ class Intent:
         return replace(
             self,
             looking_for=masker.mask(self.looking_for) if self.looking_for else "",
+            question=masker.mask(self.question) if self.question else "",
             arguments=masker.mask_json(self.arguments),
         )
 
     @property
     def focus(self) -> str:
         """The caller's words, or else the last user message; and, marked as such, the values of the arguments."""
-        asked = self.looking_for or next(
+        asked = f"{self.looking_for} {self.question}".strip() or next(
             (message.text for message in reversed(self.conversation) if message.role == "user"), ""
         )
         values = " ".join(str(value) for value in _scalars(self.arguments))
@@ -116,21 +123,34 @@ class Intent:
             return asked[:2000].strip() or values[:500]
         return f"{asked[:2000].strip()}{ARGUMENTS}{values[:500]}"
 
-    def context(self, tokens: int) -> str:
-        """The call and the newest messages of the conversation within `tokens`, for a summarizing model."""
+    @property
+    def brief(self) -> str:
+        """Question, last thought and call in at most `BRIEF_TOKENS`, for every prompt of a summarizing model."""
         if not self.called:
             return ""
-        arguments = json.dumps(self.arguments, ensure_ascii=False)[:2000]
-        call = f"The text is the result of {self.called}({arguments})."
-        left = tokens - O200K.count(call)
-        lines: list[str] = []
-        for message in reversed([message for message in self.conversation if message.role != "system"]):
-            line = f"{message.role}: {message.text[:LONGEST_MESSAGE]}"
-            left -= O200K.count(line) + 1
-            if left < 0:
-                break
-            lines.append(line)
-        return "\n".join([*reversed(lines), call])
+        call = f"{self.called}({json.dumps(self.arguments, ensure_ascii=False)[:2000]})"
+        lines = [
+            f"{label}: {_first_tokens(' '.join(text.split()), tokens)}"
+            for label, text, tokens in (
+                ("Question", self.question, BRIEF_TOKENS // 4),
+                ("Looking for", self.looking_for, BRIEF_TOKENS // 3),
+                ("The text is the result of", call, BRIEF_TOKENS // 3),
+            )
+            if text.strip()
+        ]
+        return "\n".join(lines)
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The conversation without system messages for a summarizing model, oldest message first."""
+        if not self.called:
+            return ()
+        lines = []
+        for message in self.conversation:
+            calls = "".join(f" [calls {call.name}({call.arguments[:500]})]" for call in message.tool_calls)
+            if message.role != "system" and (message.text.strip() or calls):
+                lines.append(f"{message.role}: {message.text[:LONGEST_MESSAGE]}{calls}")
+        return tuple(lines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,11 +207,13 @@ class Pipeline:
         results: Stores whole results; None for entry points that keep nothing.
         cache: Earlier answers of models.
         condense_seconds: Time limit for a summary; after it the text is condensed by structure.
+        family: The prompts for summaries that the entry point does not request itself.
     """
 
     results: ResultStore | None = None
     cache: SummaryCache | None = None
     condense_seconds: float = CONDENSE_SECONDS
+    family: Family = "technical"
 
     async def process(
         self,
@@ -233,6 +255,7 @@ class Pipeline:
             policy,
             intent.masked(policy.masker),
             tokens=tokens,
+            scope=scope,
             handle=handle,
             budget=policy.target(is_error=admitted.is_error, window=window),
             cut_to=limit,
@@ -305,6 +328,7 @@ class Pipeline:
         budget: int,
         cut_to: int | None = None,
         tokens: int | None = None,
+        scope: Scope | None = None,
         llm: LLM | None = None,
         request: SummaryRequest | None = None,
         note: NoteWriter | None = NOTE,
@@ -319,6 +343,7 @@ class Pipeline:
             cut_to: Tokens of the beginning that is returned if condensing fails; the budget unless given.
             intent: With masked words and arguments.
             tokens: Size of the text, if known.
+            scope: Owner of the conversation in the intent.
         """
         if tokens is None:
             tokens = await anyio.to_thread.run_sync(O200K.count, text)
@@ -326,7 +351,11 @@ class Pipeline:
         request = request or SummaryRequest(
             target=core.target_for(budget, reserve),
             focus=intent.focus,
-            context=intent.context(llm.window // 4 if llm else 0),
+            brief=intent.brief,
+            conversation=intent.messages,
+            scope=scope.name if scope else "",
+            family=self.family,
+            most_unsupported=policy.most_unsupported,
         )
         try:
             condensed = await condense_in_time(
@@ -448,7 +477,12 @@ class Pipeline:
             notice = "[The summary could not be checked for secrets and was dropped.]"
             return replace(condensed, text=notice, status="fallback", reason=reason)
         # A password by itself looks like any word, so only words that the masked text contains are reported.
-        work = replace(condensed.work, invented=[one for one in condensed.work.invented if one in text])
+        shown = text.lower()
+        work = replace(
+            condensed.work,
+            invented=[one for one in condensed.work.invented if _plain(one) in _plain(shown)],
+            derived=[one for one in condensed.work.derived if _plain(one) in _plain(shown)],
+        )
         return replace(condensed, text=text, work=work, lost=lost)
 
 
@@ -456,6 +490,15 @@ async def _exceeds(text: str, limit: int) -> bool:
     if len(text) <= core.CUT_CHARACTERS:
         return core.exceeds(text, limit)
     return await anyio.to_thread.run_sync(core.exceeds, text, limit)
+
+
+def _plain(text: str) -> str:
+    """Without thousands separators, which checked items do not have."""
+    return text.replace(",", "")
+
+
+def _first_tokens(text: str, tokens: int) -> str:
+    return O200K.head(text, tokens) if O200K.exceeds(text, tokens) else text
 
 
 def _scalars(value: Any) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 from tersely.agent.asking import ModelCaller, Turn
 from tersely.agent.tool_executor import Step
 from tersely.condensing.prompt_files import Fence, Prompt
-from tersely.llm.client import LLM
+from tersely.llm.client import LLM, answer_tokens
 from tersely.llm.messages import Message
 from tersely.masking.masked import Masked, from_store
 from tersely.research.findings import FactClaim
@@ -93,7 +93,7 @@ class Extraction:
                     done.unanswered += batch
                 return
             messages += [Message("assistant", turn.text), Message("user", turn.text.derive(GO_ON.fill()))]
-            if self._tokens(messages) + self.llm.output_cap > self.llm.window * 0.97:
+            if self._tokens(messages) + answer_tokens(self.llm) > self.llm.window * 0.97:
                 # To continue, the model only needs the latest claims, not its earlier answers.
                 messages = [
                     system,
@@ -106,7 +106,7 @@ class Extraction:
     def _batches(self, sections: Sequence[PageSection], system: Message) -> Iterator[list[PageSection]]:
         """Group sections into as few requests as the window allows, with room for two answers in each."""
         count = self.llm.tokenizer.count
-        room = int(self.llm.window * 0.95) - self._tokens([system]) - 2 * self.llm.output_cap - 200
+        room = int(self.llm.window * 0.95) - self._tokens([system]) - 2 * answer_tokens(self.llm) - 200
         batch: list[PageSection] = []
         used = 0
         for section in sections:

@@ -27,7 +27,7 @@ from tersely.condensing.summarize.cache import SummaryCache
 from tersely.errors import InputError
 from tersely.events.recorder import SessionRecorder
 from tersely.llm import facts as known_of_models
-from tersely.llm.client import LLM
+from tersely.llm.client import LLM, answer_tokens
 from tersely.llm.messages import Usage
 from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked, from_store
@@ -130,7 +130,7 @@ def _usage_budget(request: ResearchRequest, session: Session, llm: LLM | None) -
         session.output_tokens,
         None if session.price_micros is None else Decimal(session.price_micros) / 1_000_000,
     )
-    reserved = options.tokens + 2 * llm.output_cap if llm else 0
+    reserved = options.tokens + 2 * answer_tokens(llm) if llm else 0
     return UsageBudget(options.max_tokens, Decimal(str(options.max_price)), reserved, spent)
 
 
@@ -221,6 +221,7 @@ class _Research:
             results=kept,
             cache=self.services.cache,
             condense_seconds=self.services.plan.defaults.summarization.timeout,
+            family="document",
         )
         llm = BudgetedLLM(self.llm, self.usage_budget) if self.llm else None
         return ToolCaller(

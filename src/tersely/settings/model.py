@@ -97,7 +97,7 @@ class ModelSettings(_ProviderKeys):
     """Context window in tokens, also of the fallbacks. Required for unlisted models, for which 16,384 is assumed."""
 
     max_output_tokens: Annotated[int | None, Field(alias="LLM_MAX_OUTPUT_TOKENS", ge=64, le=10_000_000)] = None
-    """Tokens the model can write in one answer; 4,096 by default."""
+    """Tokens the model can write in one answer. Known for common models; 8,192 for others."""
 
     concurrency: Annotated[int, Field(alias="TERSELY_LLM_CONCURRENCY", ge=1, le=1000)] = 5
     """Concurrent model calls, per provider; 32 in `tersely up` unless this is set."""
@@ -170,6 +170,9 @@ class SummarizerSettings(BaseModel):
 
     max_output_tokens: Annotated[int, Field(alias="DEFAULT_MAX_OUTPUT_TOKENS", ge=50, le=10_000_000)] = 5000
     """Default size of a summary, in tokens; content within it is returned unchanged."""
+
+    max_unsupported_share: Annotated[float, Field(alias="SUMMARIZER_MAX_UNSUPPORTED_SHARE", ge=0, le=1)] = 0.05
+    """Share of numbers, names and quotes in a summary that the content lacks, above which it is asked for again."""
 
     @field_validator("allowed_hosts", mode="before")
     @classmethod

@@ -10,9 +10,9 @@ what to return if nothing could be summarized.
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -21,10 +21,11 @@ from tersely.condensing.account import Lost
 from tersely.condensing.budget import Condensed, ModelWork
 from tersely.condensing.prompt_files import Fence, Prompt
 from tersely.condensing.summarize import plan
-from tersely.condensing.summarize.answers import NotASummary, checked, invented
-from tersely.condensing.summarize.cache import NoCache, SummaryCache, cache_key
+from tersely.condensing.summarize.answers import NotASummary, checked
+from tersely.condensing.summarize.cache import NoCache, SummaryCache, cache_key, one_at_a_time
 from tersely.condensing.summarize.fold import HEADER
 from tersely.condensing.summarize.source import Source, folded_source, whole_source
+from tersely.condensing.summarize.verify import MOST_UNSUPPORTED, SourceFacts, Verification
 from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
 from tersely.llm.client import LLM
 from tersely.llm.messages import Completion, Message, Superseded, TextDelta, Usage
@@ -33,36 +34,70 @@ from tersely.text.chunks import Chunk, chunk
 from tersely.text.tokens import O200K
 from tersely.text.truncate import cut_at_sentence
 
-MAP = Prompt("map")
-MAP_EXTRACTION = Prompt("map_extraction")
-MERGE = Prompt("merge")
+_PROMPTS = ("technical", "document", "extraction")
+MAP = {name: Prompt(f"map_{name}") for name in _PROMPTS}
+MERGE = {name: Prompt(f"merge_{name}") for name in _PROMPTS}
 NUDGE = Prompt("nudge")
+UNSUPPORTED = Prompt("unsupported")
+
+_FENCE_TOKENS = 64
+"""Delimiters of the conversation in a prompt."""
+
+_LISTED_ITEMS = 50
+"""Unsupported items that are listed when an answer is asked for again."""
 
 MAX_SPLITS = 3
 """How often a part that the provider rejects as too long is halved."""
 
 
+Family = Literal["technical", "document"]
+"""Which prompts are used: for the output of tools and systems, or for pages and other prose."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SummaryRequest:
-    """Requirements for a summary."""
+    """Requirements for a summary. All texts in it are masked, and data like the text to summarize."""
 
     target: int
     """Largest summary in o200k_base tokens."""
 
     focus: str = ""
-    context: str = ""
-    """Origin and circumstances of the text, for the model: masked, and data like the text itself."""
+    """What the reader looks for; part of every prompt unless there is a brief."""
 
+    brief: str = ""
+    """Question, last thought and call behind the text, in a few hundred tokens; part of every prompt."""
+
+    conversation: tuple[str, ...] = ()
+    """The messages before the text, oldest first. Sent once, with the only call or the last merge: the newest that fit
+    beside the content, in at most a quarter of the window.
+    """
+
+    scope: str = ""
+    """Owner of the conversation: an answer to a prompt with a conversation is used again in this scope only."""
+
+    family: Family = "document"
     extraction: bool = False
     """The focus describes a schema, and a program reads the summary."""
 
     strategy: str = "semantic"
-    chunk_size: int = 8000
+    chunk_size: int | None = None
+    """Largest part in tokens; None for what the context window allows."""
+
     overlap: int = 500
+    most_unsupported: float = MOST_UNSUPPORTED
+    """Share of numbers, names and quotes that the source does not contain, above which an answer is asked for again."""
 
     @property
     def map_prompt(self) -> Prompt:
-        return MAP_EXTRACTION if self.extraction else MAP
+        return MAP[self._prompts]
+
+    @property
+    def merge_prompt(self) -> Prompt:
+        return MERGE[self._prompts]
+
+    @property
+    def _prompts(self) -> str:
+        return "extraction" if self.extraction else self.family
 
 
 @dataclass(frozen=True)
@@ -88,9 +123,22 @@ class Piece:
     cuts: tuple[Lost, ...] = ()
     """Missing because the model wrote too much."""
 
+    is_unverified: bool = False
+    """Too many of its numbers, names and quotes are not in the source."""
+
     @property
     def missing(self) -> bool:
         return not self.text
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A usable answer."""
+
+    text: str
+    is_cut: bool
+    model: str
+    is_unverified: bool = False
 
 
 @dataclass
@@ -114,6 +162,7 @@ class _Run:
     failures: list[LLMError] = field(default_factory=list)
     providers: dict[str, None] = field(default_factory=dict)
     source: Source = field(default_factory=lambda: whole_source(""))
+    facts: SourceFacts = field(default_factory=lambda: SourceFacts(""))
     on_text: OnText | None = None
 
     async def ask(
@@ -125,52 +174,112 @@ class _Run:
         name: str,
         limit: int,
         source_tokens: int,
-        heard: bool = False,
-    ) -> tuple[str, bool]:
-        """Return one answer of at most `limit` tokens, from the cache or the model; retry an unusable one once.
+        final: bool = False,
+    ) -> _Answer:
+        """Return one answer of at most `limit` tokens, from the cache or the model.
+
+        An unusable answer is asked for again once; so is one with too much that the source does not contain.
 
         Args:
-            heard: This answer is the final summary and not a part of it, so listeners receive it.
+            final: This answer is the summary and not a part of it: the model receives the conversation, listeners the
+                text.
 
         Raises:
             LLMError: No usable answer.
         """
-        tokenizer = self.llm.tokenizer
         request = self.request
-        key = cache_key(
-            prompt.version, self.llm.provider, self.llm.model, request.focus, request.context, place, limit, content
-        )
+        # The same text with the same question is summarized once, although the conversation has gone on since.
+        scope = request.scope if final and request.conversation else ""
+        model = (self.llm.provider, self.llm.model)
+        key = cache_key(prompt.version, *model, self.focus, scope, place, limit, content)
         self.answers += 1
-        if (kept := _unpacked(await self.cache.get(key))) is not None:
-            self.cache_hits += 1
-            self.models[kept["model"]] = None
-            return kept["text"], kept["cut"]
-        fence = Fence.around(content, request.focus, request.context)
+        messages = await self._messages(prompt, content, place=place, name=name, limit=limit, final=final)
+        async with one_at_a_time(key):
+            if (kept := await self.cache.get(key)) is not None:
+                self.cache_hits += 1
+                answer = _Answer(**json.loads(kept))
+                self.models[answer.model] = None
+                return answer
+            answer = await self._verified(messages, limit=limit, source_tokens=source_tokens, final=final)
+            await self.cache.put(key, json.dumps(asdict(answer)))
+        return answer
+
+    async def _messages(
+        self, prompt: Prompt, content: str, *, place: str, name: str, limit: int, final: bool
+    ) -> list[Message]:
+        conversation = self.request.conversation if final else ()
+        fence = Fence.around(content, self.focus, *conversation)
         system = prompt.fill(words=str(max(10, int(limit * plan.WORDS_PER_TOKEN))), nonce=fence.nonce)
-        beside = [
-            fence.wrap(what, said) for what, said in (("context", request.context), ("focus", request.focus)) if said
-        ]
-        blocks = [place, *beside, fence.wrap(name, content)]
-        # Content is a part of the masked text or a model's words about it; the focus was masked with it.
+        focus = [fence.wrap("focus", self.focus)] if self.focus else []
+        blocks = [place, *focus, fence.wrap(name, content)]
+        if conversation:
+            taken = await anyio.to_thread.run_sync(self.llm.tokenizer.count, "\n\n".join([system, *blocks]))
+            room = self.llm.window - plan.headroom(limit) - taken - plan.FRAMING
+            if newest := await anyio.to_thread.run_sync(self._newest_messages, room):
+                blocks.insert(1, fence.wrap("conversation", newest))
+        # Content is a part of the masked text or a model's words about it; the rest was masked with it.
         question = self.text.derive("\n\n".join(block for block in blocks if block))
         messages = [Message("system", self.text.derive(system)), Message("user", question)]
         await self._check_window(messages, limit)
+        return messages
+
+    async def _verified(self, messages: list[Message], *, limit: int, source_tokens: int, final: bool) -> _Answer:
+        """Return a usable answer, checked against the source."""
+        answer = await self._usable(messages, limit=limit, source_tokens=source_tokens, final=final)
+        found = await anyio.to_thread.run_sync(self.facts.check, answer.text)
+        if found.share <= self.request.most_unsupported:
+            return answer
+        listed = "\n".join(f"- {item[:200]}" for item in found.unsupported[:_LISTED_ITEMS])
+        fence = Fence.around(listed)
+        again = f"{UNSUPPORTED.fill(nonce=fence.nonce)}\n\n{fence.wrap('items', listed)}"
+        question = messages[1].text.derive(f"{messages[1].text}\n\n{again}")
+        try:
+            messages = [messages[0], replace(messages[1], text=question)]
+            await self._check_window(messages, limit)
+            second = await self._usable(messages, limit=limit, source_tokens=source_tokens, final=final)
+        except (LLMMisconfigured, LLMOutOfQuota):
+            raise
+        except LLMError:
+            return replace(answer, is_unverified=True)
+        better = await anyio.to_thread.run_sync(self.facts.check, second.text)
+        if better.share <= self.request.most_unsupported:
+            return second
+        return replace(second if better.share < found.share else answer, is_unverified=True)
+
+    async def _usable(self, messages: list[Message], *, limit: int, source_tokens: int, final: bool) -> _Answer:
+        """Return the model's answer; ask again once for one that is no summary."""
         for attempt in (1, 2):
-            answer = await self._answer(messages, plan.headroom(limit), self.on_text if heard else None)
+            answer = await self._answer(messages, plan.headroom(limit), self.on_text if final else None)
             self.usage += answer.usage
             self.models[answer.model] = None
             self.providers[answer.provider] = None
             try:
-                text, cut = checked(answer, source_tokens=source_tokens, limit=limit, tokenizer=tokenizer)
+                text, cut = checked(answer, source_tokens=source_tokens, limit=limit, tokenizer=self.llm.tokenizer)
             except NotASummary as useless:
                 if attempt == 2:
                     raise
+                question = messages[1].text
                 nudge = NUDGE.fill(problem=str(useless))
                 messages = [messages[0], replace(messages[1], text=question.derive(f"{question}\n\n{nudge}"))]
                 continue
-            await self.cache.put(key, json.dumps({"text": text, "cut": cut, "model": answer.model}))
-            return text, cut
+            return _Answer(text, cut, answer.model)
         raise AssertionError("the second useless answer raises")
+
+    @property
+    def focus(self) -> str:
+        """What every prompt says about the purpose of the summary."""
+        return self.request.brief or self.request.focus
+
+    def _newest_messages(self, room: int) -> str:
+        """The newest messages of the conversation in at most `room` tokens and a quarter of the window."""
+        left = min(room - _FENCE_TOKENS, self.llm.window // 4)
+        newest: list[str] = []
+        for message in reversed(self.request.conversation):
+            left -= self.llm.tokenizer.count(message) + 1
+            if left < 0:
+                break
+            newest.append(message)
+        return "\n".join(reversed(newest))
 
     async def _answer(self, messages: Sequence[Message], limit: int, on_text: OnText | None) -> Completion:
         if on_text is None:
@@ -199,7 +308,7 @@ class _Run:
         self.on_progress(Progress(self.calls_done, self.calls_planned))
 
     async def summarize_part(
-        self, part: Chunk, lines: tuple[int, int], *, limit: int, place: str, splits: int = 0, heard: bool = False
+        self, part: Chunk, lines: tuple[int, int], *, limit: int, place: str, splits: int = 0, final: bool = False
     ) -> Piece:
         """Summarize one part; a failure is recorded in the piece.
 
@@ -211,27 +320,31 @@ class _Run:
             return Piece(text=part.text.strip(), first=first, last=last)  # already as short as its summary would be
         try:
             where = f"{place}\n{self.source.legend}".strip()
-            text, cut = await self.ask(
+            answer = await self.ask(
                 self.request.map_prompt,
                 part.text,
                 place=where,
                 name="text",
                 limit=limit,
                 source_tokens=part.tokens,
-                heard=heard,
+                final=final,
             )
         except (LLMMisconfigured, LLMOutOfQuota):
             raise
         except LLMTooLong as problem:
-            if splits < MAX_SPLITS and part.tokens > 2 * plan.SMALLEST_CHUNK:
-                return await self._summarize_halves(part, lines, limit=limit, splits=splits + 1)
-            return self._gap(first, last, problem)
+            if splits >= MAX_SPLITS or part.tokens <= 2 * plan.SMALLEST_CHUNK:
+                return self._gap(first, last, problem)
+            halves = await self._summarize_halves(part, limit=limit, splits=splits + 1)
+            if not final:
+                return _joined(halves)
+            self.calls_planned += 1
+            return await self.merge(halves, limit=limit, final=True)
         except LLMError as problem:
             return self._gap(first, last, problem)
-        cuts = (Lost("the end of this part's summary, which was cut", ((first, last),)),) if cut else ()
-        return Piece(text=text, first=first, last=last, cuts=cuts)
+        cuts = (Lost("the end of this part's summary, which was cut", ((first, last),)),) if answer.is_cut else ()
+        return Piece(text=answer.text, first=first, last=last, cuts=cuts, is_unverified=answer.is_unverified)
 
-    async def _summarize_halves(self, part: Chunk, lines: tuple[int, int], *, limit: int, splits: int) -> Piece:
+    async def _summarize_halves(self, part: Chunk, *, limit: int, splits: int) -> list[Piece]:
         size = max(plan.SMALLEST_CHUNK, part.tokens // 2)
         halves = chunk(part.text, size=size, overlap=0, strategy=self.request.strategy, tokenizer=self.llm.tokenizer)
         self.calls_planned += len(halves)
@@ -252,9 +365,9 @@ class _Run:
         async with anyio.create_task_group() as tasks:
             for index, half in enumerate(halves):
                 tasks.start_soon(summarize, index, half)
-        return _joined([piece for piece in pieces if piece is not None])
+        return [piece for piece in pieces if piece is not None]
 
-    async def merge(self, pieces: Sequence[Piece], *, limit: int, splits: int = 0, heard: bool = False) -> Piece:
+    async def merge(self, pieces: Sequence[Piece], *, limit: int, splits: int = 0, final: bool = False) -> Piece:
         """Merge several summaries into one; on failure, concatenate their beginnings."""
         present = [piece for piece in pieces if not piece.missing]
         merged = replace(_joined(pieces), text="")
@@ -264,24 +377,34 @@ class _Run:
         if len(present) == 1 and not tokenizer.exceeds(present[0].text, limit):
             return replace(merged, text=present[0].text)
         lines = (merged.first, merged.last)
-        content = "\n\n".join(f"[lines {piece.first}-{piece.last}]\n{piece.text}" for piece in present)
+        content = "\n\n".join(f"{_label(piece)}\n{piece.text}" for piece in present)
         place = f"Summaries of lines {lines[0]}-{lines[1]}.\n{self.source.legend}".strip()
         try:
             tokens = tokenizer.count(content)
-            text, cut = await self.ask(
-                MERGE, content, place=place, name="summaries", limit=limit, source_tokens=tokens, heard=heard
+            answer = await self.ask(
+                self.request.merge_prompt,
+                content,
+                place=place,
+                name="summaries",
+                limit=limit,
+                source_tokens=tokens,
+                final=final,
             )
         except (LLMMisconfigured, LLMOutOfQuota):
             raise
         except LLMTooLong as problem:
             if splits < MAX_SPLITS and len(present) > 1:
-                return await self._merge_halves(pieces, present, limit=limit, splits=splits + 1)
+                halves = await self._merge_halves(pieces, present, limit=limit, splits=splits + 1)
+                if len(halves) == 1 or not final:
+                    return _joined(halves)
+                self.calls_planned += 1
+                return await self.merge(halves, limit=limit, splits=splits + 1, final=True)
             self.failures.append(problem)
         except LLMError as problem:
             self.failures.append(problem)
         else:
-            cuts = (Lost("the end of a merged summary, which was cut", (lines,)),) if cut else ()
-            return replace(merged, text=text, cuts=(*merged.cuts, *cuts))
+            cuts = (Lost("the end of a merged summary, which was cut", (lines,)),) if answer.is_cut else ()
+            return replace(merged, text=answer.text, cuts=(*merged.cuts, *cuts), is_unverified=answer.is_unverified)
         # The parts' summaries exist and are paid for: cutting each is better than discarding all.
         each = max(16, limit // len(present) - plan.LABEL_TOKENS)
         text = "\n\n".join(
@@ -292,21 +415,17 @@ class _Run:
 
     async def _merge_halves(
         self, pieces: Sequence[Piece], present: Sequence[Piece], *, limit: int, splits: int
-    ) -> Piece:
+    ) -> list[Piece]:
         """Merge in two calls with half of the content each what the provider rejects as too long for one."""
         if len(present) == 2:
             shorter = [replace(piece, text=_half(piece.text)) for piece in present]
-            return replace(
-                await self.merge(shorter, limit=limit, splits=splits),
-                gaps=_joined(pieces).gaps,
-                cuts=_joined(pieces).cuts,
-            )
+            merged = await self.merge(shorter, limit=limit, splits=splits)
+            return [replace(merged, gaps=_joined(pieces).gaps, cuts=_joined(pieces).cuts)]
         middle = pieces.index(present[len(present) // 2])
-        halves = [
+        return [
             await self.merge(half, limit=max(16, limit // 2), splits=splits)
             for half in (pieces[:middle], pieces[middle:])
         ]
-        return _joined(halves)
 
     def _gap(self, first: int, last: int, problem: LLMError) -> Piece:
         self.failures.append(problem)
@@ -336,15 +455,18 @@ async def summarize_text(
     run = _Run(
         text, request, llm, cache or NoCache(), on_progress, anyio.Semaphore(2 * llm.concurrency), on_text=on_text
     )
-    frame = await anyio.to_thread.run_sync(_frame_tokens, run)
-    room = plan.Room.beside(frame, window=llm.window, output_cap=llm.output_cap)
+    frame, conversation = await anyio.to_thread.run_sync(_fixed_tokens, run)
+    room = plan.Room.beside(frame + conversation, window=llm.window, output_cap=llm.output_cap)
     size = plan.chunk_tokens(room, target=request.target, frame=frame, wanted=request.chunk_size)
     source = run.source = await anyio.to_thread.run_sync(folded_source, text)
+    run.facts = await anyio.to_thread.run_sync(SourceFacts, text, run.focus, *request.conversation)
     if said_once := await anyio.to_thread.run_sync(_fits_folded, text, source, request.target):
         return said_once
 
     def merges_for(parts: int) -> plan.Merges:
-        return plan.plan_merges(room, parts=parts, chunk=size, target=request.target, frame=frame)
+        return plan.plan_merges(
+            room, parts=parts, chunk=size, target=request.target, frame=frame, last_frame=frame + conversation
+        )
 
     parts = await anyio.to_thread.run_sync(
         _parts, source.text, request, size, llm, lambda parts: sum(level.groups for level in merges_for(parts).levels)
@@ -353,11 +475,11 @@ async def summarize_text(
     merges = merges_for(len(parts))
     run.calls_planned = len(parts) + sum(level.groups for level in merges.levels)
     try:
-        whole = _joined(await _climb_tree(run, parts, lines, merges))
+        whole = await _climb_tree(run, parts, lines, merges)
         if whole.missing:
             raise _why(run.failures)
     except LLMError as failure:
-        failure.work = _work(run, len(parts), len(merges.levels), [])
+        failure.work = _work(run, len(parts), len(merges.levels))
         raise
     return await anyio.to_thread.run_sync(_told, run, text, whole, len(parts), len(merges.levels))
 
@@ -366,7 +488,8 @@ def _parts(text: str, request: SummaryRequest, size: int, llm: LLM, merges_of: C
     """Split the text into parts of at most `size` tokens, as many as fill the rounds of calls that they take.
 
     32 parts and their first merge, at five calls at a time, take seven rounds, the last of them with two idle slots; 34
-    smaller parts take the same seven, each slightly faster. Beyond ten rounds it makes no difference.
+    smaller parts take the same seven, each slightly faster. Beyond ten rounds it makes no difference. Parts of no fixed
+    size are made nearly equal, so that no call takes much longer than the others.
     """
 
     def divided(size: int) -> list[Chunk]:
@@ -375,21 +498,24 @@ def _parts(text: str, request: SummaryRequest, size: int, llm: LLM, merges_of: C
         )
 
     parts = divided(size)
+    fitting = len(parts)
     if llm.concurrency < len(parts) < 10 * llm.concurrency:
         beside = max(0, merges_of(len(parts)) - 1)  # all but the last merge share the rounds with the parts
         fitting = math.ceil((len(parts) + beside) / llm.concurrency) * llm.concurrency - beside
-        evenly = sum(part.tokens for part in parts) / fitting
-        for slack in (1.02, 1.05):
-            more = divided(min(size, math.ceil(evenly * slack))) if fitting > len(parts) else parts
-            if len(parts) < len(more) <= fitting:
-                return more
+    if fitting == len(parts) and (request.chunk_size is not None or fitting == 1):
+        return parts
+    evenly = sum(part.tokens for part in parts) / fitting
+    for slack in (1.02, 1.05):
+        others = divided(min(size, math.ceil(evenly * slack)))
+        if len(parts) <= len(others) <= fitting:
+            return others
     return parts
 
 
 async def _climb_tree(
     run: _Run, parts: Sequence[Chunk], lines: Sequence[tuple[int, int]], merges: plan.Merges
-) -> list[Piece]:
-    """Summarize the leaves and merge upwards; return the pieces of the topmost level, in the order of the text."""
+) -> Piece:
+    """Summarize the leaves and merge upwards; return the summary at the root."""
     rows: list[list[Piece | None]] = [
         [None] * count for count in (len(parts), *(level.groups for level in merges.levels))
     ]
@@ -407,7 +533,7 @@ async def _climb_tree(
             first, last = lines[index]
             place = f"Part {index + 1} of {len(parts)}, lines {first}-{last} of the source." if len(parts) > 1 else ""
             is_all = len(parts) == 1
-            finish(0, index, await run.summarize_part(part, lines[index], limit=merges.part, place=place, heard=is_all))
+            finish(0, index, await run.summarize_part(part, lines[index], limit=merges.part, place=place, final=is_all))
 
     async def merge(row: int, index: int, children: range) -> None:
         pieces: list[Piece] = []
@@ -416,7 +542,7 @@ async def _climb_tree(
             piece = rows[row - 1][child]
             assert piece is not None
             pieces.append(piece)
-        finish(row, index, await run.merge(pieces, limit=merges.levels[row - 1].answer, heard=len(rows[row]) == 1))
+        finish(row, index, await run.merge(pieces, limit=merges.levels[row - 1].answer, final=row == len(rows) - 1))
 
     try:
         async with anyio.create_task_group() as tasks:
@@ -431,9 +557,9 @@ async def _climb_tree(
         if others is None:
             raise _first(several) from None
         raise
-    top = [piece for piece in rows[-1] if piece is not None]
-    assert len(top) == len(rows[-1])
-    return top
+    (root,) = rows[-1]
+    assert root is not None
+    return root
 
 
 def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -441,19 +567,24 @@ def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 
 
-def _frame_tokens(run: _Run) -> int:
-    """Return the tokens of the longer of the two prompts without content."""
-    fence = Fence.around(run.request.focus, run.request.context)
+def _fixed_tokens(run: _Run) -> tuple[int, int]:
+    """Return the tokens of the longer prompt without content, and those to reserve for the conversation."""
+    fence = Fence.around(run.focus)
     frames = [
         prompt.fill(words="999999", nonce=fence.nonce)
         + f"\n\nPart 99999 of 99999, lines 9999999-9999999 of the source.\n{HEADER}\n\n"
-        + fence.wrap("context", run.request.context)
-        + fence.wrap("focus", run.request.focus)
+        + fence.wrap("focus", run.focus)
         + fence.wrap("summaries", "")
         + NUDGE.fill(problem="the answer is no shorter than its source " * 4)
-        for prompt in (run.request.map_prompt, MERGE)
+        for prompt in (run.request.map_prompt, run.request.merge_prompt)
     ]
-    return max(run.llm.tokenizer.count(frame) for frame in frames)
+    count = run.llm.tokenizer.count
+    conversation = sum(count(message) + 1 for message in run.request.conversation)
+    return max(map(count, frames)), min(conversation + _FENCE_TOKENS if conversation else 0, run.llm.window // 4)
+
+
+def _label(piece: Piece) -> str:
+    return f"[lines {piece.first}-{piece.last}{', unverified' if piece.is_unverified else ''}]"
 
 
 def _joined(pieces: Sequence[Piece]) -> Piece:
@@ -463,6 +594,7 @@ def _joined(pieces: Sequence[Piece]) -> Piece:
         last=pieces[-1].last,
         gaps=tuple(gap for piece in pieces for gap in piece.gaps),
         cuts=tuple(cut for piece in pieces for cut in piece.cuts),
+        is_unverified=any(piece.is_unverified for piece in pieces),
     )
 
 
@@ -474,14 +606,17 @@ def _why(failures: Sequence[LLMError]) -> LLMError:
 
 
 def _told(run: _Run, text: str, whole: Piece, chunks: int, levels: int) -> Condensed:
-    """Return the summary within its target, with its gaps named in the text and listed in `lost`."""
-    note = ""
-    if whole.gaps:
-        lines = tuple(gap_lines for gap in whole.gaps for gap_lines in gap.lines)
-        note = f"\n\n[{Lost('Not or not fully covered, because the model failed there', lines)}]"
-        if O200K.exceeds(note, run.request.target // 2):
-            note = ""  # then only `lost` lists it
-    said = cut_at_sentence(whole.text, run.request.target - O200K.count(note), O200K)
+    """Return the summary within its target, with what is wrong with it in the text and in `lost`."""
+    target = run.request.target
+    found = run.facts.check(whole.text)
+    is_unverified = whole.is_unverified and found.share > run.request.most_unsupported
+    remarks = list(_remarks(whole, found if is_unverified else None))
+    note = "".join(f"\n\n[{remark}]" for remark in remarks)
+    if O200K.exceeds(note, target // 2):
+        note = ""  # then only `lost` and the account of the work list it
+    said = cut_at_sentence(whole.text, target - O200K.count(note), O200K)
+    if said != whole.text and not whole.cuts:
+        whole = replace(whole, cuts=(Lost("the end of the summary, which was cut", ((whole.first, whole.last),)),))
     summary = said + note
     return Condensed(
         text=summary,
@@ -489,11 +624,35 @@ def _told(run: _Run, text: str, whole: Piece, chunks: int, levels: int) -> Conde
         tokens_before=O200K.count(text),
         tokens_after=O200K.count(summary),
         lost=[*whole.gaps, *whole.cuts],
-        work=_work(run, chunks, levels, invented(said, text)),
+        work=replace(
+            _work(run, chunks, levels),
+            invented=list(found.unsupported),
+            derived=list(found.derived),
+            checked=found.items,
+            cited=[list(lines) for lines in found.cited],
+            unverified=is_unverified,
+            cut=bool(whole.cuts),
+        ),
     )
 
 
-def _work(run: _Run, chunks: int, levels: int, made_up: list[str]) -> ModelWork:
+def _remarks(whole: Piece, unverified: Verification | None) -> Iterator[str]:
+    """What a reader of the summary has to know about it."""
+    if whole.gaps:
+        lines = tuple(gap_lines for gap in whole.gaps for gap_lines in gap.lines)
+        yield str(Lost("Not or not fully covered, because the model failed there", lines))
+    if whole.cuts:
+        lines = tuple(cut_lines for cut in whole.cuts for cut_lines in cut.lines)
+        yield str(Lost("The summary was cut at its size limit; its end is missing for", lines))
+    if unverified:
+        examples = ", ".join(item[:60] for item in unverified.unsupported[:5])
+        yield (
+            f"Unverified: {len(unverified.unsupported)} of {unverified.items} numbers, names and quotes are not in the "
+            f"source: {examples}"
+        )
+
+
+def _work(run: _Run, chunks: int, levels: int) -> ModelWork:
     return ModelWork(
         model=", ".join(run.models) or run.llm.model,
         provider=", ".join(run.providers) or run.llm.provider,
@@ -504,7 +663,7 @@ def _work(run: _Run, chunks: int, levels: int, made_up: list[str]) -> ModelWork:
         input_tokens=run.usage.input_tokens,
         output_tokens=run.usage.output_tokens,
         price_usd=run.usage.price,
-        invented=made_up,
+        invented=[],
     )
 
 
@@ -526,7 +685,3 @@ def _fits_folded(text: str, source: Source, target: int) -> Condensed | None:
 
 def _half(text: str) -> str:
     return text[: len(text) // 2].rsplit(maxsplit=1)[0]
-
-
-def _unpacked(kept: str | None) -> dict[str, Any] | None:
-    return json.loads(kept) if kept is not None else None

@@ -232,6 +232,9 @@ class CallPage extends HTMLElement {
       this.after,
       h("div.pane-head", null, title, h("span.under", null, failed ? "error the model received" : "text the model received", outcome.summary_tokens ? ` · ${number(outcome.summary_tokens)} tokens` : ""), h("span.grow"), text && copyButton("Copy", text)),
       h("div.got", { tabindex: 0, role: "group", "aria-label": "Text the model received" }, h("pre", null, this.#linked(text)), summary?.status === "streaming" && h("span.caret")),
+      outcome.invented?.length ? h("p.problem.mild", null, `${outcome.unverified ? "Unverified. " : ""}Not in the source: ${outcome.invented.join(", ")}`) : null,
+      outcome.derived?.length ? h("p.quiet-words", null, `Counted or summed by the model: ${outcome.derived.join(", ")}`) : null,
+      outcome.cut ? h("p.quiet-words", null, "The summary was cut at its size limit.") : null,
       lost.length
         ? h(
             "div.left-out",

@@ -128,6 +128,7 @@ export class Card {
         condensing ? h("span.busy", null, h("span.spinner", { "aria-hidden": "true" }), "condensing") : null,
         failed ? h("span.tag.bad", null, "error") : item.status === "cancelled" ? h("span.tag", null, "cancelled") : null,
         fallback ? h("span.tag.warn", { title: summary.metadata.reason ?? "" }, FALLBACK[summary.metadata.status] ?? "fallback") : null,
+        summary?.metadata.unverified ? h("span.tag.warn", { title: `Not in the source: ${(summary.metadata.invented ?? []).join(", ")}` }, "unverified") : null,
         !running && !failed && after !== undefined ? saved(metadata.original_tokens, after) : null,
         !running && !failed && !summary && metadata.original_tokens ? h("span.saved.whole", { title: "Not condensed: the model received the whole result" }, `${number(metadata.original_tokens)} tokens`) : null,
         !running ? h("span.took", null, duration(metadata.duration_ms)) : h("span.took", null, lasting(item.at, null)),
