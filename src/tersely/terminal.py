@@ -174,6 +174,8 @@ class Screen:
                 sizes = f"{about.get('original_tokens', 0):,} → {about.get('summary_tokens', 0):,} tokens"
                 how = about.get("status", "")
                 self._indented(Text(f"↳ condensed {sizes} · {how} · {about.get('handle', '')}", style="cyan"), 4)
+            case "notice":
+                self._indented(Text(_short(content, 300), style="yellow"))
             case "final_analysis":
                 self.console.print()
                 shown, left_out = _beginning(clean(content).text, LONGEST_ANALYSIS)

@@ -10,7 +10,7 @@ from tersely.agent.tool_executor import Fetched
 from tersely.errors import TerselyError, ToolTimedOut
 from tersely.llm.messages import ToolCall
 from tersely.research.records import RESEARCH_TYPES
-from tersely.sessions.codec import RecordCodec, StoredType
+from tersely.sessions.codec import RecordCodec, StoredType, UnreadableRecord
 from tersely.sessions.records import ERRORS, SESSION_TYPES
 
 CODEC = RecordCodec((*SESSION_TYPES, *RESEARCH_TYPES))
@@ -18,7 +18,7 @@ CODEC = RecordCodec((*SESSION_TYPES, *RESEARCH_TYPES))
 
 def test_a_record_is_stored_under_its_name_and_not_under_its_python_path() -> None:
     stored = json.loads(CODEC.to_json(ToolCall("c1", "cluster.get_pods")))
-    assert stored == {"$is": "tool_call", "of": {"id": "c1", "name": "cluster.get_pods", "arguments": "{}"}}
+    assert stored == {"$is": "tool_call", "v": 1, "of": {"id": "c1", "name": "cluster.get_pods", "arguments": "{}"}}
 
 
 ADDED_SINCE = {"error.missing_extra"}
@@ -39,6 +39,54 @@ def test_a_record_stored_by_the_first_release_is_read() -> None:
 def test_an_unknown_field_is_ignored() -> None:
     newer = {"$is": "tool_call", "of": {"id": "c1", "name": "a", "arguments": "{}", "added_later": 1}}
     assert CODEC.from_json(json.dumps(newer)) == ToolCall("c1", "a")
+
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+    """A record that has changed since: `rows` was `lines`, a text; `source` is new and required."""
+
+    rows: tuple[str, ...]
+    source: str
+    note: str = "none"
+
+
+PAGES = RecordCodec(
+    [
+        StoredType(
+            "page",
+            Page,
+            version=2,
+            upgrades={1: lambda old: {**old, "rows": tuple(old["lines"].split("\n"))}},
+            defaults={"source": "unknown"},
+        )
+    ]
+)
+
+
+def test_an_older_version_is_converted_and_missing_fields_get_their_defaults() -> None:
+    for old in ({"$is": "page", "of": {"lines": "a\nb"}}, {"$is": "page", "v": 1, "of": {"lines": "a\nb"}}):
+        assert PAGES.from_json(json.dumps(old)) == Page(rows=("a", "b"), source="unknown")
+    present = Page(rows=("a",), source="web", note="x")
+    assert PAGES.from_json(PAGES.to_json(present)) == present
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        '{"$is": "page", "v": 3, "of": {"rows": [], "source": "x"}}',
+        '{"$is": "page", "v": 2, "of": {}}',
+        '{"$is": "page", "v": 1, "of": {}}',
+        '{"$is": "gone", "v": 1, "of": {}}',
+        '{"$raised": "gone", "args": [], "state": {}}',
+        '{"$time": "never"}',
+        '{"neither": 1}',
+        "{",
+    ],
+)
+def test_what_cannot_be_read_is_one_kind_of_error(stored: str) -> None:
+    """The session then resumes before that step."""
+    with pytest.raises(UnreadableRecord):
+        PAGES.from_json(stored)
 
 
 def test_an_error_keeps_its_type_and_text() -> None:

@@ -8,11 +8,11 @@ import pytest
 from tersely.errors import IdempotencyConflict, InputError, QueueFull, SessionEnded
 from tersely.events.log import claim_session, create_session
 from tersely.events.recorder import SessionRecorder
-from tersely.masking.masked import assume_masked
+from tersely.masking.masked import Masked, assume_masked
 from tersely.sessions.durable import Interrupted
 from tersely.sessions.intake import Submission
-from tersely.sessions.worker import SessionOutcome, Worker, WorkerTimeouts
-from tersely.store import claims, events, executors
+from tersely.sessions.worker import RESTARTED, RESUMED, SessionOutcome, Worker, WorkerTimeouts
+from tersely.store import claims, events, executors, timeline
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.sessions import Session
@@ -138,6 +138,55 @@ async def test_a_session_given_back_goes_on_after_its_last_finished_step(opened:
         sum('"type":"timeline_event.completed"' in payload and '"status":"completed"' in payload for payload in told)
         == 1
     )
+
+
+@pytest.mark.parametrize(
+    ("stored", "updated", "redone", "notice"),
+    [
+        (["a", "b", "c"], ["a", "new", "c"], ["new", "c"], RESUMED),
+        (["a", "b", "c"], ["new", "b", "c"], ["new", "b", "c"], RESTARTED),
+        (["a", "b"], ["a", "b", "c"], ["c"], None),
+        # It stumbles over the results of stored steps themselves.
+        (["a", "b"], ["a", "b", "broken"], ["broken", "a", "b", "broken"], RESTARTED),
+    ],
+)
+async def test_a_session_of_another_release_is_resumed_where_its_steps_fit(
+    opened: Opening, stored: list[str], updated: list[str], redone: list[str], notice: Masked | None
+) -> None:
+    ran: list[str] = []
+    reached = anyio.Event()
+
+    async def old(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
+        await run(stored, worker)
+        reached.set()
+        return await wait_for_ever(session, recorder, worker)
+
+    async def new(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
+        await run(updated, worker)
+        return SessionOutcome(status="completed", analysis=assume_masked("done"))
+
+    async def run(names: list[str], worker: Worker) -> None:
+        for name in names:
+
+            async def piece(name: str = name) -> str:
+                ran.append(name)
+                return name
+
+            await worker.step(name, piece)
+            if name == "broken" and ran.count("broken") == 1:
+                raise AttributeError("of a record that has changed")
+
+    async with opened(old, timeouts=WorkerTimeouts(lease=2, grace=0.1)) as app:
+        accepted = await app.intake.submit(ALERT, principal="me")
+        await reached.wait()
+    ran.clear()
+    async with opened(new) as app:
+        ended = await app.until(accepted.session_id, "completed", "failed")
+        async with app.database.reading() as db:
+            shown = [(row.event_type, row.content) for row in await timeline.page(db, accepted.session_id)]
+    assert (ended.status, ended.reason, ended.crashes) == ("completed", "", 0)
+    assert ran == redone
+    assert shown == ([("notice", notice)] if notice else [])
 
 
 async def test_never_more_sessions_run_than_the_limit(opened: Opening) -> None:

@@ -116,6 +116,12 @@ class SessionRecorder:
         await self._store_and_publish(lambda db: self._create(db, step, event_type, content, metadata, "completed"))
         return self._event_id(step, event_type)
 
+    async def notice(self, step: str, content: Masked, metadata: Mapping[str, Any] = {}) -> bool:
+        """Record a sentence about the run itself; False if it was recorded before."""
+        return await self._store_and_publish(
+            lambda db: self._create(db, step, "notice", content, metadata, "completed")
+        )
+
     def progress(self, phase: Phase, message: str) -> None:
         event = ExecutionProgress(execution_id=self.execution_id or "", phase=phase, message=message)
         payload = encode_transient(event, self.session_id, self._clock())

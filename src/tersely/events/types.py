@@ -21,8 +21,10 @@ from tersely.store.sessions import ENDS, End, Status
 from tersely.store.stages import PartStatus
 from tersely.store.timeline import STREAMING, EventStatus
 
-EventType = Literal["llm_thinking", "llm_response", "llm_tool_call", "mcp_tool_summary", "error", "final_analysis"]
-"""What a timeline event shows."""
+EventType = Literal[
+    "llm_thinking", "llm_response", "llm_tool_call", "mcp_tool_summary", "notice", "error", "final_analysis"
+]
+"""What a timeline event shows. `notice`: a sentence about the run itself, e.g. that it was resumed after an update."""
 
 FinalStatus = Literal["completed", "failed", "cancelled"]
 """How a timeline event ends."""

@@ -2,15 +2,18 @@
 
 A record or an error is stored under a stable name (`sessions/records.py`), not
 under its Python path, so that moving or renaming a class never breaks a session
-that is under way. Only registered types are decoded: nothing stored can make the
-reader import or run anything else. An error's text may quote a server or a
-provider, so it is masked before it is stored.
+that is under way. It carries the version of its fields: unknown fields are ignored,
+missing ones get their default, and older versions are converted. What cannot be read
+all the same raises `UnreadableRecord`, and the session resumes before that step.
+Only registered types are decoded: nothing stored can make the reader import or run
+anything else. An error's text may quote a server or a provider, so it is masked before
+it is stored.
 """
 
 import dataclasses
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, get_args
@@ -26,6 +29,13 @@ class StepFailed(TerselyError):
     """A step ended with an error that is not one of ours; the log has the details."""
 
 
+class UnreadableRecord(TypeError):
+    """A stored value that this release cannot read: another release wrote it."""
+
+
+Fields = dict[str, Any]
+
+
 @dataclass(frozen=True)
 class StoredType:
     """A record or error class, and the name under which it is stored."""
@@ -37,29 +47,49 @@ class StoredType:
     formerly: tuple[str, ...] = ()
     """Names under which older releases stored it; they are read for ever."""
 
+    version: int = 1
+    """Raised when a field changes its type or meaning, together with an entry in `upgrades`. New fields and removed ones
+    need no new version: a new field has a default, here or in the class.
+    """
+
+    upgrades: Mapping[int, Callable[[Fields], Fields]] = field(default_factory=dict)
+    """For each older version, the conversion of its fields to the next version."""
+
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Values for fields without a default in the class that older releases did not store."""
+
 
 class RecordCodec:
     """Encodes and decodes step results.
 
-    A field that the class does not know is ignored, so that a record written by
-    a newer or older release can still be read.
+    A field that the class does not know is ignored, and a missing one gets its default, so that a record written by a
+    newer or older release can still be read.
     """
 
     def __init__(self, types: Iterable[StoredType]) -> None:
-        self._names: dict[type, str] = {}
-        self._kinds: dict[str, type] = {}
+        self._types: dict[type, StoredType] = {}
+        self._named: dict[str, StoredType] = {}
         for one in types:
-            self._names[one.kind] = one.name
+            self._types[one.kind] = one
             for name in (one.name, *one.formerly):
-                if name in self._kinds:
-                    raise ValueError(f"Two stored types are called {name!r}: {self._kinds[name]} and {one.kind}.")
-                self._kinds[name] = one.kind
+                if name in self._named:
+                    raise ValueError(f"Two stored types are called {name!r}: {self._named[name].kind} and {one.kind}.")
+                self._named[name] = one
 
     def to_json(self, value: Any) -> str:
         return json.dumps(self._encode(value), ensure_ascii=True, allow_nan=True)
 
     def from_json(self, text: str) -> Any:
-        return self._decode(json.loads(text))
+        """
+        Raises:
+            UnreadableRecord: Another release wrote something that this one does not know.
+        """
+        try:
+            return self._decode(json.loads(text))
+        except UnreadableRecord:
+            raise
+        except (ValueError, TypeError, LookupError, ArithmeticError) as problem:
+            raise UnreadableRecord(f"A stored value cannot be read: {type(problem).__name__}.") from problem
 
     def _encode(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -78,7 +108,8 @@ class RecordCodec:
             return {"$time": value.isoformat()}
         if isinstance(value, BaseException):
             return self._encode_error(value)
-        return {"$is": self._name(type(value)), "of": self._encode_fields(value)}
+        stored = self._type(type(value))
+        return {"$is": stored.name, "v": stored.version, "of": self._encode_fields(value)}
 
     def _encode_fields(self, record: Any) -> dict[str, Any]:
         return {
@@ -96,11 +127,11 @@ class RecordCodec:
         state = {
             name: item for name, item in vars(error).items() if isinstance(item, int | float | bool) or item is None
         }
-        return {"$raised": self._name(type(error)), "args": args, "state": state}
+        return {"$raised": self._type(type(error)).name, "args": args, "state": state}
 
-    def _name(self, kind: type) -> str:
+    def _type(self, kind: type) -> StoredType:
         try:
-            return self._names[kind]
+            return self._types[kind]
         except KeyError:
             raise TypeError(
                 f"{kind.__module__}.{kind.__qualname__} has no stored name. "
@@ -122,26 +153,38 @@ class RecordCodec:
             return datetime.fromisoformat(value["$time"])
         if "$raised" in value:
             return self._decode_error(value)
-        kind = self._kind(value["$is"])
-        known = {field.name: field for field in dataclasses.fields(kind) if field.init}
-        fields = {name: self._decode(item) for name, item in value["of"].items() if name in known}
-        return kind(**{name: _masked(known[name], item) for name, item in fields.items()})
+        return self._decode_record(value)
+
+    def _decode_record(self, value: Fields) -> Any:
+        stored = self._named_type(value["$is"])
+        kind: Any = stored.kind
+        fields: Fields = {name: self._decode(item) for name, item in value["of"].items()}
+        version = int(value.get("v", 1))
+        if version > stored.version:
+            raise UnreadableRecord(
+                f"{stored.name} is stored in version {version}, this release knows {stored.version}."
+            )
+        for older in range(version, stored.version):
+            fields = stored.upgrades[older](fields)
+        known = {one.name: one for one in dataclasses.fields(kind) if one.init}
+        given = {name: item for name, item in {**stored.defaults, **fields}.items() if name in known}
+        return kind(**{name: _masked(known[name], item) for name, item in given.items()})
 
     def _decode_error(self, value: dict[str, Any]) -> TerselyError:
-        kind = self._kind(value["$raised"])
+        kind = self._named_type(value["$raised"]).kind
         if not issubclass(kind, TerselyError):
-            raise TypeError(f"{value['$raised']} is stored as an error and is not one.")
+            raise UnreadableRecord(f"{value['$raised']} is stored as an error and is not one.")
         # Not by its constructor, whose parameters differ from error to error.
         error: TerselyError = kind.__new__(kind)
         error.args = tuple(value["args"])
         vars(error).update(value["state"])
         return error
 
-    def _kind(self, name: str) -> Any:
+    def _named_type(self, name: str) -> StoredType:
         try:
-            return self._kinds[name]
+            return self._named[name]
         except KeyError:
-            raise TypeError(f"No stored type is called {name!r}.") from None
+            raise UnreadableRecord(f"No stored type is called {name!r}.") from None
 
 
 def _masked(field: "dataclasses.Field[Any]", value: Any) -> Any:

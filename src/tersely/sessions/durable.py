@@ -1,8 +1,14 @@
 """The workflow engine, DBOS; no other module imports it.
 
 A session is one workflow with the session's id. Each step's result is stored once, so
-a session that runs again resumes after its last stored step. Which process may run it,
-and what happens after a crash, is decided in `sessions.worker`.
+a session that runs again resumes after its last stored step. A result that cannot be
+stored is held and stored later; its work is not repeated. Which process may run a
+session, and what happens after a crash, is decided in `sessions.worker`.
+
+The engine hands workflows only to processes of the version that queued them. Any
+release resumes the sessions of any other: steps that it cannot read raise
+`IncompatibleStep`, and `rewind` removes them. So queued sessions of other versions are
+adopted.
 
 On SQLite the engine has its own file next to the database, with the same durability:
 WAL and `synchronous=FULL`, readable by its owner only. On PostgreSQL it has its own
@@ -22,9 +28,12 @@ import anyio.to_thread
 import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID
 from dbos import error as dbos_errors
+from dbos._context import snapshot_step_context
+from dbos._core import run_step_async
+from dbos._schemas.system_database import SystemSchema
 
 from tersely.errors import LostSession, StoreUnavailable
-from tersely.sessions.codec import RecordCodec
+from tersely.sessions.codec import RecordCodec, UnreadableRecord
 from tersely.store.database import POSTGRESQL_TIMEOUTS
 
 logger = logging.getLogger(__name__)
@@ -37,7 +46,10 @@ _UNAVAILABLE = (sa.exc.DBAPIError, sa.exc.TimeoutError)
 _SERIALIZATION_FAILURE = "40001"
 _OPEN = ("ENQUEUED", "PENDING", "DELAYED")
 VERSION = "1"
-"""Of the workflow's steps, not of the package: a release that keeps the steps resumes sessions of the previous one."""
+"""The engine's application version. It separates nothing: sessions that other versions queued are adopted."""
+
+_FIRST_PAUSE, _LAST_PAUSE = 0.2, 2.0
+"""Seconds between two attempts to store a step."""
 
 
 class _RecordSerializer(Serializer):
@@ -57,6 +69,15 @@ class _RecordSerializer(Serializer):
 
     def deserialize(self, serialized_data: str) -> Any:
         return self._codec.from_json(serialized_data)
+
+
+class IncompatibleStep(Exception):
+    """The stored steps of a session do not fit this release from `position` on."""
+
+    def __init__(self, name: str, position: int) -> None:
+        super().__init__(f"The stored step {position} is not {name} as this release knows it.")
+        self.name = name
+        self.position = position
 
 
 class Interrupted(asyncio.CancelledError):
@@ -125,6 +146,7 @@ class Engine:
                 await DBOS.register_queue_async(
                     QUEUE, global_concurrency=at_once, polling_interval_sec=poll, on_conflict="always_update"
                 )
+            await engine.adopt()
             yield engine
         finally:
             # Joins threads; must not be interrupted.
@@ -161,24 +183,91 @@ class Engine:
 
         with _translating_errors():
             await anyio.to_thread.run_sync(reenqueue)
+        await self.adopt()
+
+    async def adopt(self) -> int:
+        """Take over queued sessions of other versions of the engine's application; returns how many."""
+        status = SystemSchema.workflow_status
+        foreign = (
+            (status.c.queue_name == QUEUE)
+            & status.c.status.in_(("ENQUEUED", "DELAYED"))
+            & status.c.application_version.is_distinct_from(VERSION)
+        )
+
+        def change() -> int:
+            with self._dbos._sys_db.engine.begin() as connection:
+                # Asked first: a statement that changes nothing would wait for other writers on SQLite.
+                if not connection.scalar(sa.select(sa.exists().where(foreign))):
+                    return 0
+                return connection.execute(sa.update(status).where(foreign).values(application_version=VERSION)).rowcount
+
+        with _translating_errors():
+            adopted = await anyio.to_thread.run_sync(change)
+        if adopted:
+            logger.info("sessions_adopted", extra={"sessions": adopted})
+        return adopted
+
+    async def rewind(self, session_id: str, position: int, *, taken_from: str) -> None:
+        """Delete the stored steps of a session of this process from a position on, and queue it again.
+
+        Raises:
+            LostSession: Another process has the session.
+        """
+        status, steps = SystemSchema.workflow_status, SystemSchema.operation_outputs
+        ours = (
+            (status.c.workflow_uuid == session_id)
+            & (status.c.status == "PENDING")
+            & (status.c.executor_id == taken_from)
+        )
+        # The owner is cleared in the same transaction: a step of this run that is being stored is refused from then on.
+        requeued = sa.update(status).where(ours).values(status="ENQUEUED", owner_xid=None, started_at_epoch_ms=None)
+        stale = sa.delete(steps).where((steps.c.workflow_uuid == session_id) & (steps.c.function_id >= position))
+
+        def change() -> bool:
+            with self._dbos._sys_db.engine.begin() as connection:
+                if not connection.execute(requeued).rowcount:
+                    return False
+                connection.execute(stale)
+                return True
+
+        with _translating_errors():
+            if not await anyio.to_thread.run_sync(change):
+                raise LostSession(f"Session {session_id} belongs to another process.")
 
     async def step(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
         """Run a step of the current workflow and store its result, or return the stored result.
 
+        While the result cannot be stored, storing is retried; the work is done once.
+
         Raises:
             LostSession: Another process runs the workflow, so the result was not stored.
-            StoreUnavailable: The result could not be stored.
+            IncompatibleStep: Another release stored something else in its place.
         """
+        done: list[Callable[[], T]] = []
 
         async def run() -> T:
-            return await work()
+            if not done:
+                done.append(await _outcome(work))
+            return done[0]()
 
-        try:
-            return await DBOS.run_step_async({"name": name}, run)
-        except (dbos_errors.DBOSWorkflowConflictIDError, dbos_errors.DBOSWorkflowCancelledError):
-            raise LostSession(f"The step {name} was not stored: its session belongs to another process.") from None
-        except _UNAVAILABLE as problem:
-            raise StoreUnavailable(f"The step {name} could not be stored: {type(problem).__name__}.") from None
+        # One position for all attempts.
+        position = snapshot_step_context(reserve_sleep_id=False)
+        assert position is not None, "a step outside of a workflow"
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await run_step_async(self._dbos, position, run, {"name": name}, (), {})
+            except (dbos_errors.DBOSWorkflowConflictIDError, dbos_errors.DBOSWorkflowCancelledError):
+                raise LostSession(f"The step {name} was not stored: its session belongs to another process.") from None
+            except (UnreadableRecord, dbos_errors.DBOSUnexpectedStepError) as problem:
+                if done:
+                    raise
+                logger.warning("step_incompatible", extra={"step": name, "reason": str(problem)})
+                raise IncompatibleStep(name, position.function_id) from problem
+            except (StoreUnavailable, *_UNAVAILABLE) as problem:
+                logger.warning("step_not_stored", extra={"step": name, "reason": type(problem).__name__, "in": pause})
+            await anyio.sleep(pause)
+            pause = min(_LAST_PAUSE, pause * 2)
 
     async def states(self, session_ids: Sequence[str]) -> dict[str, Literal["open", "ended"]]:
         """The engine's state of these sessions; unknown ones are missing."""
@@ -198,6 +287,22 @@ class Engine:
         """Start no more sessions; running ones continue."""
         for event in self._dbos.background_thread_stop_events:
             event.set()
+
+
+async def _outcome(work: Callable[[], Awaitable[T]]) -> Callable[[], T]:
+    """Do the work; returns a function that returns its result or raises its error. An unavailable store is neither."""
+    try:
+        result = await work()
+    except StoreUnavailable:
+        raise
+    except Exception as problem:
+        error = problem
+
+        def fail() -> T:
+            raise error
+
+        return fail
+    return lambda: result
 
 
 def engine_url(database_url: str) -> str:

@@ -9,6 +9,8 @@
 * **Stop**: a session stops on a worker when it is cancelled, times out, belongs to
   another worker, or when the process shuts down. In the last two cases it has not
   ended: another worker resumes it.
+* **Rewind**: stored steps of another release that this one cannot use are deleted. The
+  session resumes after the steps before them, and its timeline says so.
 
 A session can crash its worker, which also raises the crash count of the sessions beside
 it; so do crashes for other reasons. So a session that would be given up after one more
@@ -39,9 +41,9 @@ from tersely.events import log
 from tersely.events.bus import Bus
 from tersely.events.recorder import SessionRecorder
 from tersely.masking.mask import Masker
-from tersely.masking.masked import NOTHING, Masked
+from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.sessions.codec import RecordCodec
-from tersely.sessions.durable import Engine, Interrupted
+from tersely.sessions.durable import Engine, IncompatibleStep, Interrupted
 from tersely.store import claims, executors
 from tersely.store import sessions as rows
 from tersely.store.claims import SessionEnd
@@ -60,8 +62,19 @@ ORPHAN_POLL_SECONDS = 1.0
 UNQUEUED_POLL_SECONDS = 5.0
 """Also the age from which a session without a worker may never have been queued: its intake died before that."""
 
-StopReason = Literal["cancel", "lost", "leave", "again"]
-"""Why a session stops on this worker. `again`: a step could not be stored, so the session is queued again."""
+MOST_REWINDS = 3
+"""Rewinds to the same step by the same release; more would not help."""
+
+RESUMED = own_words(
+    "Another version of Tersely stored the next step in a form that this version cannot use. The session was resumed "
+    "after the steps before it."
+)
+RESTARTED = own_words(
+    "Another version of Tersely stored steps that this version cannot use. The session was started again."
+)
+
+StopReason = Literal["cancel", "lost", "leave", "again", "rewind"]
+"""Why a session stops on this worker. `again`: it broke in an unexpected way, so it is queued again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +128,12 @@ class _Running:
     stopped: anyio.Event = field(default_factory=anyio.Event)
     quarantine: anyio.Semaphore | None = None
     """Held while the session is suspected of crashing its workers."""
+
+    replayed: bool = False
+    """Whether a stored step was used, which another release may have stored."""
+
+    rewind_to: int = 1
+    """With the reason `rewind`: the first step that is deleted."""
 
     def stop(self, reason: StopReason) -> None:
         if self.stop_reason is None or reason == "lost":
@@ -214,8 +233,11 @@ class Worker:
         if self.leaving:
             await running.stop_from_inside("leave")
         kind = _kind_of_step(name)
+        ran = False
 
         async def run() -> T:
+            nonlocal ran
+            ran = True
             self.on_point(f"before {kind}")
             try:
                 result = await self._retry_while_unavailable(work)
@@ -230,10 +252,27 @@ class Worker:
             result = await self._engine.step(name, run)
         except LostSession:
             await running.stop_from_inside("lost")
-        except StoreUnavailable:
-            await running.stop_from_inside("again")
+        except IncompatibleStep as problem:
+            await self._stop_to_rewind(running, problem.name, problem.position)
+            raise TerselyError(
+                f"This version of Tersely cannot continue from the stored step {problem.name}."
+            ) from None
+        finally:
+            running.replayed |= not ran
         self.on_point(f"after {kind} is stored")
         return result
+
+    async def _stop_to_rewind(self, running: _Running, name: str, position: int, most: int = MOST_REWINDS) -> None:
+        """Stop the session whose work calls this, to delete its steps from a position on. Returns if that was done too
+        often.
+        """
+        recorder = running.recorder
+        assert recorder is not None
+        sentence = RESUMED if position > 1 else RESTARTED
+        for time in range(1, most + 1):
+            if await recorder.notice(f"update/{self.version}/{name}/{time}", sentence, {"step": name}):
+                running.rewind_to = position
+                await running.stop_from_inside("rewind")
 
     async def leave(self) -> None:
         """Shut down: take no new session, let running steps finish, release the rest."""
@@ -316,6 +355,8 @@ class Worker:
             if running.stop_reason == "again":
                 await anyio.sleep(ORPHAN_POLL_SECONDS)
                 await self._retry_while_unavailable(lambda: self._requeue_as_crashed(session_id))
+            if running.stop_reason == "rewind":
+                await self._retry_while_unavailable(lambda: self._rewind(session_id, attempt, running.rewind_to))
         except LostSession:
             running.stop_reason = "lost"
         return False
@@ -362,6 +403,10 @@ class Worker:
                 logger.warning("session_failed", extra={"session_id": session.id, "reason": str(problem)})
                 return SessionOutcome(status="failed", reason=Masker(key=session.mark_key).mask(str(problem))[:2000])
             logger.error("session_broke", extra={"session_id": session.id}, exc_info=problem)
+            running = _current.get()
+            if running.replayed:
+                # The stored steps may be the reason, if another release wrote them. Without them it may work.
+                await self._stop_to_rewind(running, "", 1, most=1)
             return SessionOutcome(
                 status="failed", reason=f"An internal error ({type(problem).__name__}); the log has the traceback."
             )
@@ -427,6 +472,13 @@ class Worker:
             async with self.database.transaction() as db:
                 await claims.release(db, session_id, attempt)
         await self._engine.requeue([session_id], taken_from=self.name)
+
+    async def _rewind(self, session_id: str, attempt: int | None, position: int) -> None:
+        assert self._engine is not None
+        if attempt is not None:
+            async with self.database.transaction() as db:
+                await claims.release(db, session_id, attempt)
+        await self._engine.rewind(session_id, position, taken_from=self.name)
 
     async def _requeue_as_crashed(self, session_id: str) -> None:
         """Repeat a session from its last stored step. It counts as a crash, so that it is not repeated for ever."""
@@ -544,6 +596,7 @@ class Worker:
             return
         async with self.database.reading() as db:
             unattended = await executors.unattended(db, now=self.database.clock.now(), seconds=UNQUEUED_POLL_SECONDS)
+        await engine.adopt()
         states = await engine.states(unattended)
         for session_id in unattended:
             if session_id not in states:

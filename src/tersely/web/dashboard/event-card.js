@@ -180,6 +180,7 @@ const KINDS = {
   llm_response: ["answer", "Answer"],
   llm_tool_call: ["tool", "Tool call"],
   mcp_tool_summary: ["thought", "Condensed"],
+  notice: ["thought", "Notice"],
   error: ["cross", "Error"],
   final_analysis: ["check", "Analysis"],
 };
