@@ -20,6 +20,7 @@ class TimelineEvent:
     streamed: str = ""
     restarts: int = 0
     pieces: int = 0
+    is_repeated: bool = False
 
     def delta(self, text: Masked) -> None:
         assert self.status == "streaming", "an event that is over does not grow"

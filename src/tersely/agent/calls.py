@@ -3,6 +3,11 @@
 `tool_executor` and `results.read_back` do the work; this module checks whether the
 call is allowed and its arguments fit, and records timeline events and trace. A refused
 call is recorded like one that was made.
+
+The timeline event of a call is stored before the call is sent. If it is already there
+when the step begins, an earlier worker ended during the call, and whether the call was
+made is unknown. It is repeated only if the tool declares that this does no harm, or the
+operator allows it (`interrupted_calls`).
 """
 
 import hashlib
@@ -30,11 +35,13 @@ from tersely.errors import InputError, LostSession, ToolError
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall, Usage
 from tersely.masking.mask import Masker
-from tersely.masking.masked import NOTHING, Masked
+from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.mcp.raw import Tool
+from tersely.mcp.servers import InterruptedCalls
 from tersely.pipeline.process import Intent, Scope
 from tersely.results.read_back import ReadBack, ReadBackTool
 from tersely.store.interactions import Interaction
+from tersely.store.retrying import retry_while_unavailable
 from tersely.text.tokens import O200K
 
 DISPLAY_TOKENS = 8_000
@@ -51,6 +58,14 @@ repeat the call.
 
 SHOWN_ITEMS = 50
 """Unsupported items and citations of a summary that an event lists."""
+
+MAY_HAVE_BEEN_MADE = own_words("This call may have been made before a restart; check before repeating it")
+NOT_REPEATED = own_words("This call may have been made before a restart and is not repeated")
+NOTICES: Mapping[InterruptedCalls, Masked] = {
+    "ask": own_words("The worker ended during this call. It may have been made; the agent was told to check."),
+    "repeat": own_words("The worker ended during this call. The call is repeated."),
+    "skip": own_words("The worker ended during this call. It may have been made; it is not repeated."),
+}
 
 SHOWN_LOST = 100
 SHOWN_RUNS = 5_000
@@ -129,6 +144,9 @@ class ToolCaller:
 
     display_tokens: int = DISPLAY_TOKENS
 
+    _begun: set[str] = field(default_factory=set)
+    """Calls whose event this worker created."""
+
     def __post_init__(self) -> None:
         self.scope = Scope(self.assignment.scope, self.assignment.key)
         self.masker = Masker(key=self.assignment.key)
@@ -179,7 +197,13 @@ class ToolCaller:
         read_from: Mapping[str, str] | None = {} if isinstance(tool, ReadBackTool) else None
         try:
             async with self.recorder.opened(key, "llm_tool_call", metadata=about) as event:
-                if complaint or tool is None:
+                interrupted = self._interrupted(event, key, tool, server)
+                if interrupted:
+                    about = {**about, "interrupted": interrupted}
+                    await self.recorder.record(key, "notice", NOTICES[interrupted], about)
+                if interrupted in ("ask", "skip"):
+                    fetched = self._unknown_outcome(server, name, shown, told=interrupted == "ask")
+                elif complaint or tool is None:
                     fetched = self._problem(server, name, shown, complaint)
                 elif isinstance(tool, ReadBackTool):
                     fetched, page, read_from = await self._read(tool, values, shown, f"{key}/summary")
@@ -190,9 +214,9 @@ class ToolCaller:
                         sent, self.scope, {"traceparent": _traceparent(self.assignment.session_id, key)}
                     )
                 duration = _since(started)
-                whole = await self._whole(call, fetched, page)
-                content = page or fetched.problem or await self._display(fetched, whole)
-                await event.complete(content, _outcome(fetched, duration))
+                whole, content = await retry_while_unavailable(lambda: self._shown(call, fetched, page))
+                marked = {"interrupted": interrupted} if interrupted else {}
+                await event.complete(content, {**_outcome(fetched, duration), **marked})
         except anyio.get_cancelled_exc_class():
             cancelled = Called(fetched=self._problem(server, name, shown, CANCELLED), duration_ms=_since(started))
             await self._despite_cancellation(lambda: self._trace(key, cancelled, NOTHING, 0, read_from))
@@ -201,6 +225,36 @@ class ToolCaller:
         if whole is not None:
             await self._trace(key, called, content, fetched.tokens, read_from)
         return called
+
+    def _interrupted(
+        self, event: OpenEvent, key: str, tool: Tool | ReadBackTool | None, server: str
+    ) -> InterruptedCalls | None:
+        """What is done about a call that another worker may have made; None if no other worker began it."""
+        if not event.is_repeated or key in self._begun:
+            self._begun.add(key)
+            return None
+        if isinstance(tool, ReadBackTool) or server not in self.toolbox.registry.connections:
+            return None
+        if tool and tool.is_repeatable:
+            return None
+        return self.toolbox.registry.server(server).options.interrupted_calls
+
+    def _unknown_outcome(self, server: str, tool: str, arguments: Any, *, told: bool) -> Fetched:
+        """In place of a result. As an error it may be followed by the same call; if it is not, that is refused."""
+        return Fetched(
+            server=server,
+            tool=tool,
+            arguments=arguments,
+            handle=None,
+            tokens=0,
+            is_error=told,
+            problem=MAY_HAVE_BEEN_MADE if told else NOT_REPEATED,
+        )
+
+    async def _shown(self, call: ToolCall, fetched: Fetched, page: Masked | None) -> tuple[Observation | None, Masked]:
+        """The observation, if nothing has to be condensed, and the text for timeline and trace."""
+        whole = await self._whole(call, fetched, page)
+        return whole, page or fetched.problem or await self._display(fetched, whole)
 
     async def _whole(self, call: ToolCall, fetched: Fetched, page: Masked | None) -> Observation | None:
         """The observation of a result that needs no condensing: a page of a kept result, a problem, a small result."""

@@ -19,6 +19,10 @@ class OpenEvent(Protocol):
     @property
     def id(self) -> str: ...
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether an earlier run of the step created the event, and ended before the step was stored."""
+
     def delta(self, text: Masked) -> None:
         """Append to the content. Transient: the final content is the one passed to `complete`."""
 

@@ -29,6 +29,7 @@ from tersely.pipeline.policy import Policy
 from tersely.pipeline.process import Intent, KeptPart, Pipeline, Scope
 from tersely.results.kept import KeptResults
 from tersely.store.results import Origin
+from tersely.store.retrying import retry_while_unavailable
 from tersely.text.tokens import O200K
 
 logger = logging.getLogger(__name__)
@@ -144,7 +145,8 @@ class ToolExecutor:
             masker = policy.masker
             arguments = _parsed(call)
             shown = masker.mask_json(arguments)
-            raw = await self.registry.call(tool, await self.results.expand(arguments, scope.name), meta=meta)
+            expanded = await retry_while_unavailable(lambda: self.results.expand(arguments, scope.name))
+            raw = await self.registry.call(tool, expanded, meta=meta)
             admitted = await self.pipeline.admit(content_of(raw), policy)
         except (ToolError, InputError) as problem:
             return Fetched(
@@ -163,9 +165,9 @@ class ToolExecutor:
             return Fetched(
                 server=server, tool=name, arguments={}, handle=None, tokens=0, is_error=True, problem=dropped
             )
-        kept = await self.pipeline.keep(
-            admitted, scope, Origin(server=server, tool=name, arguments=shown, called_at=started)
-        )
+        # Only the storing is retried: the call was made.
+        origin = Origin(server=server, tool=name, arguments=shown, called_at=started)
+        kept = await retry_while_unavailable(lambda: self.pipeline.keep(admitted, scope, origin))
         return Fetched(
             server=server,
             tool=name,

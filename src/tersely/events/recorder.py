@@ -101,7 +101,16 @@ class SessionRecorder:
         or as cancelled if the block was.
         """
         event = StreamingEvent(self, step, event_type, content, metadata)
-        await self._store_and_publish(lambda db: self._create(db, step, event_type, content, metadata, "streaming"))
+        answers: list[bool] = []
+
+        async def create(db: Connection) -> Logged | None:
+            logged = await self._create(db, step, event_type, content, metadata, "streaming")
+            answers.append(logged is None)
+            return logged
+
+        await self._store_and_publish(create)
+        # The first answer: a repeated transaction may find the row that the first one committed without confirmation.
+        event.is_repeated = answers[0]
         status: FinalStatus = "failed"
         try:
             yield event
@@ -282,6 +291,7 @@ class StreamingEvent:
         self, recorder: SessionRecorder, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any]
     ) -> None:
         self.id = recorder._event_id(step, event_type)
+        self.is_repeated = False
         self._recorder = recorder
         self._step = step
         self._event_type: EventType = event_type

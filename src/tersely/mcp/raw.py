@@ -88,6 +88,11 @@ class Tool:
     """The definition as received, for callers that forward it."""
 
     @property
+    def is_repeatable(self) -> bool:
+        """Whether a call may be made twice: the tool declares itself read-only or idempotent."""
+        return self.read_only or self.idempotent
+
+    @property
     def dotted(self) -> str:
         """The tool's name in configuration, prompts and the timeline."""
         return f"{self.server}.{self.name}"

@@ -29,6 +29,7 @@ _CONFIG = ConfigDict(
 MEGABYTE = 2**20
 
 Transport = Literal["stdio", "http", "sse"]
+InterruptedCalls = Literal["ask", "repeat", "skip"]
 Protocol = Literal["auto", "handshake-first", "2025-11-25", "2026-07-28"]
 
 _SPELLINGS = {"streamable-http": "http", "streamable_http": "http", "streamablehttp": "http"}
@@ -229,6 +230,12 @@ class ServerOptions(BaseModel):
 
     allow_destructive: bool | Patterns = False
     """Allow agents to call tools that declare themselves destructive: all of them, or the ones named here."""
+
+    interrupted_calls: InterruptedCalls = "ask"
+    """What happens to a call that was in flight when the process ended, unless the tool declares itself read-only or
+    idempotent (then it is repeated): `ask` tells the agent that the call may have been made, `repeat` makes it again,
+    `skip` does not allow it again.
+    """
 
     max_result_bytes: int = Field(default=32 * MEGABYTE, ge=1024, le=2**40)
     """Maximum size of a result in bytes. Larger results are refused while they are read."""

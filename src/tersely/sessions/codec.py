@@ -48,7 +48,7 @@ class StoredType:
     """Names under which older releases stored it; they are read for ever."""
 
     version: int = 1
-    """Raised when a field changes its type or meaning, together with an entry in `upgrades`. New fields and removed ones
+    """Raised when a field changes its type or meaning, together with an entry in `upgrades`. New and removed fields
     need no new version: a new field has a default, here or in the class.
     """
 

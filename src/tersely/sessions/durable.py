@@ -35,6 +35,7 @@ from dbos._schemas.system_database import SystemSchema
 from tersely.errors import LostSession, StoreUnavailable
 from tersely.sessions.codec import RecordCodec, UnreadableRecord
 from tersely.store.database import POSTGRESQL_TIMEOUTS
+from tersely.store.retrying import FIRST_PAUSE, LAST_PAUSE
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +48,6 @@ _SERIALIZATION_FAILURE = "40001"
 _OPEN = ("ENQUEUED", "PENDING", "DELAYED")
 VERSION = "1"
 """The engine's application version. It separates nothing: sessions that other versions queued are adopted."""
-
-_FIRST_PAUSE, _LAST_PAUSE = 0.2, 2.0
-"""Seconds between two attempts to store a step."""
 
 
 class _RecordSerializer(Serializer):
@@ -253,7 +251,7 @@ class Engine:
         # One position for all attempts.
         position = snapshot_step_context(reserve_sleep_id=False)
         assert position is not None, "a step outside of a workflow"
-        pause = _FIRST_PAUSE
+        pause = FIRST_PAUSE
         while True:
             try:
                 return await run_step_async(self._dbos, position, run, {"name": name}, (), {})
@@ -267,7 +265,7 @@ class Engine:
             except (StoreUnavailable, *_UNAVAILABLE) as problem:
                 logger.warning("step_not_stored", extra={"step": name, "reason": type(problem).__name__, "in": pause})
             await anyio.sleep(pause)
-            pause = min(_LAST_PAUSE, pause * 2)
+            pause = min(LAST_PAUSE, pause * 2)
 
     async def states(self, session_ids: Sequence[str]) -> dict[str, Literal["open", "ended"]]:
         """The engine's state of these sessions; unknown ones are missing."""
@@ -295,7 +293,7 @@ async def _outcome(work: Callable[[], Awaitable[T]]) -> Callable[[], T]:
         result = await work()
     except StoreUnavailable:
         raise
-    except Exception as problem:
+    except Exception as problem:  # noqa: BLE001 — raised by the returned function
         error = problem
 
         def fail() -> T:

@@ -48,6 +48,7 @@ from tersely.store import claims, executors
 from tersely.store import sessions as rows
 from tersely.store.claims import SessionEnd
 from tersely.store.database import Database
+from tersely.store.retrying import retry_while_unavailable
 from tersely.store.sessions import Session
 
 logger = logging.getLogger(__name__)
@@ -240,7 +241,7 @@ class Worker:
             ran = True
             self.on_point(f"before {kind}")
             try:
-                result = await self._retry_while_unavailable(work)
+                result = await retry_while_unavailable(work)
             except LostSession:
                 # Not to be stored: it says nothing about the step.
                 await running.stop_from_inside("lost")
@@ -282,7 +283,7 @@ class Worker:
         if self._engine:
             self._engine.stop_dequeuing()
         with anyio.move_on_after(2):
-            await self._retry_while_unavailable(self._update_heartbeat)
+            await retry_while_unavailable(self._update_heartbeat)
         with anyio.move_on_after(self.timeouts.grace * 0.8):
             await self._wait_until_stopped()
         await self._release_all(seconds=self.timeouts.grace * 0.2)
@@ -294,7 +295,7 @@ class Worker:
         with anyio.move_on_after(seconds):
             await self._wait_until_stopped()
         with anyio.move_on_after(2):
-            await self._retry_while_unavailable(self._unregister)
+            await retry_while_unavailable(self._unregister)
         self._left = True
         logger.info("left", extra={"executor": self.name, "still_running": len(self._running)})
 
@@ -347,16 +348,16 @@ class Worker:
         attempt = running.recorder.attempt if running.recorder else None
         try:
             if running.stop_reason == "cancel":
-                await self._retry_while_unavailable(lambda: self._end_cancelled(session_id, attempt))
+                await retry_while_unavailable(lambda: self._end_cancelled(session_id, attempt))
                 return True
             if running.stop_reason == "leave":
                 with anyio.CancelScope(shield=True), anyio.move_on_after(2):
-                    await self._retry_while_unavailable(lambda: self._release_and_requeue(session_id, attempt))
+                    await retry_while_unavailable(lambda: self._release_and_requeue(session_id, attempt))
             if running.stop_reason == "again":
                 await anyio.sleep(ORPHAN_POLL_SECONDS)
-                await self._retry_while_unavailable(lambda: self._requeue_as_crashed(session_id))
+                await retry_while_unavailable(lambda: self._requeue_as_crashed(session_id))
             if running.stop_reason == "rewind":
-                await self._retry_while_unavailable(lambda: self._rewind(session_id, attempt, running.rewind_to))
+                await retry_while_unavailable(lambda: self._rewind(session_id, attempt, running.rewind_to))
         except LostSession:
             running.stop_reason = "lost"
         return False
@@ -415,7 +416,7 @@ class Worker:
         """Claim a session once there is room for it; None if it has ended."""
         while True:
             try:
-                return await self._retry_while_unavailable(lambda: self._claim(session_id, running))
+                return await retry_while_unavailable(lambda: self._claim(session_id, running))
             except LostSession:
                 return None
             except _Quarantined:
@@ -455,7 +456,7 @@ class Worker:
         self.on_point("before the end is written")
         # Shielded: an end that was reached is written, even if the session is stopped meanwhile.
         with anyio.CancelScope(shield=True):
-            await self._retry_while_unavailable(write)
+            await retry_while_unavailable(write)
         self.on_point("after the end is written")
         logger.info("session_ended", extra={"session_id": session_id, "status": end.status, "reason": end.reason})
 
@@ -617,16 +618,6 @@ class Worker:
                 # A broad catch: the worker continues with its sessions, and the task is repeated soon.
                 logger.error("crew_stumbled", extra={"at": task.__name__}, exc_info=problem)
             await anyio.sleep(seconds)
-
-    async def _retry_while_unavailable(self, task: Callable[[], Awaitable[T]]) -> T:
-        pause = 0.2
-        while True:
-            try:
-                return await task()
-            except StoreUnavailable:
-                logger.warning("store_unavailable", extra={"trying_again_in": pause})
-            await anyio.sleep(pause)
-            pause = min(2.0, pause * 2)
 
 
 def _first(raised: BaseException) -> BaseException:

@@ -174,9 +174,13 @@ class Connection:
         params: dict[str, Any] = {"name": tool.name, "arguments": as_json(arguments)}
         if meta:
             params["_meta"] = dict(meta)
-        harmless = tool.read_only or tool.idempotent
         raw = await self.request(
-            "tools/call", params, what=tool.dotted, timeout=timeout, on_progress=on_progress, harmless=harmless
+            "tools/call",
+            params,
+            what=tool.dotted,
+            timeout=timeout,
+            on_progress=on_progress,
+            harmless=tool.is_repeatable,
         )
         return read_result(raw)
 
