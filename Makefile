@@ -91,6 +91,11 @@ kills: .venv/.ready ## Twenty real kills per store, three replicas on PostgreSQL
 chaos: .venv/.ready ## Every fault that sessions have to survive, with a report (up to 40 minutes)
 	@$(BIN)/python -m tests.survival.chaos all
 
+.PHONY: fuzz
+fuzz: .venv/.ready ## Hostile bytes into masking, cleaning, every reader, the wire and the API, a minute each
+	@$(BIN)/python -m tests.fuzz --seconds 60
+	@FUZZ_EXAMPLES=200 $(BIN)/python -m pytest -q tests/web/test_schemathesis.py
+
 .PHONY: check
 check: lint test ## Everything that must be green before a change goes in
 

@@ -1,5 +1,6 @@
 """Everything the OpenAPI document allows, and much that it does not, is asked; nothing of it is our mistake."""
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -35,9 +36,9 @@ CHECKS = [
     negative_data_rejection,
 ]
 EXAMPLES = settings(
-    max_examples=8,
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "8")),  # `make fuzz` asks for more, and for new ones
     deadline=None,
-    derandomize=True,
+    derandomize="FUZZ_EXAMPLES" not in os.environ,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

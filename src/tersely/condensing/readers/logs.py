@@ -744,9 +744,9 @@ class _Times:
             return None
         sample = [at for at in range(0, len(lines), max(1, len(lines) // 50)) if self._log.parts(at).time]
         starts = {lines[at].find(self._log.parts(at).time) for at in sample}
-        start = starts.pop()
-        if starts or start < 0:
-            return None
+        if len(starts) != 1 or -1 in starts:
+            return None  # Also where none of the sampled lines has a time.
+        (start,) = starts
         end = start + stamp.end()
         return (start, end) if all(_SORTABLE.fullmatch(lines[at], start, end) for at in sample) else None
 
