@@ -512,6 +512,9 @@ def _short_forms(word: str) -> list[str]:
     ]
 
 
+_SEVERE = {word: (len(word), ((-1, "severe", level),)) for word, level in SEVERITY.items()}
+
+
 def _build(terms: tuple[Term, ...], language: str = "english") -> ahocorasick.Automaton:
     """Build one automaton for terms and words of severity; a pattern may be both, or several terms."""
     patterns: dict[str, list[tuple[int, str, Any]]] = {}
@@ -533,10 +536,12 @@ def _build(terms: tuple[Term, ...], language: str = "english") -> ahocorasick.Au
             patterns.setdefault(shared, []).append((index, "form", (form, root, to_stem)))
         else:
             patterns.setdefault(term.text, []).append((index, "stem", term.weight))
-    for word, level in SEVERITY.items():
-        patterns.setdefault(word, []).append((-1, "severe", level))
     automaton = ahocorasick.Automaton()
+    for word, entry in _SEVERE.items():
+        automaton.add_word(word, entry)
     for pattern, values in patterns.items():
+        if pattern in _SEVERE:
+            values += _SEVERE[pattern][1]
         automaton.add_word(pattern, (len(pattern), tuple(values)))
     automaton.make_automaton()
     return automaton
@@ -595,8 +600,8 @@ def scan(texts: Sequence[str], focus: Focus, *, separator: str = "\n") -> Found:
             end += 1
         _scan_block(texts, start, end, separator, automaton, severity, hits)
         start = end
-    for at, level in enumerate(severity):
-        if level and len(texts[at]) < _LONGEST_OUTCOME and _PASSED.search(texts[at]):
+    for at in [at for at, level in enumerate(severity) if level]:
+        if len(texts[at]) < _LONGEST_OUTCOME and _PASSED.search(texts[at]):
             severity[at] = 0.0
     return _rank(texts, focus, severity, hits)
 

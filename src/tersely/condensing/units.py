@@ -269,10 +269,14 @@ class _Packing:
         self.changed: dict[int, str] = {}
         self.families: dict[Hashable, int] = {}
         self.costs: dict[int, int] = {}
-        self.waiting: dict[Hashable, list[tuple[float, int]]] = {}
-        self.singles: list[tuple[float, int]] = []
+        self.least: dict[int, int] = {}
+        """Lower bounds of costs."""
+        self.candidates: list[tuple[float, int]] | None = None
+        """Units without a family and the best of each family, sorted; they do not depend on the budget."""
         self.members: dict[Hashable, list[tuple[float, int]]] = {}
-        """The units that may be chosen, alone or by family, the best last; they do not depend on the budget."""
+        """The other members of each family, the best last."""
+        self.left: dict[Hashable, int] = {}
+        """How many of them were not candidates yet in this round, once one was."""
         if before is not None:
             self._resume(before)
 
@@ -280,8 +284,8 @@ class _Packing:
         """Begin with what a smaller budget shows; a unit that it shows in part is shown whole if it fits."""
         self.kept = set(before.kept)
         self.families = before.families
-        self.costs = before.costs
-        self.singles, self.members = before.singles, before.members
+        self.costs, self.least = before.costs, before.least
+        self.candidates, self.members = before.candidates, before.members
         spare = self.budget - before.budget
         for index, text in before.changed.items():
             if index not in self.kept:
@@ -340,28 +344,32 @@ class _Packing:
     def _ranked(self) -> list[tuple[float, int]]:
         """Return the candidates as a heap: single units, and the best of each family.
 
-        The other members stay in `self.waiting` until the best one is processed. Of very many units only those with a
-        chance are ranked.
+        The other members stay in `self.members` until the one before them is processed. Of very many units only those
+        with a chance are ranked.
         """
-        if not self.singles and not self.members:
+        if self.candidates is None:
+            self.candidates = []
             for entry in self._ordered():
                 family = self.units[entry[1]].family
                 if family is None:
-                    self.singles.append(entry)
+                    self.candidates.append(entry)
                 else:
                     self.members.setdefault(family, []).append(entry)
-            for family in [family for family, members in self.members.items() if len(members) == 1]:
-                self.singles += self.members.pop(family)
-        kept = self.kept
-        heap = [entry for entry in self.singles if entry[1] not in kept]
-        self.waiting = {}
-        for family, members in self.members.items():
-            left = [entry for entry in members if entry[1] not in kept]
-            if left:
-                heap.append(left.pop())
-                self.waiting[family] = left
-        heapq.heapify(heap)
-        return heap
+            self.candidates += [members.pop() for members in self.members.values()]
+            self.candidates.sort()
+        self.left = {}
+        return self.candidates.copy()
+
+    def _follow(self, heap: list[tuple[float, int]], family: Hashable) -> None:
+        """Add the next member of a family to the heap."""
+        if family is None:
+            return
+        left = self.left.get(family)
+        if left is None:
+            left = len(self.members[family])
+        if left:
+            self.left[family] = left - 1
+            heapq.heappush(heap, self.members[family][left - 1])
 
     def _ordered(self) -> list[tuple[float, int]]:
         """Return the units that may be chosen for themselves, the best last."""
@@ -383,29 +391,32 @@ class _Packing:
 
     def _is_over(self, index: int, room: int) -> bool:
         """Whether a unit exceeds the room for certain, even if it saves a mark; costs less than counting."""
-        return index not in self.costs and self.tokenizer.at_least(self.units[index].text) > room + GAP_TOKENS
+        text = self.units[index].text
+        if index in self.costs or len(text) <= room:
+            return False
+        least = self.least.get(index)
+        if least is None:
+            least = self.least[index] = self.tokenizer.at_least(text)
+        return least > room + GAP_TOKENS
 
     def _spend(self, room: int, heap: list[tuple[float, int]]) -> None:
-        units = self.units
+        units, kept = self.units, self.kept
         misses = walked = 0
         while heap and room > 2 and misses < 400:
             rank, index = heapq.heappop(heap)
             unit = units[index]
-            members = self.waiting.get(unit.family) if unit.family is not None else None
-            if index in self.kept:
-                if members:
-                    heapq.heappush(heap, members.pop())
+            if index in kept:
+                self._follow(heap, unit.family)
                 continue
             chain: list[int] = []
             owner = unit.parent
             deepest = 1_000 if walked < MOST_STEPS else 40
-            while owner is not None and owner not in self.kept and len(chain) < deepest:
+            while owner is not None and owner not in kept and len(chain) < deepest:
                 chain.append(owner)
                 owner = units[owner].parent
             walked += len(chain)
             if len(chain) == deepest:
-                if members:
-                    heapq.heappush(heap, members.pop())
+                self._follow(heap, unit.family)
                 continue  # So far below everything that is shown that its path would cost more than the unit.
             rough = 0
             for at in chain:
@@ -413,11 +424,13 @@ class _Packing:
             current = -unit.score / (1 + 0.004 * len(unit.text) + 0.0015 * rough)
             if unit.family is not None and current < 0:
                 current /= 1 + self.reading.decay * self.families.get(unit.family, 0)
-            if heap and current > heap[0][0] + 1e-9 and current > rank + 1e-9:
-                heapq.heappush(heap, (current, index))
-                continue
-            if members:
-                heapq.heappush(heap, members.pop())
+            if current > rank + 1e-9:
+                while heap and heap[0][1] in kept:
+                    self._follow(heap, units[heapq.heappop(heap)[1]].family)
+                if heap and current > heap[0][0] + 1e-9:
+                    heapq.heappush(heap, (current, index))
+                    continue
+            self._follow(heap, unit.family)
             if (len(unit.text) + rough) / 12 > room or self._is_over(index, room):
                 cost = room + 1
             else:

@@ -79,7 +79,7 @@ _O200K_MODEL = re.compile(r"(?:ft:)?(?:gpt-4o|gpt-4\.|gpt-5|gpt-oss|chatgpt|o[1-
 _encodings: dict[EncodingName, tiktoken.Encoding] = {}
 """With the whole vocabulary."""
 _common_encodings: dict[EncodingName, tiktoken.Encoding] = {}
-"""With the tokens that texts without rare characters can contain: two thirds of them, built in two thirds of the time."""
+"""With the tokens that texts without rare characters can contain: two thirds of them."""
 _building = threading.Lock()
 
 _BETWEEN_TOKENS = b"\xff\xfe"

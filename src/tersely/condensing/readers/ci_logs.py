@@ -55,6 +55,8 @@ def detect(lines: Sequence[str]) -> bool:
     """Whether several of these lines are marks of a CI job."""
     marks = 0
     for line in lines:
+        if "##[" not in line and "::" not in line:
+            continue
         prefix = _PREFIX.match(line)
         marks += prefix is not None and _OPENING.match(line, prefix.end()) is not None
     return marks >= 3

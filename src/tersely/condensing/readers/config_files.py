@@ -172,6 +172,8 @@ def detect(lines: list[str]) -> float:
             formed += 1
             names.append(match["name"])
             sentences += bool(_SENTENCE.match(line)) and line.rstrip()[-1:] != ";"
+        elif total - formed > (1 - LEAST_DIRECTIVES) * len(lines):
+            return 0.0  # Whatever follows.
     disabled = sum(1 for line in lines if _DISABLED.match(line) and not _SENTENCE.match(line)) if comments else 0
     if comments >= 0.85 * len(lines) and disabled >= 2 and formed == total:
         return 0.9  # Everything is commented out.

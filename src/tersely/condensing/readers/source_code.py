@@ -189,6 +189,8 @@ def _certainty(code: list[str], *, quoted: bool) -> float:
             formed += len(content) < 60 or bool(_SYNTAX.match(content))
         elif _SYNTAX.match(content):
             formed += 1
+        elif total - formed > (1 - LEAST_SYNTAX) * len(code):
+            return 0.0  # Whatever follows.
     if total < 4 or total < LEAST_CODE * plain:
         return 0.0
     share = formed / total

@@ -134,13 +134,17 @@ def detect(text: str) -> bool:
     """Whether a text reports outcomes of tests: totals at its end and outcomes of single tests, or many outcomes."""
     totals = any(_TOTALS.match(line[:300]) for line in text[-6_000:].split("\n"))
     lines = [line for line in text[:60_000].split("\n") if line and not line.isspace()][: 300 if totals else 40]
-    outcomes = failed = 0
+    outcomes = failed = others = 0
     for line in lines:
         line = line[:300]
         if _PASSED.match(line) or _FAILED.match(line) or _STARTED.match(line) or _SKIPPED.match(line):
             outcomes += 1
         elif totals and _SECTION.match(line):
             failed += 1
+        else:
+            others += 1
+        if outcomes >= 3 if totals else others > 0.2 * len(lines) + 1:
+            break
     if not totals:
         return outcomes >= 12 and outcomes >= 0.8 * len(lines)
     return outcomes >= 3 or (failed >= 1 and any(_HEADLINE.match(line[:300]) for line in lines))
