@@ -77,8 +77,7 @@ async def test_with_a_model_pages_travel_by_handle_and_every_fact_has_a_source(t
     assert [one["why"] for one in result["refused"]] == ["no page says so", "it names no source"]
     # Contradictions are listed side by side, each with its sources.
     contradicted = {(claim.kind, claim.about) for claim in WEB.country.claims if claim.is_contradicted}
-    # Each needs both of its claims, so fewer survive than single claims do.
-    assert len(result["contradictions"]) >= 0.85 * len(contradicted)
+    assert len(result["contradictions"]) >= 0.9 * len(contradicted)
     for values in (one["values"] for one in result["contradictions"]):
         assert len({value["value"] for value in values}) == len(values) >= 2
         assert all(source["url"] and source["lines"] for value in values for source in value["sources"])
