@@ -8,7 +8,11 @@ shown. Every count is exact and covers all records: values that are not listed a
 counted together, records without the field are counted as absent. Fields of names or
 free text have no counts, because nothing in them repeats.
 
-Knows nothing of units, trees and tables; `tree` and `tables` decide which fields matter.
+`telling` chooses the fields: those that the question names, by their label or by one of
+their values, and those that hold the states of the records, which answer most questions
+about trouble and all about "none". Without a question, those that vary.
+
+Knows nothing of units, trees, tables and logs, which collect the fields.
 """
 
 import re
@@ -17,7 +21,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tersely.condensing.records import far_out, numbers_of
+from tersely.condensing.focus import Focus, subwords
+from tersely.condensing.lexicon import SEVERITY, STATES
+from tersely.condensing.records import far_out, labelled_columns, meant_direction, number_of, numbers_of
 
 FEWEST = 8
 """Records below this number are read, not counted."""
@@ -31,10 +37,23 @@ MOST_BESIDES = 3
 """Values counted beside a range: outliers, and words among the numbers. With more, no range describes the field."""
 LARGEST_VARIETY = 0.5
 """Distinct values as a share of all; a field with more is a name or a measure."""
+IF_ASKED = 1.5
+"""Score of the counts of a field that the question names, if it asks how many, for others, or for none."""
+UNASKED = 0.9
+"""Score of the counts of a field otherwise."""
+MOST_STATES = 12
+"""Values of a field of states."""
+MOST_ABSENT = 0.5
+"""Share of the records without a field above which its values are not counted, unless they are few."""
+MOST_COMPARED = 24
+"""Distinct values of a field that are compared with the question."""
+MOST_NAMED = 3
+"""Values of one field that the question may name; with more it names none of them in particular."""
 
 
 _COUNTING = re.compile(
-    r"\b(?:how (?:many|often|much)|number of|counts?|only|others?|any|none|no|not|all|every|each|most"
+    r"\b(?:how (?:many|often|much)|(?:is|are|was|were) there|number of|counts?|only|others?|any|none|no|not|all|every"
+    r"|each|most"
     r"|both|different|same|unique|distribution|range|between|typical\w*|usual\w*|average|overview|summar\w+)\b",
     re.I,
 )
@@ -55,6 +74,100 @@ class Counted:
     """The first value in the text."""
     listed: frozenset[str] = frozenset()
     """The values with a count of their own."""
+
+
+@dataclass(frozen=True)
+class FieldValues:
+    """The values of one field in all records that have it."""
+
+    label: str
+    values: Sequence[str]
+    absent: int = 0
+    """Records without the field."""
+    match: float = 0.0
+    """How well the question names the field."""
+    named: Collection[str] = ()
+    """Values that the question names."""
+
+
+def telling(fields: Sequence[FieldValues], focus: Focus) -> list[tuple[float, int, Counted]]:
+    """Return the fields that matter, best first, each with its score, its position and what all records have in it."""
+    counts: dict[int, Counted] = {}
+    for at, field in enumerate(fields):
+        if field.absent > MOST_ABSENT * (len(field.values) + field.absent) and len(set(field.values)) > 3:
+            continue  # A field of few records, which says little about all of them.
+        counted = count_values(field.values, field.absent, field.named)
+        if counted:
+            counts[at] = counted
+    # Names are no states: a question for "any job" names the field `job`, which has no counts, and may ask for another.
+    best = max((fields[at].match for at in counts), default=0.0)
+    scores = {at: _score(fields[at], fields[at].match / best if best else 0.0, focus) for at in counts}
+    order = sorted((at for at in counts if scores[at] > 0), key=lambda at: (-scores[at], at))
+    return [(scores[at], at, counts[at]) for at in order]
+
+
+def named_values(values: Collection[str], focus: Focus) -> set[str]:
+    """Return the few of the distinct values that the question names or negates."""
+    if len(values) > MOST_COMPARED:
+        return set()
+    named = {value for value in values if 0 < len(value) <= 40 and (focus.names(value) > 0.5 or focus.rejects(value))}
+    return named if len(named) <= MOST_NAMED else set()
+
+
+def match_of(label: str, focus: Focus) -> float:
+    """Return how well the question names a field, also by negating it: "not encrypted"."""
+    return max(focus.names(label), float(focus.rejects(label)))
+
+
+def counts_of_lines(texts: Sequence[str], focus: Focus, most: int) -> list[str]:
+    """Return what all lines say under the labels that matter: `status: ok ×38, failed ×1`."""
+    fields = [
+        FieldValues(
+            column.label,
+            column.values,
+            len(texts) - len(column.values),
+            match_of(column.label, focus),
+            named_values(set(column.values), focus),
+        )
+        for column in labelled_columns(texts)
+    ]
+    return [f"{fields[at].label}: {counted.text}" for _, at, counted in telling(fields, focus)[:most]]
+
+
+def _score(field: FieldValues, match: float, focus: Focus) -> float:
+    match = match if match >= 0.6 else 0.0
+    state = _state(field)
+    if focus and not focus.unusual:
+        asked = IF_ASKED if asks_for_counts(focus.text) else UNASKED
+        measured = 0.8 if focus.superlative and meant_direction(focus.text, field.label) else 0.0
+        named = 0.8 if 0 < len(field.named) <= MOST_NAMED else 0.0
+        return max(asked * max(match, named), UNASKED * measured, UNASKED * (0.9 * state if state >= 0.7 else 0.0))
+    if len(set(field.values)) > MOST_STATES:
+        return IF_ASKED * match
+    return UNASKED * state * (1 + match)
+
+
+def _state(field: FieldValues) -> float:
+    """Score how much a field looks like the state of its records, 0 to 1: few values, a rare or a bad one among them.
+
+    Such a field says most about all records in few words.
+    """
+    counts = Counter(field.values)
+    if len(counts) < 2 or len(counts) > min(MOST_STATES, max(2, len(field.values) // 3)):
+        return 0.0
+    worth = 1.0 if min(counts.values()) <= 0.1 * len(field.values) else 0.6
+    if not STATES.isdisjoint(subwords(field.label)) or any(map(_sounds_bad, counts)):
+        worth = 1.0
+    elif all(number_of(value) is not None for value in counts):
+        worth -= 0.35
+    else:
+        worth -= 0.1
+    return max(0.0, worth - 0.02 * len(counts))
+
+
+@lru_cache(maxsize=4_096)
+def _sounds_bad(value: str) -> bool:
+    return len(value) <= LONGEST_VALUE and any(SEVERITY.get(part, 0.0) > 0 for part in subwords(value))
 
 
 def count_values(values: Sequence[str], absent: int = 0, first: Collection[str] = ()) -> Counted | None:

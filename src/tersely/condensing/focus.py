@@ -82,7 +82,8 @@ _TROUBLE = re.compile(
 _UNUSUAL = re.compile(
     r"\b(unusual|odd|anomal\w*|outliers?|stands? out|different|differs?|unexpected|strange|weird|suspicious|abnormal"
     r"|irregular|"
-    r"deviat\w*|inconsistent|mismatch\w*|rare|wrong|unique|notable|peculiar|overview|(?:look at|check|see) first)\b",
+    r"deviat\w*|inconsistent|mismatch\w*|rare|wrong|unique|notable|peculiar|overview|(?:look at|check|see) first"
+    r"|(?:than|from|unlike) (?:all )?(?:the )?(?:others?|rest)|not the same)\b",
     re.I,
 )
 _UP = re.compile(

@@ -114,8 +114,21 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "reason": ("because", "cause"),
     "error": ("exception", "failed", "failure"),
     "fail": ("error", "exception"),
+    "postgresql": ("postgres", "5432"),
+    "postgr": ("postgresql", "5432"),
+    "mysql": ("mariadb", "3306"),
+    "redi": ("6379",),
+    "mongodb": ("mongo", "27017"),
+    "elasticsearch": ("9200",),
+    "kafka": ("9092",),
+    "memcach": ("11211",),
+    "rdp": ("3389",),
 }
+"""By stem. Services are known by their ports where a configuration names only these; shorter ports are any number."""
 
+
+STATES = _words("status state phase health condition result level severity type reason outcome conclusion verdict")
+"""Labels of fields that hold the state of a record."""
 
 _FATAL = """
     fatal panic critical emerg emergency oomkilled outofmemoryerror segfault severe catastrophic corrupt corrupted

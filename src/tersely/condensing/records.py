@@ -371,6 +371,9 @@ def _raise_other_states(scores: list[float], column: Column, focus: Focus, match
             leaders.add(row)
 
 
+LABELLED_SHARE = 0.6
+"""Share of the lines that must have a label for its values to describe all lines."""
+
 _ASSIGNED = re.compile(r"([A-Za-z_][\w.\-/]*)=(\"[^\"]*\"|'[^']*'|[^\s,;|\])}]+)")
 _NAMED = re.compile(r"([A-Za-z_][\w.\-/]*(?: [\w.\-/]+){0,3}?)\s*(?:::?|[-=~]>|=|~|\.\.+)\s+([^,;|\])}>]+)")
 _QUOTED_LABEL = re.compile(r"[\"']([A-Za-z_][\w .\-/]{0,60})[\"']\s*(?::|=>?)\s*(\"[^\"]*\"|'[^']*'|[^\s,;|\])}>]+)")
@@ -390,14 +393,40 @@ def columns_of_lines(texts: Sequence[str]) -> list[Column]:
     if count < 5:
         return []
     sample = [text for text in texts[:: max(1, count // 60)][:80] if _LETTER_OR_DIGIT.search(text)]
-    best, most = None, 0.8 * len(sample)
+    best = _labels_of(sample, 0.8 * len(sample))
+    return _labelled(texts, best) if best is not None else _placed(texts)
+
+
+def labelled_columns(texts: Sequence[str]) -> list[Column]:
+    """Find the columns that most lines label; none where lines state something else each."""
+    sample = texts[:: max(1, len(texts) // 40)][:60]
+    best = _labels_of(sample, 1.2 * len(sample)) if len(sample) >= 8 else None
+    if best is None:
+        return []
+    return [
+        column
+        for column in _labelled(texts, best)
+        if len(column.values) >= LABELLED_SHARE * len(texts) and len(set(column.rows)) == len(column.rows)
+    ]
+
+
+def one_record_per_line(lines: Sequence[str]) -> bool:
+    """Whether nearly all lines have several fields each: `name=web-1 state=up`."""
+    filled = [line for line in lines if line.strip()]
+    several = sum(1 for line in filled if line.count("=") > 1 and len(_ASSIGNED.findall(line[:2_000])) > 1)
+    return len(filled) >= 8 and several >= 0.9 * len(filled)
+
+
+def _labels_of(sample: Sequence[str], most: float) -> re.Pattern[str] | None:
+    """Return how the lines label their values, if at least so many values have a label that repeats."""
+    best = None
     for pattern in (_ASSIGNED, _NAMED, _STATED, _QUOTED_LABEL, _OPTION, _LISTED, _TIGHT, _LED):
         # A label that occurs once is a name; labels of columns repeat.
         labels = Counter(label for text in sample for label, _ in _pairs(pattern, text[:2_000]))
         again = sum(times for times in labels.values() if times >= 3)
         if again >= most:
             best, most = pattern, again + 1
-    return _labelled(texts, best) if best is not None else _placed(texts)
+    return best
 
 
 _NEEDED = {

@@ -14,6 +14,7 @@ import heapq
 import re
 
 from tersely.condensing.features import Features, features_of
+from tersely.condensing.field_counts import counts_of_lines
 from tersely.condensing.focus import Focus
 from tersely.condensing.records import Column, columns_of_lines, weigh_columns
 from tersely.condensing.units import Reading, Unit
@@ -22,6 +23,8 @@ from tersely.shapes.pieces import LONGEST_LINE, pieces_of
 
 MOST_UNITS = 40_000
 MOST_FOR_COLUMNS = 100_000
+MOST_COUNTED = 3
+"""Fields whose values are counted over all lines."""
 
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
 _SIGN = re.compile(r"\s*[^\w\s]{1,80}\s*")
@@ -64,7 +67,8 @@ def read(
         for i in candidates
     ]
 
-    return Reading("text", units)
+    counts = counts_of_lines(texts, focus, MOST_COUNTED) if len(texts) <= MOST_FOR_COLUMNS else []
+    return Reading("text", units, head=f"[{len(texts)} lines; {'; '.join(counts)}]" if counts else "")
 
 
 def line_features(

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tersely.condensing.detect import LONGEST_SAMPLED, Reader, Sample, Signs
-from tersely.condensing.field_counts import FEWEST, count_values
+from tersely.condensing.field_counts import FEWEST, FieldValues, match_of, named_values, telling
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.readers import json_documents, wrapped
-from tersely.condensing.readers.logs import Lines, reading_of
+from tersely.condensing.readers.logs import MOST_COUNTED, Lines, reading_of
 from tersely.condensing.readers.preamble import Parts, level_weight
 from tersely.condensing.readers.series import Series, series_in
 from tersely.condensing.segments import read_any
@@ -35,8 +35,6 @@ _NUMBER_LEVELS = {10: "TRACE", 20: "DEBUG", 30: "INFO", 40: "WARN", 50: "ERROR",
 
 _USUAL = 0.8
 """A field with the same value in this share of the records is written once; the other records show their values."""
-MOST_COUNTED = 2
-"""Fields whose values are counted over all records."""
 _MOST_KNOWN = 50_000
 _MOST_SHAPES = 2_000
 """Further records with other sets of fields are read as text."""
@@ -252,32 +250,28 @@ class _JsonLines(Lines):
                 said.append(f"{times} with {shown}")
         if always:
             said.insert(0, f"all: {', '.join(always)}")
-        return said + self._counts()
+        return said
 
-    def _counts(self) -> list[str]:
-        """Return what all records have in the fields that the question names."""
+    def counts(self, focus: Focus) -> list[str]:
         count = len(self.numbers)
-        if count < FEWEST or not self.focus:
+        if count < FEWEST:
             return []
-        asked: list[tuple[float, str, set[str]]] = []
-        for path, values in self.values.items():
-            if path in (self.time, self.message, "") or (len(values) == 1 and values.total() == count):
-                continue
-            named = (
-                {value for value in values if self.focus.names(value) > 0.5 or self.focus.rejects(value)}
-                if len(values) <= 24
-                else set()
+        paths = [
+            path
+            for path, values in self.values.items()
+            if path not in (self.time, self.message, "") and not (len(values) == 1 and values.total() == count)
+        ]
+        fields = [
+            FieldValues(
+                path.rpartition(".")[2],
+                list(self.values[path].elements()),
+                count - self.values[path].total(),
+                match_of(path.rpartition(".")[2], focus),
+                named_values(self.values[path], focus),
             )
-            match = self.focus.names(path.rpartition(".")[2]) + (0.6 if 0 < len(named) <= 3 else 0.0)
-            if match >= 0.6:
-                asked.append((-match, path, named))
-        lines: list[str] = []
-        for _, path, named in sorted(asked, key=lambda entry: entry[:2])[:MOST_COUNTED]:
-            values = self.values[path]
-            counted = count_values(list(values.elements()), count - values.total(), named)
-            if counted:
-                lines.append(f"{path}: {counted.text}")
-        return [f"[{'; '.join(lines)}]"] if lines else []
+            for path in paths
+        ]
+        return [f"{paths[at]}: {counted.text}" for _, at, counted in telling(fields, focus)[:MOST_COUNTED]]
 
     def _rendered(self, full: bool) -> list[str]:
         """Render every record as a line, in full or without its time and its distinguishing fields."""

@@ -21,6 +21,7 @@ from itertools import accumulate
 from operator import le
 
 from tersely.condensing.detect import Reader, Sample, Signs
+from tersely.condensing.field_counts import counts_of_lines
 from tersely.condensing.focus import Focus, Term, lowered, scan
 from tersely.condensing.readers import stack
 from tersely.condensing.readers.preamble import MAY_HAVE_TIME, TIME, Parts, Preamble
@@ -59,6 +60,8 @@ _SORTABLE = re.compile(
 """Times that can be ordered as text (the names of months by their numbers)."""
 _MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
+MOST_COUNTED = 3
+"""Fields whose values are counted over all lines."""
 _MOST_TIMES = 2_000
 """Lines whose times are read one by one if they do not stand in the same place."""
 _TIMELY = re.compile(r"\b(?:slow|fast|quick|long|latency|took|duration|delay|time)", re.I)
@@ -184,6 +187,10 @@ class Lines:
     def shared(self) -> list[str]:
         """Return what all lines share and therefore do not show, for the head."""
         return []
+
+    def counts(self, focus: Focus) -> list[str]:
+        """Return what all lines say in the fields that matter to the question, for the head."""
+        return counts_of_lines([line for line in self.lines if line], focus, MOST_COUNTED)
 
 
 class _PlainLines(Lines):
@@ -686,7 +693,8 @@ class _Reader:
                 levels[template.parts.level] += len(template.members)
         if len(levels) > 1:
             phrases.append(" ".join(f"{name} {count}" for name, count in levels.most_common(6)))
-        return "; ".join([*phrases, *log.shared()])
+        counts = log.counts(self.focus)
+        return "; ".join([*phrases, *log.shared(), *([f"[{'; '.join(counts)}]"] if counts else ())])
 
 
 class _Times:

@@ -6,6 +6,7 @@ from itertools import pairwise
 from tersely.condensing.detect import Reader, Sample, Signs, once
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers.tree import read_tree
+from tersely.condensing.records import one_record_per_line
 from tersely.condensing.units import Reading
 from tersely.shapes.outlines import parse
 from tersely.shapes.tree import Tree
@@ -64,6 +65,8 @@ def read_parsed(tree: Tree, focus: Focus, budget: int) -> Reading | None:
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
+    if one_record_per_line(text.split("\n", 400)[:400]):
+        return None
     return _reading(parse(text, yaml=False), focus, budget, "outline")
 
 

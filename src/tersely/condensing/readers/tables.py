@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from tersely.condensing.detect import Reader, Sample, Signs, once
-from tersely.condensing.field_counts import FEWEST, count_values
+from tersely.condensing.field_counts import FEWEST, FieldValues, match_of, named_values, telling
 from tersely.condensing.focus import Focus, scan, subwords
+from tersely.condensing.lexicon import STATES
 from tersely.condensing.records import Column, sounds_like_a_name, weigh_columns
 from tersely.condensing.units import Reading, Unit
 from tersely.shapes.tables import Block, Table, blocks_of, separated
-from tersely.shapes.values import number_of
 
 MOST_UNITS = 30_000
 WIDEST_ROW = 240
@@ -27,12 +27,11 @@ rows would push out others that a smaller budget shows.
 """
 NARROWED_ROW = 160
 """In characters. What is shown of such a row."""
-MOST_COUNTED = 3
+MOST_COUNTED = 4
 """Columns whose values are counted over all rows."""
 
 _VARIABLE = re.compile(r"\b[0-9a-f]{8,10}-[a-z0-9]{5}\b|0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
 _RATIO = re.compile(r"(\d+)/(\d+)$")
-_STATE = frozenset(("status", "state", "phase", "health", "condition", "result", "level", "severity", "type", "reason"))
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
@@ -136,7 +135,7 @@ def _narrowed(table: Table, focus: Focus, scores: list[float]) -> Callable[[list
             if term.weight > 0.2 and term.kind != "synonym" and term.text in value
         )
         wanted[column] += min(3.0, hits * 0.5)
-        if sounds_like_a_name(label) or set(subwords(label)) & _STATE:
+        if sounds_like_a_name(label) or not STATES.isdisjoint(subwords(label)):
             wanted[column] += 0.8
         kinds = set(values)
         if len(kinds) <= 1:
@@ -191,46 +190,23 @@ def _row_scores(
     return scores
 
 
-def _state_column(table: Table) -> int | None:
-    """Return the column whose values group the rows best: few values, and preferably a name like `status`."""
-    best: tuple[float, int] | None = None
-    size = len(table.rows)
-    for column in range(len(table.header)):
-        kinds = Counter(_column(table, column))
-        if not 1 < len(kinds) <= min(12, size // 3):
-            continue
-        named = 1.0 if set(subwords(table.header[column])) & _STATE else 0.0
-        share = kinds.most_common(1)[0][1] / size
-        score = named + share - 0.03 * len(kinds)
-        if number_of(kinds.most_common(1)[0][0]) is not None:
-            score -= 0.4
-        if best is None or score > best[0]:
-            best = (score, column)
-    return best[1] if best and best[0] > 0.3 else None
-
-
 def _summaries(table: Table, focus: Focus) -> list[str]:
-    """Return what all rows have in the columns that the question names, and in the column of their states."""
+    """Return what all rows have in the columns that matter to the question."""
     size = len(table.rows)
     if size < FEWEST:
         return []
-    matches = {at: focus.names(label) or float(focus.rejects(label)) for at, label in enumerate(table.header) if label}
-    best = max(matches.values(), default=0.0)
-    asked = [at for at in matches if best and matches[at] >= 0.6 * best]
-    asked.sort(key=lambda at: (-matches[at], at))
-    state = _state_column(table)
-    lines: list[str] = []
-    for column in dict.fromkeys([*asked[: MOST_COUNTED - 1], *([state] if state is not None else ())]):
-        values = _column(table, column)
-        named = {
-            value
-            for value in set(values)
-            if 0 < len(value) <= 40 and (focus.names(value) > 0.5 or focus.rejects(value))
-        }
-        counted = count_values(values, first=named if len(named) <= 3 else ())
-        if counted:
-            lines.append(f"[{size} rows; {table.header[column]}: {counted.text}]")
-    return lines
+    fields = [
+        FieldValues(
+            label,
+            _column(table, at),
+            match=match_of(label, focus),
+            named=named_values(set(_column(table, at)), focus),
+        )
+        for at, label in enumerate(table.header)
+        if label
+    ]
+    chosen = telling(fields, focus)[:MOST_COUNTED]
+    return [f"[{size} rows; {fields[at].label}: {counted.text}]" for _, at, counted in chosen]
 
 
 _CELLS = re.compile(r"\S+(?: \S+)*")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterable
 from itertools import pairwise
 
 from tersely.condensing.account import bare, runs_of
-from tersely.condensing.field_counts import FEWEST, Counted, asks_for_counts, count_values, spelled
+from tersely.condensing.field_counts import FEWEST, MOST_NAMED, Counted, FieldValues, spelled, telling
 from tersely.condensing.focus import Focus, Found, scan, stem, subwords
 from tersely.condensing.records import (
     MOST_MISSING,
@@ -59,16 +59,13 @@ RARE_FIELD = 0.9
 """A record differs if a field that the question names has one of few values in all records, and this one's is rare:
 then its fields count as much as the best. The field must match the question at least so well, compared with others.
 """
-COUNTED_IF_ASKED = 1.5
-"""Score of the counts of a field that the question names, if it asks how many, for others, or for none."""
-COUNTED_UNASKED = 0.9
-"""Score of the counts of a field otherwise."""
 MOST_COUNTED = 5
-MOST_ABSENT = 0.5
-"""Share of the records without a field above which its values are not counted, unless they are few."""
+"""Fields whose values are counted over all records."""
 PATTERN = 0.45
 """Score of the values that all records of a list share."""
 LONGEST_PATTERN = 240
+ORDINARY = 0.3
+"""A value that scores at most so much more than half of the values of its field is an ordinary one."""
 LARGEST_RECORD = 400
 """In values. A larger object is not a record, …"""
 LARGEST_SHARE = 0.5
@@ -131,6 +128,7 @@ class _Shape:
         self.positional = self._even_lists()
         if self.positional:
             self._walk_paths()
+        self.record_paths = {self.paths[node] for node, is_record in enumerate(self.record) if is_record}
         self.identity = self._identities()
 
     def _children(self) -> list[list[int] | None]:
@@ -244,7 +242,7 @@ class _Shape:
     def record_path(self, path: int) -> int:
         """Return the path of the records that have this field; -1 if it is not a field of records."""
         path = self.path_parent[path]
-        while path >= 0 and self.path_key[path] != "[]":
+        while path >= 0 and self.path_key[path] != "[]" and path not in self.record_paths:
             path = self.path_parent[path]
         return path
 
@@ -1002,8 +1000,8 @@ class _FieldCounts:
     def units(self) -> list[tuple[Unit, list[int]]]:
         """Return the units, each with the leaves whose values it counts."""
         worth = self.worth
-        best = max((worth.matches.get(path, 0.0) for path in worth.columns), default=0.0)
-        found: list[tuple[float, int, int, Counted]] = []
+        places: list[tuple[int, int]] = []
+        fields: list[FieldValues] = []
         constant: dict[int, list[int]] = {}
         for path, nodes in worth.columns.items():
             owner = self.shape.record_path(path)
@@ -1011,18 +1009,16 @@ class _FieldCounts:
                 continue
             values = [self.tree.value[node] for node in nodes]
             absent = max(0, self.records[owner] - len(nodes))
-            if not absent and values.count(values[0]) == len(values):
+            label = self.shape.path_key[path]
+            rejected = float(worth.focus.rejects(label))
+            match = max(worth.matches.get(path, 0.0), rejected)
+            if not absent and values.count(values[0]) == len(values) and not rejected and not worth.focus.names(label):
                 constant.setdefault(owner, []).append(path)
                 continue
-            if absent > MOST_ABSENT * self.records[owner] and len(set(values)) > 3:
-                continue  # A field of few records, which says little about all of them.
-            first = self._named_values(nodes)
-            score = self._score(values, worth.matches.get(path, 0.0) / best if best else 0.0, bool(first))
-            counted = count_values(values, absent, first) if score > 0 else None
-            if counted:
-                found.append((-score, path, owner, counted))
-        found.sort(key=lambda entry: entry[:2])
-        units = [self._unit(-score, path, owner, counted) for score, path, owner, counted in found[:MOST_COUNTED]]
+            fields.append(FieldValues(label, values, absent, match, self._named_values(nodes)))
+            places.append((path, owner))
+        chosen = telling(fields, worth.focus)[:MOST_COUNTED]
+        units = [self._unit(score, *places[at], counted) for score, at, counted in chosen]
         return units + [self._pattern(owner, paths) for owner, paths in constant.items()]
 
     def _named_values(self, nodes: list[int]) -> set[str]:
@@ -1030,19 +1026,7 @@ class _FieldCounts:
         terms = self.worth.found.terms
         least = min(len(terms[node] or ()) for node in nodes)
         named = {self.tree.value[node] for node in nodes if len(terms[node] or ()) > least}
-        return named if len(named) <= 3 else set()
-
-    def _score(self, values: list[str], match: float, named: bool) -> float:
-        focus = self.worth.focus
-        if focus and not focus.unusual:
-            asked = COUNTED_IF_ASKED if asks_for_counts(focus.text) else COUNTED_UNASKED
-            return asked * max(match if match >= 0.6 else 0.0, 0.8 if named else 0.0)
-        counts = Counter(values)
-        if len(counts) > 12:
-            return COUNTED_IF_ASKED * match if match >= 0.6 else 0.0
-        # A field with few values, one of them rare, says most about all records in few words.
-        rare = min(counts.values()) <= 0.1 * len(values)
-        return COUNTED_UNASKED * ((1.0 if rare else 0.7) - 0.03 * len(counts)) * (1 + match)
+        return named if len(named) <= MOST_NAMED else set()
 
     def _label(self, path: int, owner: int) -> str:
         steps: list[str] = []
@@ -1081,6 +1065,42 @@ class _FieldCounts:
         return lambda: ((line[leaf], line[leaf]) for leaf in leaves)
 
 
+def _lower_ordinary(tree: Tree, shape: _Shape, worth: _Scorer, scores: list[float]) -> None:
+    """Lower the values that are as good as most in their field, record by record.
+
+    What answers the question comes first, then the counts of fields, then one ordinary record as a whole, as a pattern
+    for the others, instead of crumbs of many.
+    """
+    records = Counter(shape.paths)
+    owners: list[int] = [-1] * len(tree)
+    for node, parent in enumerate(tree.parent):
+        if parent >= 0 and owners[parent] >= 0:
+            owners[node] = owners[parent]
+        elif shape.record[node] and tree.kind[node] != LEAF and records[shape.paths[node]] >= FEWEST:
+            owners[node] = node
+    ordinary: list[int] = []
+    standing: set[int] = set()
+    for nodes in worth.columns.values():
+        inside = [node for node in nodes if owners[node] >= 0]
+        if len(inside) < FEWEST:
+            continue
+        limit = sorted(scores[node] for node in inside)[len(inside) // 2] + ORDINARY
+        for node in inside:
+            if scores[node] <= limit and node not in worth.winning:
+                ordinary.append(node)
+            else:
+                standing.add(owners[node])
+    places: dict[int, int] = {}
+    seen: Counter[int] = Counter()
+    for node in range(len(tree)):
+        if owners[node] == node and node not in standing:
+            places[node] = seen[shape.paths[node]]
+            seen[shape.paths[node]] += 1
+    for node in ordinary:
+        place = places.get(owners[node], 1)
+        scores[node] = min(scores[node], PATTERN) / (1 + place)
+
+
 class _TreeReading:
     """Units of a tree, and the layout of those that are kept."""
 
@@ -1090,6 +1110,7 @@ class _TreeReading:
         self.winning = worth.winning
         self.by_line = kind in BY_LINE
         counts = _FieldCounts(tree, shape, worth).units()
+        _lower_ordinary(tree, shape, worth, scores)
         self.counts = [unit for unit, _ in counts]
         """Units that say what all records have in a field."""
         self.counted = [leaves for _, leaves in counts]
