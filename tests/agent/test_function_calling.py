@@ -87,7 +87,8 @@ async def test_an_empty_answer_is_nudged_and_three_in_a_row_end_in_a_conclusion(
         report = await place.work(llm)
     assert report.analysis == "All I know." and "in a row" in report.reason
     assert "Your answer was empty" in server.requests[1]["messages"][-1]["content"]
-    assert "tools" in server.requests[2] and "tools" not in server.requests[3], "the last call is without tools"
+    assert server.requests[3]["tools"] == server.requests[2]["tools"], "the last request repeats what is cached"
+    assert "No more tools can be called" in server.prompt(3)
 
 
 @pytest.mark.parametrize(

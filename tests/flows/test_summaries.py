@@ -284,12 +284,14 @@ async def test_the_model_reads_the_whole_back_and_hands_it_on_by_its_handle(serv
     assert story.session["status"] == "completed"
 
 
-async def test_at_the_limit_of_iterations_one_last_answer_without_tools_concludes(service: FlowService) -> None:
+async def test_at_the_limit_of_iterations_one_last_answer_concludes(service: FlowService) -> None:
     case = service.case(
         main=[calls("ops__pods_list", namespace="prod"), calls("ops__count"), "What I know: api-0 crashes."]
     )
     story = await service.investigate(case, alert_type="hasty")
-    assert "tools" not in case.requests()[2] and "No more tools can be called" in case.prompt(2)
+    asked = case.requests()
+    assert asked[2]["tools"] == asked[1]["tools"] and "No more tools can be called" in case.prompt(2)
+    assert asked[2]["messages"][: len(asked[1]["messages"])] == asked[1]["messages"], "what is cached is repeated"
     assert story.session["analysis"] == "What I know: api-0 crashes." and story.traced("final_analysis")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -77,6 +78,28 @@ async def test_anthropic_is_asked_in_its_own_words() -> None:
     assert answer.usage.price
     assert request.headers["authorization"] == "Bearer k3y" and body["max_tokens"] == 50
     assert "be brief" in str(body["system"]) and "two and two?" in str(body["messages"])
+
+
+async def test_anthropic_gets_marks_for_its_prompt_cache_in_conversations_only() -> None:
+    """Writing to the cache costs a quarter more; a summary is never continued."""
+    used = {
+        "input_tokens": 12,
+        "cache_read_input_tokens": 2_000,
+        "cache_creation_input_tokens": 500,
+        "output_tokens": 1,
+    }
+    tools = [ToolSpec("look", "Look.", {"type": "object", "properties": {}})]
+    async with provider(*ANTHROPIC, {**ANTHROPIC_ANSWER, "usage": used}) as (llm, asked):
+        turn = await llm.complete(MESSAGES, max_tokens=50, tools=tools, native=NativeTools())
+        await llm.complete(MESSAGES, max_tokens=50)
+    (_, in_conversation), (_, alone) = asked
+    assert in_conversation["tools"][-1]["cache_control"]["type"] == "ephemeral"
+    assert in_conversation["system"][-1]["cache_control"]["type"] == "ephemeral"
+    assert "cache_control" in in_conversation or "cache_control" in str(in_conversation["messages"][-1])
+    assert "cache_control" not in str(alone)
+    assert (turn.usage.input_tokens, turn.usage.cached_tokens) == (2_512, 2_000)
+    # Dollars per million: 1 for input, 1.25 written to the cache, 0.1 read from it, 5 for output.
+    assert turn.usage.price == (Decimal(12) + Decimal("1.25") * 500 + Decimal("0.1") * 2_000 + 5) / 1_000_000
 
 
 async def test_google_is_asked_in_its_own_words() -> None:

@@ -375,6 +375,7 @@ def _record(
             "thinking": turn.thinking,
             "tool_calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in turn.calls],
             "finish": turn.finish,
+            **({"cached_tokens": answer.usage.cached_tokens} if answer and answer.usage.cached_tokens else {}),
             **({"native_tools_used": list(answer.native_calls)} if answer and answer.native_calls else {}),
             **({"unsupported_native_tools": list(turn.unsupported)} if turn.unsupported else {}),
         },

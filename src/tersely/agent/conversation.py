@@ -1,9 +1,10 @@
 """The conversation with the model, kept within its context window.
 
 A conversation has a fixed beginning (system prompt and question) and rounds: the
-model's answer and the replies to it. When it grows too large, old results are
-replaced by one line with their handle, through which they can be read again; the
-newest stay. Counts and cuts; knows neither models nor tools.
+model's answer and the replies to it. Messages are only appended, so that providers can
+cache what they have read before. When it grows too large, old results are replaced by
+one line with their handle, through which they can be read again; the newest stay. That
+happens rarely and frees much at once. Counts and cuts; knows neither models nor tools.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,9 @@ from tersely.text.tokens import Tokenizer
 
 PER_MESSAGE = 8
 """Tokens of overhead per message."""
+
+_KEPT_ROUNDS = 4
+"""Newest rounds that are left out only if nothing else helps."""
 
 _OLD_ANSWER_CHARACTERS = 400
 """Characters kept of an old answer."""
@@ -60,11 +64,13 @@ class Conversation:
     def tokens(self, messages: Sequence[Message] | None = None) -> int:
         return sum(self._count(message) for message in (self.messages() if messages is None else messages))
 
-    def within(self, room: int) -> list[Message]:
+    def within(self, room: int, *, step: int = 0) -> list[Message]:
         """The messages in at most `room` tokens, shortening the conversation if necessary.
 
-        Shortening is permanent and goes a little further than needed: a prefix that changes with every
-        call could not be cached by the provider.
+        Shortening is permanent, and changes what the provider has cached.
+
+        Args:
+            step: Tokens that shortening leaves free, so that it is not needed again soon.
 
         Raises:
             LLMTooLong: The beginning alone is too long.
@@ -72,21 +78,27 @@ class Conversation:
         size = self.tokens()
         if size <= room:
             return self.messages()
-        for shorten in (self._shrink_old_replies, self._cut_old_answers, self._shrink_newest_replies):
-            size = shorten(size, room * 3 // 4, room)
-            if size <= room:
-                return self.messages()
-        while size > room and len(self.rounds) > 1:
-            size -= self.tokens(self.rounds.pop(0).messages())
-            self._left_out += 1
-            size += 0 if self._left_out > 1 else self._count(self._gap())
+        target = max(room - step, self.tokens(self.beginning))
+        size = self._shrink_old_replies(size, target)
+        size = self._cut_old_answers(size, target)
+        size = self._leave_out_rounds(size, target, keep=_KEPT_ROUNDS)
+        size = self._shrink_newest_replies(size, room)
+        size = self._leave_out_rounds(size, room, keep=1)
         if size > room:
             size = self._cut_last(size, room)
         if size > room:
             raise LLMTooLong(f"The question alone takes more than the model's window of {room:,} tokens leaves for it.")
         return self.messages()
 
-    def _shrink_old_replies(self, size: int, target: int, room: int) -> int:
+    def _leave_out_rounds(self, size: int, target: int, *, keep: int) -> int:
+        """Leave out the oldest rounds, but not the newest `keep`."""
+        while size > target and len(self.rounds) > keep:
+            size -= self.tokens(self.rounds.pop(0).messages())
+            self._left_out += 1
+            size += 0 if self._left_out > 1 else self._count(self._gap())
+        return size
+
+    def _shrink_old_replies(self, size: int, target: int) -> int:
         """Shrink the results of all rounds but the newest, oldest first; return the new size."""
         for turn in self.rounds[:-1]:
             for reply in turn.replies:
@@ -95,9 +107,9 @@ class Conversation:
                 size -= self._shrink(reply)
         return size
 
-    def _cut_old_answers(self, size: int, target: int, room: int) -> int:
+    def _cut_old_answers(self, size: int, target: int) -> int:
         for turn in self.rounds[:-1]:
-            if size <= room:
+            if size <= target:
                 return size
             if len(turn.answer.text) > 2 * _OLD_ANSWER_CHARACTERS:
                 before = self._count(turn.answer)
@@ -106,7 +118,7 @@ class Conversation:
                 size -= before - self._count(turn.answer)
         return size
 
-    def _shrink_newest_replies(self, size: int, target: int, room: int) -> int:
+    def _shrink_newest_replies(self, size: int, room: int) -> int:
         """Shrink the results of the newest round, largest first, keeping the smallest one."""
         if not self.rounds:
             return size

@@ -34,6 +34,7 @@ from tersely.condensing.prompt_files import Prompt
 from tersely.errors import LLMTooLong
 from tersely.llm.client import LLM, answer_tokens
 from tersely.llm.messages import Message, ToolCall, ToolSpec
+from tersely.llm.providers import NativeTools
 from tersely.masking.mask import MARK, Masker
 from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.mcp.registry import ToolRegistry
@@ -117,6 +118,8 @@ class _Investigation:
 
     ran: dict[str, list[Observation]] = field(default_factory=dict)
     last_keys: tuple[str, ...] = ()
+    offered: Sequence[ToolSpec] | None = None
+    """The tools as declared in the first turn; declared the same in every turn, so that prompts can be cached."""
 
     async def run(self) -> Report:
         assignment, llm = self.assignment, self.llm
@@ -165,7 +168,7 @@ class _Investigation:
             name = f"{self.assignment.stage_id}/{iteration}/model" + (f"/{attempt + 1}" if attempt else "")
             specs = self._specs()
             try:
-                messages = await anyio.to_thread.run_sync(self.conversation.within, self._room(specs))
+                messages = await anyio.to_thread.run_sync(self._fitting, self._room(specs))
             except LLMTooLong as problem:
                 return turn if turn.too_long else Turn(problem=str(problem))
 
@@ -190,6 +193,9 @@ class _Investigation:
             self.conversation.beginning = await anyio.to_thread.run_sync(self._beginning, int(self.most))
         return turn
 
+    def _fitting(self, room: int) -> list[Message]:
+        return self.conversation.within(room, step=self.llm.window // 4)
+
     def _decision(self, turn: Turn) -> Decision:
         decision = self.controller.read(turn)
         if decision.answer and turn.finish == "length" and not self.useless:
@@ -208,12 +214,15 @@ class _Investigation:
         return int(min((self.llm.window - answer_tokens(self.llm) - tools) * 0.97, self.most))
 
     def _specs(self) -> Sequence[ToolSpec]:
-        """The tools, with descriptions cut so that at least half of the window stays free."""
+        """The tools of the first turn, with descriptions cut so that at least half of the window stays free."""
+        if self.offered is not None:
+            return self.offered
         specs = self.controller.specs(self.caller.toolbox)
         for most in (2_000, 300, 80):
             if self._room(specs) >= self.llm.window // 2:
                 break
             specs = [replace(spec, description=spec.description[:most]) for spec in specs]
+        self.offered = specs
         return specs
 
     def _complain(self, turn: Turn, complaint: str) -> None:
@@ -326,27 +335,43 @@ class _Investigation:
     # Ending
 
     async def _conclude(self, why: str) -> Report:
-        """Ask for a final answer without tools, stating why the investigation ends here."""
-        name = f"{self.assignment.stage_id}/conclude/model"
-        last = Message("user", self.model_caller.masker.mask(CONCLUDE.fill(why=why)))
+        """Ask for a final answer, stating why the investigation ends here.
 
-        room = self._room(()) - self.conversation.tokens([last]) - 100
+        The first request repeats the conversation and its tools, so that it can be read from the provider's cache. If
+        the model calls a tool all the same, the second one declares none.
+        """
+        last = Message("user", self.model_caller.masker.mask(CONCLUDE.fill(why=why)))
+        specs = self._specs()
+        room = self._room(specs) - self.conversation.tokens([last]) - 100
         try:
-            messages = await anyio.to_thread.run_sync(self.conversation.within, room)
+            messages = await anyio.to_thread.run_sync(self._fitting, room)
         except LLMTooLong as problem:
             return Report(analysis=NOTHING, status="failed", reason=str(problem))
-
-        async def asked() -> Turn:
-            self.recorder.progress("concluding", why)
-            return await self.model_caller.call([*flattened(messages), last], key=name, kind="final_analysis")
-
-        turn = await self.step(name, asked)
+        turn = await self._concluding(why, [*messages, last], "", specs, self.assignment.native_tools)
+        if turn.calls and not turn.problem:
+            turn = await self._concluding(why, [*flattened(messages), last], "/2", ())
         if turn.problem:
             return Report(analysis=NOTHING, status="failed", reason=turn.problem)
         analysis = self.controller.conclusion(turn.text)
         if not analysis:
             return Report(analysis=NOTHING, status="failed", reason=f"{why} The model gave no conclusion.")
         return Report(analysis=turn.text.derive(analysis), status="completed", reason=why)
+
+    async def _concluding(
+        self,
+        why: str,
+        messages: Sequence[Message],
+        suffix: str,
+        tools: Sequence[ToolSpec],
+        native: NativeTools | None = None,
+    ) -> Turn:
+        name = f"{self.assignment.stage_id}/conclude/model{suffix}"
+
+        async def asked() -> Turn:
+            self.recorder.progress("concluding", why)
+            return await self.model_caller.call(messages, key=name, tools=tools, native=native, kind="final_analysis")
+
+        return await self.step(name, asked)
 
 
 def _key(call: ToolCall) -> str:

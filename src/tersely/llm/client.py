@@ -137,7 +137,7 @@ class ChatModel:
         from pydantic_ai.direct import model_request
 
         while True:
-            settings = self._settings(max_tokens, native)
+            settings = self._settings(max_tokens, tools, native)
             offered, missing = self._native(native, tools)
             try:
                 with translated_errors(self.spec):
@@ -163,7 +163,7 @@ class ChatModel:
         from pydantic_ai.direct import model_request_stream
 
         while True:
-            settings = self._settings(max_tokens, native)
+            settings = self._settings(max_tokens, tools, native)
             offered, missing = self._native(native, tools)
             try:
                 with translated_errors(self.spec):
@@ -203,8 +203,12 @@ class ChatModel:
         usable = [name for name in enabled if can_combine and issubclass(kinds[name], supported)]
         return [kinds[name]() for name in usable], tuple(name for name in enabled if name not in usable)
 
-    def _settings(self, max_tokens: int, native: NativeTools | None = None) -> ModelSettings:
+    def _settings(self, max_tokens: int, tools: Sequence[ToolSpec], native: NativeTools | None) -> ModelSettings:
         settings: ModelSettings = {"max_tokens": min(max_tokens, self.output_cap)}
+        if tools or native is not None:
+            # A turn of a conversation: the next one repeats this prompt. Summaries have no next turn, and writing to
+            # a cache costs more than it saves there.
+            settings.update(self._known.cache_settings(self.spec))  # type: ignore[typeddict-item]
         if native is not None and self._known.shows_thoughts and self._model.profile.get("supports_thinking"):
             # The models think anyway; this makes it visible. A request without native tools is for a summary.
             settings["thinking"] = True
@@ -251,7 +255,15 @@ class ChatModel:
                 calls=1,
                 input_tokens=used.input_tokens,
                 output_tokens=used.output_tokens,
-                price=facts.price(self.provider, self.model, used.input_tokens, used.output_tokens),
+                cached_tokens=used.cache_read_tokens,
+                price=facts.price(
+                    self.provider,
+                    self.model,
+                    used.input_tokens,
+                    used.output_tokens,
+                    cached=used.cache_read_tokens,
+                    cache_written=used.cache_write_tokens,
+                ),
             ),
             model=self.model,
             provider=self.provider,

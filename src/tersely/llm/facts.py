@@ -69,11 +69,23 @@ def output_cap(model: str) -> int:
     return UNLISTED_OUTPUT_CAP
 
 
-def price(provider: str, model: str, input_tokens: int, output_tokens: int) -> Decimal | None:
-    """In US dollars; None for unlisted models."""
+def price(
+    provider: str, model: str, input_tokens: int, output_tokens: int, *, cached: int = 0, cache_written: int = 0
+) -> Decimal | None:
+    """In US dollars; None for unlisted models.
+
+    Args:
+        cached: Of the input tokens, those that the provider read from its prompt cache.
+        cache_written: Of the input tokens, those that it wrote to the cache, where it charges for that.
+    """
     if model.endswith(":free"):
         return Decimal(0)
-    usage = TokenUsage(input_tokens=input_tokens, output_tokens=output_tokens)
+    usage = TokenUsage(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cache_read_tokens=min(cached, input_tokens),
+        cache_write_tokens=min(cache_written, input_tokens - min(cached, input_tokens)),
+    )
     for provider_id, name in _names(provider, model):
         try:
             return calc_price(usage, model_ref=name, provider_id=provider_id).total_price

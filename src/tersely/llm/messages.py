@@ -52,12 +52,16 @@ class Usage:
     price: Decimal | None = Decimal(0)
     """In US dollars; None if the sum includes a call with an unknown price."""
 
+    cached_tokens: int = 0
+    """Of the input tokens, those that the provider read from its prompt cache."""
+
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
             calls=self.calls + other.calls,
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             price=None if self.price is None or other.price is None else self.price + other.price,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
         )
 
 

@@ -22,6 +22,9 @@ class Meter:
 
     input_tokens: Counter[Model] = field(default_factory=Counter)
     output_tokens: Counter[Model] = field(default_factory=Counter)
+    cached_tokens: Counter[Model] = field(default_factory=Counter)
+    """Of the input tokens, those that providers read from their prompt caches."""
+
     price: dict[Model, Decimal] = field(default_factory=dict)
     """In US dollars; only models with a known price."""
 
@@ -29,6 +32,7 @@ class Meter:
         self.answered[model] += 1
         self.input_tokens[model] += usage.input_tokens
         self.output_tokens[model] += usage.output_tokens
+        self.cached_tokens[model] += usage.cached_tokens
         if usage.price is not None:
             self.price[model] = self.price.get(model, Decimal(0)) + usage.price
 

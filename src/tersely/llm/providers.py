@@ -64,6 +64,9 @@ class Provider:
     shows_thoughts: bool = False
     """Whether thoughts have to be requested; the models think either way."""
 
+    cache_settings: Callable[[ModelSpec], dict[str, Any]] = lambda spec: {}
+    """pydantic-ai settings that mark the prompt of a conversation for caching, where the provider wants marks."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
@@ -137,9 +140,17 @@ def _build_google(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
     return GoogleModel(spec.model, provider=provider)
 
 
+def _openrouter_cache(spec: ModelSpec) -> dict[str, Any]:
+    """OpenRouter caches by itself for most models; Anthropic's need a mark, of which it places the breakpoints."""
+    if spec.base_url not in (None, DEFAULT_PROVIDER.base_url) or not spec.model.startswith("anthropic/"):
+        return {}
+    return {"extra_body": {"cache_control": {"type": "ephemeral"}}}
+
+
 DEFAULT_PROVIDER = Provider(
     name="openrouter",
     build=_build_openai_compatible,
+    cache_settings=_openrouter_cache,
     key_variable="OPENROUTER_API_KEY",
     key_help="Key for OpenRouter or for the server at OPENROUTER_BASE_URL.",
     base_url="https://openrouter.ai/api/v1",
@@ -165,6 +176,8 @@ PROVIDERS: dict[str, Provider] = {
             key_variable="ANTHROPIC_API_KEY",
             key_help="Key for `anthropic:` models.",
             extra="anthropic",
+            # `cache_control` on the tools, the system prompt and the newest message.
+            cache_settings=lambda spec: {"cache": True},
         ),
         Provider(
             name="google",

@@ -140,6 +140,12 @@ def _model_metrics(meter: Meter) -> str:
             ],
         )
         + format_metric(
+            "tersely_model_cached_tokens_total",
+            "counter",
+            "Input tokens of these calls that providers read from their prompt caches.",
+            [MetricSample(labels[model], meter.cached_tokens[model]) for model in models],
+        )
+        + format_metric(
             "tersely_price_usd_total",
             "counter",
             "Cost of these calls; models without a known price are missing.",
