@@ -685,3 +685,17 @@ async def test_a_failed_summary_still_says_what_was_paid() -> None:
             await run(llm, pages(60))
     assert isinstance(failure.value.work, ModelWork)
     assert failure.value.work.input_tokens > 0 and failure.value.work.chunks == 1
+
+
+async def test_json_is_folded_before_a_model_reads_it_and_the_saving_is_counted() -> None:
+    container = {"name": "web", "image": "registry.example.com/web:1.2.3", "limits": {"cpu": "500m", "memory": "1Gi"}}
+    items = [{"name": f"web-{n}", "node": f"node-{n * 7919 % 97}", "spec": container} for n in range(2_000)]
+    text = json.dumps({"items": items}, indent=2)
+    async with FakeLLMServer(lambda body: "Pods.").listening() as server, model_at(server.url, window=16_384) as llm:
+        condensed = await run(llm, text)
+    assert len(server.requests) > 3, "several parts"
+    for body in server.requests:
+        assert is_merge(body) or question(body).count("registry.example.com") == 1, "each part has the definitions"
+    spent = sum(O200K.count(question(body)) for body in server.requests)
+    assert condensed.work is not None and condensed.work.folded_tokens > condensed.tokens_before / 2
+    assert spent <= 1.15 * (condensed.tokens_before - condensed.work.folded_tokens)

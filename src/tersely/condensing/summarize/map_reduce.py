@@ -322,7 +322,7 @@ class _Run:
             where = f"{place}\n{self.source.legend}".strip()
             answer = await self.ask(
                 self.request.map_prompt,
-                part.text,
+                f"{self.source.preamble}\n{part.text}" if self.source.preamble else part.text,
                 place=where,
                 name="text",
                 limit=limit,
@@ -455,10 +455,10 @@ async def summarize_text(
     run = _Run(
         text, request, llm, cache or NoCache(), on_progress, anyio.Semaphore(2 * llm.concurrency), on_text=on_text
     )
+    source = run.source = await anyio.to_thread.run_sync(folded_source, text)
     frame, conversation = await anyio.to_thread.run_sync(_fixed_tokens, run)
     room = plan.Room.beside(frame + conversation, window=llm.window, output_cap=llm.output_cap)
     size = plan.chunk_tokens(room, target=request.target, frame=frame, wanted=request.chunk_size)
-    source = run.source = await anyio.to_thread.run_sync(folded_source, text)
     run.facts = await anyio.to_thread.run_sync(SourceFacts, text, run.focus, *request.conversation)
     if said_once := await anyio.to_thread.run_sync(_fits_folded, text, source, request.target):
         return said_once
@@ -573,6 +573,7 @@ def _fixed_tokens(run: _Run) -> tuple[int, int]:
     frames = [
         prompt.fill(words="999999", nonce=fence.nonce)
         + f"\n\nPart 99999 of 99999, lines 9999999-9999999 of the source.\n{HEADER}\n\n"
+        + run.source.preamble
         + fence.wrap("focus", run.focus)
         + fence.wrap("summaries", "")
         + NUDGE.fill(problem="the answer is no shorter than its source " * 4)
@@ -632,6 +633,7 @@ def _told(run: _Run, text: str, whole: Piece, chunks: int, levels: int) -> Conde
             cited=[list(lines) for lines in found.cited],
             unverified=is_unverified,
             cut=bool(whole.cuts),
+            folded_tokens=_folded_tokens(run, text),
         ),
     )
 
@@ -667,11 +669,18 @@ def _work(run: _Run, chunks: int, levels: int) -> ModelWork:
     )
 
 
+def _folded_tokens(run: _Run, text: str) -> int:
+    """Tokens that folding saved the model."""
+    if not run.source.legend:
+        return 0
+    return max(0, O200K.count(text) - O200K.count(run.source.preamble) - O200K.count(run.source.text))
+
+
 def _fits_folded(text: str, source: Source, target: int) -> Condensed | None:
     """Return a text that fits after folding, which needs no model, preceded by the legend of the folding marks."""
     if not source.legend:
         return None
-    folded = f"{source.legend}\n{source.text}"
+    folded = "\n".join(part for part in (source.legend, source.preamble, source.text) if part)
     if O200K.exceeds(folded, target):
         return None
     return Condensed(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tersely.condensing.summarize.fold import HEADER, STRETCH, fold
+from tersely.condensing.summarize.fold_json import LEGEND, FoldedJSON, fold_json
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,16 @@ class _Block:
 class Source:
     text: str
     blocks: tuple[_Block, ...]
+    preamble: str = ""
+    """Definitions that every part of the text needs: data, like the text."""
+
+    is_json: bool = False
 
     @property
     def legend(self) -> str:
         """Return the explanation of the folding marks; empty if nothing was folded."""
+        if self.is_json:
+            return LEGEND
         return HEADER if any(block.folded for block in self.blocks) else ""
 
     def lines(self, start: int, end: int, line: int) -> tuple[int, int]:
@@ -59,6 +66,8 @@ def whole_source(text: str) -> Source:
 
 def folded_source(text: str) -> Source:
     """Return the text as a source, folded where that saves enough."""
+    if folded_json := fold_json(text):
+        return _json_source(text, folded_json)
     pieces: list[str] = []
     blocks: list[_Block] = []
     start, line, original = 0, 1, 1
@@ -77,6 +86,18 @@ def folded_source(text: str) -> Source:
     if not any(block.folded for block in blocks):
         return whole_source(text)
     return Source("".join(pieces), tuple(blocks))
+
+
+def _json_source(text: str, folded: FoldedJSON) -> Source:
+    blocks: list[_Block] = []
+    start, original, counted = 0, 1, 0
+    for number, (line, begin, end) in enumerate(folded.pieces, start=1):
+        original += text.count("\n", counted, begin)
+        last = original + text.count("\n", begin, end)
+        blocks.append(_Block(start, number, original, last, folded=True))
+        start += len(line) + 1
+        original, counted = last, end
+    return Source("\n".join(line for line, _, _ in folded.pieces), tuple(blocks), folded.preamble, is_json=True)
 
 
 def _blocks(text: str) -> Iterator[str]:
