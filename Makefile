@@ -103,7 +103,7 @@ check: lint test ## Everything that must be green before a change goes in
 bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
 	@failed=; \
 	for name in tokens chunks masking; do $(BENCH)/python -m bench.$$name || failed="$$failed $$name"; done; \
-	for name in map_reduce pipeline gateway dashboard investigations research; do \
+	for name in map_reduce summaries pipeline gateway dashboard investigations research; do \
 		$(BIN)/python -m bench.$$name || failed="$$failed $$name"; done; \
 	test -z "$$failed" || { echo "Targets not met, or failed:$$failed"; exit 1; }
 
@@ -111,6 +111,10 @@ bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
 bench-condense: .venv-bench/.ready ## The structural condenser on the yardstick and on invented cases, beside the peers
 	@$(BENCH)/python -m bench.condense
 	@$(BENCH)/python -m bench.truth
+
+.PHONY: bench-quality
+bench-quality: .venv-bench/.ready .venv/.ready ## Questions to the configured model, with and without Tersely (costs money; --scripted does not)
+	@$(BIN)/python -m bench.quality
 
 .PHONY: bench-headroom
 bench-headroom: .venv-headroom/.ready ## The same, beside headroom-ai (installs much)

@@ -27,13 +27,22 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "map_reduce": (),
     "masking": (),
     "pipeline": (),
+    "quality": (),
     "research": (),
+    "summaries": (),
     "tokens": (),
     "truth": (),
 }
 """By module, with the arguments that keep the run small."""
 
-PARTS_OF_BENCHMARKS = {"gateway_chatty", "gateway_upstream", "growth", "investigations_model", "investigations_tools"}
+PARTS_OF_BENCHMARKS = {
+    "gateway_chatty",
+    "gateway_upstream",
+    "growth",
+    "investigations_model",
+    "investigations_tools",
+    "summaries_model",
+}
 """Programs that benchmarks start as processes of their own."""
 
 
@@ -72,9 +81,19 @@ def test_every_program_in_bench_is_listed_here_and_in_the_makefile() -> None:
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("module", sorted(BENCHMARKS.keys() - {"dashboard"}))
+@pytest.mark.parametrize("module", sorted(BENCHMARKS.keys() - {"dashboard", "quality"}))
 def test_a_benchmark_runs(module: str) -> None:
     assert run(module, *BENCHMARKS[module]) or module == "gallery"
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_quality_harness_scores_what_the_model_answered() -> None:
+    """With a model that answers from what it sees, a way that shows more of what matters scores more."""
+    ways = dict(re.findall(r"(?m)^  ([\w-]+) +needles answered (\d\.\d\d), ", run("quality")))
+    assert list(ways) == ["whole", "head", "structural", "summary", "read-back"]
+    assert float(ways["structural"]) > float(ways["head"])
 
 
 @pytest.mark.browser

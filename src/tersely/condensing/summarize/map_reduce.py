@@ -123,6 +123,9 @@ class Piece:
     cuts: tuple[Lost, ...] = ()
     """Missing because the model wrote too much."""
 
+    is_cut: bool = False
+    """Its own text was cut, not only that of a part below it."""
+
     is_unverified: bool = False
     """Too many of its numbers, names and quotes are not in the source."""
 
@@ -342,7 +345,14 @@ class _Run:
         except LLMError as problem:
             return self._gap(first, last, problem)
         cuts = (Lost("the end of this part's summary, which was cut", ((first, last),)),) if answer.is_cut else ()
-        return Piece(text=answer.text, first=first, last=last, cuts=cuts, is_unverified=answer.is_unverified)
+        return Piece(
+            text=answer.text,
+            first=first,
+            last=last,
+            cuts=cuts,
+            is_cut=answer.is_cut,
+            is_unverified=answer.is_unverified,
+        )
 
     async def _summarize_halves(self, part: Chunk, *, limit: int, splits: int) -> list[Piece]:
         size = max(plan.SMALLEST_CHUNK, part.tokens // 2)
@@ -404,7 +414,13 @@ class _Run:
             self.failures.append(problem)
         else:
             cuts = (Lost("the end of a merged summary, which was cut", (lines,)),) if answer.is_cut else ()
-            return replace(merged, text=answer.text, cuts=(*merged.cuts, *cuts), is_unverified=answer.is_unverified)
+            return replace(
+                merged,
+                text=answer.text,
+                cuts=(*merged.cuts, *cuts),
+                is_cut=answer.is_cut,
+                is_unverified=answer.is_unverified,
+            )
         # The parts' summaries exist and are paid for: cutting each is better than discarding all.
         each = max(16, limit // len(present) - plan.LABEL_TOKENS)
         text = "\n\n".join(
@@ -616,8 +632,10 @@ def _told(run: _Run, text: str, whole: Piece, chunks: int, levels: int) -> Conde
     if O200K.exceeds(note, target // 2):
         note = ""  # then only `lost` and the account of the work list it
     said = cut_at_sentence(whole.text, target - O200K.count(note), O200K)
-    if said != whole.text and not whole.cuts:
-        whole = replace(whole, cuts=(Lost("the end of the summary, which was cut", ((whole.first, whole.last),)),))
+    if said != whole.text and not whole.is_cut:
+        # To make room for the remarks.
+        cut = Lost("the end of the summary, which was cut", ((whole.first, whole.last),))
+        whole = replace(whole, cuts=(*whole.cuts, cut))
     summary = said + note
     return Condensed(
         text=summary,
@@ -643,9 +661,8 @@ def _remarks(whole: Piece, unverified: Verification | None) -> Iterator[str]:
     if whole.gaps:
         lines = tuple(gap_lines for gap in whole.gaps for gap_lines in gap.lines)
         yield str(Lost("Not or not fully covered, because the model failed there", lines))
-    if whole.cuts:
-        lines = tuple(cut_lines for cut in whole.cuts for cut_lines in cut.lines)
-        yield str(Lost("The summary was cut at its size limit; its end is missing for", lines))
+    if whole.is_cut:
+        yield "The summary was cut at its size limit: its end is missing"
     if unverified:
         examples = ", ".join(item[:60] for item in unverified.unsupported[:5])
         yield (
