@@ -699,3 +699,16 @@ async def test_json_is_folded_before_a_model_reads_it_and_the_saving_is_counted(
     spent = sum(O200K.count(question(body)) for body in server.requests)
     assert condensed.work is not None and condensed.work.folded_tokens > condensed.tokens_before / 2
     assert spent <= 1.15 * (condensed.tokens_before - condensed.work.folded_tokens)
+
+
+async def test_a_provider_that_counts_more_than_we_do_still_gets_one_summary_merged_from_halves() -> None:
+    """Halves of half the length each would leave the merge nothing to shorten, and a merge that does not is refused."""
+
+    def script(body: Body) -> Reply | str:
+        if len(question(body)) > 30_000:
+            return Reply(status=400, code="context_length_exceeded", error="too long")
+        return "word " * int(body["max_tokens"] / 1.4) + "end."
+
+    async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm:
+        condensed = await run(llm, pages(150), target=900)
+    assert condensed.status == "summarized" and is_merge(server.requests[-1])

@@ -20,8 +20,18 @@ SMALLEST_CACHED = 1_024
 
 def rendered(body: Body) -> str:
     """A request as a provider reads it: tools first, then the messages in their order."""
+    tools = [json.dumps(tool, ensure_ascii=False) for tool in body.get("tools") or ()]
+    return "\n".join([*tools, *map(_rendered_message, body["messages"])])
+
+
+def _rendered_message(message: Body) -> str:
+    others = {name: value for name, value in message.items() if name not in ("role", "content") and value}
     return "\n".join(
-        json.dumps(part, ensure_ascii=False, sort_keys=True) for part in (*(body.get("tools") or ()), *body["messages"])
+        [
+            f"<|{message['role']}|>",
+            str(message.get("content") or ""),
+            *([json.dumps(others, ensure_ascii=False)] if others else []),
+        ]
     )
 
 

@@ -337,7 +337,8 @@ class _Run:
         except LLMTooLong as problem:
             if splits >= MAX_SPLITS or part.tokens <= 2 * plan.SMALLEST_CHUNK:
                 return self._gap(first, last, problem)
-            halves = await self._summarize_halves(part, limit=limit, splits=splits + 1)
+            # Twice the room for halves that are merged: the merge has to have something to shorten.
+            halves = await self._summarize_halves(part, limit=2 * limit if final else limit, splits=splits + 1)
             if not final:
                 return _joined(halves)
             self.calls_planned += 1
@@ -404,7 +405,8 @@ class _Run:
             raise
         except LLMTooLong as problem:
             if splits < MAX_SPLITS and len(present) > 1:
-                halves = await self._merge_halves(pieces, present, limit=limit, splits=splits + 1)
+                half = limit if final else max(16, limit // 2)
+                halves = await self._merge_halves(pieces, present, limit=limit, half=half, splits=splits + 1)
                 if len(halves) == 1 or not final:
                     return _joined(halves)
                 self.calls_planned += 1
@@ -430,18 +432,19 @@ class _Run:
         return replace(merged, text=cut_at_sentence(text, limit, tokenizer), gaps=(*merged.gaps, note))
 
     async def _merge_halves(
-        self, pieces: Sequence[Piece], present: Sequence[Piece], *, limit: int, splits: int
+        self, pieces: Sequence[Piece], present: Sequence[Piece], *, limit: int, half: int, splits: int
     ) -> list[Piece]:
-        """Merge in two calls with half of the content each what the provider rejects as too long for one."""
+        """Merge in two calls with half of the content each what the provider rejects as too long for one.
+
+        Args:
+            half: Longest answer of each of the two.
+        """
         if len(present) == 2:
             shorter = [replace(piece, text=_half(piece.text)) for piece in present]
             merged = await self.merge(shorter, limit=limit, splits=splits)
             return [replace(merged, gaps=_joined(pieces).gaps, cuts=_joined(pieces).cuts)]
         middle = pieces.index(present[len(present) // 2])
-        return [
-            await self.merge(half, limit=max(16, limit // 2), splits=splits)
-            for half in (pieces[:middle], pieces[middle:])
-        ]
+        return [await self.merge(some, limit=half, splits=splits) for some in (pieces[:middle], pieces[middle:])]
 
     def _gap(self, first: int, last: int, problem: LLMError) -> Piece:
         self.failures.append(problem)
