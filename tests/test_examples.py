@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,8 +68,13 @@ async def test_the_pipeline_examples_run(monkeypatch: pytest.MonkeyPatch) -> Non
 async def test_the_webhook_example_accepts_our_signature() -> None:
     (code,) = examples("docs/how-to/investigations.md")
     is_ours = (await run(code))["is_ours"]
-    signature = "sha256=" + hmac.new(b"shh", b"{}", hashlib.sha256).hexdigest()
-    assert is_ours(b"{}", signature, b"shh") and not is_ours(b"{ }", signature, b"shh")
+    now = int(time.time())
+    signature = "sha256=" + hmac.new(b"shh", f"{now}.".encode() + b"{}", hashlib.sha256).hexdigest()
+    assert is_ours(b"{}", str(now), signature, b"shh")
+    assert not is_ours(b"{ }", str(now), signature, b"shh")
+    assert not is_ours(b"{}", str(now - 1), signature, b"shh")
+    old = "sha256=" + hmac.new(b"shh", f"{now - 3_600}.".encode() + b"{}", hashlib.sha256).hexdigest()
+    assert not is_ours(b"{}", str(now - 3_600), old, b"shh")
 
 
 @pytest.mark.process

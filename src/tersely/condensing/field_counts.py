@@ -23,7 +23,8 @@ from functools import lru_cache
 
 from tersely.condensing.focus import Focus, subwords
 from tersely.condensing.lexicon import SEVERITY, STATES
-from tersely.condensing.records import far_out, labelled_columns, meant_direction, number_of, numbers_of
+from tersely.condensing.records import far_out, labelled_columns, meant_direction, numbers_of
+from tersely.shapes.values import number_of
 
 FEWEST = 8
 """Records below this number are read, not counted."""

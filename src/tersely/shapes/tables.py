@@ -35,7 +35,7 @@ class Table:
 
 
 @dataclass
-class Block:
+class TablePart:
     """A part of a text: a table, or lines that belong to none."""
 
     table: Table | None
@@ -125,12 +125,12 @@ def _is_header(cells: list[str], sample: list[str], sign: str) -> bool:
     return namelike and (numeric_below or not repeats)
 
 
-def blocks_of(text: str) -> Iterator[Block]:
+def blocks_of(text: str) -> Iterator[TablePart]:
     """Yield drawn or aligned tables, and the lines between them."""
     lines = text.split("\n")
     count = len(lines)
     at = failures = 0
-    loose = Block(None)
+    loose = TablePart(None)
     while at < count:
         line = lines[at]
         if not line.strip() or _RULE.fullmatch(line):
@@ -148,8 +148,8 @@ def blocks_of(text: str) -> Iterator[Block]:
         table, end = found
         if loose.texts:
             yield loose
-            loose = Block(None)
-        yield Block(table)
+            loose = TablePart(None)
+        yield TablePart(table)
         at = max(end, at + 1)
     if loose.texts:
         yield loose

@@ -18,7 +18,7 @@ from tersely.condensing.focus import Focus, scan, subwords
 from tersely.condensing.lexicon import STATES
 from tersely.condensing.records import Column, sounds_like_a_name, weigh_columns
 from tersely.condensing.units import Reading, Unit
-from tersely.shapes.tables import Block, Table, blocks_of, separated
+from tersely.shapes.tables import Table, TablePart, blocks_of, separated
 
 MOST_UNITS = 30_000
 WIDEST_ROW = 240
@@ -47,7 +47,7 @@ def read_csv(text: str, focus: Focus, budget: int) -> Reading | None:
     table = separated(text)
     if table is None:
         return read(text, focus, budget)
-    return reading_of([Block(table)], focus, budget)
+    return reading_of([TablePart(table)], focus, budget)
 
 
 # ------------------------------------------------------------------ finding tables
@@ -56,7 +56,7 @@ def read_csv(text: str, focus: Focus, budget: int) -> Reading | None:
 # ------------------------------------------------------------------ scoring rows
 
 
-def reading_of(blocks: list[Block], focus: Focus, budget: int) -> Reading:
+def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
     units: list[Unit] = []
     tables: list[tuple[Table, int, list[int]]] = []
     heads: list[str] = []
