@@ -143,7 +143,7 @@ INPUTS: dict[str, str] = {
 
 _HANDLE = re.compile(r"r_[0-9a-z]{16}")
 _SAME = (
-    (re.compile(r"(\[MASKED:\w+:)(?!deadbeef)[0-9a-f]{8}\]"), r"\1########]"),
+    (re.compile(r"(\[MASKED:\w+:)(?!deadbeef)(?:[0-9a-f]{12}|[0-9a-f]{8})\]"), r"\1########]"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "#uuid"),
     (re.compile(r"http://127\.0\.0\.1:\d+"), "#address"),
     (re.compile(r"\b\d+\.\d+ s\b"), "# s"),

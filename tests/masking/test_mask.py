@@ -20,7 +20,7 @@ from tersely.masking.search import GROUPS, find_secrets
 from tersely.masking.spans import MaskingDeadline
 
 MASKER = Masker(key=b"a key for these tests")
-MARK = re.compile(r"\[MASKED:[a-z0-9_]+:[0-9a-f]{8}\]")
+MARK = re.compile(r"\[MASKED:[a-z0-9_]+:[0-9a-f]{12}\]")
 SECRET = "Walnut!orbit42"
 BASE64 = base64.b64encode(SECRET.encode()).decode()
 
@@ -35,7 +35,7 @@ def masked(text: str) -> str:
 
 def test_only_the_value_is_replaced_and_the_mark_says_what_it_was() -> None:
     out = MASKER.mask("user=admin password=hunter2 host=db")
-    assert re.fullmatch(r"user=admin password=\[MASKED:password:[0-9a-f]{8}\] host=db", out)
+    assert re.fullmatch(r"user=admin password=\[MASKED:password:[0-9a-f]{12}\] host=db", out)
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_a_bad_custom_pattern_is_refused_by_name() -> None:
 
 def test_a_custom_pattern_masks_its_group_called_secret() -> None:
     masker = Masker(custom={"badge": r"badge (?P<who>\w+)/(?P<secret>\d+)"}, key=b"k")
-    assert re.fullmatch(r"badge bob/\[MASKED:badge:[0-9a-f]{8}\] ok", masker.mask("badge bob/7731 ok"))
+    assert re.fullmatch(r"badge bob/\[MASKED:badge:[0-9a-f]{12}\] ok", masker.mask("badge bob/7731 ok"))
 
 
 def test_an_unknown_group_is_refused_with_the_known_ones() -> None:

@@ -31,8 +31,10 @@ from tersely.llm.messages import (
     Usage,
 )
 from tersely.llm.providers import NativeTools
+from tersely.masking.clean import clean
 from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked, own_words
+from tersely.pipeline.admit import admit_arguments, admit_text, admit_words
 from tersely.store.interactions import Interaction
 
 _SHOWN_AT_LEAST = 48
@@ -224,13 +226,14 @@ class ModelCaller:
         if len(set(ids)) < len(ids):
             numbered = tuple(replace(call, id=f"{call.id}_{number}") for number, call in enumerate(numbered, start=1))
         self.as_written[key] = WrittenTurn(answer.text, numbered)
-        text = self.masker.mask(answer.text)
+        text = admit_words(answer.text, self.masker)
         calls = tuple(
-            replace(call, name=call.name[:300], arguments=self._masked_arguments(call.arguments)) for call in numbered
+            replace(call, name=clean(call.name[:300]).text, arguments=self._masked_arguments(call.arguments))
+            for call in numbered
         )
         return Turn(
             text=text,
-            thinking=self.masker.mask(answer.thinking) if answer.thinking else NOTHING,
+            thinking=admit_words(answer.thinking, self.masker) if answer.thinking else NOTHING,
             calls=calls,
             is_altered=text != answer.text
             or any(masked.arguments != call.arguments for masked, call in zip(calls, numbered, strict=True)),
@@ -244,15 +247,15 @@ class ModelCaller:
         try:
             value = json.loads(written)
         except (ValueError, RecursionError):
-            return self.masker.mask(written)
-        # Value by value first, so that patterns for whole lines match; serialized again only if something was masked.
-        masked = self.masker.mask_json(value)
-        return self.masker.mask(written if masked == value else json.dumps(masked, ensure_ascii=False))
+            return admit_words(written, self.masker)
+        # Value by value first, so that patterns for whole lines match; serialized again only if something changed.
+        admitted = admit_arguments(value, self.masker)
+        return admit_words(written if admitted == value else json.dumps(admitted, ensure_ascii=False), self.masker)
 
     def _reason(self, failure: Exception) -> Masked:
         if isinstance(failure, MaskingFailed):
             return own_words("The model's answer could not be checked for secrets and was dropped.")
-        return self.masker.mask(str(failure))
+        return admit_text(str(failure), self.masker)
 
 
 class _AnswerEvents:
@@ -333,7 +336,7 @@ class MaskedStream:
             return
         self._looked_at = end
         try:
-            masked = self._masker.mask(self._text[:end])
+            masked = admit_words(self._text[:end], self._masker)
         except MaskingFailed:
             return  # then the complete text is not shown either
         if masked.startswith(self.shown):

@@ -34,10 +34,12 @@ from tersely.condensing.summarize.map_reduce import OnText
 from tersely.errors import InputError, LostSession, ToolError
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall, Usage
+from tersely.masking.clean import clean
 from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.mcp.raw import Tool
 from tersely.mcp.servers import InterruptedCalls
+from tersely.pipeline.admit import admit_arguments, admit_words
 from tersely.pipeline.process import Intent, Scope
 from tersely.results.read_back import ReadBack, ReadBackTool
 from tersely.store.interactions import Interaction
@@ -189,7 +191,7 @@ class ToolCaller:
         server, name = (
             (tool.server, tool.name) if isinstance(tool, Tool) else (OURS, tool.name) if tool else _guessed(exact.name)
         )
-        shown = self.masker.mask_json(values)
+        shown = admit_arguments(values, self.masker)
         remark = self._remark(arguments.remark, fitted.remarks if fitted else ())
         self.recorder.progress("gathering_info", f"Calling {server}.{name}" if server else f"Calling {name}")
         about = {"server_name": server, "tool_name": name, "arguments": shown}
@@ -277,10 +279,10 @@ class ToolCaller:
         remarks = [parsing] if parsing else []
         if fitting:
             remarks.append(f"In your arguments, {'; '.join(fitting)}.")
-        return self.masker.mask(" ".join(remarks)) if remarks else ""
+        return admit_words(" ".join(remarks), self.masker) if remarks else ""
 
     def _problem(self, server: str, tool: str, arguments: Any, problem: str) -> Fetched:
-        masked = self.masker.mask(problem)
+        masked = admit_words(problem, self.masker)
         return Fetched(
             server=server, tool=tool, arguments=arguments, handle=None, tokens=0, is_error=True, problem=masked
         )
@@ -447,7 +449,7 @@ def _dotted(tool: Tool | ReadBackTool | None) -> str:
 
 def _guessed(name: str) -> tuple[str, str]:
     """Server and tool of an unknown name, for the timeline."""
-    server, _, tool = name[:200].replace("__", ".", 1).partition(".")
+    server, _, tool = clean(name[:200]).text.replace("__", ".", 1).partition(".")
     return (server, tool) if tool else ("", server)
 
 

@@ -38,6 +38,7 @@ from tersely.llm.providers import NativeTools
 from tersely.masking.mask import MARK, Masker
 from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.mcp.registry import ToolRegistry
+from tersely.pipeline.admit import admit_words
 from tersely.pipeline.process import Intent
 from tersely.results.read_back import ReadBack
 
@@ -308,7 +309,7 @@ class _Investigation:
 
     async def _refused(self, call: ToolCall, why: str, name: str, step: Step) -> ToolCallResult:
         async def record() -> Masked:
-            refusal = self.model_caller.masker.mask(why)
+            refusal = admit_words(why, self.model_caller.masker)
             server, _, tool = call.name.replace("__", ".", 1).rpartition(".")
             about = {"server_name": server, "tool_name": tool, "arguments": read_arguments(call.arguments).values}
             async with self.recorder.opened(name, "llm_tool_call", metadata=about) as event:

@@ -24,6 +24,7 @@ from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked, from_store, own_words
 from tersely.mcp.raw import RawResult, Tool
 from tersely.mcp.servers import Server
+from tersely.pipeline.admit import admit_arguments, admit_text, admit_words
 from tersely.pipeline.mcp_results import content_of
 from tersely.pipeline.policy import Policy
 from tersely.pipeline.process import Intent, KeptPart, Pipeline, Scope
@@ -144,7 +145,7 @@ class ToolExecutor:
             policy = self.policy(server, name, scope.key)
             masker = policy.masker
             arguments = _parsed(call)
-            shown = masker.mask_json(arguments)
+            shown = admit_arguments(arguments, masker)
             expanded = await retry_while_unavailable(lambda: self.results.expand(arguments, scope.name))
             raw = await self.registry.call(tool, expanded, meta=meta)
             admitted = await self.pipeline.admit(content_of(raw), policy)
@@ -152,11 +153,13 @@ class ToolExecutor:
             return Fetched(
                 server=server,
                 tool=name or call.name[:200],
-                arguments=masker.mask_json(arguments),
+                arguments=admit_arguments(arguments, masker),
                 handle=None,
                 tokens=0,
                 is_error=True,
-                problem=masker.mask(str(problem)).head(LONGEST_PROBLEM),
+                problem=(admit_text if isinstance(problem, ToolError) else admit_words)(str(problem), masker).head(
+                    LONGEST_PROBLEM
+                ),
             )
         except MaskingFailed as failure:
             # Fail closed: a text that could not be masked is not shown, not even in an error message.

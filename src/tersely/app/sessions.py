@@ -15,6 +15,7 @@ from tersely.errors import ConfigError
 from tersely.events.bus import Bus
 from tersely.events.replicas import open_bus
 from tersely.masking.mask import Masker
+from tersely.pipeline.admit import admit_arguments
 from tersely.mcp.registry import ToolRegistry, registered
 from tersely.research.records import RESEARCH_TYPES
 from tersely.research.request import request_of
@@ -166,7 +167,7 @@ class _MaskedCache:
         return await self._inner.get(key)
 
     async def put(self, key: str, value: str) -> None:
-        await self._inner.put(key, json.dumps(self._masker.mask_json(json.loads(value))))
+        await self._inner.put(key, json.dumps(admit_arguments(json.loads(value), self._masker)))
 
 
 @contextmanager

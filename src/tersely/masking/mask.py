@@ -1,8 +1,8 @@
 """Masks the secrets in a text and leaves everything else unchanged.
 
 Every text for a model, a store, a cache or a log is masked here. A secret becomes
-`[MASKED:password:1a2b3c4d]`: its kind, and digits that are equal for equal secrets in
-one scope and meaningless outside of it. Only values are replaced, so JSON and YAML
+`[MASKED:password:1a2b3c4d5e6f]`: its kind, and digits that are equal for equal secrets
+in one scope and meaningless outside of it. Only values are replaced, so JSON and YAML
 still parse.
 
 Masking fails closed: a text that cannot be masked, or not in time, raises
@@ -36,9 +36,12 @@ MARK = "[masked"
 """How every mark begins, in lower case: ours, and foreign ones after masking."""
 
 _MARK = compiled(
-    r"\[[ \t]*masked[ \t]*(elsewhere)?:[ \t]*[\w.\- ]{0,40}:[ \t]*[0-9a-f]{6,12}[ \t]*\]", ignore_case=True
+    r"\[[ \t]*masked[ \t]*(elsewhere)?:[ \t]*[\w.\- ]{0,40}:[ \t]*[0-9a-f]{4,64}[ \t]*\]", ignore_case=True
 )
-_OURS = compiled(r"\[MASKED:[a-z0-9_]{1,40}:([0-9a-f]{5})([0-9a-f]{3})\]")
+_IDENTIFYING, _VERIFYING = 4, 8
+"""Hexadecimal digits of a mark: the first are too few to confirm a guessed secret, the others too many to forge."""
+
+_OURS = compiled(rf"\[MASKED:[a-z0-9_]{{1,40}}:([0-9a-f]{{{_IDENTIFYING}}})([0-9a-f]{{{_VERIFYING}}})\]")
 _NOT_OURS = b"[masked elsewhere:"
 _INERT = b"<"
 """Replaces marks during the search: no value begins with it, and every run ends at it."""
@@ -185,12 +188,15 @@ class Masker:
                 quoted_to = scalar[1]
 
     def _mark(self, kind: str, value: bytes) -> bytes:
-        digits = hmac.digest(self._key, b"value:" + value, hashlib.sha256).hex()[:5].encode()
+        digits = hmac.digest(self._key, b"value:" + value, hashlib.sha256).hex()[:_IDENTIFYING].encode()
         return b"[MASKED:%s:%s%s]" % (kind.encode(), digits, self._check(digits))
 
     def _check(self, digits: bytes) -> bytes:
-        """Three of the eight digits are a checksum of the other five: a mark can be verified without its secret."""
-        return hmac.digest(self._key, b"mark:" + digits, hashlib.sha256).hex()[:3].encode()
+        """The verifying digits are computed from the identifying ones, so they say nothing more about the secret.
+
+        Marks of 8 digits, as older versions wrote, have 12 bits for this: too few. They are read as foreign.
+        """
+        return hmac.digest(self._key, b"mark:" + digits, hashlib.sha256).hex()[:_VERIFYING].encode()
 
 
 @cache

@@ -9,6 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from tersely.errors import MaskingFailed
+from tersely.masking.clean import clean
+from tersely.masking.imitations import demote
 from tersely.masking.mask import Masker
 from tersely.masking.options import MaskingOptions
 
@@ -36,7 +38,7 @@ def _with_masked_prose(value: Any, masking: str) -> Any:
 def _masked(text: str, masking: str) -> str:
     """Cached: clients list tools often, and descriptions rarely change."""
     try:
-        return _masker(masking).mask(text)
+        return _masker(masking).mask(demote(clean(text).text))
     except MaskingFailed:
         return "[not shown: the check for secrets failed]"
 

@@ -1,7 +1,12 @@
-"""The first step of every entry point: clean, then mask.
+"""The first step of every entry point: clean, demote, then mask.
 
-Later steps receive no control sequences, hidden characters or secrets. Content
-that cannot be masked raises and is not used, not even in an error message.
+Later steps receive no control sequences, hidden characters, imitated notes or
+secrets. Content that cannot be masked raises and is not used, not even in an error
+message.
+
+`admit`, `admit_text` and `admit_value` are for what others wrote: results, alerts,
+errors. `admit_words` and `admit_arguments` are for what a model wrote: it may quote our
+notes and name our handles.
 """
 
 import json
@@ -10,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tersely.masking.clean import clean, clean_json
+from tersely.masking.imitations import demote, demote_json
 from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked, assume_masked, join_masked
 from tersely.pipeline.content import Attachment, Content
@@ -56,7 +62,7 @@ def admit(content: Content, masker: Masker | None) -> Admitted:
             structured = assume_masked(json.dumps({"result": texts[0]}, ensure_ascii=False))
         else:
             value, hidden = clean_json(content.structured)
-            structured = _as_json(value, masker)
+            structured = _as_json(demote_json(value), masker)
     return Admitted(
         texts=texts,
         structured=structured,
@@ -67,7 +73,7 @@ def admit(content: Content, masker: Masker | None) -> Admitted:
 
 
 def admit_text(text: str, masker: Masker | None) -> Masked:
-    """One text, cleaned and masked.
+    """One foreign text, cleaned, demoted and masked.
 
     Raises:
         MaskingFailed: The text must not be used.
@@ -76,7 +82,25 @@ def admit_text(text: str, masker: Masker | None) -> Masked:
 
 
 def admit_value(value: Any, masker: Masker | None) -> Any:
-    """A JSON value, cleaned and masked.
+    """A foreign JSON value, cleaned, demoted and masked.
+
+    Raises:
+        MaskingFailed: The value must not be used.
+    """
+    return admit_arguments(demote_json(clean_json(value)[0]), masker)
+
+
+def admit_words(text: str, masker: Masker) -> Masked:
+    """What a model wrote, cleaned and masked.
+
+    Raises:
+        MaskingFailed: The text must not be used.
+    """
+    return masker.mask(clean(text).text)
+
+
+def admit_arguments(value: Any, masker: Masker | None) -> Any:
+    """Arguments that a model or a client wrote, cleaned and masked.
 
     Raises:
         MaskingFailed: The value must not be used.
@@ -101,8 +125,9 @@ def repeats(structured: str, text: str) -> bool:
 
 def _admitted(text: str, masker: Masker | None) -> tuple[Masked, int]:
     cleaned = clean(text)
+    shown = demote(cleaned.text)
     # Without a masker, the operator turned masking off for this server.
-    return (masker.mask(cleaned.text) if masker else assume_masked(cleaned.text)), cleaned.removed
+    return (masker.mask(shown) if masker else assume_masked(shown)), cleaned.removed
 
 
 def _as_json(value: Any, masker: Masker | None) -> Masked:

@@ -13,6 +13,7 @@ from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Cond
 from tersely.condensing.structural import condense_within
 from tersely.errors import InputError
 from tersely.masking.clean import clean
+from tersely.masking.imitations import demote
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
@@ -37,7 +38,8 @@ def condense(text: object, budget: int = 1000, focus: str = "", *, mask: bool = 
     source = _as_text(text)
     cleaned = clean(source)
     # With mask=False the caller vouches for the text.
-    masked = Masker().mask(cleaned.text) if mask else assume_masked(cleaned.text)
+    shown = demote(cleaned.text)
+    masked = Masker().mask(shown) if mask else assume_masked(shown)
     condensed = condense_within(masked, budget, focus)
     if masked == source:
         return condensed
@@ -45,7 +47,7 @@ def condense(text: object, budget: int = 1000, focus: str = "", *, mask: bool = 
         condensed,
         tokens_before=O200K.count(source),
         cleaned=cleaned.removed,
-        masked=masked != cleaned.text,
+        masked=masked != shown,
     )
 
 

@@ -30,7 +30,7 @@ from tersely.llm.messages import Message
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.pipeline import core, meta
-from tersely.pipeline.admit import Admitted, admit, size_of
+from tersely.pipeline.admit import Admitted, admit, admit_arguments, admit_words, size_of
 from tersely.pipeline.content import Attachment, Content
 from tersely.pipeline.core import NoteWriter
 from tersely.pipeline.policy import Policy
@@ -107,9 +107,9 @@ class Intent:
     def masked(self, masker: Masker) -> "Intent":
         return replace(
             self,
-            looking_for=masker.mask(self.looking_for) if self.looking_for else "",
-            question=masker.mask(self.question) if self.question else "",
-            arguments=masker.mask_json(self.arguments),
+            looking_for=admit_words(self.looking_for, masker) if self.looking_for else "",
+            question=admit_words(self.question, masker) if self.question else "",
+            arguments=admit_arguments(self.arguments, masker),
         )
 
     @property
@@ -466,12 +466,12 @@ class Pipeline:
     def _checked(self, condensed: Condensed, masker: Masker) -> Condensed:
         """Mask the text of a model and the quoted message of a provider."""
         if condensed.reason:
-            condensed = replace(condensed, reason=masker.mask(condensed.reason))
+            condensed = replace(condensed, reason=admit_words(condensed.reason, masker))
         if condensed.work is None or condensed.status not in ("summarized", "partial"):
             return condensed
-        lost = [replace(one, what=masker.mask(one.what)) for one in condensed.lost]
+        lost = [replace(one, what=admit_words(one.what, masker)) for one in condensed.lost]
         try:
-            text = masker.mask(condensed.text)
+            text = admit_words(condensed.text, masker)
         except MaskingFailed:
             reason = "the summary could not be masked"
             notice = "[The summary could not be checked for secrets and was dropped.]"

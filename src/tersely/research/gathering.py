@@ -29,6 +29,7 @@ from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall
 from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked
+from tersely.pipeline.admit import admit_text, admit_words
 from tersely.pipeline.core import masked_text
 from tersely.pipeline.policy import Policy
 from tersely.pipeline.process import Intent
@@ -405,7 +406,7 @@ class TopicResearch:
 
     async def _condense(self, text: Masked, target: int, hint: str, llm: LLM | None = None) -> Condensed:
         policy = Policy(masker=Masker(key=self.assignment.key), keep="never")
-        request = SummaryRequest(target=target, focus=policy.masker.mask(hint), extraction=True)
+        request = SummaryRequest(target=target, focus=admit_words(hint, policy.masker), extraction=True)
         return await self.caller.executor.pipeline.condense(
             text, policy, Intent(), handle=None, budget=target, llm=llm, request=request, note=None
         )
@@ -421,7 +422,7 @@ class TopicResearch:
         handle = await self.caller.executor.results.keep(
             text, scope=self.caller.scope.name, origin=origin, tokens=tokens
         )
-        safe = Masker(key=self.assignment.key).mask(gap) if gap else ""
+        safe = admit_text(gap, Masker(key=self.assignment.key)) if gap else ""
         return Shortened(content=handle, tokens=tokens, how=how, gap=safe)
 
     async def _load(self, handle: str) -> Masked:

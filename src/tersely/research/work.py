@@ -32,6 +32,7 @@ from tersely.llm.messages import Usage
 from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked, from_store
 from tersely.mcp.registry import ToolRegistry
+from tersely.pipeline.admit import admit_words
 from tersely.pipeline.process import Pipeline
 from tersely.research.budget import BudgetedLLM, UsageBudget
 from tersely.research.extraction import Extraction, PageSection
@@ -408,7 +409,7 @@ class _Research:
             "session_id": self.session.id,
         }
         handle = await self._keep(RESULT_TOOL, {"subject": self.request.subject}, result)
-        analysis = Masker(key=self.session.mark_key).mask(as_markdown(result, handle))
+        analysis = admit_words(as_markdown(result, handle), Masker(key=self.session.mark_key))
         await recorder.record(
             key, "final_analysis", analysis, {"model": self.llm.model if self.llm else "", "provider": "research"}
         )

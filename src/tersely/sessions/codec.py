@@ -21,6 +21,7 @@ from typing import Any, get_args
 from tersely.errors import TerselyError
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, from_store
+from tersely.pipeline.admit import admit_words
 
 _MASKER = Masker()
 
@@ -120,7 +121,7 @@ class RecordCodec:
         if not isinstance(error, TerselyError):
             error = StepFailed(f"{type(error).__name__} (see the log)")
         args = [
-            _MASKER.mask(arg) if isinstance(arg, str) else arg
+            admit_words(arg, _MASKER) if isinstance(arg, str) else arg
             for arg in error.args
             if isinstance(arg, str | int | float | bool)
         ]

@@ -42,6 +42,7 @@ from tersely.events.bus import Bus
 from tersely.events.recorder import SessionRecorder
 from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked, own_words
+from tersely.pipeline.admit import admit_words
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.durable import Engine, IncompatibleStep, Interrupted
 from tersely.store import claims, executors
@@ -402,7 +403,7 @@ class Worker:
                 raise problem from None
             if isinstance(problem, TerselyError):
                 logger.warning("session_failed", extra={"session_id": session.id, "reason": str(problem)})
-                return SessionOutcome(status="failed", reason=Masker(key=session.mark_key).mask(str(problem))[:2000])
+                return SessionOutcome(status="failed", reason=admit_words(str(problem), Masker(key=session.mark_key))[:2000])
             logger.error("session_broke", extra={"session_id": session.id}, exc_info=problem)
             running = _current.get()
             if running.replayed:

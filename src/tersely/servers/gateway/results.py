@@ -21,7 +21,7 @@ from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked
 from tersely.mcp.raw import ContentPart, RawResult, read_result
 from tersely.mcp.servers import Server
-from tersely.pipeline.admit import Admitted, admit_text, admit_value
+from tersely.pipeline.admit import Admitted, admit_arguments, admit_text, admit_value
 from tersely.pipeline.content import Attachment, Content
 from tersely.pipeline.core import NoteWriter
 from tersely.pipeline.mcp_results import content_of
@@ -289,7 +289,7 @@ class ResultTranslator:
         return processed.text
 
     def _origin(self, call: UpstreamCall, policy: Policy) -> Origin:
-        arguments = policy.masker.mask_json(call.arguments)
+        arguments = admit_arguments(call.arguments, policy.masker)
         return Origin(server=call.server.name, tool=call.tool, arguments=arguments, called_at=datetime.now(UTC))
 
 
