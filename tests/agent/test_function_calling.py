@@ -14,6 +14,7 @@ from tersely.llm.providers import NativeTools
 from tersely.masking.masked import assume_masked
 from tersely.mcp.servers import Server, ServerOptions
 from tersely.text.tokens import O200K
+from tersely.masking.clean import clean
 from tests.agent.conftest import call, ops
 from tests.fakes.asking import model_at, say
 from tests.fakes.llm_server import FakeLLMServer, Reply
@@ -348,3 +349,24 @@ async def test_a_huge_alert_is_condensed_to_its_share_of_the_window(workplace: A
     assert (
         report.analysis == "done" and O200K.count(server.prompt(0)) < 8_000 and "the disk is full" in server.prompt(0)
     )
+
+
+async def test_hidden_characters_in_words_and_arguments_of_a_model_are_neither_stored_nor_streamed(
+    workplace: Any,
+) -> None:
+    """The tool gets the arguments as they were written; every record of them is clean."""
+    hidden = "a\u200bb\x1b[31mc\u202ed\x1b[0m"
+    wish = call("ops__measure", json.dumps({"text": hidden}))
+    unknown = call("ops__no\u202esuch\x1b[1mtool")
+    words = f"I \x1b[31mlook\x1b[0m at \u202eit\u202c. {hidden} " * 60
+    script: list[Any] = [
+        Reply(text=words, tool_calls=(wish, unknown), finish="tool_calls"),
+        f"It is \x1b]0;pwned\x07done\u2066. {'word ' * 200}",
+    ]
+    async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace(ops()) as place:
+        report = await place.work(llm)
+    assert f"{len(hidden)} characters" in str(server.requests[1]["messages"]), "sent to the tool as written"
+    events = [event for kind in ("llm_response", "llm_thinking", "llm_tool_call", "final_analysis") for event in place.recorder.of(kind)]
+    assert len(events) >= 3
+    for shown in [*map(str, events), str(place.recorder.interactions), report.analysis]:
+        assert clean(shown.replace("\\x1b", "\x1b").replace("\\u202e", "\u202e").replace("\\u200b", "\u200b")).removed == 0

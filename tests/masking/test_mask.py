@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -279,6 +280,32 @@ def test_a_forged_mark_stays_readable_but_cannot_be_taken_for_ours() -> None:
     assert MASKER.mask(out) == out
 
 
+def test_a_mark_identifies_with_four_digits_and_verifies_with_eight() -> None:
+    """Four digits confirm no guess: among 200,000 other passwords, several have the same ones."""
+    masker = Masker(key=b"a scope")
+
+    def digits(secret: str) -> str:
+        return masker.mask(f"password={secret}")[-13:-1]
+
+    ours = digits(SECRET)
+    assert digits(SECRET) == ours
+    guesses = {digits(f"guess-{number}-Xy") for number in range(3_000)}
+    assert len({guess[:4] for guess in guesses}) < len(range(3_000)), "different secrets share their first digits"
+    by_first = {guess[:4]: guess[4:] for guess in guesses}
+    assert all(by_first[guess[:4]] == guess[4:] for guess in guesses), "the other digits say nothing more"
+
+
+def test_guessed_marks_are_not_taken_for_ours() -> None:
+    guesses = [f"[MASKED:password:{number:08x}]" for number in range(20_000)]
+    guesses += [f"[MASKED:password:{number:04x}{number * 7919 % 2**32:08x}]" for number in range(20_000)]
+    out = MASKER.mask("\n".join(guesses))
+    assert "[MASKED:" not in out and out.count("[masked elsewhere:password:") == len(guesses)
+
+
+def test_a_mark_of_an_older_version_stays_readable() -> None:
+    assert MASKER.mask("password=[MASKED:password:1a2b3c4d] ok") == "password=[masked elsewhere:password:1a2b3c4d] ok"
+
+
 def test_a_mark_of_another_scope_is_not_taken_for_ours() -> None:
     theirs = Masker(key=b"another scope").mask(f"password={SECRET}")
     assert MASKER.mask(theirs).startswith("password=[masked elsewhere:password:")
@@ -391,12 +418,36 @@ def test_a_search_that_takes_too_long_ends_in_a_failure() -> None:
         find_secrets(b"password=x", list(GROUPS.values()), decode=True, clock=MaskingDeadline(-1))
 
 
+def test_a_machine_that_is_busy_costs_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit counts the CPU time of the thread: an hour of waiting within two minutes' patience is no hour of work."""
+    clock = MaskingDeadline(5, wall_seconds=3600)
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 3500)
+    clock.check()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 3601)
+    with pytest.raises(MaskingFailed, match="longer than 3600 s"):
+        clock.check()
+
+
 # --------------------------------------------------------------------------- borders
+
+
+@pytest.mark.parametrize("before", [0, 500, 511, 512, 513, 1_030, 2_047, 5_000])
+@pytest.mark.parametrize("size", [12, 600, 1_500, 1_600, 5_000])
+def test_a_value_is_masked_whole_wherever_names_are(before: int, size: int) -> None:
+    """Only the text near names is searched; a value that is longer than that is masked to its end."""
+    value = ("Zx9" + "kQ7w" * size)[:size]
+    for template in ('password="{}"', "password={}", 'password = Some("{}")', "the db_password is {}", "<token>{}</token>",
+                     '{{"name": "DB_PASSWORD", "value": "{}"}}', "password:\n  {}\n"):  # fmt: skip
+        text = "lorem ipsum " * (before // 12) + "\n" * (before % 12) + template.format(value) + " dolor sit amet" * 200
+        out = masked(text)
+        assert value[-12:] not in out and "kQ7wkQ7w" not in out, template
+        assert out.endswith(" dolor sit amet" * 200)
 
 
 @pytest.mark.parametrize("border", [4_096, 65_536])
 def test_a_secret_across_a_border_is_masked_as_anywhere_else(border: int) -> None:
-    """The whole text is searched at once: no window, no border. This stays true should that change."""
+    """Windows around names have borders, too; none of them may cut a secret."""
     for secret in (
         f"password={SECRET}",
         "rejected ghp_BnJPZHxjJHZ03Ap4O5JpIDrplVkw19Qc92MS",

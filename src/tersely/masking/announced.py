@@ -29,7 +29,8 @@ from tersely.masking.windows import name_windows
 
 _NAME = rf"([\w.\-]*{ANCHOR}[\w.\-]*)"
 _ASSIGN = r"""["'`\])]{0,3}[ \t]*(?:[:?|+.]{0,2}=[>=]?|:|->)[ \t]*"""
-_STRING = r"""(?:"((?:[^"\\\n]|\\.)+)"|'((?:[^'\\\n]|\\.)+)')"""
+# Without the closing quote, which may be cut off or beyond the window that is searched.
+_STRING = r"""(?:"((?:[^"\\\n]|\\.)+)|'((?:[^'\\\n]|\\.)+))"""
 _BARE = r"""([^\s"'`(){}\[\]<>,;=]{6,}={0,2})"""
 
 # `new Secret(`, `os.getenv("NAME", `, `Field(default=`, `Value(String(`: whatever stands between the separator and the
@@ -70,8 +71,7 @@ _FORMS: tuple[tuple[str, bool], ...] = (
     (rf"""{_NAME}["'`]?[ \t]+["'`]([^\s"'`]+)["'`]""", _STRONG),
     (rf"""(?i:alter[ \t]+\w+|set)[ \t]+(?i:set[ \t]+)?{_NAME}[ \t]+(?i:to)[ \t]+{_STRING}""", _NAMED),
     # The value on the next line.
-    (rf"""(?m:^)[ \t\-]*["']?{_NAME}["']?[ \t]*(?::|=|=[ \t]*\\)[ \t]*\r?\n[ \t]*["']?([^\s"']+)["']?[ \t]*(?:$|\r?\n)""",
-     _STRONG),
+    (rf"""(?m:^)[ \t\-]*["']?{_NAME}["']?[ \t]*(?::|=|=[ \t]*\\)[ \t]*\r?\n[ \t]*["']?([^\s"']+)""", _STRONG),
 )  # fmt: skip
 """Syntaxes: the first group is the name, the first of the others that took part is the value."""
 
@@ -90,7 +90,7 @@ def _group_table() -> list[tuple[int, int, bool]]:
 
 
 _GROUPS = _group_table()
-_WRAPPED = _GROUPS[0][0]
+_WRAPPED, _NEXT_LINE = _GROUPS[0][0], _GROUPS[-1][0]
 _MADE = compiled(
     r"""["'`\])]{0,3}[ \t]*[:=>?|+.\-]+[ \t]*[("'A-Za-z&$#]{0,4}["'][ \t\n"']*"""
     r"""|[^\n]*(?:\b(?:some|ok|just|right|secret\w*|secure\w*|sensitive|redacted|zeroiz\w+|string|str|cow|optional?|password"""
@@ -127,6 +127,8 @@ def announced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         value = text[start : min(end, start + LOOK)]
         if is_strict and not _is_strong(value, name):
             continue
+        if first == _NEXT_LINE and text[end : end + 8].lstrip(b"\"' \t")[:1] not in (b"", b"\r", b"\n"):
+            continue  # Not alone on its line.
         if first == _WRAPPED and not _is_made(text[name_end:start]) and not _is_strong(value, name):
             continue
         if worth_masking(value, name, quoted=True) and (name.kind in _OF_WORDS or not is_sentence(value)):

@@ -302,11 +302,12 @@ def _element(text: bytes, start: int, name: Name) -> SecretSpan | None:
     end = text.find(b"<", start, start + LOOK)
     value = text[start : end if end >= 0 else start + LOOK].rstrip().removesuffix(b"]]>")
     is_element = text.startswith((b"</", b"<<"), end) if end >= 0 else is_mixed(value, announced=True)
-    return (
-        SecretSpan(start, start + len(value), name.kind)
-        if value and is_element and worth_masking(value, name, quoted=True) and not _is_label(value, name)
-        else None
-    )
+    if not value or not is_element or not worth_masking(value, name, quoted=True) or _is_label(value, name):
+        return None
+    if end < 0:
+        end = text.find(b"<", start)
+        value = text[start : end if end >= 0 else len(text)].split(None, 1)[0]
+    return SecretSpan(start, start + len(value), name.kind)
 
 
 def _is_label(value: bytes, name: Name) -> bool:

@@ -528,7 +528,7 @@ def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
 
 def _is_likely_secret(value: bytes, *, quoted: bool, kind: str) -> bool:
     size = len(value)
-    if size < 6 or b"://" in value:
+    if size < 6 or b"://" in value or (b"." in value and is_code(value)):
         return False
     if value.isdigit():
         return size >= 14

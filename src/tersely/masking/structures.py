@@ -275,6 +275,8 @@ def _walk_json(
         if count % 1024 == 0:
             check()
         char = text[at]
+        if to == end < len(text) and (token := _JSON_TOKEN.match(text, at)):
+            to = token[0][1]  # The range ends inside a value; the value is read to its end.
         if char == 0x22:
             close = text.rfind(b'"', at + 1, to)
             is_key = text[to - 1] == 0x3A and close > at
